@@ -1,0 +1,131 @@
+"""Processes that outlive the command that started them: started in a session of their own, known again by
+their birth, ended with everything they started.
+
+A pid alone proves nothing (the kernel gives it to somebody else later), so a process is kept as pid plus
+birth: boot id and start tick from `/proc`. Linux only; elsewhere use `compose.yaml`.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+MARK = "DPP_LOCAL_STATE"
+"""Environment variable that every process of a local stack carries (its value: the state folder)."""
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """A process that can't be mistaken for a later one with the same pid."""
+
+    pid: int
+    birth: str
+
+    @classmethod
+    def of(cls, pid: int) -> Self | None:
+        """The identity of a running process; None if there is none (a zombie counts as none)."""
+        try:
+            # The command name is in parentheses and may hold spaces, so fields count from the last one.
+            fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return None
+        state, start_tick = fields[0], fields[19]
+        if state in {"Z", "X"}:
+            return None
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+        return cls(pid=pid, birth=f"{boot}:{start_tick}")
+
+    def alive(self) -> bool:
+        """True while this very process runs."""
+        return ProcessIdentity.of(self.pid) == self
+
+    def end(self, first: signal.Signals = signal.SIGTERM, *, patience_seconds: float = 10.0) -> None:
+        """Ask the process with `first`, wait, then kill its whole group. Does nothing to a stranger."""
+        if not self.alive():
+            return
+        _send(self.pid, first)
+        if not self._gone_within(patience_seconds):
+            _send(self.pid, signal.SIGKILL)
+            self._gone_within(5.0)
+        _send_group(self.pid, signal.SIGKILL)
+
+    def _gone_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while self.alive():
+            _reap(self.pid)
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        return True
+
+
+def spawn(
+    command: Sequence[str],
+    *,
+    log_path: Path,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    uid: int | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start `command` in a session of its own, so that neither Ctrl-C nor our exit ends it.
+
+    Output is appended to `log_path`; input is closed; `uid` (as root only) is taken as group too.
+    """
+    with log_path.open("ab") as log:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=cwd,
+            start_new_session=True,
+            user=uid,
+            group=uid,
+            extra_groups=None if uid is None else [],
+        )
+
+
+def marked(state_dir: Path) -> Iterator[ProcessIdentity]:
+    """Every running process that carries the mark of this stack, whoever its parent is now.
+
+    Finds what is left when a part was killed hard and its children (Lambda environments) went on.
+    """
+    wanted = f"{MARK}={state_dir}".encode()
+    for folder in _PROC.iterdir():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+            continue
+        try:
+            variables = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:  # gone meanwhile, or somebody else's
+            continue
+        if wanted in variables and (found := ProcessIdentity.of(int(folder.name))):
+            yield found
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _send_group(pid: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _reap(pid: int) -> None:
+    """Collect the exit status if it is a child of ours; it would else stay a zombie for our lifetime."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return
