@@ -1,0 +1,86 @@
+"""What a pack is asked and what it answers (RUN-18, RUN-25, RUN-26).
+
+A pack is a function from `PackRequest` to `PackResult`. It knows nothing of money reservations, queues or
+tables; whoever runs it decides what its answer is worth. All three models are frozen and survive a trip
+through JSON, because a pack runs in another process (D6).
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
+
+MAX_EXACT_MICROS = 2**53
+"""Amounts stay within what a double, and so Lua and JavaScript, holds exactly (D2)."""
+
+
+class PackType(StrEnum):
+    """The packs the API names (RUN-3); which of them a deployment has is `registry.available_packs`."""
+
+    OCR = "ocr"
+    URL = "url"
+    DECISION = "decision"
+    COMPLIANCE = "compliance"
+    EVAL = "eval"
+
+
+class PackReason(StrEnum):
+    """Why a pack gave no result. A run that ends with one of these costs the minimum fee (RUN-17)."""
+
+    PACK_TIMEBOX_EXCEEDED = "PACK_TIMEBOX_EXCEEDED"
+    PACK_FAILED = "PACK_FAILED"
+    PACK_CRASHED = "PACK_CRASHED"
+    PACK_OUTPUT_TOO_LARGE = "PACK_OUTPUT_TOO_LARGE"
+    PACK_MEMORY_EXCEEDED = "PACK_MEMORY_EXCEEDED"
+    PACK_CANCELLED = "PACK_CANCELLED"
+    PACK_INPUTS_INVALID = "PACK_INPUTS_INVALID"
+    PACK_NOT_AVAILABLE = "PACK_NOT_AVAILABLE"
+    PACK_PROVIDER_FAILED = "PACK_PROVIDER_FAILED"
+    PACK_PROVIDER_TIMEOUT = "PACK_PROVIDER_TIMEOUT"
+
+
+class _Message(BaseModel):
+    # Validation errors of these models must not carry a client's words into a log (RUN-31).
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
+
+
+class PackRequest(_Message):
+    """One job for a pack. `inputs` are as the client sent them, and private (D8): kept out of `repr`."""
+
+    run_id: str = Field(min_length=1, max_length=64)
+    pack_type: PackType
+    inputs: dict[str, JsonValue] = Field(repr=False)
+    timebox_sec: int = Field(ge=1, le=90)
+    max_cost_usd_micros: int = Field(ge=0, le=MAX_EXACT_MICROS)
+    min_reliability_score: float = Field(default=0.8, ge=0, le=1)
+    trace_id: str = Field(default="", max_length=128)
+
+
+class PackSuccess(_Message):
+    """A pack's result: the parts of the envelope that are the pack's (RUN-18), what it cost and consumed.
+
+    `cost_usd_micros` follows `prices` and may exceed the run's maximum; charging at most what was
+    reserved is the caller's rule (RUN-24).
+    """
+
+    outcome: Literal["success"] = "success"
+    data: dict[str, JsonValue] = Field(repr=False)
+    artifacts: dict[str, JsonValue] = Field(default_factory=dict, repr=False)
+    discard_log: list[dict[str, JsonValue]] = Field(default_factory=list, repr=False)
+    blocked_log: list[dict[str, JsonValue]] = Field(default_factory=list, repr=False)
+    cost_usd_micros: int = Field(ge=0, le=MAX_EXACT_MICROS, multiple_of=100)
+    tokens_consumed: int = Field(default=0, ge=0, le=MAX_EXACT_MICROS)
+
+
+class PackFailure(_Message):
+    """No result. `detail` is a phrase of ours (a class name, a signal, a limit), never a client's input."""
+
+    outcome: Literal["failure"] = "failure"
+    reason_code: PackReason
+    detail: str = Field(default="", max_length=200)
+
+
+PackResult = PackSuccess | PackFailure
+
+PACK_RESULT: TypeAdapter[PackResult] = TypeAdapter(Annotated[PackResult, Field(discriminator="outcome")])
+"""Reads a `PackResult` back from JSON."""

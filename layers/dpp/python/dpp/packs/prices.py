@@ -1,0 +1,40 @@
+"""What a pack costs, in integer USD micros (RUN-23). docs/packs.md shows the same table to users.
+
+Every figure is a multiple of 100 micros, so every total is shown exactly by four decimal places. A total
+may exceed what a run reserved: charging `min(cost, reserved)` is the caller's rule (RUN-24), not a pack's.
+"""
+
+DECISION_BASE_USD_MICROS = 50_000
+"""The figure of the source document (001 §9.2): 0.05 USD a decision."""
+DECISION_FREE_CHARACTERS = 4_000
+DECISION_PER_1000_CHARACTERS_USD_MICROS = 100
+DECISION_PER_1000_TOKENS_USD_MICROS = 10_000
+
+URL_BASE_USD_MICROS = 5_000
+URL_PER_FETCHED_URL_USD_MICROS = 1_000
+URL_PER_100_KB_USD_MICROS = 100
+URL_KB_STEP_BYTES = 100_000
+
+
+def _started(amount: int, step: int) -> int:
+    """How many steps were started: 0 of 0, 1 of 1 … step."""
+    return -(-amount // step)
+
+
+def decision_cost_usd_micros(*, characters: int, tokens: int) -> int:
+    """A decision over `characters` of question and context; `tokens` as the provider counted, 0 offline."""
+    beyond_free = max(0, characters - DECISION_FREE_CHARACTERS)
+    return (
+        DECISION_BASE_USD_MICROS
+        + _started(beyond_free, 1_000) * DECISION_PER_1000_CHARACTERS_USD_MICROS
+        + _started(tokens, 1_000) * DECISION_PER_1000_TOKENS_USD_MICROS
+    )
+
+
+def url_cost_usd_micros(*, fetched_urls: int, body_bytes: int) -> int:
+    """A url run that has `fetched_urls` results, from `body_bytes` of decoded bodies altogether."""
+    return (
+        URL_BASE_USD_MICROS
+        + fetched_urls * URL_PER_FETCHED_URL_USD_MICROS
+        + _started(body_bytes, URL_KB_STEP_BYTES) * URL_PER_100_KB_USD_MICROS
+    )
