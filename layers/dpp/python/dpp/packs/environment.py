@@ -1,0 +1,61 @@
+"""Which of the worker's environment a pack process gets to see: little, and per pack (D6, D8).
+
+The worker's own environment holds the database, the cache and the role's credentials. A pack parses what
+strangers wrote, so its process starts without any of that; a job brings along what its pack needs.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import assert_never
+
+from dpp.packs.contract import PackType
+from dpp.packs.process_tree import MARK_VARIABLE
+from dpp.platform.config import DecisionEngineSettings
+
+_INTERPRETER_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
+
+BEDROCK_MODEL_VARIABLE = "DPP_DECISION_BEDROCK_MODEL_ID"
+
+_AWS_VARIABLES = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    # Where Lambda with SnapStart keeps the role's credentials instead.
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+    "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+)
+
+
+def process_environment(environ: Mapping[str, str], *, scratch: str, mark: str) -> dict[str, str]:
+    """What a pack process starts with: enough for the interpreter, no secret."""
+    # BEDROCK_MODEL_VARIABLE is no secret, and tells the process to import boto3 before the timebox runs.
+    names = (*_INTERPRETER_VARIABLES, BEDROCK_MODEL_VARIABLE)
+    return {
+        **{name: environ[name] for name in names if environ.get(name)},
+        # Lambda's bootstrap adds the layers to sys.path, not always to PYTHONPATH.
+        "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUTF8": "1",
+        "HOME": scratch,
+        "TMPDIR": scratch,
+        # Each thread's arena would count 64 MB against the address space limit.
+        "MALLOC_ARENA_MAX": "2",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        MARK_VARIABLE: mark,
+    }
+
+
+def job_environment(environ: Mapping[str, str], pack_type: PackType) -> dict[str, str]:
+    """What a job of `pack_type` brings along; credentials only for a decision with Bedrock configured."""
+    match pack_type:
+        case PackType.DECISION:
+            bedrock = _AWS_VARIABLES if environ.get(BEDROCK_MODEL_VARIABLE) else ()
+            names = (*DecisionEngineSettings.variables(), *bedrock)
+            return {name: environ[name] for name in names if environ.get(name)}
+        case PackType.URL | PackType.OCR | PackType.COMPLIANCE | PackType.EVAL:
+            return {}
+    assert_never(pack_type)
