@@ -1,0 +1,1 @@
+"""The infrastructure, one construct a capability; `stack.py` puts them together."""

@@ -1,0 +1,61 @@
+"""SQS queues, encrypted and reachable over TLS only, each made from its timing."""
+
+from aws_cdk import Duration
+from aws_cdk import aws_lambda_event_sources as sources
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from dpp_cdk.function import LambdaFunction
+from dpp_cdk.timings import QueueTiming
+
+_DEAD_LETTER_DAYS = 14  # as long as SQS can: an operator on holiday still finds the message
+
+
+class WorkQueue(Construct):
+    """A queue, its dead-letter queue where the timing asks for one, and the function that empties it."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        timing: QueueTiming,
+        *,
+        retention: Duration = Duration.days(4),  # noqa: B008  # a value, never changed
+    ) -> None:
+        super().__init__(scope, id)
+        self._timing = timing
+        self.dead_letters: sqs.Queue | None = None
+        dead_letter_queue: sqs.DeadLetterQueue | None = None
+        if timing.max_receives is not None:
+            self.dead_letters = sqs.Queue(
+                self,
+                "DeadLetters",
+                encryption=sqs.QueueEncryption.SQS_MANAGED,
+                enforce_ssl=True,
+                retention_period=Duration.days(_DEAD_LETTER_DAYS),
+            )
+            dead_letter_queue = sqs.DeadLetterQueue(
+                queue=self.dead_letters, max_receive_count=timing.max_receives
+            )
+        self.queue = sqs.Queue(
+            self,
+            "Queue",
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            visibility_timeout=Duration.seconds(timing.visibility_seconds),
+            delivery_delay=Duration.seconds(timing.delay_seconds),
+            retention_period=retention,
+            dead_letter_queue=dead_letter_queue,
+        )
+
+    def emptied_by(self, function: LambdaFunction) -> None:
+        """Give the function one message at a time.
+
+        One, because a run may take its whole timebox, and a message that waits behind it in the same batch
+        would use up its own visibility meanwhile.
+        """
+        if function.timeout_seconds != self._timing.timeout_seconds:
+            raise ValueError(f"{function.node.path} doesn't have the timeout of its queue, {self._timing}")
+        function.function.add_event_source(
+            sources.SqsEventSource(self.queue, batch_size=1, report_batch_item_failures=True)
+        )

@@ -1,0 +1,69 @@
+"""Every timeout, and the rules between them: a pair that breaks a rule can't be built, so never deployed."""
+
+from dataclasses import dataclass
+
+GATEWAY_TIMEOUT_SECONDS = 29
+"""API Gateway gives up on an integration after this; a function behind it must answer sooner."""
+
+MAX_TIMEBOX_SECONDS = 90
+"""The longest a pack may run (RUN-3)."""
+
+
+@dataclass(frozen=True)
+class RequestTiming:
+    """A function behind the API."""
+
+    timeout_seconds: int
+
+    def __post_init__(self) -> None:
+        if self.timeout_seconds >= GATEWAY_TIMEOUT_SECONDS:
+            raise ValueError(f"a request function must end before the gateway does: {self}")
+
+
+@dataclass(frozen=True)
+class QueueTiming:
+    """A queue and the function that empties it.
+
+    A message that becomes visible while its function still works on it is worked on twice, so `visibility`
+    is at least the timeout (AWS refuses the mapping otherwise). `max_receives` None: no dead-letter queue.
+    """
+
+    timeout_seconds: int
+    visibility_seconds: int
+    max_receives: int | None
+    delay_seconds: int = 0
+
+    def __post_init__(self) -> None:
+        if self.visibility_seconds < self.timeout_seconds:
+            raise ValueError(f"the message would come back while it is worked on: {self}")
+
+
+@dataclass(frozen=True)
+class ScheduleTiming:
+    """A function fired by the clock; its work is bounded, so that one firing ends before the next."""
+
+    timeout_seconds: int
+    every_seconds: int = 60
+
+    def __post_init__(self) -> None:
+        if self.timeout_seconds > self.every_seconds:
+            raise ValueError(f"one firing would run into the next: {self}")
+
+
+RUNS_SUBMIT = RequestTiming(timeout_seconds=15)
+RUNS_READ = RequestTiming(timeout_seconds=15)
+HEALTH = RequestTiming(timeout_seconds=10)
+
+# RUN-15: visibility 120 s, three receives. The timebox leaves the worker 30 s to load inputs, store the
+# envelope and finalize; past its timeout the lease (120 s too) is over, and the reaper takes the run.
+RUN_WORKER = QueueTiming(timeout_seconds=120, visibility_seconds=120, max_receives=3)
+if RUN_WORKER.timeout_seconds < MAX_TIMEBOX_SECONDS + 30:
+    raise ValueError("the worker would be cut off before it could finalize a run that took its whole timebox")
+
+# D10: rules fire once a minute; the beat in between is the same event, delayed by half of it.
+RUN_REAPER = ScheduleTiming(timeout_seconds=25, every_seconds=30)
+RUN_REAPER_BEAT = QueueTiming(
+    timeout_seconds=RUN_REAPER.timeout_seconds, visibility_seconds=30, max_receives=None, delay_seconds=30
+)
+RUN_SWEEPER = ScheduleTiming(timeout_seconds=60)
+RUN_RECONCILE = ScheduleTiming(timeout_seconds=60)

@@ -1,0 +1,19 @@
+"""Where things stand in the checkout. Everything made at run time is under `.dpp/`, which git ignores."""
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MADE = ROOT / ".dpp"
+BUILD = MADE / "build"
+UV = MADE / "uv" / "bin" / "uv"
+
+FUNCTIONS = ROOT / "functions"
+DOMAIN_LAYER = ROOT / "layers" / "dpp"
+DOMAIN_BUILD = BUILD / "layers" / "dpp"
+DEPS_LAYER = BUILD / "layers" / "deps"
+
+
+def state_dir() -> Path:
+    """The folder of the local stack: `.dpp/local`, or `DPP_LOCAL_STATE` (e2e runs a stack of its own)."""
+    return Path(os.environ.get("DPP_LOCAL_STATE") or MADE / "local").absolute()
