@@ -1,0 +1,20 @@
+"""The reaper, on its schedule: fail what a worker left behind (RUN-20)."""
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from dpp.platform.logging import service_logger
+from dpp.runs.reap import reap
+
+from run_reaper.wiring import wiring
+
+logger = service_logger("reaper")
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """One firing; what the event holds doesn't matter."""
+    parts = wiring()
+    report = reap(parts.effects, parts.scan).as_dict()
+    logger.info("fired", extra={"report": report})
+    return report

@@ -1,0 +1,34 @@
+"""What reconcile is made of, built once a container."""
+
+import os
+from dataclasses import dataclass
+from functools import cache
+
+from dpp.money.ledger import Ledger
+from dpp.platform.postgres import Database
+from dpp.platform.queue import Queue
+from dpp.platform.storage import ObjectStore
+from dpp.runs.reconcile import ReconcileEffects
+
+from run_reconcile.settings import RunReconcileSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What reconcile touches, and a second connection for the scans."""
+
+    effects: ReconcileEffects
+    scan: Database
+
+
+@cache
+def wiring() -> Wiring:
+    """Read the environment and build; connections open at their first use."""
+    settings = RunReconcileSettings.load(os.environ)
+    effects = ReconcileEffects(
+        database=Database(settings.database_url),
+        ledger=Ledger.connect(settings.redis_url, cluster=settings.redis_cluster),
+        storage=ObjectStore(settings.results_bucket),
+        queue=Queue(settings.run_queue_url),
+    )
+    return Wiring(effects, scan=Database(settings.database_url))

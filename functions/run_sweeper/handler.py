@@ -1,0 +1,20 @@
+"""The sweeper, on its schedule: refund what waited too long (RUN-21)."""
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from dpp.platform.logging import service_logger
+from dpp.runs.sweep import sweep
+
+from run_sweeper.wiring import wiring
+
+logger = service_logger("sweeper")
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """One firing; what the event holds doesn't matter."""
+    parts = wiring()
+    report = sweep(parts.effects, parts.scan).as_dict()
+    logger.info("fired", extra={"report": report})
+    return report

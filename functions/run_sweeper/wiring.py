@@ -1,0 +1,28 @@
+"""What the sweeper is made of, built once a container."""
+
+import os
+from dataclasses import dataclass
+from functools import cache
+
+from dpp.money.ledger import Ledger
+from dpp.platform.postgres import Database
+from dpp.runs.finalize import FinalizeEffects
+
+from run_sweeper.settings import RunSweeperSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What ending runs touches, and a second connection for the scan."""
+
+    effects: FinalizeEffects
+    scan: Database
+
+
+@cache
+def wiring() -> Wiring:
+    """Read the environment and build; connections open at their first use."""
+    settings = RunSweeperSettings.load(os.environ)
+    ledger = Ledger.connect(settings.redis_url, cluster=settings.redis_cluster)
+    effects = FinalizeEffects(Database(settings.database_url), ledger)
+    return Wiring(effects, scan=Database(settings.database_url))

@@ -1,0 +1,37 @@
+"""The worker: SQS messages to ended runs (RUN-15 … RUN-19). A message that fails comes again, alone."""
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.batch import (
+    BatchProcessor,
+    EventType,
+    process_partial_response,
+)
+from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from dpp.platform.logging import service_logger
+from dpp.runs.execute import execute
+from dpp.runs.message import RunMessage
+
+from run_worker.wiring import wiring
+
+logger = service_logger("worker")
+# A batch that fails whole is reported message by message too, so that each counts its own receives.
+processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
+
+
+def work_on(record: SQSRecord) -> None:
+    """Work on one message. Whatever is raised returns the message to the queue; the third time, to the DLQ."""
+    message = RunMessage.model_validate_json(record.body)
+    outcome = execute(message, record.receipt_handle, wiring())
+    logger.info(
+        "message done",
+        extra={"run_id": str(message.run_id), "tenant_id": message.tenant_id, "outcome": outcome},
+    )
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+    """Work on a batch; the answer names the messages that failed."""
+    return process_partial_response(event=event, record_handler=work_on, processor=processor, context=context)

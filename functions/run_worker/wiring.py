@@ -1,0 +1,29 @@
+"""What the worker is made of, built once a container."""
+
+import os
+from functools import cache
+
+from dpp.money.ledger import Ledger
+from dpp.packs.process import PackProcess
+from dpp.platform.postgres import Database
+from dpp.platform.queue import Queue
+from dpp.platform.storage import ObjectStore
+from dpp.runs.execute import WorkEffects
+
+from run_worker.settings import RunWorkerSettings
+
+
+@cache
+def wiring() -> WorkEffects:
+    """Read the environment, build, and start warming the first pack process."""
+    settings = RunWorkerSettings.load(os.environ)
+    packs = PackProcess(os.environ)
+    packs.prestart()
+    return WorkEffects(
+        database=Database(settings.database_url),
+        new_database=lambda: Database(settings.database_url),
+        ledger=Ledger.connect(settings.redis_url, cluster=settings.redis_cluster),
+        queue=Queue(settings.run_queue_url),
+        storage=ObjectStore(settings.results_bucket),
+        packs=packs,
+    )

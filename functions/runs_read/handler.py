@@ -1,0 +1,33 @@
+"""GET /v1/runs/{run_id}: poll a run (RUN-10)."""
+
+from typing import Any
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from dpp.platform.http.api import Api
+from dpp.platform.http.auth import authenticate
+from dpp.platform.logging import service_logger
+from dpp.runs.http import PROBLEMS, error_headers, view
+from dpp.runs.read import read
+
+from runs_read.wiring import wiring
+
+logger = service_logger("api")
+api = Api(PROBLEMS, error_headers)
+
+
+@api.route(
+    "GET", None
+)  # every path that the gateway sends here, so that no id is told apart by its characters
+def read_run() -> Response[str]:
+    """The run with its costs and, when completed, where its result is."""
+    parts = wiring()
+    caller = authenticate(api.event, parts.database)
+    found = read(api.path_parameter("run_id"), caller, parts.effects)
+    return api.json(200, view(found), {**found.costs.headers(), **found.rate.headers()})
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Answer one API Gateway event."""
+    return api.answer(event, context)

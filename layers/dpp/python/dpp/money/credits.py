@@ -1,0 +1,73 @@
+"""Tenants and what they are given to spend: a row in Postgres first, then the balance in Redis (D2)."""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from dpp.money.ledger import Ledger
+from dpp.money.micros import MAX_AMOUNT_USD_MICROS
+from dpp.platform.postgres import Connection
+from dpp.platform.sql import Queries
+
+_QUERIES = Queries("dpp.money", "queries.sql")
+_PAGE_SIZE = 500
+
+
+class CreditConflict(Exception):
+    """This credit id was used before, for another tenant or amount."""
+
+
+def create_tenant(
+    connection: Connection, tenant_id: str, display_name: str, rate_limit_per_minute: int = 60
+) -> None:
+    """Create a tenant, or do nothing if it exists. `tenant_id`: 1–64 of `[A-Za-z0-9_-]`."""
+    connection.execute(
+        _QUERIES["create_tenant"],
+        {
+            "tenant_id": tenant_id,
+            "display_name": display_name,
+            "rate_limit_per_minute": rate_limit_per_minute,
+        },
+    )
+
+
+def credit(
+    connection: Connection,
+    ledger: Ledger,
+    *,
+    credit_id: UUID,
+    tenant_id: str,
+    amount_usd_micros: int,
+    reason: str,
+) -> int:
+    """Give a tenant `amount_usd_micros`, once for a `credit_id`; the new balance.
+
+    A crash between the row and the balance leaves the balance too low by this credit; the same call again
+    completes it. Raises CreditConflict, ValueError (amount out of 1 … 2^53 - 1), AmountRefused.
+    """
+    if not 1 <= amount_usd_micros <= MAX_AMOUNT_USD_MICROS:
+        raise ValueError("a credit is from 1 to 2^53 - 1 micros")
+    row = connection.execute(
+        _QUERIES["insert_credit"],
+        {
+            "credit_id": credit_id,
+            "tenant_id": tenant_id,
+            "amount_usd_micros": amount_usd_micros,
+            "reason": reason,
+        },
+    ).fetchone()
+    if row is None:
+        stored = connection.execute(_QUERIES["select_credit"], {"credit_id": credit_id}).fetchone()
+        if stored != (tenant_id, amount_usd_micros):
+            raise CreditConflict(f"credit {credit_id} exists with another tenant or amount")
+    return ledger.credit(tenant_id, str(credit_id), amount_usd_micros)
+
+
+def all_tenants(connection: Connection) -> Iterator[str]:
+    """Every tenant's id, in order, read page by page."""
+    after = ""
+    while True:
+        rows = connection.execute(_QUERIES["tenants_after"], {"after": after, "limit": _PAGE_SIZE}).fetchall()
+        yield from (str(row[0]) for row in rows)
+        if len(rows) < _PAGE_SIZE:
+            return
+        after = str(rows[-1][0])

@@ -1,0 +1,170 @@
+"""The ledger: balances and reservations in Redis, each move one Lua script (RUN-6, D2).
+
+Every move may be asked for twice. A reservation is entered once; a settle or a refund leaves a receipt and
+answers from it afterwards. A crash between a move and the write that follows it therefore costs nothing:
+whoever repeats the step gets the first answer. Who repeats it: reconcile, for a run (D3) and for a
+reservation that never became one (D2).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from dpp.money.keys import KeySpace
+from dpp.platform.redis import RedisClient, Reply, Script, connect, unavailable_as_typed
+
+RESERVATION_TTL_SECONDS = 3_600
+RECEIPT_TTL_SECONDS = 7 * 86_400
+
+_PAGE = 500
+
+_LUA = "dpp.money.lua"
+LEDGER_FUNCTIONS = (_LUA, "ledger.lua")
+_RESERVE = Script(LEDGER_FUNCTIONS, (_LUA, "reserve.lua"))
+_SETTLE = Script(LEDGER_FUNCTIONS, (_LUA, "settle.lua"))
+_REFUND_FULL = Script(LEDGER_FUNCTIONS, (_LUA, "refund_full.lua"))
+_CREDIT = Script(LEDGER_FUNCTIONS, (_LUA, "credit.lua"))
+
+
+class LedgerError(Exception):
+    """The ledger refused a move."""
+
+
+class InsufficientBudget(LedgerError):
+    """The balance is below the amount to be reserved (402 BUDGET_DRAINED)."""
+
+    def __init__(self, balance_usd_micros: int) -> None:
+        super().__init__("the balance is below the amount to be reserved")
+        self.balance_usd_micros = balance_usd_micros
+
+
+class AlreadyReserved(LedgerError):
+    """This run has a reservation, or had one that was closed."""
+
+
+class NoReservation(LedgerError):
+    """Neither a reservation nor a receipt: what was charged can't be proved (D3)."""
+
+
+class AmountRefused(LedgerError):
+    """The amount is not an integer of micros from 1 to 2^53 - 1, or the balance would pass that."""
+
+
+class CloseKind(StrEnum):
+    """How a reservation was closed."""
+
+    SETTLED = "SETTLED"
+    REFUNDED = "REFUNDED"
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """What closing a reservation did; amounts in micros."""
+
+    kind: CloseKind
+    charge_usd_micros: int
+    refund_usd_micros: int
+    balance_usd_micros: int
+    repeated: bool
+    """True when an earlier call did it and this one moved nothing."""
+
+
+class Ledger:
+    """The moves of one deployment's ledger. Raises RedisUnavailable where Redis gave no answer."""
+
+    def __init__(self, client: RedisClient, keys: KeySpace) -> None:
+        self.client = client
+        self.keys = keys
+
+    @classmethod
+    def connect(cls, redis_url: str, *, cluster: bool = False) -> Self:
+        """A ledger on its own client; connects at the first move."""
+        return cls(connect(redis_url, cluster=cluster), KeySpace(cluster))
+
+    def reserve(self, tenant_id: str, run_id: str, amount_usd_micros: int, created_at_ms: int) -> int:
+        """Set `amount_usd_micros` aside for a run; the new balance.
+
+        Raises InsufficientBudget, AlreadyReserved, AmountRefused.
+        """
+        args = (tenant_id, amount_usd_micros, created_at_ms, run_id, RESERVATION_TTL_SECONDS * 1000)
+        match _RESERVE.run(self.client, self.move_keys(tenant_id, run_id), args):
+            case ["OK", balance]:
+                return int(balance)
+            case ["ERR_INSUFFICIENT", balance]:
+                raise InsufficientBudget(int(balance))
+            case ["ERR_ALREADY_RESERVED"]:
+                raise AlreadyReserved
+            case other:
+                raise _refused(other)
+
+    def settle(self, tenant_id: str, run_id: str, charge_usd_micros: int) -> Closed:
+        """Close a run's reservation: keep the charge (at most what was reserved), give the rest back.
+
+        Raises NoReservation, AmountRefused.
+        """
+        args = (charge_usd_micros, run_id, RECEIPT_TTL_SECONDS * 1000)
+        return _closed(_SETTLE.run(self.client, self.move_keys(tenant_id, run_id), args))
+
+    def refund_full(self, tenant_id: str, run_id: str) -> Closed:
+        """Close a run's reservation and give all of it back. Raises NoReservation."""
+        args = (run_id, RECEIPT_TTL_SECONDS * 1000)
+        return _closed(_REFUND_FULL.run(self.client, self.move_keys(tenant_id, run_id), args))
+
+    def credit(self, tenant_id: str, credit_id: str, amount_usd_micros: int) -> int:
+        """Add a credit to the balance, once however often it is asked; the new balance. Raises AmountRefused."""
+        keys = [self.keys.balance(tenant_id), self.keys.credits_applied(tenant_id)]
+        match _CREDIT.run(self.client, keys, (credit_id, amount_usd_micros)):
+            case ["OK", balance, _]:
+                return int(balance)
+            case other:
+                raise _refused(other)
+
+    def balance(self, tenant_id: str) -> int | None:
+        """Micros the tenant may still reserve; None where Redis holds no balance for it."""
+        with unavailable_as_typed():
+            text = self.client.get(self.keys.balance(tenant_id))
+        return None if text is None else int(str(text))
+
+    def reservations_older_than(self, tenant_id: str, age_seconds: int) -> list[str]:
+        """Run ids of the open reservations at least `age_seconds` old by Redis's clock, oldest first.
+
+        All pages are read before the caller closes any, so that closing moves no page boundary; at most 10 000.
+        """
+        ages = self.keys.reservation_ages(tenant_id)
+        found: list[str] = []
+        with unavailable_as_typed():
+            seconds, _ = self.client.time()
+            latest_ms = (int(seconds) - age_seconds) * 1000
+            for offset in range(0, 10_000, _PAGE):
+                page = self.client.zrangebyscore(ages, "-inf", latest_ms, start=offset, num=_PAGE)
+                found += [str(run_id) for run_id in page]
+                if len(page) < _PAGE:
+                    break
+        return found
+
+    def move_keys(self, tenant_id: str, run_id: str) -> list[str]:
+        """The keys of every move, in the order that `ledger.lua` names."""
+        keys = self.keys
+        return [
+            keys.balance(tenant_id),
+            keys.reservation(tenant_id, run_id),
+            keys.receipt(tenant_id, run_id),
+            keys.reservation_ages(tenant_id),
+            keys.reservation_amounts(tenant_id),
+        ]
+
+
+def _closed(reply: Reply) -> Closed:
+    match reply:
+        case ["OK", charge, refund, balance, kind, how]:
+            return Closed(CloseKind(kind), int(charge), int(refund), int(balance), how == "REPEATED")
+        case ["ERR_NO_RESERVE"]:
+            raise NoReservation
+        case other:
+            raise _refused(other)
+
+
+def _refused(reply: Reply) -> LedgerError:
+    if reply[0] in ("ERR_BAD_AMOUNT", "ERR_TOO_LARGE"):
+        return AmountRefused(f"the ledger refused the amount: {reply[0]}")
+    raise AssertionError(f"a ledger script answered what its head doesn't name: {reply[0]}")

@@ -1,0 +1,11 @@
+-- KEYS: balance, credits_applied
+-- ARGV: credit_id, amount_usd_micros
+-- OK <balance> <NEW|REPEATED> | ERR_TOO_LARGE <balance> | ERR_BAD_AMOUNT
+local amount = amount_of(ARGV[2])
+if not amount or amount == 0 then return {'ERR_BAD_AMOUNT'} end
+local balance = redis.call('GET', KEYS[1]) or '0'
+if redis.call('SISMEMBER', KEYS[2], ARGV[1]) == 1 then return {'OK', balance, 'REPEATED'} end
+if tonumber(balance) + amount > MAX_AMOUNT then return {'ERR_TOO_LARGE', balance} end
+redis.call('SADD', KEYS[2], ARGV[1])
+redis.call('INCRBY', KEYS[1], ARGV[2])
+return {'OK', redis.call('GET', KEYS[1]), 'NEW'}

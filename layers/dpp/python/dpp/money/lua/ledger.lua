@@ -1,0 +1,61 @@
+-- The ledger's moves (001 §6, D2), as functions that the scripts beside this file and the admission of a submit
+-- share. `keys` is always {balance, reservation, receipt, ages, amounts}; see dpp/money/keys.py for each.
+-- Every move is repeatable: a reservation is entered once, and what settled or refunded it left a receipt.
+-- Amounts come and go as strings of integers up to 2^53 - 1, the largest that a Lua number holds exactly.
+
+local MAX_AMOUNT = 9007199254740991
+
+local function amount_of(text)
+  if type(text) ~= 'string' or not string.find(text, '^%d+$') then return nil end
+  local amount = tonumber(text)
+  if amount > MAX_AMOUNT then return nil end
+  return amount
+end
+
+local function as_text(amount) return string.format('%.0f', amount) end
+
+local function now_ms()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+-- {OK, balance} | {ERR_INSUFFICIENT, balance} | {ERR_ALREADY_RESERVED} | {ERR_BAD_AMOUNT}
+local function reserve(keys, tenant_id, run_id, amount_text, created_at_ms, ttl_ms)
+  local amount = amount_of(amount_text)
+  if not amount or amount == 0 then return {'ERR_BAD_AMOUNT'} end
+  if redis.call('EXISTS', keys[2], keys[3]) > 0 or redis.call('HEXISTS', keys[5], run_id) == 1 then
+    return {'ERR_ALREADY_RESERVED'}
+  end
+  local balance = redis.call('GET', keys[1]) or '0'
+  if tonumber(balance) < amount then return {'ERR_INSUFFICIENT', balance} end
+  redis.call('DECRBY', keys[1], amount_text)
+  redis.call('HSET', keys[2], 'tenant_id', tenant_id, 'reserved_usd_micros', amount_text,
+             'created_at_ms', created_at_ms)
+  redis.call('PEXPIRE', keys[2], ttl_ms)
+  redis.call('ZADD', keys[4], now_ms(), run_id)
+  redis.call('HSET', keys[5], run_id, amount_text)
+  return {'OK', redis.call('GET', keys[1])}
+end
+
+-- Closes a reservation: `charge` is kept, the rest goes back. A second call answers from the receipt.
+-- {OK, charge, refund, balance, kind, NEW | REPEATED} | {ERR_NO_RESERVE} | {ERR_BAD_AMOUNT}
+local function close(keys, run_id, charge_text, kind, receipt_ttl_ms)
+  local charge = amount_of(charge_text)
+  if not charge then return {'ERR_BAD_AMOUNT'} end
+  local receipt = redis.call('HMGET', keys[3], 'charge_usd_micros', 'refund_usd_micros', 'kind')
+  if receipt[1] then
+    return {'OK', receipt[1], receipt[2], redis.call('GET', keys[1]) or '0', receipt[3], 'REPEATED'}
+  end
+  -- The index outlives reserve:{run}, so a reservation whose hour has passed is closed like any other.
+  local reserved = amount_of(redis.call('HGET', keys[5], run_id) or '')
+  if not reserved then return {'ERR_NO_RESERVE'} end
+  if charge > reserved then charge = reserved end
+  local refund = as_text(reserved - charge)
+  redis.call('INCRBY', keys[1], refund)
+  redis.call('DEL', keys[2])
+  redis.call('ZREM', keys[4], run_id)
+  redis.call('HDEL', keys[5], run_id)
+  redis.call('HSET', keys[3], 'charge_usd_micros', as_text(charge), 'refund_usd_micros', refund, 'kind', kind)
+  redis.call('PEXPIRE', keys[3], receipt_ttl_ms)
+  return {'OK', as_text(charge), refund, redis.call('GET', keys[1]), kind, 'NEW'}
+end

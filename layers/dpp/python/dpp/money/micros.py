@@ -1,0 +1,47 @@
+"""US dollars as integer micros (RUN-23, DEC-4211): 1 USD = 1 000 000 micros, and never a float.
+
+Amounts come in and go out as decimal strings with at most four places; inside they are `int`.
+"""
+
+import re
+
+MICROS_PER_USD = 1_000_000
+MICROS_PER_STEP = 100
+"""What the fourth decimal place is worth; every price is a multiple of it, so that four places show it whole."""
+
+MAX_AMOUNT_USD_MICROS = 2**53 - 1
+"""The largest amount or balance (about 9 billion USD): a Lua number is a double, exact only up to here (D2)."""
+
+_DECIMAL = re.compile(r"(0|[1-9][0-9]{0,9})(?:\.([0-9]{1,4}))?", re.ASCII)
+
+
+class AmountError(ValueError):
+    """The amount is not a plain decimal string of US dollars with at most four places."""
+
+
+def parse_usd(amount: str) -> int:
+    """Micros of an exact decimal string: `"0.25"` is 250 000.
+
+    Taken are ASCII digits, without needless leading zeros, with at most four places; nothing else is: no sign,
+    exponent, blank, digit group, other script's digit or name of a number (RUN-3).
+    Raises AmountError, also beyond 2^53 - 1 micros.
+    """
+    match = _DECIMAL.fullmatch(amount)
+    if match is None:
+        raise AmountError('must be a decimal string such as "0.2500", with at most 4 places')
+    whole, places = match.group(1), match.group(2) or ""
+    micros = int(whole) * MICROS_PER_USD + int(places.ljust(6, "0"))
+    if micros > MAX_AMOUNT_USD_MICROS:
+        raise AmountError("is larger than the platform can hold")
+    return micros
+
+
+def format_usd(micros: int) -> str:
+    """Four places for people (RUN-10): `250000` is `"0.2500"`.
+
+    What is below the fourth place is cut, never rounded up: no answer shows money that isn't there.
+    """
+    sign = "-" if micros < 0 else ""
+    steps = abs(micros) // MICROS_PER_STEP
+    whole, places = divmod(steps, MICROS_PER_USD // MICROS_PER_STEP)
+    return f"{sign}{whole}.{places:04d}"

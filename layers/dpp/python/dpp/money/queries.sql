@@ -1,0 +1,31 @@
+-- name: create_tenant
+-- A tenant is created once; a second time changes nothing.
+INSERT INTO tenants (tenant_id, display_name, rate_limit_per_minute)
+VALUES (%(tenant_id)s, %(display_name)s, %(rate_limit_per_minute)s)
+ON CONFLICT (tenant_id) DO NOTHING
+
+-- name: insert_credit
+-- One row a credit id; no row comes back when it stood there already.
+INSERT INTO budget_credits (credit_id, tenant_id, amount_usd_micros, reason)
+VALUES (%(credit_id)s, %(tenant_id)s, %(amount_usd_micros)s, %(reason)s)
+ON CONFLICT (credit_id) DO NOTHING
+RETURNING credit_id
+
+-- name: select_credit
+-- What a credit id stands for.
+SELECT tenant_id, amount_usd_micros FROM budget_credits WHERE credit_id = %(credit_id)s
+
+-- name: position
+-- The Postgres side of the ledger identity, in one snapshot.
+SELECT
+  (SELECT coalesce(sum(amount_usd_micros), 0) FROM budget_credits c WHERE c.tenant_id = t.tenant_id),
+  (SELECT coalesce(sum(actual_cost_usd_micros), 0) FROM runs r
+    WHERE r.tenant_id = t.tenant_id AND r.money_state = 'SETTLED'),
+  (SELECT coalesce(sum(reservation_max_cost_usd_micros), 0) FROM runs r
+    WHERE r.tenant_id = t.tenant_id AND r.money_state IN ('RESERVED', 'DISPUTED'))
+FROM tenants t
+WHERE t.tenant_id = %(tenant_id)s
+
+-- name: tenants_after
+-- Keyset page of tenants, for jobs that visit all of them.
+SELECT tenant_id FROM tenants WHERE tenant_id > %(after)s ORDER BY tenant_id LIMIT %(limit)s

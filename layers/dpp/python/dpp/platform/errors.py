@@ -1,0 +1,38 @@
+"""What every context may meet: a dependency that doesn't answer."""
+
+
+class DependencyUnavailable(Exception):
+    """A dependency refused, timed out or dropped the call; whether the call took effect is not known."""
+
+    dependency = "dependency"
+
+    def __init__(self, detail: str = "") -> None:
+        super().__init__(f"{self.dependency} is unavailable" + (f": {detail}" if detail else ""))
+
+
+class PostgresUnavailable(DependencyUnavailable):
+    """Postgres dropped the call after it was sent; it may have taken effect."""
+
+    dependency = "postgres"
+
+
+class PostgresNotReached(PostgresUnavailable):
+    """No connection could be made: nothing was sent, so nothing took effect."""
+
+
+class RedisUnavailable(DependencyUnavailable):
+    """Redis refused or dropped the call; a script may have taken effect, which is why each is repeatable."""
+
+    dependency = "redis"
+
+
+class QueueUnavailable(DependencyUnavailable):
+    """SQS refused or dropped the call; the message may have been taken."""
+
+    dependency = "sqs"
+
+
+class StorageUnavailable(DependencyUnavailable):
+    """S3 refused or dropped the call; the object may have been written."""
+
+    dependency = "s3"

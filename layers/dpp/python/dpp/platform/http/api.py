@@ -1,0 +1,152 @@
+"""The edge of an HTTP function: powertools' REST resolver, with a problem document for every error (RUN-9)."""
+
+import json
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
+from aws_lambda_powertools.event_handler.exceptions import NotFoundError
+from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from pydantic import BaseModel
+
+from dpp.platform.errors import DependencyUnavailable
+from dpp.platform.http.problem import (
+    CONTENT_TYPE,
+    DEPENDENCY_UNAVAILABLE,
+    INTERNAL_ERROR,
+    METHOD_NOT_ALLOWED,
+    NOT_FOUND,
+    ProblemDocument,
+    ProblemError,
+    ProblemKind,
+)
+from dpp.platform.ids import trace_id_from
+
+_LOG = logging.getLogger("dpp.http")
+_TRACE_HEADER = "X-Trace-Id"
+_ANY_PATH = ".+"
+_ALL_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+_HEADERS_OF_EVERY_ANSWER = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+type Handler = Callable[[], Response[str]]
+
+
+class Api:
+    """Routes of one function. Whatever a route raises becomes a problem document; nothing leaks the inside.
+
+    `problems` maps a context's exceptions to their kinds; `error_headers` adds a context's headers to every
+    error answer (RUN-13), given the exception or None where routing itself failed.
+    """
+
+    def __init__(
+        self,
+        problems: Mapping[type[Exception], ProblemKind],
+        error_headers: Callable[[Exception | None], Mapping[str, str]],
+    ) -> None:
+        self._problems: dict[type[Exception], ProblemKind] = {
+            **problems,
+            DependencyUnavailable: DEPENDENCY_UNAVAILABLE,
+        }
+        self._error_headers = error_headers
+        self._methods: dict[str, list[str]] = {}
+        self._trace_id = ""
+        self._resolver = APIGatewayRestResolver()
+        self._resolver.exception_handler(Exception)(self._refuse)
+        self._resolver.not_found(self._not_routed)
+
+    def route(self, method: str, path: str | None) -> Callable[[Handler], Handler]:
+        """Register a handler for a method and an exact path, or for every path where `path` is None."""
+
+        def register(handler: Handler) -> Handler:
+            self._methods.setdefault(path or _ANY_PATH, []).append(method)
+            self._resolver.route(path or _ANY_PATH, method=method)(handler)
+            return handler
+
+        return register
+
+    @property
+    def event(self) -> APIGatewayProxyEvent:
+        """The request being answered."""
+        return self._resolver.current_event
+
+    @property
+    def trace_id(self) -> str:
+        """The request's trace id: the client's own where it is fit, else one made for this request."""
+        return self._trace_id
+
+    def adopt_trace_id(self, trace_id: str) -> None:
+        """Use the trace id that the body brought, from here on."""
+        self._trace_id = trace_id
+
+    def path_parameter(self, name: str) -> str:
+        """A part of the path as the gateway cut it out; still percent-encoded, empty if there is none."""
+        return (self.event.path_parameters or {}).get(name) or ""
+
+    def answer(self, event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+        """Resolve one API Gateway event."""
+        headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+        self._trace_id = trace_id_from(headers.get(_TRACE_HEADER.lower()))
+        return self._resolver.resolve(event, context)
+
+    def json(
+        self, status: int, body: BaseModel | Mapping[str, object], headers: Mapping[str, str]
+    ) -> Response[str]:
+        """A success with a JSON body."""
+        text = body.model_dump_json() if isinstance(body, BaseModel) else json.dumps(body)
+        return self._respond(status, "application/json", text, headers)
+
+    def _respond(
+        self, status: int, content_type: str, body: str, headers: Mapping[str, str]
+    ) -> Response[str]:
+        all_headers = {**_HEADERS_OF_EVERY_ANSWER, _TRACE_HEADER: self.trace_id, **headers}
+        return Response(status, content_type=content_type, body=body, headers=all_headers)
+
+    def _refuse(self, error: Exception) -> Response[str]:
+        headers = dict(self._error_headers(error))
+        if isinstance(error, ProblemError):
+            headers |= error.headers
+            return self._problem(error.kind, error.detail, headers, error)
+        kind = next((kind for cls, kind in self._problems.items() if isinstance(error, cls)), INTERNAL_ERROR)
+        if kind is INTERNAL_ERROR:
+            _LOG.error("unexpected error", extra={"trace_id": self.trace_id, "error": _where(error)})
+            return self._problem(kind, "The fault is ours and has been logged.", headers, error)
+        if kind is DEPENDENCY_UNAVAILABLE:
+            _LOG.error(
+                str(error), extra={"trace_id": self.trace_id, "error": {"reason_code": kind.reason_code}}
+            )
+            headers.setdefault("Retry-After", "1")
+            return self._problem(kind, "Try again with the same Idempotency-Key.", headers, error)
+        return self._problem(kind, str(error), headers, error)
+
+    def _not_routed(self, _error: NotFoundError) -> Response[str]:
+        headers = dict(self._error_headers(None))
+        allowed = self._methods.get(self.event.path) or self._methods.get(_ANY_PATH)
+        if allowed:
+            headers["Allow"] = ", ".join(allowed)
+            return self._problem(METHOD_NOT_ALLOWED, f"Use {headers['Allow']}.", headers)
+        return self._problem(NOT_FOUND, "No such resource.", headers)
+
+    def _problem(
+        self, kind: ProblemKind, detail: str, headers: Mapping[str, str], error: Exception | None = None
+    ) -> Response[str]:
+        document = ProblemDocument(
+            kind=kind,
+            detail=detail,
+            instance=self.event.path,
+            trace_id=self.trace_id,
+            run_id=getattr(error, "run_id", None),
+            faults=getattr(error, "faults", ()),
+        )
+        return self._respond(kind.status, CONTENT_TYPE, document.to_json(), headers)
+
+
+def _where(error: Exception) -> dict[str, object]:
+    """The error's class and frames, without its message: a library's message may hold what a client sent (RUN-31)."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return {
+        "class": f"{type(error).__module__}.{type(error).__qualname__}",
+        "frames": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
+    }

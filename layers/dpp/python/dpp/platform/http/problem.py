@@ -1,0 +1,87 @@
+"""Problem details (RFC 9457): what every error answer looks like (RUN-9)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+CONTENT_TYPE = "application/problem+json"
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemKind:
+    """One kind of problem: its status, its machine-readable reason and its unchanging title."""
+
+    status: int
+    reason_code: str
+    title: str
+
+    @property
+    def type(self) -> str:
+        """The problem's URI, one a reason code; documented in docs/problems.md."""
+        return f"urn:dpp:problem:{self.reason_code.lower().replace('_', '-')}"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldFault:
+    """Where a body breaks its schema: a JSON Pointer (RFC 6901) and what was expected, never what was sent."""
+
+    pointer: str
+    detail: str
+
+
+class ProblemError(Exception):
+    """A request that the HTTP layer itself refuses. `headers` go out with the answer."""
+
+    def __init__(
+        self,
+        kind: ProblemKind,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        faults: tuple[FieldFault, ...] = (),
+    ) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+        self.headers = dict(headers or {})
+        self.faults = faults
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemDocument:
+    """The body of an error answer."""
+
+    kind: ProblemKind
+    detail: str
+    instance: str
+    trace_id: str
+    run_id: str | None = None
+    faults: tuple[FieldFault, ...] = field(default=())
+
+    def to_json(self) -> str:
+        """The document as JSON text."""
+        document: dict[str, object] = {
+            "type": self.kind.type,
+            "title": self.kind.title,
+            "status": self.kind.status,
+            "detail": self.detail,
+            "instance": self.instance,
+            "reason_code": self.kind.reason_code,
+            "trace_id": self.trace_id,
+        }
+        if self.run_id is not None:
+            document["run_id"] = self.run_id
+        if self.faults:
+            document["errors"] = [{"pointer": f.pointer, "detail": f.detail} for f in self.faults]
+        return json.dumps(document, ensure_ascii=False)
+
+
+MALFORMED_REQUEST = ProblemKind(400, "MALFORMED_REQUEST", "The request can't be read")
+AUTH_INVALID = ProblemKind(401, "AUTH_INVALID", "A valid API key is needed")
+NOT_FOUND = ProblemKind(404, "NOT_FOUND", "There is nothing here")
+METHOD_NOT_ALLOWED = ProblemKind(405, "METHOD_NOT_ALLOWED", "This method is not offered here")
+PAYLOAD_TOO_LARGE = ProblemKind(413, "PAYLOAD_TOO_LARGE", "The body is too large")
+UNSUPPORTED_MEDIA_TYPE = ProblemKind(415, "UNSUPPORTED_MEDIA_TYPE", "Only application/json is taken")
+VALIDATION_FAILED = ProblemKind(422, "VALIDATION_FAILED", "The body doesn't fit its schema")
+INTERNAL_ERROR = ProblemKind(500, "INTERNAL_ERROR", "The platform failed")
+DEPENDENCY_UNAVAILABLE = ProblemKind(503, "DEPENDENCY_UNAVAILABLE", "The platform can't answer right now")

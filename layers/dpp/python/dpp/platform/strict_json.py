@@ -1,0 +1,86 @@
+"""JSON from outside, read strictly (D12): what can't be stored or compared is refused at the edge.
+
+Refused beyond what RFC 8259 refuses: duplicate names, nesting beyond 64, NUL and lone surrogates in any
+string, NaN and infinities, integers beyond ±(2^53 - 1) and floats that overflow (I-JSON, RFC 7493).
+"""
+
+import json
+import math
+from typing import NoReturn
+
+MAX_DEPTH = 64
+MAX_SAFE_INTEGER = 2**53 - 1
+_MAX_INTEGER_DIGITS = 17
+
+type Json = bool | int | float | str | list[Json] | dict[str, Json] | None
+
+
+class JsonRefused(ValueError):
+    """The text is not JSON that the platform takes; the message says why and quotes none of it."""
+
+
+def parse(text: str | bytes) -> Json:
+    """The value of a JSON text (UTF-8 if bytes). Raises JsonRefused."""
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8")
+        except UnicodeDecodeError:
+            raise JsonRefused("the body is not UTF-8") from None
+    try:
+        value: Json = json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_float,
+            parse_constant=_constant,
+        )
+    except json.JSONDecodeError as error:
+        raise JsonRefused(f"not JSON: line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise JsonRefused(f"nested deeper than {MAX_DEPTH}") from None
+    _check(value, 0)
+    return value
+
+
+def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise JsonRefused("an object names a member twice")
+    return found
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _MAX_INTEGER_DIGITS or abs(int(digits)) > MAX_SAFE_INTEGER:
+        raise JsonRefused("an integer is beyond 2^53 - 1")
+    return int(digits)
+
+
+def _float(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise JsonRefused("a number is out of range")
+    return number
+
+
+def _constant(_name: str) -> NoReturn:
+    raise JsonRefused("NaN and Infinity are not JSON")
+
+
+def _check(value: Json, depth: int) -> None:
+    """Every string, names too, must be storable as Postgres text; objects and arrays nest 64 deep at most."""
+    match value:
+        case str():
+            if "\x00" in value:
+                raise JsonRefused("a string holds NUL")
+            try:
+                value.encode("utf-8")
+            except UnicodeEncodeError:
+                raise JsonRefused("a string holds a lone surrogate") from None
+        case list() | dict():
+            if depth == MAX_DEPTH:
+                raise JsonRefused(f"nested deeper than {MAX_DEPTH}")
+            items = value if isinstance(value, list) else (*value.keys(), *value.values())
+            for item in items:
+                _check(item, depth + 1)
+        case _:
+            return

@@ -1,0 +1,164 @@
+"""What clients send and get (RUN-2, RUN-3, RUN-10): the models that the OpenAPI document is made from."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from dpp.money.micros import AmountError, parse_usd
+from dpp.packs.contract import PackType
+from dpp.platform.ids import TRACE_ID_PATTERN
+from dpp.runs.machine import MoneyState, Status
+
+PROFILE_VERSION: Literal["PROFILE_DPP_0_4_2_2"] = "PROFILE_DPP_0_4_2_2"
+POLL_INTERVAL_MS = 1_500
+INLINE_LIMIT_BYTES = 262_144
+PRESIGNED_URL_TTL_SECONDS = 600
+
+
+def _positive_amount(text: str) -> str:
+    try:
+        micros = parse_usd(text)
+    except AmountError as error:
+        raise ValueError(str(error)) from None
+    if micros == 0:
+        raise ValueError("must be above zero")
+    return text
+
+
+UsdAmount = Annotated[
+    str,
+    Field(
+        max_length=15,
+        description="US dollars as a decimal string with at most 4 places.",
+        examples=["0.2500"],
+        json_schema_extra={"pattern": r"^(0|[1-9][0-9]{0,9})(\.[0-9]{1,4})?$"},
+    ),
+    AfterValidator(_positive_amount),
+]
+Usd = Annotated[str, Field(pattern=r"^-?[0-9]+\.[0-9]{4}$", description="US dollars with 4 places.")]
+TraceId = Annotated[str, Field(pattern=f"^{TRACE_ID_PATTERN}$")]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+class ReservationRequest(_Model):
+    """How much the run may cost and how long it may take."""
+
+    max_cost_usd: UsdAmount
+    timebox_sec: int = Field(default=90, ge=1, le=90, description="Seconds the pack may run.")
+    min_reliability_score: float = Field(default=0.8, ge=0, le=1, allow_inf_nan=False)
+
+
+class RunOptions(_Model):
+    """How the result is given back."""
+
+    inline: Literal[0, 1] = Field(
+        default=0, description="1: the result also stands in the answer, up to 256 KB of it."
+    )
+
+
+class RunMetaRequest(_Model):
+    """What the client wants to find again."""
+
+    trace_id: TraceId | None = None
+    profile_version: Literal["PROFILE_DPP_0_4_2_2"] = PROFILE_VERSION
+
+
+class RunCreateRequest(_Model):
+    """The body of POST /v1/runs (RUN-3). `inputs` is checked against the schema of its pack."""
+
+    pack_type: PackType = Field(strict=False)
+    inputs: dict[str, Any] = Field(description="By pack_type; see docs/packs.md.")
+    reservation: ReservationRequest
+    options: RunOptions = RunOptions()
+    meta: RunMetaRequest = RunMetaRequest()
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Reservation(_Answer):
+    """What was reserved."""
+
+    max_cost_usd: Usd
+    timebox_sec: int
+    min_reliability_score: float
+
+
+class Poll(_Answer):
+    """Where and how often to ask for the run."""
+
+    href: str
+    recommended_interval_ms: int = POLL_INTERVAL_MS
+
+
+class ReceiptMeta(_Answer):
+    """What the client finds its run again by."""
+
+    trace_id: str
+    profile_version: str
+
+
+class RunReceipt(_Answer):
+    """The answer to an accepted submit, and to every repetition of it, word for word (RUN-4)."""
+
+    run_id: str
+    status: Literal["QUEUED"] = "QUEUED"
+    reservation: Reservation
+    poll: Poll
+    meta: ReceiptMeta
+
+
+class Cost(_Answer):
+    """The run's money; the X-DPP-* headers say the same (RUN-13)."""
+
+    reserved_usd: Usd
+    used_usd: Usd
+    minimum_fee_usd: Usd
+    budget_remaining_usd: Usd
+
+
+class RunResult(_Answer):
+    """A completed run's envelope: where to fetch it and what it hashes to."""
+
+    presigned_url: str
+    sha256: str
+    expires_at: datetime
+    inline: dict[str, Any] | None = Field(
+        default=None, description="The envelope itself, if asked for and small."
+    )
+    inline_omitted: Literal["TOO_LARGE"] | None = None
+
+
+class RunProblem(_Answer):
+    """Why a run failed."""
+
+    reason_code: str
+    detail: str
+
+
+class RunMeta(_Answer):
+    """When the run was made and last changed, and its trace id."""
+
+    created_at: datetime
+    updated_at: datetime
+    trace_id: str
+    profile_version: str
+
+
+class RunView(_Answer):
+    """The answer to GET /v1/runs/{run_id} (RUN-10)."""
+
+    run_id: str
+    pack_type: PackType
+    status: Status
+    money_state: MoneyState
+    cost: Cost
+    tokens_consumed: int
+    result: RunResult | None = None
+    problem: RunProblem | None = None
+    meta: RunMeta

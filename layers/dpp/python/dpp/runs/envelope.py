@@ -1,0 +1,75 @@
+"""The result envelope (RUN-18; 001 §9.3): UTF-8 JSON of about 1 MB at most, its members locked."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from dpp.money.micros import format_usd, parse_usd
+from dpp.packs.contract import PackResult, PackSuccess
+from dpp.runs.machine import Status
+from dpp.runs.model import Run
+
+SCHEMA_VERSION = "0.4.2.2"
+MAX_ENVELOPE_BYTES = 1_048_576
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """An envelope ready to be stored."""
+
+    body: bytes
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEnvelope:
+    """What reconcile needs of an envelope that it finds in S3."""
+
+    sha256: str
+    completed: bool
+    used_usd_micros: int
+
+
+class EnvelopeUnreadable(ValueError):
+    """What stands at the envelope's key is no envelope of this run."""
+
+
+def build(run: Run, result: PackResult, charge_usd_micros: int) -> Envelope:
+    """The envelope of a pack's answer. `used_usd` is what will be charged, to four exact places."""
+    succeeded = isinstance(result, PackSuccess)
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": run.id,
+        "pack_type": run.pack_type,
+        "status": Status.COMPLETED if succeeded else Status.FAILED,
+        "generated_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "cost": {
+            "reserved_usd": format_usd(run.reservation_max_cost_usd_micros),
+            "used_usd": format_usd(charge_usd_micros),
+            "minimum_fee_usd": format_usd(run.minimum_fee_usd_micros),
+        },
+        "data": result.data if isinstance(result, PackSuccess) else {},
+        "artifacts": result.artifacts if isinstance(result, PackSuccess) else {},
+        "logs": {
+            "discard_log": result.discard_log if isinstance(result, PackSuccess) else [],
+            "blocked_log": result.blocked_log if isinstance(result, PackSuccess) else [],
+        },
+        "meta": {"trace_id": run.trace_id, "profile_version": run.profile_version},
+    }
+    body = json.dumps(document, ensure_ascii=False, allow_nan=False).encode("utf-8")
+    return Envelope(body, hashlib.sha256(body).hexdigest())
+
+
+def read_stored(run: Run, body: bytes) -> StoredEnvelope:
+    """What an envelope found in S3 says of `run`. Raises EnvelopeUnreadable."""
+    try:
+        document = json.loads(body)
+        cost = document["cost"]
+        if document["run_id"] != run.id or not isinstance(cost, Mapping):
+            raise EnvelopeUnreadable("the envelope is another run's")
+        used, completed = parse_usd(cost["used_usd"]), document["status"] == Status.COMPLETED
+    except (ValueError, KeyError, TypeError) as error:
+        raise EnvelopeUnreadable(type(error).__name__) from None
+    return StoredEnvelope(hashlib.sha256(body).hexdigest(), completed, used)

@@ -1,0 +1,124 @@
+"""Work on a run (RUN-16 … RUN-19): lease it, run its pack, end it through the two-stage finalize.
+
+What picks the work up after a crash: before the lease, the message comes again; under the lease, the reaper
+once the lease has run out (RUN-20); after the claim, reconcile (RUN-22).
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from dpp.money.fees import charge_within
+from dpp.money.ledger import Ledger
+from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess
+from dpp.packs.process import PackProcess
+from dpp.platform.ids import new_id
+from dpp.platform.postgres import Database
+from dpp.platform.queue import Queue
+from dpp.platform.storage import ObjectStore
+from dpp.runs import envelope, finalize, lease, store
+from dpp.runs.lease import Heartbeat, LeaseEffects
+from dpp.runs.machine import MoneyState, Status
+from dpp.runs.message import RunMessage
+from dpp.runs.model import Intent, ResultPointer, Run, envelope_key
+from dpp.runs.store import Guard
+
+_LOG = logging.getLogger("dpp.runs.execute")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkEffects:
+    """What the worker touches. `new_database` opens another connection, for the heartbeat's thread."""
+
+    database: Database
+    new_database: Callable[[], Database]
+    ledger: Ledger
+    queue: Queue
+    storage: ObjectStore
+    packs: PackProcess
+
+
+class WorkOutcome(StrEnum):
+    """What became of a message; each of them is acknowledged."""
+
+    SKIPPED = "SKIPPED"
+    LEASE_LOST = "LEASE_LOST"
+    CLAIM_LOST = "CLAIM_LOST"
+    ENDED = "ENDED"
+
+
+def execute(message: RunMessage, receipt_handle: str, effects: WorkEffects) -> WorkOutcome:
+    """Work on one message. Raises DependencyUnavailable where the message should come again."""
+    leased = _lease(message, effects)
+    if leased is None:
+        return WorkOutcome.SKIPPED
+    run, inputs = leased
+    lease.take_in_redis(effects.ledger, run)
+    beats = LeaseEffects(effects.new_database(), effects.ledger, effects.queue)
+    with Heartbeat(beats, run, receipt_handle) as heartbeat:
+        result = effects.packs.run(_request(run, inputs), cancelled=heartbeat.lost)
+        effects.packs.prestart()
+    if heartbeat.lost.is_set():
+        return WorkOutcome.LEASE_LOST
+    ended = _finish(run, result, effects)
+    lease.release_in_redis(effects.ledger, run)
+    return WorkOutcome.CLAIM_LOST if ended is None else WorkOutcome.ENDED
+
+
+def _lease(message: RunMessage, effects: WorkEffects) -> tuple[Run, dict[str, Any]] | None:
+    """The run with a fresh lease, and its inputs; None where there is nothing to do (RUN-16: ack and skip)."""
+    with effects.database.connection() as connection:
+        run = store.find(connection, message.tenant_id, message.run_id)
+        if run is None or run.status != Status.QUEUED:
+            _LOG.info("nothing to do", extra={"run_id": str(message.run_id), "known": run is not None})
+            return None
+        leased = store.start_processing(connection, run, str(new_id()))
+        if leased is None:
+            _LOG.info("another was first", extra={"run_id": run.id})
+            return None
+        return leased, store.inputs_of(connection, run.run_id) or {}
+
+
+def _finish(run: Run, result: PackResult, effects: WorkEffects) -> Run | None:
+    """End the run as its pack's answer says; None for the loser of the claim."""
+    charge = _charge(run, result)
+    made = envelope.build(run, result, charge)
+    if len(made.body) > envelope.MAX_ENVELOPE_BYTES:
+        result = PackFailure(
+            reason_code=PackReason.PACK_OUTPUT_TOO_LARGE, detail="The envelope exceeds 1 MB."
+        )
+        charge = _charge(run, result)
+        made = envelope.build(run, result, charge)
+    failure = result if isinstance(result, PackFailure) else None
+    intent = Intent(
+        outcome=Status.FAILED if failure else Status.COMPLETED,
+        money_state=MoneyState.SETTLED,
+        charge_usd_micros=charge,
+        tokens_consumed=result.tokens_consumed if isinstance(result, PackSuccess) else 0,
+        result=ResultPointer(effects.storage.bucket, envelope_key(run), made.sha256),
+        reason_code=failure.reason_code if failure else None,
+        detail=failure.detail if failure else None,
+    )
+    guard = Guard(Status.PROCESSING, lease_token=run.lease_token)
+    ends = finalize.FinalizeEffects(effects.database, effects.ledger, effects.storage)
+    return finalize.finish(ends, run, guard, intent, envelope=made.body)
+
+
+def _charge(run: Run, result: PackResult) -> int:
+    """Micros: a pack's cost, or the minimum fee of one that failed, within the reservation (RUN-17, RUN-23)."""
+    cost = result.cost_usd_micros if isinstance(result, PackSuccess) else run.minimum_fee_usd_micros
+    return charge_within(cost, run.reservation_max_cost_usd_micros)
+
+
+def _request(run: Run, inputs: dict[str, Any]) -> PackRequest:
+    return PackRequest(
+        run_id=run.id,
+        pack_type=run.pack_type,
+        inputs=inputs,
+        timebox_sec=run.timebox_sec,
+        max_cost_usd_micros=run.reservation_max_cost_usd_micros,
+        min_reliability_score=float(run.min_reliability_score),
+        trace_id=run.trace_id,
+    )

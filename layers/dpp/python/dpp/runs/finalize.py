@@ -1,0 +1,138 @@
+"""The end of a run (RUN-19, D3), the only code that ends one: worker, reaper, sweeper, reconcile and submit call it.
+
+    claim    one CAS on version and state; it records what is about to happen. Who gets no row stops there:
+             a loser settles nothing and writes nothing, in S3 neither.
+    upload   the envelope, where the worker brings one.
+    settle   or refund, in the ledger; asked twice it answers its receipt.
+    commit   one CAS on version and finalize token; the run ends as the intent says.
+
+A crash after the claim, at whatever line, leaves a run CLAIMED with its intent; reconcile takes the claim over
+after 5 minutes and repeats the same steps with the same values. The winner is certainly gone by then: no
+function of the platform may run that long.
+"""
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+
+from dpp.money.ledger import Closed, Ledger, NoReservation
+from dpp.platform.ids import new_id
+from dpp.platform.postgres import Database
+from dpp.platform.storage import ObjectStore
+from dpp.runs import store
+from dpp.runs.machine import MoneyState, Reason
+from dpp.runs.model import Intent, Run
+from dpp.runs.store import Guard
+
+_LOG = logging.getLogger("dpp.runs.finalize")
+STUCK_AFTER_SECONDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class FinalizeEffects:
+    """What ending a run touches; `storage` only where an envelope may have to be written."""
+
+    database: Database
+    ledger: Ledger
+    storage: ObjectStore | None = None
+
+
+def finish(
+    effects: FinalizeEffects,
+    run: Run,
+    guard: Guard,
+    intent: Intent,
+    *,
+    envelope: bytes | None = None,
+    now: datetime | None = None,
+) -> Run | None:
+    """Claim the end of `run` and carry it through; the run as it then stands (committed or DISPUTED).
+
+    None for a loser, who has touched nothing. Raises DependencyUnavailable after the claim where a step
+    failed; reconcile then finishes. `envelope` must be given with a result pointer, and only then.
+    """
+    with effects.database.connection() as connection:
+        claimed = store.claim(connection, run, guard, intent, finalize_token=str(new_id()), now=now)
+    if claimed is None:
+        _LOG.info(
+            "claim lost", extra={"run_id": run.id, "tenant_id": run.tenant_id, "version_before": run.version}
+        )
+        return None
+    return roll_forward(effects, claimed, envelope=envelope, now=now)
+
+
+def take_over(
+    effects: FinalizeEffects, stuck: Run, intent: Intent, *, now: datetime | None = None
+) -> Run | None:
+    """Repeat the steps of a claim that was never committed (RUN-22); None where it has moved meanwhile."""
+    with effects.database.connection() as connection:
+        claimed = store.reclaim(
+            connection,
+            stuck,
+            intent,
+            finalize_token=str(new_id()),
+            stuck_after_seconds=STUCK_AFTER_SECONDS,
+            now=now,
+        )
+    return None if claimed is None else roll_forward(effects, claimed, now=now)
+
+
+def roll_forward(
+    effects: FinalizeEffects, claimed: Run, *, envelope: bytes | None = None, now: datetime | None = None
+) -> Run | None:
+    """Everything after the claim, repeatable; None where the claim was taken over before the commit."""
+    intent = claimed.intent
+    if envelope is not None:
+        if effects.storage is None or intent.result is None:
+            raise ValueError("an envelope needs a store and a recorded place")
+        effects.storage.put_json(intent.result.key, envelope)
+    try:
+        closed = _move_money(effects.ledger, claimed, intent)
+    except NoReservation:
+        return _dispute(effects, claimed, "The ledger holds neither a reservation nor a receipt.", now)
+    if closed.kind.value != intent.money_state.value or closed.charge_usd_micros != intent.charge_usd_micros:
+        return _dispute(effects, claimed, "The ledger's receipt differs from the recorded intent.", now)
+    with effects.database.connection() as connection:
+        release = intent.reason_code == Reason.QUEUE_ENQUEUE_FAILED
+        ended = store.commit(connection, claimed, release_idempotency_key=release, now=now)
+    if ended is not None:
+        _LOG.info("run ended", extra=_log_fields(claimed, ended, closed))
+    return ended
+
+
+def _move_money(ledger: Ledger, claimed: Run, intent: Intent) -> Closed:
+    if intent.money_state == MoneyState.REFUNDED:
+        return ledger.refund_full(claimed.tenant_id, claimed.id)
+    return ledger.settle(claimed.tenant_id, claimed.id, intent.charge_usd_micros)
+
+
+def _dispute(effects: FinalizeEffects, claimed: Run, detail: str, now: datetime | None) -> Run | None:
+    with effects.database.connection() as connection:
+        disputed = store.dispute(connection, claimed, detail, now)
+    if disputed is not None:
+        _LOG.error("run disputed", extra=_log_fields(claimed, disputed, None) | {"detail": detail})
+    return disputed
+
+
+def _log_fields(before: Run, after: Run, closed: Closed | None) -> dict[str, object]:
+    """The locked fields of RUN-31."""
+    fields: dict[str, object] = {
+        "run_id": after.id,
+        "tenant_id": after.tenant_id,
+        "trace_id": after.trace_id,
+        "status": after.status,
+        "version_before": before.version,
+        "version_after": after.version,
+        "finalize_stage": after.finalize_stage,
+        "money_state": after.money_state,
+        "reserved_usd_micros": after.reservation_max_cost_usd_micros,
+    }
+    if closed is not None:
+        fields |= {
+            "charge_usd_micros": closed.charge_usd_micros,
+            "refund_usd_micros": closed.refund_usd_micros,
+            "repeated": closed.repeated,
+        }
+    if after.last_error_reason_code is not None:
+        fields["error"] = {"reason_code": after.last_error_reason_code}
+    return fields

@@ -1,0 +1,167 @@
+"""How runs look over HTTP: problems, headers, bodies and the reading of a submit (RUN-2, RUN-9, RUN-13)."""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from dpp.money.micros import format_usd, parse_usd
+from dpp.packs.registry import INPUT_MODELS
+from dpp.platform.http.problem import MALFORMED_REQUEST, ProblemError, ProblemKind
+from dpp.platform.http.request import read_body, single_header, validation_failed
+from dpp.platform.rate_limit import RETRY_AFTER_SECONDS
+from dpp.runs.contract import (
+    Cost,
+    Poll,
+    ReceiptMeta,
+    Reservation,
+    RunCreateRequest,
+    RunMeta,
+    RunProblem,
+    RunReceipt,
+    RunResult,
+    RunView,
+)
+from dpp.runs.errors import (
+    BudgetDrained,
+    EnqueueFailed,
+    IdempotencyConflict,
+    IdempotencyInProgress,
+    PackNotAvailable,
+    RateLimited,
+    RunExpired,
+    RunNotFound,
+    RunsError,
+)
+from dpp.runs.machine import Status
+from dpp.runs.model import Costs, Run
+from dpp.runs.read import Found, Result
+from dpp.runs.submit import Order
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
+
+PROBLEMS: Mapping[type[Exception], ProblemKind] = {
+    BudgetDrained: ProblemKind(402, "BUDGET_DRAINED", "The budget doesn't cover the run"),
+    RunNotFound: ProblemKind(404, "NOT_FOUND", "There is nothing here"),
+    IdempotencyConflict: ProblemKind(
+        409, "IDEMPOTENCY_CONFLICT", "The idempotency key stands for another payload"
+    ),
+    IdempotencyInProgress: ProblemKind(
+        409, "IDEMPOTENCY_IN_PROGRESS", "The first request is still under way"
+    ),
+    RunExpired: ProblemKind(410, "RUN_EXPIRED", "The run's retention is over"),
+    PackNotAvailable: ProblemKind(422, "PACK_NOT_AVAILABLE", "The pack is not available"),
+    RateLimited: ProblemKind(429, "RATE_LIMITED", "Too many requests"),
+    EnqueueFailed: ProblemKind(503, "QUEUE_ENQUEUE_FAILED", "The run could not be queued"),
+}
+_RETRY_AFTER_SECONDS: Mapping[type[RunsError], int] = {
+    RateLimited: RETRY_AFTER_SECONDS,
+    IdempotencyInProgress: 1,
+    EnqueueFailed: 1,
+}
+# Visible ASCII without quote and backslash, bare or as a quoted string (RFC 9651), 8 to 64 characters (RUN-2).
+_IDEMPOTENCY_KEY = re.compile(r'(?P<quote>"?)(?P<key>[\x21\x23-\x5b\x5d-\x7e]{8,64})(?P=quote)', re.ASCII)
+
+
+def error_headers(error: Exception | None) -> dict[str, str]:
+    """The headers of an error answer: the cost headers always, zeros where nothing is known (RUN-13)."""
+    if not isinstance(error, RunsError):
+        return Costs().headers()
+    headers = error.costs.headers()
+    if error.rate is not None:
+        headers |= error.rate.headers()
+    if type(error) in _RETRY_AFTER_SECONDS:
+        headers["Retry-After"] = str(_RETRY_AFTER_SECONDS[type(error)])
+    return headers
+
+
+def idempotency_key(event: "APIGatewayProxyEvent") -> str:
+    """The request's idempotency key. Raises ProblemError 400."""
+    match = _IDEMPOTENCY_KEY.fullmatch(single_header(event, "Idempotency-Key") or "")
+    if match is None:
+        raise ProblemError(MALFORMED_REQUEST, "Send an Idempotency-Key of 8 to 64 visible ASCII characters.")
+    return match.group("key")
+
+
+def read_order(event: "APIGatewayProxyEvent", trace_id: str) -> Order:
+    """The order in a submit's headers and body. Raises ProblemError and PackNotAvailable."""
+    key = idempotency_key(event)
+    body = read_body(event, RunCreateRequest)
+    model = INPUT_MODELS.get(body.pack_type)
+    if model is None:
+        raise PackNotAvailable
+    try:
+        model.model_validate(body.inputs)
+    except ValidationError as error:
+        raise validation_failed(error, ("inputs",)) from None
+    return Order(
+        idempotency_key=key,
+        pack_type=body.pack_type,
+        inputs=body.inputs,
+        reserved_usd_micros=parse_usd(body.reservation.max_cost_usd),
+        timebox_sec=body.reservation.timebox_sec,
+        min_reliability_score=body.reservation.min_reliability_score,
+        inline_result=body.options.inline == 1,
+        profile_version=body.meta.profile_version,
+        trace_id=body.meta.trace_id or trace_id,
+    )
+
+
+def receipt(run: Run) -> RunReceipt:
+    """The receipt of a run: the same words at the first submit and at every repetition."""
+    return RunReceipt(
+        run_id=run.id,
+        reservation=Reservation(
+            max_cost_usd=format_usd(run.reservation_max_cost_usd_micros),
+            timebox_sec=run.timebox_sec,
+            min_reliability_score=float(run.min_reliability_score),
+        ),
+        poll=Poll(href=f"/v1/runs/{run.id}"),
+        meta=ReceiptMeta(trace_id=run.trace_id, profile_version=run.profile_version),
+    )
+
+
+def view(found: Found) -> RunView:
+    """The body of a read."""
+    run = found.run
+    return RunView(
+        run_id=run.id,
+        pack_type=run.pack_type,
+        status=run.status,
+        money_state=run.money_state,
+        cost=Cost(
+            reserved_usd=format_usd(found.costs.reserved_usd_micros),
+            used_usd=format_usd(found.costs.used_usd_micros),
+            minimum_fee_usd=format_usd(run.minimum_fee_usd_micros),
+            budget_remaining_usd=format_usd(found.costs.budget_remaining_usd_micros),
+        ),
+        tokens_consumed=found.costs.tokens_consumed,
+        result=_result(found.result) if found.result else None,
+        problem=_problem(run),
+        meta=RunMeta(
+            created_at=run.created_at,
+            updated_at=run.updated_at,
+            trace_id=run.trace_id,
+            profile_version=run.profile_version,
+        ),
+    )
+
+
+def _result(result: Result) -> RunResult:
+    return RunResult(
+        presigned_url=result.url.url,
+        sha256=result.pointer.sha256,
+        expires_at=result.url.expires_at,
+        inline=result.inline,
+        inline_omitted="TOO_LARGE" if result.inline_too_large else None,
+    )
+
+
+def _problem(run: Run) -> RunProblem | None:
+    """Why a run failed, or why its money waits for an operator; nothing of a claim that is still open."""
+    if run.status != Status.FAILED and not run.is_disputed:
+        return None
+    reason = run.last_error_reason_code or "MONEY_DISPUTED"
+    return RunProblem(reason_code=reason, detail=run.last_error_detail or "")

@@ -1,0 +1,7 @@
+-- The key is free again: drop its mapping and its lock, if they are this run's.
+-- KEYS: mapping, lock
+-- ARGV: run_id, payload_hash
+-- OK
+if redis.call('HGET', KEYS[1], 'run_id') == ARGV[1] then redis.call('DEL', KEYS[1]) end
+if redis.call('GET', KEYS[2]) == ARGV[1] .. ' ' .. ARGV[2] then redis.call('DEL', KEYS[2]) end
+return {'OK'}

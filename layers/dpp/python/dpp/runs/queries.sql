@@ -1,0 +1,143 @@
+-- name: insert_run
+-- A run and its inputs in one statement; the unique index on (tenant, key) refuses a second (D4).
+WITH run AS (
+  INSERT INTO runs (
+    run_id, tenant_id, pack_type, profile_version, status, money_state, idempotency_key, payload_hash,
+    reservation_max_cost_usd_micros, minimum_fee_usd_micros, timebox_sec, min_reliability_score,
+    inline_result, trace_id, created_at, updated_at, retention_until)
+  VALUES (
+    %(run_id)s, %(tenant_id)s, %(pack_type)s, %(profile_version)s, 'QUEUED', 'RESERVED',
+    %(idempotency_key)s, %(payload_hash)s, %(reserved)s, %(minimum_fee)s, %(timebox_sec)s,
+    %(min_reliability_score)s, %(inline_result)s, %(trace_id)s,
+    coalesce(%(now)s, now()), coalesce(%(now)s, now()), coalesce(%(now)s, now()) + interval '30 days')
+  RETURNING *
+), inputs AS (
+  INSERT INTO run_inputs (run_id, inputs) SELECT run_id, %(inputs)s FROM run
+)
+SELECT * FROM run
+
+-- name: mark_enqueued
+-- The message was sent (D5); only the first time counts.
+UPDATE runs SET enqueued_at = coalesce(%(now)s, now())
+WHERE run_id = %(run_id)s AND enqueued_at IS NULL
+
+-- name: run_of_owner
+-- The owner guard is part of the look-up: a foreign run and no run are the same zero rows (RUN-11).
+SELECT *, retention_until <= coalesce(%(now)s, now()) AS is_past_retention
+FROM runs WHERE run_id = %(run_id)s AND tenant_id = %(tenant_id)s
+
+-- name: run_of_key
+-- The living run of an idempotency key (D4).
+SELECT * FROM runs
+WHERE tenant_id = %(tenant_id)s AND idempotency_key = %(idempotency_key)s AND idempotency_released_at IS NULL
+
+-- name: run
+-- A run by id and tenant, for the jobs.
+SELECT * FROM runs WHERE run_id = %(run_id)s AND tenant_id = %(tenant_id)s
+
+-- name: inputs
+-- What the pack is given (D8).
+SELECT inputs FROM run_inputs WHERE run_id = %(run_id)s
+
+-- name: start_processing
+-- QUEUED to PROCESSING with a lease, by version (RUN-16).
+UPDATE runs SET
+  status = 'PROCESSING', lease_token = %(lease_token)s,
+  lease_expires_at = coalesce(%(now)s, now()) + make_interval(secs => %(lease_ttl_seconds)s),
+  enqueued_at = coalesce(enqueued_at, %(now)s, now()),
+  version = version + 1, updated_at = coalesce(%(now)s, now())
+WHERE run_id = %(run_id)s AND version = %(version)s AND status = 'QUEUED' AND finalize_stage IS NULL
+RETURNING *
+
+-- name: extend_lease
+-- A heartbeat: only by the holder, only before a claim, and never of a lease that has run out (RUN-16).
+UPDATE runs SET
+  lease_expires_at = coalesce(%(now)s, now()) + make_interval(secs => %(lease_ttl_seconds)s)
+WHERE run_id = %(run_id)s AND lease_token = %(lease_token)s AND status = 'PROCESSING'
+  AND finalize_stage IS NULL AND lease_expires_at > coalesce(%(now)s, now())
+
+-- name: claim
+-- Stage one of the finalize (RUN-19): one of all who try gets the row back, with its intent recorded (D3).
+UPDATE runs SET
+  finalize_stage = 'CLAIMED', finalize_token = %(finalize_token)s,
+  finalize_claimed_at = coalesce(%(now)s, now()),
+  finalize_outcome = %(outcome)s, finalize_money_state = %(money_state)s,
+  finalize_charge_usd_micros = %(charge)s, tokens_consumed = %(tokens_consumed)s,
+  result_bucket = %(result_bucket)s, result_key = %(result_key)s, result_sha256 = %(result_sha256)s,
+  last_error_reason_code = %(reason_code)s, last_error_detail = %(detail)s,
+  version = version + 1, updated_at = coalesce(%(now)s, now())
+WHERE run_id = %(run_id)s AND version = %(version)s AND status = %(expected_status)s
+  AND finalize_stage IS NULL
+  AND lease_token IS NOT DISTINCT FROM %(lease_token)s
+  AND (%(lease_must_have_expired)s = false OR lease_expires_at < coalesce(%(now)s, now()))
+  AND created_at <= coalesce(%(now)s, now()) - make_interval(secs => %(minimum_age_seconds)s)
+RETURNING *
+
+-- name: reclaim
+-- Take over a claim that was never committed, keeping or correcting its intent (RUN-22).
+UPDATE runs SET
+  finalize_token = %(finalize_token)s, finalize_claimed_at = coalesce(%(now)s, now()),
+  finalize_outcome = %(outcome)s, finalize_money_state = %(money_state)s,
+  finalize_charge_usd_micros = %(charge)s, tokens_consumed = %(tokens_consumed)s,
+  result_bucket = %(result_bucket)s, result_key = %(result_key)s, result_sha256 = %(result_sha256)s,
+  last_error_reason_code = %(reason_code)s, last_error_detail = %(detail)s,
+  version = version + 1, updated_at = coalesce(%(now)s, now())
+WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
+  AND finalize_claimed_at < coalesce(%(now)s, now()) - make_interval(secs => %(stuck_after_seconds)s)
+RETURNING *
+
+-- name: commit
+-- Stage two (RUN-19): the run ends exactly as its intent says, by the holder of the claim alone.
+UPDATE runs SET
+  status = finalize_outcome, money_state = finalize_money_state,
+  actual_cost_usd_micros = finalize_charge_usd_micros, finalize_stage = 'COMMITTED',
+  idempotency_released_at = CASE WHEN %(release_idempotency_key)s THEN coalesce(%(now)s, now()) END,
+  version = version + 1, updated_at = coalesce(%(now)s, now())
+WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_token = %(finalize_token)s
+  AND finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
+RETURNING *
+
+-- name: dispute
+-- What was charged can't be proved: the run stops here until an operator decides (D3).
+UPDATE runs SET
+  money_state = 'DISPUTED', last_error_detail = %(detail)s,
+  version = version + 1, updated_at = coalesce(%(now)s, now())
+WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_token = %(finalize_token)s
+  AND finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
+RETURNING *
+
+-- name: page_expired_leases
+-- PROCESSING with an expired lease, oldest first (RUN-20, RUN-22); keyset on (lease_expires_at, run_id).
+SELECT *, lease_expires_at AS page_time FROM runs
+WHERE status = 'PROCESSING' AND finalize_stage IS NULL
+  AND lease_expires_at < coalesce(%(now)s, now())
+  AND (lease_expires_at, run_id) > (%(after_time)s, %(after_id)s)
+ORDER BY lease_expires_at, run_id LIMIT %(limit)s
+
+-- name: page_waiting
+-- QUEUED for longer than the reservation lasts, oldest first (RUN-21).
+SELECT *, created_at AS page_time FROM runs
+WHERE status = 'QUEUED' AND finalize_stage IS NULL
+  AND created_at <= coalesce(%(now)s, now()) - make_interval(secs => %(age_seconds)s)
+  AND (created_at, run_id) > (%(after_time)s, %(after_id)s)
+ORDER BY created_at, run_id LIMIT %(limit)s
+
+-- name: page_stuck_claims
+-- CLAIMED for too long, oldest first (RUN-22).
+SELECT *, finalize_claimed_at AS page_time FROM runs
+WHERE finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
+  AND finalize_claimed_at < coalesce(%(now)s, now()) - make_interval(secs => %(age_seconds)s)
+  AND (finalize_claimed_at, run_id) > (%(after_time)s, %(after_id)s)
+ORDER BY finalize_claimed_at, run_id LIMIT %(limit)s
+
+-- name: page_unsent
+-- Inserted and never sent, oldest first (D5).
+SELECT *, created_at AS page_time FROM runs
+WHERE status = 'QUEUED' AND finalize_stage IS NULL AND enqueued_at IS NULL
+  AND created_at <= coalesce(%(now)s, now()) - make_interval(secs => %(age_seconds)s)
+  AND (created_at, run_id) > (%(after_time)s, %(after_id)s)
+ORDER BY created_at, run_id LIMIT %(limit)s
+
+-- name: runs_among
+-- Which of these ids are runs of the tenant; the others' reservations are orphans (D2).
+SELECT run_id FROM runs WHERE tenant_id = %(tenant_id)s AND run_id = ANY(%(run_ids)s)

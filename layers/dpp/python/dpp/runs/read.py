@@ -1,0 +1,85 @@
+"""Read a run (RUN-10, RUN-11, RUN-12): one Redis call, one row, and for a result a signature or one object."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from dpp.money.ledger import Ledger
+from dpp.platform.api_keys import Caller
+from dpp.platform.errors import StorageUnavailable
+from dpp.platform.ids import parse_uuid
+from dpp.platform.postgres import Database
+from dpp.platform.rate_limit import RateState
+from dpp.platform.storage import ObjectStore, PresignedUrl
+from dpp.runs import admission, store
+from dpp.runs.contract import INLINE_LIMIT_BYTES, PRESIGNED_URL_TTL_SECONDS
+from dpp.runs.errors import RateLimited, RunExpired, RunNotFound
+from dpp.runs.machine import Status
+from dpp.runs.model import Costs, ResultPointer, Run
+
+_NO_RUN = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEffects:
+    """What a read touches."""
+
+    database: Database
+    ledger: Ledger
+    storage: ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A completed run's envelope: where to fetch it, and the envelope itself where it was asked for and is small."""
+
+    pointer: ResultPointer
+    url: PresignedUrl
+    inline: dict[str, Any] | None
+    inline_too_large: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A run that is the caller's, with what the answer's headers say."""
+
+    run: Run
+    costs: Costs
+    rate: RateState
+    result: Result | None
+
+
+def read(run_id: str, caller: Caller, effects: ReadEffects) -> Found:
+    """The caller's run. Raises RateLimited, RunExpired, and RunNotFound alike for what is unknown, foreign or no id.
+
+    A malformed id is looked up too, as an id that no run has, so that its answer takes as long (D13).
+    """
+    seen = admission.observe(effects.ledger, caller)
+    balance = Costs(budget_remaining_usd_micros=seen.balance_usd_micros)
+    if not seen.allowed:
+        raise RateLimited(rate=seen.rate, costs=balance)
+    wanted = parse_uuid(run_id) or _NO_RUN
+    with effects.database.connection() as connection:
+        found = store.find_for_owner(connection, caller.tenant_id, wanted)
+    if found is None:
+        raise RunNotFound(rate=seen.rate, costs=balance)
+    run, is_past_retention = found
+    costs = Costs.of(run, seen.balance_usd_micros)
+    if is_past_retention or run.status == Status.EXPIRED:
+        raise RunExpired(run_id=run.id, rate=seen.rate, costs=costs)
+    return Found(run, costs, seen.rate, _result_of(run, effects.storage))
+
+
+def _result_of(run: Run, storage: ObjectStore) -> Result | None:
+    pointer = run.result
+    if run.status != Status.COMPLETED or pointer is None:
+        return None
+    url = storage.presign_get(pointer.key, PRESIGNED_URL_TTL_SECONDS)
+    if not run.inline_result:
+        return Result(pointer, url, None, inline_too_large=False)
+    body = storage.get(pointer.key)
+    if body is None:
+        raise StorageUnavailable("a committed envelope is not there")
+    too_large = len(body) > INLINE_LIMIT_BYTES
+    return Result(pointer, url, None if too_large else json.loads(body), inline_too_large=too_large)

@@ -1,0 +1,161 @@
+"""Reconcile (RUN-22, D2, D3, D5): what a crash left half done is finished, each by its own scan.
+
+- stuck claims: repeated with their recorded intent; a result that never reached S3 becomes a failure.
+- expired leases: like the reaper, but an envelope that stands in S3 completes the run at its cost.
+- unsent runs: their message is sent.
+- orphaned reservations: those with no run are refunded.
+
+Each step is a CAS or a repeatable ledger move, so any number of firings at once, with the reaper among them,
+do the work once.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+from dpp.money.credits import all_tenants
+from dpp.money.fees import charge_within
+from dpp.money.ledger import Ledger, NoReservation
+from dpp.platform.errors import RedisUnavailable
+from dpp.platform.ids import parse_uuid
+from dpp.platform.postgres import Database
+from dpp.platform.queue import Queue
+from dpp.platform.storage import ObjectStore
+from dpp.runs import finalize, store
+from dpp.runs.batch import BatchReport, work_through
+from dpp.runs.envelope import EnvelopeUnreadable, StoredEnvelope, read_stored
+from dpp.runs.finalize import STUCK_AFTER_SECONDS, FinalizeEffects
+from dpp.runs.machine import MoneyState, Reason, Status
+from dpp.runs.message import RunMessage
+from dpp.runs.model import Intent, ResultPointer, Run, envelope_key
+from dpp.runs.reap import expired_lease, timed_out
+
+_LOG = logging.getLogger("dpp.runs.reconcile")
+UNSENT_AFTER_SECONDS = 60
+ORPHANED_AFTER_SECONDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileEffects:
+    """What reconcile touches."""
+
+    database: Database
+    ledger: Ledger
+    storage: ObjectStore
+    queue: Queue
+
+    @property
+    def ends(self) -> FinalizeEffects:
+        """The part that ends runs."""
+        return FinalizeEffects(self.database, self.ledger, self.storage)
+
+
+def reconcile(
+    effects: ReconcileEffects, scan: Database, now: datetime | None = None
+) -> dict[str, BatchReport]:
+    """One firing: all four scans. `scan` reads the pages on a connection of its own."""
+    reports = {name: BatchReport() for name in ("stuck_claims", "expired_leases", "unsent", "orphans")}
+    with scan.connection() as connection:
+        stuck = store.page_through(connection, "page_stuck_claims", now, STUCK_AFTER_SECONDS)
+        work_through(stuck, lambda run: finish_stuck(effects, run, now) is not None, reports["stuck_claims"])
+        expired = store.page_through(connection, "page_expired_leases", now)
+        work_through(
+            expired, lambda run: finish_expired(effects, run, now) is not None, reports["expired_leases"]
+        )
+        unsent = store.page_through(connection, "page_unsent", now, UNSENT_AFTER_SECONDS)
+        work_through(unsent, lambda run: send_again(effects, run, now), reports["unsent"])
+        for tenant_id in all_tenants(connection):
+            refund_orphans(effects, tenant_id, reports["orphans"])
+    return reports
+
+
+def finish_stuck(effects: ReconcileEffects, run: Run, now: datetime | None = None) -> Run | None:
+    """Repeat a claim that was never committed; None where it moved meanwhile.
+
+    The upload comes before the settle, so a missing envelope means that nothing was settled yet, and the intent
+    may still become a failure. Should a receipt say otherwise, the run is disputed, never guessed (D3).
+    """
+    intent = run.intent
+    if intent.result is not None:
+        stored = _stored_envelope(effects.storage, run, intent.result.key)
+        if stored is None or stored.sha256 != intent.result.sha256:
+            intent = _without_result(run, intent)
+    return finalize.take_over(effects.ends, run, intent, now=now)
+
+
+def finish_expired(effects: ReconcileEffects, run: Run, now: datetime | None = None) -> Run | None:
+    """End a run whose lease has run out, by what stands in S3; None where another was first."""
+    key = envelope_key(run)
+    stored = _stored_envelope(effects.storage, run, key)
+    intent = timed_out(run)
+    if stored is not None and stored.completed:
+        intent = Intent(
+            outcome=Status.COMPLETED,
+            money_state=MoneyState.SETTLED,
+            charge_usd_micros=charge_within(stored.used_usd_micros, run.reservation_max_cost_usd_micros),
+            result=ResultPointer(effects.storage.bucket, key, stored.sha256),
+        )
+    return finalize.finish(effects.ends, run, expired_lease(run), intent, now=now)
+
+
+def send_again(effects: ReconcileEffects, run: Run, now: datetime | None = None) -> bool:
+    """Send the message of a run that was inserted and never sent (D5). A second one is harmless."""
+    effects.queue.send(RunMessage.of(run, datetime.now(UTC)).model_dump_json())
+    with effects.database.connection() as connection:
+        store.mark_enqueued(connection, run.run_id, now)
+    return True
+
+
+def refund_orphans(
+    effects: ReconcileEffects, tenant_id: str, report: BatchReport, age_seconds: int = ORPHANED_AFTER_SECONDS
+) -> None:
+    """Refund a tenant's reservations that no run stands behind (D2).
+
+    A submit's function is killed long before `age_seconds`, so no run can still be inserted for one of them.
+    """
+    try:
+        old = effects.ledger.reservations_older_than(tenant_id, age_seconds)
+        if not old:
+            return
+        ids = [run_id for text in old if (run_id := parse_uuid(text)) is not None]
+        with effects.database.connection() as connection:
+            known = store.runs_among(connection, tenant_id, ids)
+        for orphan in sorted(set(ids) - known):
+            report.seen += 1
+            _refund_orphan(effects.ledger, tenant_id, orphan, report)
+    except RedisUnavailable:
+        report.failed += 1
+        _LOG.error("orphans left for the next firing", extra={"tenant_id": tenant_id})
+
+
+def _refund_orphan(ledger: Ledger, tenant_id: str, orphan: UUID, report: BatchReport) -> None:
+    try:
+        closed = ledger.refund_full(tenant_id, str(orphan))
+    except NoReservation:  # another firing was first, and its receipt is of a settled age
+        report.lost += 1
+        return
+    report.ended += 1
+    extra = {"tenant_id": tenant_id, "run_id": str(orphan), "refund_usd_micros": closed.refund_usd_micros}
+    _LOG.warning("orphaned reservation refunded", extra=extra)
+
+
+def _stored_envelope(storage: ObjectStore, run: Run, key: str) -> StoredEnvelope | None:
+    body = storage.get(key)
+    if body is None:
+        return None
+    try:
+        return read_stored(run, body)
+    except EnvelopeUnreadable:
+        _LOG.error("envelope unreadable", extra={"run_id": run.id, "tenant_id": run.tenant_id})
+        return None
+
+
+def _without_result(run: Run, intent: Intent) -> Intent:
+    if intent.outcome == Status.FAILED:
+        return replace(intent, result=None)
+    return replace(
+        timed_out(run),
+        reason_code=Reason.RESULT_MISSING,
+        detail="The result was lost before it was stored.",
+    )

@@ -1,0 +1,266 @@
+"""The SQL of runs, and nothing else. Zero rows of a compare-and-swap come back as None, never as an error.
+
+`now` moves the clock in tests; in production it is None and Postgres's own clock decides (D1).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg import errors
+from psycopg.types.json import Jsonb
+
+from dpp.money.fees import minimum_fee
+from dpp.packs.contract import PackType
+from dpp.platform.postgres import Connection
+from dpp.platform.sql import Queries
+from dpp.runs.errors import DuplicateKey
+from dpp.runs.machine import FinalizeStage, MoneyState, Status
+from dpp.runs.model import Intent, Run
+
+QUERIES = Queries("dpp.runs", "queries.sql")
+LEASE_TTL_SECONDS = 120
+_COLUMNS = frozenset(field.name for field in fields(Run))
+_ENUMS: Mapping[str, type[PackType | Status | MoneyState | FinalizeStage]] = {
+    "pack_type": PackType,
+    "status": Status,
+    "money_state": MoneyState,
+    "finalize_stage": FinalizeStage,
+    "finalize_outcome": Status,
+    "finalize_money_state": MoneyState,
+}
+_PAGE_SIZE = 100
+_BEFORE_ALL = datetime(1, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What a submit inserts."""
+
+    run_id: UUID
+    tenant_id: str
+    pack_type: PackType
+    profile_version: str
+    idempotency_key: str
+    payload_hash: str
+    reserved_usd_micros: int
+    timebox_sec: int
+    min_reliability_score: float
+    inline_result: bool
+    trace_id: str
+    inputs: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What a claim expects of the row besides its version: the seed's conditions of worker, reaper and sweeper."""
+
+    status: Status
+    lease_token: str | None
+    lease_must_have_expired: bool = False
+    minimum_age_seconds: int = 0
+
+
+def insert(connection: Connection, new: NewRun, now: datetime | None = None) -> Run:
+    """Insert a run with its inputs. Raises DuplicateKey where the tenant's idempotency key is taken (D4)."""
+    params = {
+        "run_id": new.run_id,
+        "tenant_id": new.tenant_id,
+        "pack_type": new.pack_type,
+        "profile_version": new.profile_version,
+        "idempotency_key": new.idempotency_key,
+        "payload_hash": new.payload_hash,
+        "reserved": new.reserved_usd_micros,
+        "minimum_fee": minimum_fee(new.reserved_usd_micros),
+        "timebox_sec": new.timebox_sec,
+        "min_reliability_score": new.min_reliability_score,
+        "inline_result": new.inline_result,
+        "trace_id": new.trace_id,
+        "inputs": Jsonb(new.inputs),
+        "now": now,
+    }
+    try:
+        run = _one(connection, "insert_run", params)
+    except errors.UniqueViolation as error:
+        if error.diag.constraint_name == "runs_idempotency":
+            raise DuplicateKey from None
+        raise
+    if run is None:
+        raise AssertionError("an insert returned no row")
+    return run
+
+
+def mark_enqueued(connection: Connection, run_id: UUID, now: datetime | None = None) -> None:
+    """Record that the run's message was sent (D5)."""
+    connection.execute(QUERIES["mark_enqueued"], {"run_id": run_id, "now": now})
+
+
+def find(connection: Connection, tenant_id: str, run_id: UUID) -> Run | None:
+    """A tenant's run."""
+    return _one(connection, "run", {"run_id": run_id, "tenant_id": tenant_id})
+
+
+def find_for_owner(
+    connection: Connection, tenant_id: str, run_id: UUID, now: datetime | None = None
+) -> tuple[Run, bool] | None:
+    """A tenant's run and whether its retention is over (RUN-11, RUN-12)."""
+    row = _row(connection, "run_of_owner", {"run_id": run_id, "tenant_id": tenant_id, "now": now})
+    return None if row is None else (_run(row), bool(row["is_past_retention"]))
+
+
+def find_by_key(connection: Connection, tenant_id: str, idempotency_key: str) -> Run | None:
+    """The living run of an idempotency key (D4)."""
+    return _one(connection, "run_of_key", {"tenant_id": tenant_id, "idempotency_key": idempotency_key})
+
+
+def inputs_of(connection: Connection, run_id: UUID) -> dict[str, Any] | None:
+    """A run's inputs, None once they were deleted (D8)."""
+    row = connection.execute(QUERIES["inputs"], {"run_id": run_id}).fetchone()
+    return None if row is None else row[0]
+
+
+def start_processing(
+    connection: Connection, run: Run, lease_token: str, now: datetime | None = None
+) -> Run | None:
+    """Lease a queued run; None where another was first or the run has moved on (RUN-16)."""
+    params = {
+        "run_id": run.run_id,
+        "version": run.version,
+        "lease_token": lease_token,
+        "lease_ttl_seconds": LEASE_TTL_SECONDS,
+        "now": now,
+    }
+    return _one(connection, "start_processing", params)
+
+
+def extend_lease(connection: Connection, run: Run, now: datetime | None = None) -> bool:
+    """Extend the lease that `run` holds; False where it is lost."""
+    params = {
+        "run_id": run.run_id,
+        "lease_token": run.lease_token,
+        "lease_ttl_seconds": LEASE_TTL_SECONDS,
+        "now": now,
+    }
+    return connection.execute(QUERIES["extend_lease"], params).rowcount == 1
+
+
+def claim(
+    connection: Connection,
+    run: Run,
+    guard: Guard,
+    intent: Intent,
+    *,
+    finalize_token: str,
+    now: datetime | None = None,
+) -> Run | None:
+    """Claim the end of a run, recording the intent; None for every loser (RUN-19)."""
+    params = _intent_params(run, intent, finalize_token, now) | {
+        "expected_status": guard.status,
+        "lease_token": guard.lease_token,
+        "lease_must_have_expired": guard.lease_must_have_expired,
+        "minimum_age_seconds": guard.minimum_age_seconds,
+    }
+    return _one(connection, "claim", params)
+
+
+def reclaim(
+    connection: Connection,
+    run: Run,
+    intent: Intent,
+    *,
+    finalize_token: str,
+    stuck_after_seconds: int,
+    now: datetime | None = None,
+) -> Run | None:
+    """Take over a stuck claim; None where it moved meanwhile (RUN-22)."""
+    params = _intent_params(run, intent, finalize_token, now)
+    return _one(connection, "reclaim", params | {"stuck_after_seconds": stuck_after_seconds})
+
+
+def commit(
+    connection: Connection, run: Run, *, release_idempotency_key: bool, now: datetime | None = None
+) -> Run | None:
+    """End a claimed run as its intent says; None where the claim was taken over."""
+    params = _claim_params(run, now) | {"release_idempotency_key": release_idempotency_key}
+    return _one(connection, "commit", params)
+
+
+def dispute(connection: Connection, run: Run, detail: str, now: datetime | None = None) -> Run | None:
+    """Hand a claimed run to an operator; None where the claim was taken over (D3)."""
+    return _one(connection, "dispute", _claim_params(run, now) | {"detail": detail})
+
+
+def page_through(
+    connection: Connection, query: str, now: datetime | None = None, age_seconds: int = 0
+) -> Iterator[Run]:
+    """Every run of a scan, oldest first, page by page: a run that can't move never hides those behind it."""
+    after_time, after_id = _BEFORE_ALL, UUID(int=0)
+    while True:
+        params = {
+            "now": now,
+            "age_seconds": age_seconds,
+            "after_time": after_time,
+            "after_id": after_id,
+            "limit": _PAGE_SIZE,
+        }
+        rows = _rows(connection, query, params)
+        for row in rows:
+            yield _run(row)
+        if len(rows) < _PAGE_SIZE:
+            return
+        after_time, after_id = rows[-1]["page_time"], rows[-1]["run_id"]
+
+
+def runs_among(connection: Connection, tenant_id: str, run_ids: list[UUID]) -> set[UUID]:
+    """Which of `run_ids` are runs of the tenant."""
+    params = {"tenant_id": tenant_id, "run_ids": run_ids}
+    return {row[0] for row in connection.execute(QUERIES["runs_among"], params)}
+
+
+def _intent_params(run: Run, intent: Intent, finalize_token: str, now: datetime | None) -> dict[str, object]:
+    result = intent.result
+    return {
+        "run_id": run.run_id,
+        "version": run.version,
+        "finalize_token": finalize_token,
+        "outcome": intent.outcome,
+        "money_state": intent.money_state,
+        "charge": intent.charge_usd_micros,
+        "tokens_consumed": intent.tokens_consumed,
+        "result_bucket": result.bucket if result else None,
+        "result_key": result.key if result else None,
+        "result_sha256": result.sha256 if result else None,
+        "reason_code": intent.reason_code,
+        "detail": intent.detail,
+        "now": now,
+    }
+
+
+def _claim_params(run: Run, now: datetime | None) -> dict[str, object]:
+    return {"run_id": run.run_id, "version": run.version, "finalize_token": run.finalize_token, "now": now}
+
+
+def _one(connection: Connection, query: str, params: Mapping[str, object]) -> Run | None:
+    row = _row(connection, query, params)
+    return None if row is None else _run(row)
+
+
+def _row(connection: Connection, query: str, params: Mapping[str, object]) -> dict[str, Any] | None:
+    rows = _rows(connection, query, params)
+    return rows[0] if rows else None
+
+
+def _rows(connection: Connection, query: str, params: Mapping[str, object]) -> list[dict[str, Any]]:
+    cursor = connection.execute(QUERIES[query], params)
+    names = [column.name for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+def _run(row: Mapping[str, Any]) -> Run:
+    values = {name: value for name, value in row.items() if name in _COLUMNS}
+    for name, kind in _ENUMS.items():
+        if values[name] is not None:
+            values[name] = kind(values[name])
+    return Run(**values)

@@ -1,0 +1,156 @@
+-- The metered run (RUN-29; 001 §5). The schema enforces the state machine of dpp/runs/machine.py: a wrong
+-- write fails here. Every CHECK over nullable columns ends in IS TRUE, since a NULL check counts as passed.
+
+CREATE TABLE tenants (
+  tenant_id             text PRIMARY KEY CHECK (tenant_id ~ '^[A-Za-z0-9_-]{1,64}$'),
+  display_name          text NOT NULL CHECK (length(display_name) BETWEEN 1 AND 200),
+  status                text NOT NULL DEFAULT 'ACTIVE' CHECK (status IN ('ACTIVE', 'SUSPENDED')),
+  rate_limit_per_minute integer NOT NULL DEFAULT 60 CHECK (rate_limit_per_minute BETWEEN 1 AND 1000000),
+  created_at            timestamptz NOT NULL DEFAULT now()
+);
+
+-- Only the SHA-256 of a key's secret is kept; the secret itself is 256 random bits, so no slow hash is needed.
+CREATE TABLE api_keys (
+  key_id       uuid PRIMARY KEY,
+  tenant_id    text NOT NULL REFERENCES tenants (tenant_id),
+  key_hash     text NOT NULL UNIQUE CHECK (key_hash ~ '^[0-9a-f]{64}$'),
+  label        text CHECK (length(label) <= 200),
+  status       text NOT NULL DEFAULT 'ACTIVE' CHECK (status IN ('ACTIVE', 'REVOKED')),
+  created_at   timestamptz NOT NULL DEFAULT now(),
+  last_used_at timestamptz
+);
+CREATE INDEX api_keys_by_tenant ON api_keys (tenant_id);
+
+-- What a tenant was given to spend; append-only, the other half of the ledger identity (D2).
+CREATE TABLE budget_credits (
+  credit_id         uuid PRIMARY KEY,
+  tenant_id         text NOT NULL REFERENCES tenants (tenant_id),
+  amount_usd_micros bigint NOT NULL CHECK (amount_usd_micros BETWEEN 1 AND 9007199254740991),
+  reason            text NOT NULL CHECK (length(reason) BETWEEN 1 AND 500),
+  created_at        timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX budget_credits_by_tenant ON budget_credits (tenant_id) INCLUDE (amount_usd_micros);
+
+CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
+END $$;
+CREATE TRIGGER budget_credits_append_only
+  BEFORE UPDATE OR DELETE OR TRUNCATE ON budget_credits
+  FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+CREATE TABLE runs (
+  run_id                          uuid PRIMARY KEY,
+  tenant_id                       text NOT NULL REFERENCES tenants (tenant_id),
+  pack_type                       text NOT NULL
+    CHECK (pack_type IN ('ocr', 'url', 'decision', 'compliance', 'eval')),
+  profile_version                 text NOT NULL CHECK (length(profile_version) BETWEEN 1 AND 64),
+  status                          text NOT NULL
+    CHECK (status IN ('QUEUED', 'PROCESSING', 'COMPLETED', 'FAILED', 'EXPIRED')),
+  money_state                     text NOT NULL
+    CHECK (money_state IN ('NONE', 'RESERVED', 'SETTLED', 'REFUNDED', 'DISPUTED')),
+  version                         bigint NOT NULL DEFAULT 0 CHECK (version >= 0),
+
+  idempotency_key                 text NOT NULL CHECK (length(idempotency_key) BETWEEN 8 AND 64),
+  -- Set when the key is free again: the run never reached the queue (RUN-8) or is past its retention (D7).
+  idempotency_released_at         timestamptz,
+  payload_hash                    text NOT NULL CHECK (payload_hash ~ '^[0-9a-f]{64}$'),
+
+  reservation_max_cost_usd_micros bigint NOT NULL
+    CHECK (reservation_max_cost_usd_micros BETWEEN 1 AND 9007199254740991),
+  minimum_fee_usd_micros          bigint NOT NULL CHECK (minimum_fee_usd_micros BETWEEN 5000 AND 100000),
+  actual_cost_usd_micros          bigint,
+  tokens_consumed                 bigint NOT NULL DEFAULT 0 CHECK (tokens_consumed >= 0),
+  timebox_sec                     smallint NOT NULL CHECK (timebox_sec BETWEEN 1 AND 90),
+  min_reliability_score           numeric NOT NULL CHECK (min_reliability_score BETWEEN 0 AND 1),
+  inline_result                   boolean NOT NULL DEFAULT false,
+
+  result_bucket                   text,
+  result_key                      text,
+  result_sha256                   text CHECK (result_sha256 ~ '^[0-9a-f]{64}$'),
+  retention_until                 timestamptz NOT NULL,
+
+  lease_token                     text,
+  lease_expires_at                timestamptz,
+
+  -- The recorded intent of the finalize (D3): what a claim is about to do, written by the claim itself.
+  finalize_stage                  text CHECK (finalize_stage IN ('CLAIMED', 'COMMITTED')),
+  finalize_token                  text,
+  finalize_claimed_at             timestamptz,
+  finalize_outcome                text CHECK (finalize_outcome IN ('COMPLETED', 'FAILED')),
+  finalize_money_state            text CHECK (finalize_money_state IN ('SETTLED', 'REFUNDED')),
+  finalize_charge_usd_micros      bigint,
+
+  last_error_reason_code          text CHECK (length(last_error_reason_code) <= 64),
+  last_error_detail               text CHECK (length(last_error_detail) <= 1000),
+  trace_id                        text NOT NULL CHECK (length(trace_id) BETWEEN 1 AND 64),
+
+  enqueued_at                     timestamptz,
+  created_at                      timestamptz NOT NULL DEFAULT now(),
+  updated_at                      timestamptz NOT NULL DEFAULT now(),
+
+  CONSTRAINT runs_result_is_whole CHECK (
+    num_nonnulls(result_bucket, result_key, result_sha256) IN (0, 3)),
+
+  CONSTRAINT runs_lease_is_whole CHECK (num_nonnulls(lease_token, lease_expires_at) IN (0, 2)),
+
+  CONSTRAINT runs_intent_is_whole CHECK (
+    num_nonnulls(finalize_stage, finalize_token, finalize_claimed_at, finalize_outcome,
+                 finalize_money_state, finalize_charge_usd_micros) IN (0, 6)),
+
+  CONSTRAINT runs_intent_is_payable CHECK (finalize_stage IS NULL OR (
+    finalize_charge_usd_micros BETWEEN 0 AND reservation_max_cost_usd_micros
+    AND (finalize_outcome <> 'COMPLETED' OR finalize_money_state = 'SETTLED')
+    AND (finalize_money_state <> 'REFUNDED' OR finalize_charge_usd_micros = 0)) IS TRUE),
+
+  CONSTRAINT runs_status_and_money_agree CHECK ((CASE status
+    WHEN 'QUEUED' THEN money_state IN ('RESERVED', 'DISPUTED') AND lease_token IS NULL
+    WHEN 'PROCESSING' THEN money_state IN ('RESERVED', 'DISPUTED') AND lease_token IS NOT NULL
+    WHEN 'COMPLETED' THEN money_state = 'SETTLED' AND result_key IS NOT NULL AND last_error_reason_code IS NULL
+    WHEN 'FAILED' THEN money_state IN ('SETTLED', 'REFUNDED') AND last_error_reason_code IS NOT NULL
+    WHEN 'EXPIRED' THEN money_state IN ('SETTLED', 'REFUNDED') AND result_key IS NULL
+      AND idempotency_released_at IS NOT NULL
+  END) IS TRUE),
+
+  -- RUN-24: a terminal run is committed exactly as it was claimed, and only a terminal run is committed.
+  CONSTRAINT runs_commit_follows_intent CHECK ((CASE
+    WHEN status IN ('COMPLETED', 'FAILED', 'EXPIRED') THEN
+      finalize_stage = 'COMMITTED'
+      AND (status = 'EXPIRED' OR status = finalize_outcome)
+      AND money_state = finalize_money_state
+      AND actual_cost_usd_micros = finalize_charge_usd_micros
+    ELSE finalize_stage IS DISTINCT FROM 'COMMITTED' AND actual_cost_usd_micros IS NULL
+  END) IS TRUE),
+
+  CONSTRAINT runs_dispute_has_an_intent CHECK (
+    (money_state <> 'DISPUTED' OR finalize_stage = 'CLAIMED') IS TRUE)
+);
+
+-- D4: the guard of idempotency; the Redis mapping is only its fast path.
+CREATE UNIQUE INDEX runs_idempotency ON runs (tenant_id, idempotency_key) WHERE idempotency_released_at IS NULL;
+CREATE INDEX runs_by_tenant ON runs (tenant_id, created_at DESC);
+-- Reaper (RUN-20) and the second half of reconcile (RUN-22).
+CREATE INDEX runs_expired_lease ON runs (lease_expires_at, run_id)
+  WHERE status = 'PROCESSING' AND finalize_stage IS NULL;
+-- Sweeper (RUN-21).
+CREATE INDEX runs_waiting ON runs (created_at, run_id) WHERE status = 'QUEUED' AND finalize_stage IS NULL;
+-- Reconcile: inserted and never sent (D5).
+CREATE INDEX runs_unsent ON runs (created_at, run_id)
+  WHERE status = 'QUEUED' AND finalize_stage IS NULL AND enqueued_at IS NULL;
+-- Reconcile: claimed and never committed (RUN-22).
+CREATE INDEX runs_stuck_claim ON runs (finalize_claimed_at, run_id)
+  WHERE finalize_stage = 'CLAIMED' AND money_state = 'RESERVED';
+-- What an operator must decide (D3).
+CREATE INDEX runs_disputed ON runs (tenant_id, run_id) WHERE money_state = 'DISPUTED';
+-- Retention (RUN-12).
+CREATE INDEX runs_retention ON runs (retention_until, run_id) WHERE status IN ('COMPLETED', 'FAILED');
+-- The two sums of the ledger identity (D2).
+CREATE INDEX runs_open_reservations ON runs (tenant_id) INCLUDE (reservation_max_cost_usd_micros)
+  WHERE money_state IN ('RESERVED', 'DISPUTED');
+CREATE INDEX runs_charges ON runs (tenant_id) INCLUDE (actual_cost_usd_micros) WHERE money_state = 'SETTLED';
+
+-- D8: inputs are private, live apart from the hot row and go with it.
+CREATE TABLE run_inputs (
+  run_id uuid PRIMARY KEY REFERENCES runs (run_id) ON DELETE CASCADE,
+  inputs jsonb NOT NULL CHECK (jsonb_typeof(inputs) = 'object')
+);

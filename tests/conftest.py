@@ -1,0 +1,85 @@
+"""Real servers for every test: one Postgres and one Valkey a session, one migrated database a test."""
+
+import os
+from collections.abc import Iterator
+from uuid import uuid4
+
+import psycopg
+import pytest
+from moto import mock_aws
+from psycopg import sql
+
+from dpp_cli import migrate
+from dpp_cli.servers import PostgresServer, ValkeyServer
+from tests.api import ApiClient
+from tests.world import World
+
+_AWS_ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_REGION": "us-east-1",
+}
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """A Postgres server of this session, with a migrated template database."""
+    server = PostgresServer.start(tmp_path_factory.mktemp("postgres") / "data")
+    try:
+        with psycopg.connect(server.url(), autocommit=True) as admin:
+            admin.execute("CREATE DATABASE template_dpp")
+        migrate.upgrade(server.url("template_dpp"))
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
+    """A Valkey server of this session; tests share it and keep apart by their tenants."""
+    server = ValkeyServer.start(tmp_path_factory.mktemp("valkey") / "data")
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def database_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """A database of this test's own, copied from the migrated template."""
+    name = f"test_{uuid4().hex}"
+    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
+        try:
+            yield postgres_server.url(name)
+        finally:
+            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="session")
+def aws() -> Iterator[None]:
+    """S3 and SQS by moto, inside this process; no real account can be reached."""
+    before = dict(os.environ)
+    os.environ.update(_AWS_ENVIRONMENT)
+    os.environ.pop("AWS_ENDPOINT_URL", None)
+    os.environ.pop("AWS_PROFILE", None)
+    try:
+        with mock_aws():
+            yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@pytest.fixture
+def world(database_url: str, valkey_server: ValkeyServer, aws: None) -> Iterator[World]:
+    """The platform's real parts around one test: its own database, tenants, queue and bucket."""
+    with World.open(database_url, valkey_server.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def api(world: World, monkeypatch: pytest.MonkeyPatch) -> ApiClient:
+    """The HTTP functions, wired to this test's world."""
+    return ApiClient(world, monkeypatch)

@@ -1,0 +1,224 @@
+"""One test's platform: real Postgres and Valkey, S3 and SQS by moto, a pack that answers what it is told."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Self
+from uuid import UUID, uuid4
+
+import boto3
+import psycopg
+
+from dpp.money.audit import LedgerPosition, audit_tenant
+from dpp.money.credits import create_tenant, credit
+from dpp.money.ledger import Ledger
+from dpp.packs.contract import PackFailure, PackRequest, PackResult, PackSuccess, PackType
+from dpp.platform import api_keys
+from dpp.platform.api_keys import Caller
+from dpp.platform.postgres import Database
+from dpp.platform.queue import Queue
+from dpp.platform.storage import ObjectStore
+from dpp.runs import store
+from dpp.runs.execute import WorkEffects
+from dpp.runs.finalize import FinalizeEffects
+from dpp.runs.message import RunMessage
+from dpp.runs.model import Run
+from dpp.runs.reconcile import ReconcileEffects
+from dpp.runs.submit import Order, SubmitEffects, Submitted, submit
+
+A_CREDIT = 10_000_000
+A_RESERVATION = 250_000
+A_COST = 50_000
+DONE = PackSuccess(data={"answer_text": "42", "confidence": 0.9}, cost_usd_micros=A_COST, tokens_consumed=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A tenant with money and a key."""
+
+    tenant_id: str
+    token: str
+    caller: Caller
+
+
+class ScriptedPacks:
+    """Stands in for the pack process where a test is about something else: answers `result` at once."""
+
+    def __init__(self, result: PackResult = DONE) -> None:
+        self.result = result
+        self.requests: list[PackRequest] = []
+
+    def run(self, request: PackRequest, *, cancelled: threading.Event) -> PackResult:
+        """Note the request and answer."""
+        self.requests.append(request)
+        return self.result
+
+    def prestart(self) -> None:
+        """Nothing to warm."""
+
+
+@dataclass(slots=True)
+class World:
+    """The real parts, and short ways to use them."""
+
+    database_url: str
+    redis_url: str
+    queue_url: str
+    bucket: str
+    database: Database
+    ledger: Ledger
+    queue: Queue
+    storage: ObjectStore
+    sqs: Any
+    s3: Any
+    opened: list[Database] = field(default_factory=list)
+
+    @classmethod
+    @contextmanager
+    def open(cls, database_url: str, redis_url: str) -> Iterator[Self]:
+        """Make a queue and a bucket, connect to everything, and close it afterwards."""
+        name = f"t-{uuid4().hex}"
+        sqs, s3 = boto3.client("sqs"), boto3.client("s3")
+        queue_url = sqs.create_queue(QueueName=name, Attributes={"VisibilityTimeout": "120"})["QueueUrl"]
+        s3.create_bucket(Bucket=name)
+        made = cls(
+            database_url=database_url,
+            redis_url=redis_url,
+            queue_url=queue_url,
+            bucket=name,
+            database=Database(database_url),
+            ledger=Ledger.connect(redis_url),
+            queue=Queue(queue_url, lambda: sqs),
+            storage=ObjectStore(name, lambda: s3),
+            sqs=sqs,
+            s3=s3,
+        )
+        try:
+            yield made
+        finally:
+            for database in (made.database, *made.opened):
+                database.close()
+            made.ledger.client.close()
+
+    def environ(self) -> dict[str, str]:
+        """What a function's environment holds."""
+        return {
+            "DATABASE_URL": self.database_url,
+            "REDIS_URL": self.redis_url,
+            "DPP_RUN_QUEUE_URL": self.queue_url,
+            "DPP_RESULTS_BUCKET": self.bucket,
+        }
+
+    def new_database(self) -> Database:
+        """Another connection, closed with the world."""
+        database = Database(self.database_url)
+        self.opened.append(database)
+        return database
+
+    def tenant(self, credit_usd_micros: int = A_CREDIT, rate_limit_per_minute: int = 100_000) -> Tenant:
+        """A new tenant with a key; the rate limit is out of the way unless a test sets it."""
+        tenant_id = f"t_{uuid4().hex[:12]}"
+        minted = api_keys.mint()
+        with self.database.connection() as connection:
+            create_tenant(connection, tenant_id, "A tenant", rate_limit_per_minute)
+            api_keys.store(connection, minted, tenant_id)
+            if credit_usd_micros:
+                credit(
+                    connection,
+                    self.ledger,
+                    credit_id=uuid4(),
+                    tenant_id=tenant_id,
+                    amount_usd_micros=credit_usd_micros,
+                    reason="for a test",
+                )
+        return Tenant(tenant_id, minted.token, Caller(tenant_id, minted.key_id, rate_limit_per_minute))
+
+    def submit_effects(self) -> SubmitEffects:
+        """What a submit touches."""
+        return SubmitEffects(self.database, self.ledger, self.queue)
+
+    def finalize_effects(self) -> FinalizeEffects:
+        """What ending a run touches."""
+        return FinalizeEffects(self.database, self.ledger, self.storage)
+
+    def reconcile_effects(self) -> ReconcileEffects:
+        """What reconcile touches."""
+        return ReconcileEffects(self.database, self.ledger, self.storage, self.queue)
+
+    def work_effects(self, packs: Any = None) -> WorkEffects:
+        """What the worker touches."""
+        return WorkEffects(
+            self.database, self.new_database, self.ledger, self.queue, self.storage, packs or ScriptedPacks()
+        )
+
+    def submit(self, tenant: Tenant, **changes: Any) -> Submitted:
+        """Submit a run."""
+        return submit(an_order(**changes), tenant.caller, self.submit_effects())
+
+    def leased(self, tenant: Tenant, **changes: Any) -> Run:
+        """A run that a worker holds."""
+        queued = self.submit(tenant, **changes).run
+        with self.database.connection() as connection:
+            run = store.start_processing(connection, queued, f"lease-{uuid4()}")
+        assert run is not None
+        return run
+
+    def run(self, run: Run) -> Run:
+        """The run as it stands now."""
+        with self.database.connection() as connection:
+            found = store.find(connection, run.tenant_id, run.run_id)
+        assert found is not None
+        return found
+
+    def now(self) -> datetime:
+        """Postgres's clock (D1)."""
+        with self.database.connection() as connection:
+            row = connection.execute("SELECT now()").fetchone()
+        assert row is not None
+        return row[0]  # type: ignore[no-any-return]
+
+    def later(self, **delta: float) -> datetime:
+        """Postgres's clock, moved ahead."""
+        return self.now() + timedelta(**delta)
+
+    def position(self, tenant: Tenant) -> LedgerPosition:
+        """The tenant's books."""
+        with psycopg.connect(self.database_url, autocommit=True) as connection:
+            return audit_tenant(connection, self.ledger, tenant.tenant_id)
+
+    def messages(self) -> list[RunMessage]:
+        """Take every visible message off the queue."""
+        taken: list[RunMessage] = []
+        while found := self.sqs.receive_message(QueueUrl=self.queue_url, MaxNumberOfMessages=10).get("Messages"):
+            for message in found:
+                taken.append(RunMessage.model_validate_json(message["Body"]))
+                self.sqs.delete_message(QueueUrl=self.queue_url, ReceiptHandle=message["ReceiptHandle"])
+        return taken
+
+
+def an_order(**changes: Any) -> Order:
+    """A decision for 0.25 USD, changed as a test needs it."""
+    values: dict[str, Any] = {
+        "idempotency_key": f"key-{uuid4()}",
+        "pack_type": PackType.DECISION,
+        "inputs": {"question": "What is the answer?"},
+        "reserved_usd_micros": A_RESERVATION,
+        "timebox_sec": 90,
+        "min_reliability_score": 0.8,
+        "inline_result": False,
+        "profile_version": "PROFILE_DPP_0_4_2_2",
+        "trace_id": "t_test",
+    }
+    return Order(**(values | changes))
+
+
+def message_of(run: Run) -> RunMessage:
+    """The run's message, as a redelivery brings it."""
+    return RunMessage(
+        run_id=UUID(run.id), tenant_id=run.tenant_id, pack_type=run.pack_type, enqueued_at=run.created_at
+    )
+
+
+__all__ = ["DONE", "PackFailure", "ScriptedPacks", "Tenant", "World", "an_order", "message_of"]
