@@ -38,28 +38,30 @@ class EnvelopeUnreadable(ValueError):
 
 def build(run: Run, result: PackResult, charge_usd_micros: int) -> Envelope:
     """The envelope of a pack's answer. `used_usd` is what will be charged, to four exact places."""
-    succeeded = isinstance(result, PackSuccess)
     document = {
         "schema_version": SCHEMA_VERSION,
         "run_id": run.id,
         "pack_type": run.pack_type,
-        "status": Status.COMPLETED if succeeded else Status.FAILED,
+        "status": Status.COMPLETED if isinstance(result, PackSuccess) else Status.FAILED,
         "generated_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "cost": {
             "reserved_usd": format_usd(run.reservation_max_cost_usd_micros),
             "used_usd": format_usd(charge_usd_micros),
             "minimum_fee_usd": format_usd(run.minimum_fee_usd_micros),
         },
-        "data": result.data if isinstance(result, PackSuccess) else {},
-        "artifacts": result.artifacts if isinstance(result, PackSuccess) else {},
-        "logs": {
-            "discard_log": result.discard_log if isinstance(result, PackSuccess) else [],
-            "blocked_log": result.blocked_log if isinstance(result, PackSuccess) else [],
-        },
+        **_parts(result),
         "meta": {"trace_id": run.trace_id, "profile_version": run.profile_version},
     }
     body = json.dumps(document, ensure_ascii=False, allow_nan=False).encode("utf-8")
     return Envelope(body, hashlib.sha256(body).hexdigest())
+
+
+def _parts(result: PackResult) -> dict[str, object]:
+    if isinstance(result, PackSuccess):
+        logs = {"discard_log": result.discard_log, "blocked_log": result.blocked_log}
+        return {"data": result.data, "artifacts": result.artifacts, "logs": logs}
+    problem = {"reason_code": result.reason_code, "detail": result.detail}
+    return {"data": {"problem": problem}, "artifacts": {}, "logs": {"discard_log": [], "blocked_log": []}}
 
 
 def read_stored(run: Run, body: bytes) -> StoredEnvelope:

@@ -5,7 +5,7 @@ once the lease has run out (RUN-20); after the claim, reconcile (RUN-22).
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -17,6 +17,7 @@ from dpp.packs.process import PackProcess
 from dpp.platform.ids import new_id
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
+from dpp.platform.retry import PAUSES_SECONDS
 from dpp.platform.storage import ObjectStore
 from dpp.runs import envelope, finalize, lease, store
 from dpp.runs.lease import Heartbeat, LeaseEffects
@@ -38,6 +39,8 @@ class WorkEffects:
     queue: Queue
     storage: ObjectStore
     packs: PackProcess
+    pauses_seconds: Sequence[float] = PAUSES_SECONDS
+    heartbeat_interval_seconds: float = lease.HEARTBEAT_INTERVAL_SECONDS
 
 
 class WorkOutcome(StrEnum):
@@ -57,7 +60,7 @@ def execute(message: RunMessage, receipt_handle: str, effects: WorkEffects) -> W
     run, inputs = leased
     lease.take_in_redis(effects.ledger, run)
     beats = LeaseEffects(effects.new_database(), effects.ledger, effects.queue)
-    with Heartbeat(beats, run, receipt_handle) as heartbeat:
+    with Heartbeat(beats, run, receipt_handle, effects.heartbeat_interval_seconds) as heartbeat:
         result = effects.packs.run(_request(run, inputs), cancelled=heartbeat.lost)
         effects.packs.prestart()
     if heartbeat.lost.is_set():
@@ -102,7 +105,7 @@ def _finish(run: Run, result: PackResult, effects: WorkEffects) -> Run | None:
         detail=failure.detail if failure else None,
     )
     guard = Guard(Status.PROCESSING, lease_token=run.lease_token)
-    ends = finalize.FinalizeEffects(effects.database, effects.ledger, effects.storage)
+    ends = finalize.FinalizeEffects(effects.database, effects.ledger, effects.storage, effects.pauses_seconds)
     return finalize.finish(ends, run, guard, intent, envelope=made.body)
 
 

@@ -12,12 +12,14 @@ function of the platform may run that long.
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from dpp.money.ledger import Closed, Ledger, NoReservation
 from dpp.platform.ids import new_id
 from dpp.platform.postgres import Database
+from dpp.platform.retry import patiently
 from dpp.platform.storage import ObjectStore
 from dpp.runs import store
 from dpp.runs.machine import MoneyState, Reason
@@ -30,11 +32,16 @@ STUCK_AFTER_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class FinalizeEffects:
-    """What ending a run touches; `storage` only where an envelope may have to be written."""
+    """What ending a run touches; `storage` only where an envelope may have to be written.
+
+    `pauses_seconds`: the worker holds a result that is lost with it, so it tries each step again; a job
+    leaves a step that failed to the next firing.
+    """
 
     database: Database
     ledger: Ledger
     storage: ObjectStore | None = None
+    pauses_seconds: Sequence[float] = ()
 
 
 def finish(
@@ -51,8 +58,13 @@ def finish(
     None for a loser, who has touched nothing. Raises DependencyUnavailable after the claim where a step
     failed; reconcile then finishes. `envelope` must be given with a result pointer, and only then.
     """
-    with effects.database.connection() as connection:
-        claimed = store.claim(connection, run, guard, intent, finalize_token=str(new_id()), now=now)
+    token = str(new_id())
+
+    def claim() -> Run | None:
+        with effects.database.connection() as connection:
+            return store.claim(connection, run, guard, intent, finalize_token=token, now=now)
+
+    claimed = patiently(claim, pauses_seconds=effects.pauses_seconds)
     if claimed is None:
         _LOG.info(
             "claim lost", extra={"run_id": run.id, "tenant_id": run.tenant_id, "version_before": run.version}
@@ -83,21 +95,32 @@ def roll_forward(
     """Everything after the claim, repeatable; None where the claim was taken over before the commit."""
     intent = claimed.intent
     if envelope is not None:
-        if effects.storage is None or intent.result is None:
-            raise ValueError("an envelope needs a store and a recorded place")
-        effects.storage.put_json(intent.result.key, envelope)
+        _upload(effects, intent, envelope)
     try:
-        closed = _move_money(effects.ledger, claimed, intent)
+        closed = patiently(
+            lambda: _move_money(effects.ledger, claimed, intent), pauses_seconds=effects.pauses_seconds
+        )
     except NoReservation:
         return _dispute(effects, claimed, "The ledger holds neither a reservation nor a receipt.", now)
     if closed.kind.value != intent.money_state.value or closed.charge_usd_micros != intent.charge_usd_micros:
         return _dispute(effects, claimed, "The ledger's receipt differs from the recorded intent.", now)
-    with effects.database.connection() as connection:
-        release = intent.reason_code == Reason.QUEUE_ENQUEUE_FAILED
-        ended = store.commit(connection, claimed, release_idempotency_key=release, now=now)
+
+    def commit() -> Run | None:
+        with effects.database.connection() as connection:
+            release = intent.reason_code == Reason.QUEUE_ENQUEUE_FAILED
+            return store.commit(connection, claimed, release_idempotency_key=release, now=now)
+
+    ended = patiently(commit, pauses_seconds=effects.pauses_seconds)
     if ended is not None:
         _LOG.info("run ended", extra=_log_fields(claimed, ended, closed))
     return ended
+
+
+def _upload(effects: FinalizeEffects, intent: Intent, envelope: bytes) -> None:
+    storage, result = effects.storage, intent.result
+    if storage is None or result is None:
+        raise ValueError("an envelope needs a store and a recorded place")
+    patiently(lambda: storage.put_json(result.key, envelope), pauses_seconds=effects.pauses_seconds)
 
 
 def _move_money(ledger: Ledger, claimed: Run, intent: Intent) -> Closed:

@@ -73,6 +73,11 @@ WHERE run_id = %(run_id)s AND version = %(version)s AND status = %(expected_stat
   AND created_at <= coalesce(%(now)s, now()) - make_interval(secs => %(minimum_age_seconds)s)
 RETURNING *
 
+-- name: of_finalize_token
+-- The run as the holder of this token left it, for a step whose reply was lost.
+SELECT * FROM runs
+WHERE run_id = %(run_id)s AND finalize_token = %(finalize_token)s AND finalize_stage = %(stage)s
+
 -- name: reclaim
 -- Take over a claim that was never committed, keeping or correcting its intent (RUN-22).
 UPDATE runs SET

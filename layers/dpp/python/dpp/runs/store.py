@@ -155,14 +155,18 @@ def claim(
     finalize_token: str,
     now: datetime | None = None,
 ) -> Run | None:
-    """Claim the end of a run, recording the intent; None for every loser (RUN-19)."""
+    """Claim the end of a run, recording the intent; None for every loser (RUN-19).
+
+    Repeatable with the same token: a claim whose reply was lost is found again.
+    """
     params = _intent_params(run, intent, finalize_token, now) | {
         "expected_status": guard.status,
         "lease_token": guard.lease_token,
         "lease_must_have_expired": guard.lease_must_have_expired,
         "minimum_age_seconds": guard.minimum_age_seconds,
     }
-    return _one(connection, "claim", params)
+    claimed = _one(connection, "claim", params)
+    return claimed or _of_token(connection, run, finalize_token, FinalizeStage.CLAIMED)
 
 
 def reclaim(
@@ -182,9 +186,10 @@ def reclaim(
 def commit(
     connection: Connection, run: Run, *, release_idempotency_key: bool, now: datetime | None = None
 ) -> Run | None:
-    """End a claimed run as its intent says; None where the claim was taken over."""
+    """End a claimed run as its intent says; None where the claim was taken over. Repeatable."""
     params = _claim_params(run, now) | {"release_idempotency_key": release_idempotency_key}
-    return _one(connection, "commit", params)
+    committed = _one(connection, "commit", params)
+    return committed or _of_token(connection, run, run.finalize_token, FinalizeStage.COMMITTED)
 
 
 def dispute(connection: Connection, run: Run, detail: str, now: datetime | None = None) -> Run | None:
@@ -236,6 +241,13 @@ def _intent_params(run: Run, intent: Intent, finalize_token: str, now: datetime 
         "detail": intent.detail,
         "now": now,
     }
+
+
+def _of_token(
+    connection: Connection, run: Run, finalize_token: str | None, stage: FinalizeStage
+) -> Run | None:
+    params = {"run_id": run.run_id, "finalize_token": finalize_token, "stage": stage}
+    return _one(connection, "of_finalize_token", params)
 
 
 def _claim_params(run: Run, now: datetime | None) -> dict[str, object]:
