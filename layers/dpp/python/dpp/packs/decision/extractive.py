@@ -18,8 +18,8 @@ from dpp.packs.registry import DecisionInputs
 _K1 = 1.2
 _B = 0.75
 _FULL_SENTENCES = 5
-_FULL_SCORE_SHARE = 0.2
-"""In full mode, a sentence has to reach this share of the best one's score."""
+_FULL_COVERAGE_SHARE = 0.5
+"""In full mode, a sentence has to have half as many of the question's words as the best one."""
 _MIN_COVERAGE = 0.2
 _MAX_CONFIDENCE = 0.9
 """Sharing every word with the question still doesn't make a sentence its answer."""
@@ -72,12 +72,13 @@ class ExtractiveEngine:
 
 
 def _several(ranked: Sequence[_Ranked]) -> list[_Ranked]:
-    least = ranked[0].score * _FULL_SCORE_SHARE
+    least = ranked[0].coverage * _FULL_COVERAGE_SHARE
     chosen: dict[str, _Ranked] = {}
     for one in ranked:
-        if one.score < least or len(chosen) == _FULL_SENTENCES:
+        if len(chosen) == _FULL_SENTENCES:
             break
-        chosen.setdefault(one.sentence.text, one)
+        if one.coverage >= least:
+            chosen.setdefault(one.sentence.text, one)
     return sorted(chosen.values(), key=lambda one: one.sentence.start)
 
 
