@@ -112,7 +112,7 @@ class HttpApi(Construct):
 
     def _speak(self, problem: _GatewayProblem) -> None:
         document = {
-            "type": "about:blank",
+            "type": f"urn:dpp:problem:{problem.reason_code.lower().replace('_', '-')}",
             "title": problem.title,
             "status": problem.status,
             "detail": problem.detail,

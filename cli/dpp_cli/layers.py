@@ -105,7 +105,7 @@ def _install(target: Path, requirements: Path, architecture: str) -> None:
     checked = ["--require-hashes", "--no-deps", "--only-binary", ":all:"]
     # manylinux_2_28 is what Amazon Linux 2023, under Lambda's Python 3.13, can load.
     built_for = ["--python-platform", f"{architecture}-manylinux_2_28", "--python-version", "3.13"]
-    where = ["--requirements", requirements, "--target", target, "--link-mode", "copy"]
+    where: list[str | Path] = ["--requirements", requirements, "--target", target, "--link-mode", "copy"]
     run(
         [UV, "pip", "install", "--quiet", *checked, *built_for, *where],
         environment={**os.environ, "UV_PYTHON": sys.executable},
@@ -138,4 +138,5 @@ def _compile(python: Path) -> None:
     Unchecked hashes: zip archives round file times, and a stamped `.pyc` would then be thrown away on load.
     """
     options = ["-q", "-f", "-j", "0", "--invalidation-mode", "unchecked-hash"]
-    run([sys.executable, "-m", "compileall", *options, "-s", python, "-p", "/opt/python", python])
+    folders = ["-s", str(python), "-p", "/opt/python", str(python)]
+    run([sys.executable, "-m", "compileall", *options, *folders])

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from localstack import config
+from localstack import config  # type: ignore[attr-defined]  # this folder has the package's name
 from localstack.services.lambda_.invocation.executor_endpoint import StatusErrorException
 from localstack.services.lambda_.invocation.lambda_models import FunctionVersion, InvocationResult
 from localstack.services.lambda_.invocation.runtime_executor import RuntimeExecutor

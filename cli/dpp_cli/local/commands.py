@@ -1,0 +1,117 @@
+"""`dpp local up|status|down|logs`."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dpp_cli.local import localstack, stack
+from dpp_cli.local.progress import Steps
+from dpp_cli.local.state import StackError
+from dpp_cli.paths import state_dir
+
+app = typer.Typer(no_args_is_help=True, help="The local stack: Postgres, Valkey, and AWS by LocalStack.")
+console = Console()
+
+_FOLLOW_SECONDS = 0.3
+
+
+@app.command()
+def up() -> None:
+    """Start what isn't running, migrate, deploy. Repeat at will."""
+    begun = time.monotonic()
+    state = stack.up(state_dir(), Steps(console))
+    console.print(f"Up after {time.monotonic() - begun:.0f} s.\n")
+    rows = {
+        "API": state.api_base_url,
+        "AWS": state.aws_endpoint_url,
+        "Postgres": state.database_url,
+        "Valkey": state.redis_url,
+        "run queue": state.outputs["RunQueueUrl"],
+        "results": f"s3://{state.outputs['ResultsBucket']}",
+        "logs": f"{state_dir()} (`dpp local logs`)",
+    }
+    for name, value in rows.items():
+        console.print(f"  {name:<10} {value}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def down() -> None:
+    """End every process of the stack. Rows and budgets stay; objects and messages go with LocalStack."""
+    ended = stack.down(state_dir())
+    console.print(f"Ended {', '.join(ended)}." if ended else "Nothing was running.", highlight=False)
+
+
+@app.command()
+def status() -> None:
+    """Show what runs where, and whether it answers (exit code 1 if something doesn't)."""
+    lines = stack.status(state_dir())
+    table = Table("part", "where", "pid", "health", box=None, header_style="bold")
+    for line in lines:
+        health = "[green]well[/]" if line.healthy else "[red]not well[/]"
+        pid = "" if line.pid is None else str(line.pid)
+        table.add_row(line.name, line.where, pid, f"{health} {line.note}".rstrip())
+    console.print(table, soft_wrap=True)
+    if not all(line.healthy for line in lines):
+        raise typer.Exit(1)
+
+
+@app.command()
+def logs(
+    part: Annotated[
+        str | None,
+        typer.Argument(help="postgres, valkey, localstack, deploy, or a function (run_worker); all if none."),
+    ] = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as lines come.")] = False,
+    lines: Annotated[int, typer.Option("-n", "--lines", help="How many lines of the past, a log.")] = 20,
+) -> None:
+    """Show the logs of servers and functions."""
+    files = _log_files(part)
+    positions = {path: _print_tail(path, lines, titled=len(files) > 1) for path in files}
+    if not follow:
+        return
+    try:
+        for path in _passing_time(files):
+            positions[path] = _print_from(path, positions[path])
+    except KeyboardInterrupt:
+        return
+
+
+def _log_files(part: str | None) -> list[Path]:
+    folder = state_dir()
+    found = {path.stem: path for path in sorted(folder.glob("*.log"))}
+    for path in sorted(localstack.function_log_dir(folder).glob("*.log")):
+        found[path.stem.rpartition("-")[2]] = path  # dpp-dev-run_worker → run_worker
+    if part is None:
+        return list(found.values())
+    if part not in found:
+        raise StackError(f"there is no log of {part}; there are {', '.join(found) or 'none yet'}")
+    return [found[part]]
+
+
+def _print_tail(path: Path, lines: int, *, titled: bool) -> int:
+    text = path.read_text(errors="replace")
+    if titled:
+        console.rule(path.name, align="left")
+    for line in text.splitlines()[-lines:] if lines else []:
+        typer.echo(line)
+    return path.stat().st_size
+
+
+def _print_from(path: Path, position: int) -> int:
+    if path.stat().st_size <= position:
+        return min(position, path.stat().st_size)
+    with path.open("rb") as file:
+        file.seek(position)
+        typer.echo(file.read().decode("utf-8", "replace"), nl=False)
+        return file.tell()
+
+
+def _passing_time(files: list[Path]) -> Iterator[Path]:
+    while True:
+        yield from files
+        time.sleep(_FOLLOW_SECONDS)

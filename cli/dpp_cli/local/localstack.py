@@ -1,0 +1,113 @@
+"""Starts LocalStack in host mode: loopback only, no download, no telemetry, functions as local processes."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from dpp_cli.processes import MARK, ProcessIdentity, spawn
+from dpp_cli.servers import HOST, ServerError, log_tail
+from dpp_cli.toolchain import lambda_python, localstack_python
+
+REGION = "us-east-1"
+ACCOUNT = "000000000000"
+_BOOT_SECONDS = 90.0
+_SERVICES = "s3,sqs,lambda,apigateway,events,iam,sts,cloudformation,logs,ssm,secretsmanager,cloudwatch"
+
+
+def endpoint_url(port: int) -> str:
+    """Where every AWS API of this LocalStack is."""
+    return f"http://{HOST}:{port}"
+
+
+def client_environment(endpoint: str) -> dict[str, str]:
+    """What any AWS client needs in its environment to talk to LocalStack, and to nothing else."""
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ENDPOINT_URL_S3": endpoint,  # the CDK's asset upload reads this one only
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+@dataclass(frozen=True)
+class LocalStackServer:
+    """A running LocalStack."""
+
+    port: int
+    identity: ProcessIdentity
+
+    @classmethod
+    def start(cls, state_dir: Path, port: int) -> "LocalStackServer":
+        """Start it on `port` and wait until it answers. Raises ServerError, ToolError."""
+        home = state_dir / "localstack"
+        (home / "tmp").mkdir(parents=True, exist_ok=True)
+        logs = function_log_dir(state_dir)
+        logs.mkdir(parents=True, exist_ok=True)
+        log_path = state_dir / "localstack.log"
+        process = spawn(
+            [str(localstack_python()), "-m", "localstack.runtime.main"],
+            log_path=log_path,
+            environment=_environment(state_dir, home, logs, port),
+            cwd=home,
+        )
+        identity = ProcessIdentity.of(process.pid)
+        deadline = time.monotonic() + _BOOT_SECONDS
+        while identity is not None and identity.alive():
+            if healthy(endpoint_url(port)):
+                return cls(port, identity)
+            if time.monotonic() > deadline:
+                identity.end(signal.SIGKILL)
+            time.sleep(0.1)
+            process.poll()
+        raise ServerError(f"LocalStack did not start on {HOST}:{port}\n{log_tail(log_path)}")
+
+
+def function_log_dir(state_dir: Path) -> Path:
+    """One log a function: everything its invocations printed, with START, END and REPORT lines."""
+    return state_dir / "functions"
+
+
+def healthy(endpoint: str) -> bool:
+    """True when LocalStack answers."""
+    try:
+        return httpx.get(f"{endpoint}/_localstack/health", timeout=2, trust_env=False).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def _environment(state_dir: Path, home: Path, logs: Path, port: int) -> dict[str, str]:
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        MARK: str(state_dir),
+        "GATEWAY_LISTEN": f"{HOST}:{port}",
+        "LOCALSTACK_HOST": f"{HOST}:{port}",
+        "SERVICES": _SERVICES,
+        "FILESYSTEM_ROOT": str(home),
+        "TMPDIR": str(home / "tmp"),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        # Nothing leaves the machine: no telemetry, no certificate download, no name server of its own.
+        "DISABLE_EVENTS": "1",
+        "SKIP_SSL_CERT_DOWNLOAD": "1",
+        "DNS_ADDRESS": "0",
+        "CFN_IGNORE_UNSUPPORTED_RESOURCE_TYPES": "1",  # `cdk bootstrap` makes a repository; there is no ECR here
+        "SQS_ENDPOINT_STRATEGY": "path",  # queue URLs that resolve
+        "S3_SKIP_SIGNATURE_VALIDATION": "0",  # presigned URLs expire, as on AWS
+        "LAMBDA_RUNTIME_EXECUTOR": "dpp-process",
+        "LAMBDA_RUNTIME_ENVIRONMENT_TIMEOUT": "60",  # our executor's own limit comes first
+        # An idle queue is looked at less and less often, up to 10 s apart, by default.
+        "LAMBDA_EVENT_SOURCE_MAPPING_POLL_INTERVAL_SEC": "0.05",
+        "LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_EMPTY_POLL_SEC": "0.25",
+        "LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_ERROR_SEC": "2",
+        "DPP_LAMBDA_PYTHON": str(lambda_python()),
+        "DPP_LAMBDA_LOG_DIR": str(logs),
+        "DPP_LAMBDA_INIT_SECONDS": "30",  # 10 on AWS; a loaded laptop starts several at once
+    }

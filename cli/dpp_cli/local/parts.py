@@ -1,0 +1,144 @@
+"""The three parts of the stack: each is found running, taken from the environment, or started.
+
+`DATABASE_URL`, `REDIS_URL` and `AWS_ENDPOINT_URL` name servers that are somebody else's: they are used, never
+started and never stopped.
+"""
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import redis
+from psycopg import sql
+
+from dpp_cli.local import localstack
+from dpp_cli.local.state import PartRecord, StackError, StateStore
+from dpp_cli.processes import MARK
+from dpp_cli.servers import HOST, PostgresServer, ValkeyServer, free_port, postgres_url, valkey_url
+
+DATABASE = "dpp"
+POSTGRES, VALKEY, LOCALSTACK = "postgres", "valkey", "localstack"
+DEFAULT_PORTS = {POSTGRES: 54320, VALKEY: 56379, LOCALSTACK: 4566}
+
+
+def ensure_postgres(store: StateStore) -> str:
+    """Have a database; keep its URL; say in a few words where it is. Raises ServerError, StackError."""
+    if url := os.environ.get("DATABASE_URL"):
+        if not postgres_answers(url):
+            raise StackError("DATABASE_URL is set, but nothing answers there")
+        store.set(database_url=url)
+        return "from DATABASE_URL"
+
+    def start(port: int) -> PartRecord:
+        folder = store.state_dir / POSTGRES
+        server = PostgresServer.start(folder, port=port, durable=True, environment=_marked(store))
+        return PartRecord.of(server.identity, server.port)
+
+    part, note = _ensure(store, POSTGRES, lambda port: postgres_answers(postgres_url(port)), start)
+    with psycopg.connect(postgres_url(part.port), autocommit=True) as connection:
+        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+        if known is None:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+    store.set(database_url=postgres_url(part.port, DATABASE))
+    return note
+
+
+def ensure_valkey(store: StateStore) -> str:
+    """Have a cache, likewise."""
+    if url := os.environ.get("REDIS_URL"):
+        if not redis_answers(url):
+            raise StackError("REDIS_URL is set, but nothing answers there")
+        store.set(redis_url=url)
+        return "from REDIS_URL"
+
+    def start(port: int) -> PartRecord:
+        folder = store.state_dir / VALKEY
+        server = ValkeyServer.start(folder, port=port, durable=True, environment=_marked(store))
+        return PartRecord.of(server.identity, server.port)
+
+    part, note = _ensure(store, VALKEY, lambda port: redis_answers(valkey_url(port)), start)
+    store.set(redis_url=valkey_url(part.port))
+    return note
+
+
+def ensure_localstack(store: StateStore) -> str:
+    """Have the AWS APIs, likewise."""
+    if url := os.environ.get("AWS_ENDPOINT_URL"):
+        if not localstack.healthy(url):
+            raise StackError("AWS_ENDPOINT_URL is set, but no LocalStack answers there")
+        store.set(aws_endpoint_url=url.rstrip("/"))
+        return "from AWS_ENDPOINT_URL"
+
+    def start(port: int) -> PartRecord:
+        server = localstack.LocalStackServer.start(store.state_dir, port)
+        return PartRecord.of(server.identity, server.port)
+
+    def answers(port: int) -> bool:
+        return localstack.healthy(localstack.endpoint_url(port))
+
+    part, note = _ensure(store, LOCALSTACK, answers, start)
+    store.set(aws_endpoint_url=localstack.endpoint_url(part.port))
+    return note
+
+
+def postgres_answers(url: str) -> bool:
+    """True when a query gets through."""
+    try:
+        with psycopg.connect(url, connect_timeout=3) as connection:
+            connection.execute("SELECT 1")
+    except psycopg.Error:
+        return False
+    return True
+
+
+def redis_answers(url: str) -> bool:
+    """True when a PING comes back."""
+    client = redis.Redis.from_url(url, socket_timeout=3, socket_connect_timeout=3)
+    try:
+        return bool(client.ping())
+    except redis.RedisError:
+        return False
+    finally:
+        client.close()
+
+
+def log_path(state_dir: Path, part: str) -> Path:
+    """Where a part writes its log."""
+    return state_dir / f"{part}.log"
+
+
+def _ensure(
+    store: StateStore, name: str, answers: Callable[[int], bool], start: Callable[[int], PartRecord]
+) -> tuple[PartRecord, str]:
+    part = store.state.parts.get(name)
+    if part is not None and part.identity.alive():
+        if answers(part.port):
+            return part, f"{HOST}:{part.port} (was running)"
+        part.identity.end(patience_seconds=5)  # alive and deaf: a fresh one is the only cure
+    part = start(_choose_port(store, name))
+    store.record(name, part)
+    return part, f"{HOST}:{part.port}"
+
+
+def _choose_port(store: StateStore, name: str) -> int:
+    """The port it had before, else the default, else any that is free."""
+    for port in (store.state.ports.get(name), DEFAULT_PORTS[name]):
+        if port is not None and _is_free(port):
+            return port
+    return free_port()
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a closed connection's rest is no owner
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def _marked(store: StateStore) -> dict[str, str]:
+    return {**os.environ, MARK: str(store.state_dir)}

@@ -1,0 +1,129 @@
+"""Brings the whole stack up and down."""
+
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from dpp_cli.local import deploy, localstack, parts
+from dpp_cli.local.progress import Steps
+from dpp_cli.local.state import StackState, StateStore, exclusive, load_state
+from dpp_cli.migrate import upgrade
+from dpp_cli.processes import marked
+
+
+def up(state_dir: Path, steps: Steps) -> StackState:
+    """Have everything running, migrated and deployed; what is so already is left alone.
+
+    Raises ServerError, ToolError, StackError.
+    """
+    with exclusive(state_dir), steps.shown():
+        store = StateStore(state_dir)
+        # Two lanes, since the slow steps of one (LocalStack, bootstrap) need nothing of the other.
+        with ThreadPoolExecutor(2) as lanes:
+            aws = lanes.submit(_aws_lane, store, steps)
+            data = lanes.submit(_data_lane, store, steps)
+            data.result()
+            aws.result()
+        if deploy.is_current(store):
+            steps.run("deploy", lambda: f"{store.state.api_base_url} (was deployed)")
+        else:
+            steps.run("deploy", lambda: deploy.deploy(store))
+        return store.state
+
+
+def down(state_dir: Path) -> list[str]:
+    """End every process of the stack, also what a hard kill left behind; return what was ended.
+
+    Data folders and ports stay. What LocalStack held (objects, messages, functions) is gone with it.
+    """
+    if not state_dir.exists():
+        return []
+    with exclusive(state_dir):
+        store = StateStore(state_dir)
+        ended: list[str] = []
+        stops = {
+            parts.LOCALSTACK: signal.SIGTERM,
+            parts.VALKEY: signal.SIGTERM,
+            parts.POSTGRES: signal.SIGINT,
+        }
+        for name, number in stops.items():
+            part = store.state.parts.get(name)
+            if part is not None and part.identity.alive():
+                part.identity.end(number, patience_seconds=10)
+                ended.append(name)
+        for left_over in marked(state_dir):
+            left_over.end(signal.SIGKILL)
+            ended.append(f"left-over process {left_over.pid}")
+        store.set(parts={}, bootstrapped="", deployed="", outputs={})
+        return ended
+
+
+@dataclass(frozen=True)
+class PartStatus:
+    """One line of `dpp local status`."""
+
+    name: str
+    where: str
+    pid: int | None
+    healthy: bool
+    note: str
+
+
+def status(state_dir: Path) -> list[PartStatus]:
+    """What runs where, and whether it answers."""
+    state = load_state(state_dir) or StackState()
+    checks: dict[str, tuple[str, Callable[[], bool]]] = {
+        parts.POSTGRES: (state.database_url, lambda: parts.postgres_answers(state.database_url)),
+        parts.VALKEY: (state.redis_url, lambda: parts.redis_answers(state.redis_url)),
+        parts.LOCALSTACK: (state.aws_endpoint_url, lambda: localstack.healthy(state.aws_endpoint_url)),
+    }
+    lines: list[PartStatus] = []
+    for name, (url, answers) in checks.items():
+        part = state.parts.get(name)
+        if part is not None and not part.identity.alive():
+            lines.append(PartStatus(name, url, None, False, f"died (was pid {part.pid})"))
+        elif part is None and not state.outputs:
+            lines.append(PartStatus(name, "", None, False, "down"))
+        else:
+            well = answers()
+            lines.append(
+                PartStatus(name, url, part.pid if part else None, well, "" if well else "doesn't answer")
+            )
+    lines.append(_api_status(state))
+    return lines
+
+
+def _api_status(state: StackState) -> PartStatus:
+    if not state.outputs:
+        return PartStatus("api", "", None, False, "not deployed")
+    url = state.api_base_url
+    try:
+        answer = httpx.get(f"{url}/readyz", timeout=20, trust_env=False)
+    except httpx.HTTPError as error:
+        return PartStatus("api", url, None, False, f"/readyz: {type(error).__name__}")
+    return PartStatus("api", url, None, answer.status_code == 200, f"/readyz answers {answer.status_code}")
+
+
+def _aws_lane(store: StateStore, steps: Steps) -> None:
+    steps.run(parts.LOCALSTACK, lambda: parts.ensure_localstack(store))
+    steps.run("bootstrap", lambda: deploy.bootstrap(store))
+
+
+def _data_lane(store: StateStore, steps: Steps) -> None:
+    steps.run(parts.POSTGRES, lambda: parts.ensure_postgres(store))
+    steps.run("migrations", lambda: _migrate(store))
+    steps.run(parts.VALKEY, lambda: parts.ensure_valkey(store))
+    steps.run("layers", deploy.build_layers)
+    if not deploy.is_current(store):
+        steps.run("synth", lambda: deploy.synth(store))
+
+
+def _migrate(store: StateStore) -> str:
+    begun = time.monotonic()
+    upgrade(store.state.database_url)
+    return f"to head in {time.monotonic() - begun:.1f} s"

@@ -1,0 +1,46 @@
+"""The `dpp` command. Faults that a user can do something about end with one message and exit code 1."""
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from dpp_cli import layers as layer_builds
+from dpp_cli.local import commands as local_commands
+from dpp_cli.local.state import StackError
+from dpp_cli.servers import ServerError
+from dpp_cli.toolchain import ToolError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Run and operate DPP.")
+app.add_typer(local_commands.app, name="local")
+
+
+@app.command()
+def layers(
+    architecture: Annotated[
+        str | None, typer.Option(help="x86_64 or aarch64; this machine's if not given.")
+    ] = None,
+) -> None:
+    """Build the Lambda layers into .dpp/build/layers (skipped while up to date)."""
+    for folder in (layer_builds.build_deps_layer(architecture), layer_builds.build_domain_layer()):
+        typer.echo(f"{folder}  {layer_builds.size_bytes(folder) / 2**20:.1f} MB unpacked")
+
+
+def run() -> None:
+    """Entry point."""
+    try:
+        app()
+    except (StackError, ServerError, ToolError) as error:
+        console = Console(stderr=True)
+        console.print("[bold red]error:[/]", end=" ")
+        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        if not isinstance(error, StackError):
+            console.print(
+                "\n`dpp local logs` shows more; `dpp local down`, then `up`, starts afresh.", highlight=False
+            )
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    run()
