@@ -5,15 +5,15 @@ once the lease has run out (RUN-20); after the claim, reconcile (RUN-22).
 """
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from dpp.money.fees import charge_within
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess
-from dpp.packs.process import PackProcess
 from dpp.platform.ids import new_id
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
@@ -29,6 +29,16 @@ from dpp.runs.store import Guard
 _LOG = logging.getLogger("dpp.runs.execute")
 
 
+class Packs(Protocol):
+    """Runs packs; `dpp.packs.process.PackProcess` does, each in a process that can be killed (D6)."""
+
+    def run(self, request: PackRequest, *, cancelled: threading.Event) -> PackResult:
+        """The pack's answer, within its timebox; `cancelled` ends it at once."""
+
+    def prestart(self) -> None:
+        """Get ready for the next run."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkEffects:
     """What the worker touches. `new_database` opens another connection, for the heartbeat's thread."""
@@ -38,7 +48,7 @@ class WorkEffects:
     ledger: Ledger
     queue: Queue
     storage: ObjectStore
-    packs: PackProcess
+    packs: Packs
     pauses_seconds: Sequence[float] = PAUSES_SECONDS
     heartbeat_interval_seconds: float = lease.HEARTBEAT_INTERVAL_SECONDS
 
