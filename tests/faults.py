@@ -1,0 +1,81 @@
+"""Dependencies that fail on demand: the call never made, or made and its reply lost."""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dpp.platform.errors import DependencyUnavailable, PostgresNotReached, PostgresUnavailable
+from dpp.platform.postgres import Connection, Database
+
+
+class AwayDatabase(Database):
+    """Nothing listens there."""
+
+    def __init__(self) -> None:
+        super().__init__("postgresql://nobody@127.0.0.1:1/none")
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """Refused."""
+        yield self._refused()
+
+    def _refused(self) -> Connection:
+        raise PostgresNotReached("away")
+
+
+class FlakyDatabase(Database):
+    """Fails at its n-th uses (from 1): before the statement (`refuse`), or after it took effect (`lose_reply`)."""
+
+    def __init__(self, url: str, *, refuse: Collection[int] = (), lose_reply: Collection[int] = ()) -> None:
+        super().__init__(url)
+        self.uses = 0
+        self._refuse = refuse
+        self._lose_reply = lose_reply
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """One use."""
+        self.uses += 1
+        use = self.uses
+        if use in self._refuse:
+            raise PostgresUnavailable("refused")
+        with super().connection() as connection:
+            yield connection
+        if use in self._lose_reply:
+            raise PostgresUnavailable("reply lost")
+
+
+class Flaky:
+    """Any other effect whose named calls fail: `before` they are made, or `after` they took effect."""
+
+    def __init__(
+        self,
+        real: Any,
+        error: type[DependencyUnavailable],
+        *,
+        before: Collection[str] = (),
+        after: Collection[str] = (),
+    ) -> None:
+        self._real = real
+        self._error = error
+        self._before = set(before)
+        self._after = set(after)
+
+    def heal(self) -> None:
+        """Work from now on."""
+        self._before.clear()
+        self._after.clear()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._real, name)
+        if name not in self._before | self._after:
+            return found
+        return self._failing(name, found)
+
+    def _failing(self, name: str, call: Callable[..., object]) -> Callable[..., object]:
+        def failing(*args: object, **kwargs: object) -> object:
+            if name in self._after:
+                call(*args, **kwargs)
+            raise self._error("on demand")
+
+        return failing

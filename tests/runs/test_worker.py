@@ -1,0 +1,292 @@
+"""The worker (RUN-15 … RUN-19): messages in, ended runs out, with the handler as SQS calls it."""
+
+import hashlib
+import importlib
+import json
+import threading
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess
+from dpp.packs.process import PackProcess
+from dpp.platform.errors import PostgresUnavailable, QueueUnavailable, RedisUnavailable
+from dpp.platform.queue import Queue
+from dpp.runs.execute import WorkOutcome, execute
+from dpp.runs.machine import FinalizeStage, MoneyState, Status
+from dpp.runs.message import RunMessage
+from dpp.runs.model import Run, envelope_key
+
+from tests.api import lambda_context
+from tests.faults import AwayDatabase, FlakyDatabase
+from tests.world import A_COST, DONE, ScriptedPacks, World, message_of
+
+FAILED = PackFailure(reason_code=PackReason.PACK_TIMEBOX_EXCEEDED, detail="over its timebox")
+
+
+def _work(world: World, run: Run, packs: Any = None) -> WorkOutcome:
+    return execute(message_of(run), "receipt", world.work_effects(packs))
+
+
+def test_run_15_the_message_carries_ids_and_nothing_of_the_inputs(world: World) -> None:
+    """RUN-15, D8: run_id, tenant_id, pack_type, enqueued_at and schema_version "1"."""
+    run = world.submit(world.tenant(), inputs={"question": "a private matter"}).run
+    [found] = world.sqs.receive_message(QueueUrl=world.queue_url)["Messages"]
+    body = json.loads(found["Body"])
+    assert set(body) == {"run_id", "tenant_id", "pack_type", "enqueued_at", "schema_version"}
+    assert (body["run_id"], body["tenant_id"], body["pack_type"]) == (run.id, run.tenant_id, "decision")
+    assert body["schema_version"] == "1"
+    assert body["enqueued_at"].endswith("Z")
+
+
+def test_run_16_a_message_of_a_run_that_moved_on_is_acknowledged_and_skipped(world: World) -> None:
+    """RUN-16: the second delivery of a message runs no pack and writes nothing."""
+    tenant, packs = world.tenant(), ScriptedPacks()
+    run = world.submit(tenant).run
+    assert _work(world, run, packs) == WorkOutcome.ENDED
+    ended = world.run(run)
+    assert _work(world, run, packs) == WorkOutcome.SKIPPED
+    assert len(packs.requests) == 1
+    assert world.run(run) == ended
+
+
+def test_run_16_a_message_of_no_run_is_acknowledged(world: World) -> None:
+    """RUN-16: a message whose insert never committed asks for nothing."""
+    run = world.submit(world.tenant()).run
+    stray = message_of(run).model_copy(update={"run_id": uuid4()})
+    assert execute(stray, "receipt", world.work_effects()) == WorkOutcome.SKIPPED
+
+
+def test_run_16_the_lease_stands_in_the_row_and_in_redis_while_the_pack_runs(world: World) -> None:
+    """RUN-16, RUN-7: 120 s in both; Redis's is gone afterwards."""
+    run = world.submit(world.tenant()).run
+    key = world.ledger.keys.lease(run.tenant_id, run.id)
+    seen: dict[str, Any] = {}
+
+    class Looking(ScriptedPacks):
+        def run(self, request: PackRequest, *, cancelled: threading.Event) -> PackResult:
+            seen["redis"] = world.ledger.client.get(key)
+            seen["ttl"] = world.ledger.client.ttl(key)
+            seen["row"] = world.run(run)
+            return DONE
+
+    _work(world, run, Looking())
+    assert key == f"lease:{run.id}"
+    assert seen["row"].status == Status.PROCESSING
+    assert seen["redis"] == seen["row"].lease_token
+    assert 115 <= seen["ttl"] <= 120
+    assert world.ledger.client.get(key) is None
+
+
+def test_run_16_a_heartbeat_extends_row_redis_and_message_together(world: World) -> None:
+    """RUN-16: one beat, three extensions; waited for by what it does, not by time."""
+    run = world.submit(world.tenant()).run
+    key = world.ledger.keys.lease(run.tenant_id, run.id)
+    beaten = threading.Event()
+    extended: list[tuple[str, int]] = []
+
+    class NotingQueue(Queue):
+        def extend_visibility(self, receipt_handle: str, seconds: int) -> None:
+            extended.append((receipt_handle, seconds))
+            beaten.set()
+
+    class Slow(ScriptedPacks):
+        def run(self, request: PackRequest, *, cancelled: threading.Event) -> PackResult:
+            world.ledger.client.pexpire(key, 5_000)
+            with world.database.connection() as connection:
+                connection.execute("UPDATE runs SET lease_expires_at = now() + interval '5 seconds'")
+            assert beaten.wait(10)
+            assert world.ledger.client.ttl(key) > 100
+            with world.database.connection() as connection:
+                left = connection.execute(
+                    "SELECT lease_expires_at - now() > interval '100 s' FROM runs"
+                ).fetchone()
+            assert left == (True,)
+            return DONE
+
+    effects = world.work_effects(Slow())
+    effects = replace(effects, queue=NotingQueue(""), heartbeat_interval_seconds=0.05)
+    assert execute(message_of(run), "the receipt", effects) == WorkOutcome.ENDED
+    assert extended[0] == ("the receipt", 120)
+
+
+def test_run_16_a_worker_that_lost_its_lease_stops_its_pack_and_writes_nothing(world: World) -> None:
+    """RUN-16, RUN-19: the heartbeat finds the lease gone; no claim, no settle, no object."""
+    tenant = world.tenant()
+    run = world.submit(tenant).run
+
+    class Overtaken(ScriptedPacks):
+        def run(self, request: PackRequest, *, cancelled: threading.Event) -> PackResult:
+            with world.database.connection() as connection:
+                connection.execute("UPDATE runs SET lease_expires_at = now() - interval '1 second'")
+            assert cancelled.wait(10), "the pack is told at once"
+            return PackFailure(reason_code=PackReason.PACK_CANCELLED)
+
+    effects = replace(world.work_effects(Overtaken()), heartbeat_interval_seconds=0.05)
+    assert execute(message_of(run), "receipt", effects) == WorkOutcome.LEASE_LOST
+    left = world.run(run)
+    assert (left.status, left.finalize_stage) == (Status.PROCESSING, None)
+    assert world.storage.get(envelope_key(left)) is None
+    assert world.position(tenant).charges_usd_micros == 0
+
+
+@pytest.mark.parametrize("error", [PostgresUnavailable, RedisUnavailable, QueueUnavailable])
+def test_run_16_a_missed_heartbeat_is_not_a_lost_lease(world: World, error: type[Exception]) -> None:
+    """RUN-16: only the row can say that the lease is lost; a dependency that is away says nothing."""
+    from dpp.runs.lease import Heartbeat, LeaseEffects  # noqa: PLC0415
+
+    class Away:
+        url = ""
+
+        def connection(self) -> Any:
+            raise error
+
+        def extend_visibility(self, *_: object) -> None:
+            raise error
+
+        def close(self) -> None: ...
+
+    run = world.leased(world.tenant())
+    database: Any = Away() if error is PostgresUnavailable else world.new_database()
+    beats = LeaseEffects(database, world.ledger, Away())  # type: ignore[arg-type]
+    heartbeat = Heartbeat(beats, run, "receipt")
+    assert heartbeat.beat()
+    assert not heartbeat.lost.is_set()
+
+
+def test_run_17_a_pack_that_overruns_costs_the_minimum_fee(world: World) -> None:
+    """RUN-17, DEC-4203: FAILED, SETTLED, the minimum fee, and why."""
+    tenant = world.tenant()
+    run = world.submit(tenant, reserved_usd_micros=1_000_000).run
+    assert _work(world, run, ScriptedPacks(FAILED)) == WorkOutcome.ENDED
+    ended = world.run(run)
+    assert (ended.status, ended.money_state) == (Status.FAILED, MoneyState.SETTLED)
+    assert ended.actual_cost_usd_micros == ended.minimum_fee_usd_micros == 20_000
+    assert ended.last_error_reason_code == "PACK_TIMEBOX_EXCEEDED"
+    assert world.position(tenant).balanced
+
+
+def test_run_17_a_real_pack_that_ignores_its_end_is_over_in_time(world: World) -> None:
+    """RUN-17, D6: the worker with the real pack process; the next message is served."""
+    tenant = world.tenant()
+    stubborn = world.submit(tenant, timebox_sec=1, inputs={"act": "ignore_sigterm"}).run
+    next_one = world.submit(tenant, timebox_sec=5, inputs={"act": "echo"}).run
+    with PackProcess({}, executor_module="tests.packs.misbehaving") as packs:
+        assert _work(world, stubborn, packs) == WorkOutcome.ENDED
+        assert _work(world, next_one, packs) == WorkOutcome.ENDED
+    ended = world.run(stubborn)
+    assert (ended.status, ended.last_error_reason_code) == (Status.FAILED, "PACK_TIMEBOX_EXCEEDED")
+    assert ended.actual_cost_usd_micros == ended.minimum_fee_usd_micros
+    assert world.run(next_one).status == Status.COMPLETED
+
+
+def test_run_18_the_envelope_has_the_locked_members_and_its_hash(world: World) -> None:
+    """RUN-18, 001 §9.3, §13.1: where it stands, what it holds, what it hashes to."""
+    run = world.submit(world.tenant(), trace_id="t_mine").run
+    _work(world, run)
+    ended = world.run(run)
+    made = ended.created_at
+    assert ended.result_key == f"dpp/{run.tenant_id}/{made:%Y/%m/%d}/{run.id}/pack_envelope.json"
+    found = world.s3.get_object(Bucket=world.bucket, Key=ended.result_key)
+    body = found["Body"].read()
+    assert found["ContentType"] == "application/json; charset=utf-8"
+    assert hashlib.sha256(body).hexdigest() == ended.result_sha256
+    envelope = json.loads(body)
+    assert list(envelope) == [
+        "schema_version", "run_id", "pack_type", "status", "generated_at", "cost", "data", "artifacts", "logs", "meta",
+    ]  # fmt: skip
+    assert envelope["schema_version"] == "0.4.2.2"
+    assert envelope["status"] == "COMPLETED"
+    assert envelope["cost"] == {"reserved_usd": "0.2500", "used_usd": "0.0500", "minimum_fee_usd": "0.0050"}
+    assert envelope["logs"] == {"discard_log": [], "blocked_log": []}
+    assert envelope["meta"] == {"trace_id": "t_mine", "profile_version": "PROFILE_DPP_0_4_2_2"}
+    assert envelope["data"] == DONE.data
+
+
+def test_run_18_an_envelope_beyond_one_megabyte_is_a_failure_not_an_object(world: World) -> None:
+    """RUN-18: about 1 MB at most; what is larger is told to the client, at the minimum fee."""
+    run = world.submit(world.tenant()).run
+    huge = PackSuccess(data={"answer_text": "x" * 1_100_000}, cost_usd_micros=A_COST)
+    _work(world, run, ScriptedPacks(huge))
+    ended = world.run(run)
+    assert ended.last_error_reason_code == "PACK_OUTPUT_TOO_LARGE"
+    assert ended.actual_cost_usd_micros == ended.minimum_fee_usd_micros
+
+
+def test_run_24_a_cost_above_the_reservation_is_charged_up_to_it(world: World) -> None:
+    """RUN-24: actual ≤ reserved, whatever the pack says it cost; the balance says the same."""
+    tenant = world.tenant()
+    run = world.submit(tenant, reserved_usd_micros=30_000).run
+    _work(world, run)
+    assert world.run(run).actual_cost_usd_micros == 30_000
+    assert world.position(tenant).balance_usd_micros == 10_000_000 - 30_000
+
+
+def test_a_worker_whose_claim_reply_was_lost_finds_its_claim_again(world: World) -> None:
+    """RUN-19, D3: the row was claimed, the connection died with the answer; the result isn't lost."""
+    tenant = world.tenant()
+    run = world.submit(tenant).run
+    packs = ScriptedPacks()
+    effects = world.work_effects(packs)
+    # Its uses: lease, claim, claim again, commit, commit again.
+    database = FlakyDatabase(world.database_url, lose_reply={2, 4})
+    world.opened.append(database)
+    effects = replace(effects, database=database, pauses_seconds=(0, 0))
+    assert execute(message_of(run), "receipt", effects) == WorkOutcome.ENDED
+    assert database.uses == 5
+    ended = world.run(run)
+    assert (ended.status, ended.finalize_stage, ended.version) == (
+        Status.COMPLETED,
+        FinalizeStage.COMMITTED,
+        3,
+    )
+    assert world.position(tenant).balanced
+
+
+class TestHandler:
+    """The handler under SQS: a batch in, the failed messages out."""
+
+    @pytest.fixture
+    def handler(self, world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
+        module = importlib.import_module("run_worker.handler")
+        effects = world.work_effects()
+        monkeypatch.setattr(module, "wiring", lambda: effects)
+        return module.handler
+
+    def test_run_15_a_bad_message_comes_back_alone(self, world: World, handler: Any) -> None:
+        """RUN-15: partial batch failure; the good message is done, the bad one goes its way to the DLQ."""
+        run = world.submit(world.tenant()).run
+        batch = [_record("good", message_of(run)), _record("bad", "{}"), _record("worse", "no json")]
+        answer = handler({"Records": batch}, lambda_context())
+        assert answer == {"batchItemFailures": [{"itemIdentifier": "bad"}, {"itemIdentifier": "worse"}]}
+        assert world.run(run).status == Status.COMPLETED
+
+    def test_run_15_a_batch_that_fails_whole_names_each_message(self, world: World, handler: Any) -> None:
+        """RUN-15: no exception that would hide which message failed."""
+        answer = handler({"Records": [_record("a", "{}"), _record("b", "{}")]}, lambda_context())
+        assert [failure["itemIdentifier"] for failure in answer["batchItemFailures"]] == ["a", "b"]
+
+    def test_a_message_comes_again_while_postgres_is_away(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """RUN-16: nothing was touched, so the retry finds the run QUEUED and does it."""
+        run = world.submit(world.tenant()).run
+        module = importlib.import_module("run_worker.handler")
+        away = replace(world.work_effects(), database=AwayDatabase())
+        monkeypatch.setattr(module, "wiring", lambda: away)
+        answer = module.handler({"Records": [_record("a", message_of(run))]}, lambda_context())
+        assert answer == {"batchItemFailures": [{"itemIdentifier": "a"}]}
+        assert world.run(run).status == Status.QUEUED
+
+
+def _record(message_id: str, body: RunMessage | str) -> dict[str, Any]:
+    text = body if isinstance(body, str) else body.model_dump_json()
+    return {
+        "messageId": message_id,
+        "receiptHandle": f"handle-{message_id}",
+        "body": text,
+        "attributes": {"ApproximateReceiveCount": "1"},
+        "messageAttributes": {},
+        "eventSource": "aws:sqs",
+    }
