@@ -122,8 +122,19 @@ CREATE TABLE runs (
     ELSE finalize_stage IS DISTINCT FROM 'COMMITTED' AND actual_cost_usd_micros IS NULL
   END) IS TRUE),
 
+  -- What never ran costs nothing, and what ran is never free: a claim says so before any money moves.
+  CONSTRAINT runs_intent_fits_status CHECK (finalize_stage IS NULL OR (CASE status
+    WHEN 'QUEUED' THEN finalize_outcome = 'FAILED' AND finalize_money_state = 'REFUNDED'
+    WHEN 'PROCESSING' THEN finalize_money_state = 'SETTLED'
+    ELSE true
+  END) IS TRUE),
+
   CONSTRAINT runs_dispute_has_an_intent CHECK (
-    (money_state <> 'DISPUTED' OR finalize_stage = 'CLAIMED') IS TRUE)
+    (money_state <> 'DISPUTED' OR finalize_stage = 'CLAIMED') IS TRUE),
+
+  -- D4: the key of a run that lives, was paid for or may still be read is never free.
+  CONSTRAINT runs_release_is_final CHECK (idempotency_released_at IS NULL OR (
+    status = 'EXPIRED' OR (status = 'FAILED' AND money_state = 'REFUNDED')) IS TRUE)
 );
 
 -- D4: the guard of idempotency; the Redis mapping is only its fast path.

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from uuid import UUID
 
-from dpp.money.ledger import Ledger
+from psycopg.pq import TransactionStatus
+
+from dpp.money.ledger import AmountRefused, Ledger
 from dpp.money.micros import MAX_AMOUNT_USD_MICROS
 from dpp.platform.postgres import Connection
 from dpp.platform.sql import Queries
@@ -42,24 +44,38 @@ def credit(
     """Give a tenant `amount_usd_micros`, once for a `credit_id`; the new balance.
 
     A crash between the row and the balance leaves the balance too low by this credit; the same call again
-    completes it. Raises CreditConflict, ValueError (amount out of 1 … 2^53 - 1), AmountRefused.
+    completes it. Raises CreditConflict, ValueError (amount out of 1 … 2^53 - 1), AmountRefused (a tenant's credits
+    would sum up beyond that; nothing is written), and RuntimeError inside an open transaction: the row must stand
+    before the balance rises.
     """
     if not 1 <= amount_usd_micros <= MAX_AMOUNT_USD_MICROS:
         raise ValueError("a credit is from 1 to 2^53 - 1 micros")
-    row = connection.execute(
-        _QUERIES["insert_credit"],
-        {
-            "credit_id": credit_id,
-            "tenant_id": tenant_id,
-            "amount_usd_micros": amount_usd_micros,
-            "reason": reason,
-        },
-    ).fetchone()
-    if row is None:
-        stored = connection.execute(_QUERIES["select_credit"], {"credit_id": credit_id}).fetchone()
-        if stored != (tenant_id, amount_usd_micros):
-            raise CreditConflict(f"credit {credit_id} exists with another tenant or amount")
+    if connection.info.transaction_status != TransactionStatus.IDLE:
+        raise RuntimeError("a credit is a transaction of its own")
+    with connection.transaction():
+        _journal(connection, credit_id, tenant_id, amount_usd_micros, reason)
     return ledger.credit(tenant_id, str(credit_id), amount_usd_micros)
+
+
+def _journal(
+    connection: Connection, credit_id: UUID, tenant_id: str, amount_usd_micros: int, reason: str
+) -> None:
+    """Make sure that the credit's row stands."""
+    params = {
+        "credit_id": credit_id,
+        "tenant_id": tenant_id,
+        "amount_usd_micros": amount_usd_micros,
+        "reason": reason,
+        "max_usd_micros": MAX_AMOUNT_USD_MICROS,
+    }
+    connection.execute(_QUERIES["lock_credits"], params)
+    if connection.execute(_QUERIES["insert_credit"], params).fetchone() is not None:
+        return
+    stored = connection.execute(_QUERIES["select_credit"], params).fetchone()
+    if stored is None:
+        raise AmountRefused("the tenant's credits would sum up beyond 2^53 - 1 micros")
+    if stored != (tenant_id, amount_usd_micros):
+        raise CreditConflict(f"credit {credit_id} exists with another tenant or amount")
 
 
 def all_tenants(connection: Connection) -> Iterator[str]:

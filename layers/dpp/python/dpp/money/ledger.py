@@ -6,17 +6,20 @@ whoever repeats the step gets the first answer. Who repeats it: reconcile, for a
 reservation that never became one (D2).
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
 from dpp.money.keys import KeySpace
+from dpp.platform.errors import RedisUnavailable
 from dpp.platform.redis import RedisClient, Reply, Script, connect, unavailable_as_typed
 
 RESERVATION_TTL_SECONDS = 3_600
 RECEIPT_TTL_SECONDS = 7 * 86_400
 
 _PAGE = 500
+_INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 
 _LUA = "dpp.money.lua"
 LEDGER_FUNCTIONS = (_LUA, "ledger.lua")
@@ -103,12 +106,20 @@ class Ledger:
         Raises NoReservation, AmountRefused.
         """
         args = (charge_usd_micros, run_id, RECEIPT_TTL_SECONDS * 1000)
-        return _closed(_SETTLE.run(self.client, self.move_keys(tenant_id, run_id), args))
+        match _SETTLE.run(self.client, self.move_keys(tenant_id, run_id), args):
+            case ["OK", charge, refund, balance, kind, how]:
+                return _closed(charge, refund, balance, kind, how)
+            case other:
+                raise _refused(other)
 
     def refund_full(self, tenant_id: str, run_id: str) -> Closed:
         """Close a run's reservation and give all of it back. Raises NoReservation."""
         args = (run_id, RECEIPT_TTL_SECONDS * 1000)
-        return _closed(_REFUND_FULL.run(self.client, self.move_keys(tenant_id, run_id), args))
+        match _REFUND_FULL.run(self.client, self.move_keys(tenant_id, run_id), args):
+            case ["OK", refund, balance, charge, kind, how]:
+                return _closed(charge, refund, balance, kind, how)
+            case other:
+                raise _refused(other)
 
     def credit(self, tenant_id: str, credit_id: str, amount_usd_micros: int) -> int:
         """Add a credit to the balance, once however often it is asked; the new balance. Raises AmountRefused."""
@@ -123,24 +134,28 @@ class Ledger:
         """Micros the tenant may still reserve; None where Redis holds no balance for it."""
         with unavailable_as_typed():
             text = self.client.get(self.keys.balance(tenant_id))
-        return None if text is None else int(str(text))
+        if text is None:
+            return None
+        if not _INTEGER.fullmatch(str(text)):
+            raise RedisUnavailable("the balance is not an integer")
+        return int(str(text))
 
     def reservations_older_than(self, tenant_id: str, age_seconds: int) -> list[str]:
-        """Run ids of the open reservations at least `age_seconds` old by Redis's clock, oldest first.
+        """Run ids of all open reservations at least `age_seconds` old by Redis's clock, oldest first.
 
-        All pages are read before the caller closes any, so that closing moves no page boundary; at most 10 000.
+        Read to the end before the caller closes any, so that closing moves no page boundary and those that stay
+        open hide none behind them. A reservation is open for an hour at most, which bounds the list.
         """
         ages = self.keys.reservation_ages(tenant_id)
         found: list[str] = []
         with unavailable_as_typed():
             seconds, _ = self.client.time()
             latest_ms = (int(seconds) - age_seconds) * 1000
-            for offset in range(0, 10_000, _PAGE):
-                page = self.client.zrangebyscore(ages, "-inf", latest_ms, start=offset, num=_PAGE)
+            while True:
+                page = self.client.zrangebyscore(ages, "-inf", latest_ms, start=len(found), num=_PAGE)
                 found += [str(run_id) for run_id in page]
                 if len(page) < _PAGE:
-                    break
-        return found
+                    return found
 
     def move_keys(self, tenant_id: str, run_id: str) -> list[str]:
         """The keys of every move, in the order that `ledger.lua` names."""
@@ -154,17 +169,15 @@ class Ledger:
         ]
 
 
-def _closed(reply: Reply) -> Closed:
-    match reply:
-        case ["OK", charge, refund, balance, kind, how]:
-            return Closed(CloseKind(kind), int(charge), int(refund), int(balance), how == "REPEATED")
-        case ["ERR_NO_RESERVE"]:
-            raise NoReservation
-        case other:
-            raise _refused(other)
+def _closed(charge: str, refund: str, balance: str, kind: str, how: str) -> Closed:
+    return Closed(CloseKind(kind), int(charge), int(refund), int(balance), how == "REPEATED")
 
 
 def _refused(reply: Reply) -> LedgerError:
-    if reply[0] in ("ERR_BAD_AMOUNT", "ERR_TOO_LARGE"):
-        return AmountRefused(f"the ledger refused the amount: {reply[0]}")
-    raise AssertionError(f"a ledger script answered what its head doesn't name: {reply[0]}")
+    match reply[0]:
+        case "ERR_NO_RESERVE":
+            return NoReservation()
+        case "ERR_BAD_AMOUNT" | "ERR_TOO_LARGE" as code:
+            return AmountRefused(f"the ledger refused the amount: {code}")
+        case code:
+            raise AssertionError(f"a ledger script answered what its head doesn't name: {code}")

@@ -39,9 +39,8 @@ def parse_usd(amount: str) -> int:
 def format_usd(micros: int) -> str:
     """Four places for people (RUN-10): `250000` is `"0.2500"`.
 
-    What is below the fourth place is cut, never rounded up: no answer shows money that isn't there.
+    Rounded down, below zero too: no answer shows money that isn't there, and no debt looks like nothing.
     """
-    sign = "-" if micros < 0 else ""
-    steps = abs(micros) // MICROS_PER_STEP
-    whole, places = divmod(steps, MICROS_PER_USD // MICROS_PER_STEP)
-    return f"{sign}{whole}.{places:04d}"
+    steps = micros // MICROS_PER_STEP
+    whole, places = divmod(abs(steps), MICROS_PER_USD // MICROS_PER_STEP)
+    return f"{'-' if steps < 0 else ''}{whole}.{places:04d}"

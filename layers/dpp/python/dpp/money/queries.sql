@@ -4,10 +4,17 @@ INSERT INTO tenants (tenant_id, display_name, rate_limit_per_minute)
 VALUES (%(tenant_id)s, %(display_name)s, %(rate_limit_per_minute)s)
 ON CONFLICT (tenant_id) DO NOTHING
 
+-- name: lock_credits
+-- A tenant's credits are added up and added to by one at a time.
+SELECT 1 FROM tenants WHERE tenant_id = %(tenant_id)s FOR NO KEY UPDATE
+
 -- name: insert_credit
--- One row a credit id; no row comes back when it stood there already.
+-- One row a credit id, and never a sum that the ledger can't hold; no row comes back where either forbids it.
 INSERT INTO budget_credits (credit_id, tenant_id, amount_usd_micros, reason)
-VALUES (%(credit_id)s, %(tenant_id)s, %(amount_usd_micros)s, %(reason)s)
+SELECT %(credit_id)s, %(tenant_id)s, %(amount_usd_micros)s, %(reason)s
+WHERE %(amount_usd_micros)s + (
+  SELECT coalesce(sum(amount_usd_micros), 0) FROM budget_credits WHERE tenant_id = %(tenant_id)s
+) <= %(max_usd_micros)s
 ON CONFLICT (credit_id) DO NOTHING
 RETURNING credit_id
 

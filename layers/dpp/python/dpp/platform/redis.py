@@ -9,7 +9,7 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, RedisClusterException, RedisError
 from redis.retry import Retry
 
 from dpp.platform.errors import RedisUnavailable
@@ -22,16 +22,23 @@ _PING_AFTER_IDLE_SECONDS = 10
 
 
 def connect(url: str, *, cluster: bool = False, timeout_seconds: float = _TIMEOUT_SECONDS) -> RedisClient:
-    """A client for `redis://` or `rediss://`; connects at the first command.
+    """A client for `redis://` or `rediss://`. Connects at the first command; a cluster's asks for its nodes at once.
 
     A socket idle for 10 s is pinged first (a Lambda may have been frozen meanwhile), and one lost call is
     sent again: every script of the platform is repeatable, so twice is as good as once.
+    Raises RedisUnavailable (cluster mode only).
     """
     retry = Retry(NoBackoff(), 1)
     if cluster:
-        return RedisCluster.from_url(
-            url, decode_responses=True, socket_timeout=timeout_seconds, socket_connect_timeout=timeout_seconds
-        )
+        with unavailable_as_typed():
+            return RedisCluster.from_url(
+                url,
+                decode_responses=True,
+                socket_timeout=timeout_seconds,
+                socket_connect_timeout=timeout_seconds,
+                health_check_interval=_PING_AFTER_IDLE_SECONDS,
+                retry=retry,
+            )
     return Redis.from_url(
         url,
         decode_responses=True,
@@ -48,7 +55,7 @@ def unavailable_as_typed() -> Iterator[None]:
     """Turn every failure of Redis to carry out a command into RedisUnavailable."""
     try:
         yield
-    except RedisError as error:
+    except (RedisError, RedisClusterException) as error:  # the latter is none of the former
         raise RedisUnavailable(type(error).__name__) from error
 
 

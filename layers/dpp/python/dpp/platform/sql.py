@@ -21,6 +21,8 @@ class Queries:
         text = files(package).joinpath(file_name).read_text(encoding="utf-8")
         _, *blocks = _HEAD.split(text)
         names, bodies = blocks[::2], blocks[1::2]
+        if len(names) != text.count("-- name:"):
+            raise ValueError(f"{package}/{file_name} has a head that names no query")
         if len(set(names)) != len(names):
             raise ValueError(f"{package}/{file_name} names a query twice")
         self._queries = dict(zip(names, (body.strip() for body in bodies), strict=True))

@@ -92,3 +92,12 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(_QUEUED_CLAIMED, _QUEUED_DISPUTED, "dispute", ("submit", "sweeper", "reconcile")),
     Transition(_PROCESSING_CLAIMED, _PROCESSING_DISPUTED, "dispute", ("worker", "reaper", "reconcile")),
 )
+
+EXPIRED_STATES = frozenset(
+    State(Status.EXPIRED, money, FinalizeStage.COMMITTED)
+    for money in (MoneyState.SETTLED, MoneyState.REFUNDED)
+)
+"""Tombstones (D7): where retention puts a run that ended, its money state kept. The schema takes them already."""
+
+STATES = frozenset(transition.target for transition in TRANSITIONS) | EXPIRED_STATES
+"""Every legal combination; the schema takes these and no other."""

@@ -3,9 +3,9 @@
 -- OK <balance> <NEW|REPEATED> | ERR_TOO_LARGE <balance> | ERR_BAD_AMOUNT
 local amount = amount_of(ARGV[2])
 if not amount or amount == 0 then return {'ERR_BAD_AMOUNT'} end
-local balance = redis.call('GET', KEYS[1]) or '0'
+local balance = balance_of(KEYS[1])
 if redis.call('SISMEMBER', KEYS[2], ARGV[1]) == 1 then return {'OK', balance, 'REPEATED'} end
 if tonumber(balance) + amount > MAX_AMOUNT then return {'ERR_TOO_LARGE', balance} end
+redis.call('INCRBY', KEYS[1], as_text(amount))
 redis.call('SADD', KEYS[2], ARGV[1])
-redis.call('INCRBY', KEYS[1], ARGV[2])
 return {'OK', redis.call('GET', KEYS[1]), 'NEW'}

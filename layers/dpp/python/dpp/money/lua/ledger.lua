@@ -2,6 +2,8 @@
 -- share. `keys` is always {balance, reservation, receipt, ages, amounts}; see dpp/money/keys.py for each.
 -- Every move is repeatable: a reservation is entered once, and what settled or refunded it left a receipt.
 -- Amounts come and go as strings of integers up to 2^53 - 1, the largest that a Lua number holds exactly.
+-- Redis undoes nothing when a script fails half-way. Whatever may fail (a key of another type, a balance that is
+-- no integer) therefore fails before the first write, so that a move is done whole or not at all.
 
 local MAX_AMOUNT = 9007199254740991
 
@@ -13,6 +15,12 @@ local function amount_of(text)
 end
 
 local function as_text(amount) return string.format('%.0f', amount) end
+
+local function balance_of(key)
+  local balance = redis.call('GET', key) or '0'
+  if not string.find(balance, '^%-?%d+$') then error('the balance is not an integer') end
+  return balance
+end
 
 local function now_ms()
   local time = redis.call('TIME')
@@ -26,14 +34,15 @@ local function reserve(keys, tenant_id, run_id, amount_text, created_at_ms, ttl_
   if redis.call('EXISTS', keys[2], keys[3]) > 0 or redis.call('HEXISTS', keys[5], run_id) == 1 then
     return {'ERR_ALREADY_RESERVED'}
   end
-  local balance = redis.call('GET', keys[1]) or '0'
+  local balance = balance_of(keys[1])
   if tonumber(balance) < amount then return {'ERR_INSUFFICIENT', balance} end
-  redis.call('DECRBY', keys[1], amount_text)
-  redis.call('HSET', keys[2], 'tenant_id', tenant_id, 'reserved_usd_micros', amount_text,
+  local reserved = as_text(amount)
+  redis.call('ZADD', keys[4], now_ms(), run_id)
+  redis.call('DECRBY', keys[1], reserved)
+  redis.call('HSET', keys[5], run_id, reserved)
+  redis.call('HSET', keys[2], 'tenant_id', tenant_id, 'reserved_usd_micros', reserved,
              'created_at_ms', created_at_ms)
   redis.call('PEXPIRE', keys[2], ttl_ms)
-  redis.call('ZADD', keys[4], now_ms(), run_id)
-  redis.call('HSET', keys[5], run_id, amount_text)
   return {'OK', redis.call('GET', keys[1])}
 end
 
@@ -44,17 +53,18 @@ local function close(keys, run_id, charge_text, kind, receipt_ttl_ms)
   if not charge then return {'ERR_BAD_AMOUNT'} end
   local receipt = redis.call('HMGET', keys[3], 'charge_usd_micros', 'refund_usd_micros', 'kind')
   if receipt[1] then
-    return {'OK', receipt[1], receipt[2], redis.call('GET', keys[1]) or '0', receipt[3], 'REPEATED'}
+    return {'OK', receipt[1], receipt[2], balance_of(keys[1]), receipt[3], 'REPEATED'}
   end
   -- The index outlives reserve:{run}, so a reservation whose hour has passed is closed like any other.
   local reserved = amount_of(redis.call('HGET', keys[5], run_id) or '')
   if not reserved then return {'ERR_NO_RESERVE'} end
   if charge > reserved then charge = reserved end
   local refund = as_text(reserved - charge)
-  redis.call('INCRBY', keys[1], refund)
-  redis.call('DEL', keys[2])
+  balance_of(keys[1])
   redis.call('ZREM', keys[4], run_id)
+  redis.call('INCRBY', keys[1], refund)
   redis.call('HDEL', keys[5], run_id)
+  redis.call('DEL', keys[2])
   redis.call('HSET', keys[3], 'charge_usd_micros', as_text(charge), 'refund_usd_micros', refund, 'kind', kind)
   redis.call('PEXPIRE', keys[3], receipt_ttl_ms)
   return {'OK', as_text(charge), refund, redis.call('GET', keys[1]), kind, 'NEW'}
