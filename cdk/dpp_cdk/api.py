@@ -9,6 +9,15 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_apigateway as apigateway
 from constructs import Construct
+from dpp.platform.http.problem import (
+    CONTENT_TYPE,
+    DEPENDENCY_UNAVAILABLE,
+    INTERNAL_ERROR,
+    MALFORMED_REQUEST,
+    NOT_FOUND,
+    PAYLOAD_TOO_LARGE,
+    ProblemKind,
+)
 
 from dpp_cdk.function import LambdaFunction
 
@@ -21,68 +30,35 @@ _COST_HEADERS = {
 }
 
 
+RATE_LIMITED = ProblemKind(429, "RATE_LIMITED", "Too many requests")
+REQUEST_REFUSED = ProblemKind(403, "REQUEST_REFUSED", "The request was refused")
+GATEWAY_TIMEOUT = ProblemKind(504, "GATEWAY_TIMEOUT", "No answer in time")
+
+
 @dataclass(frozen=True)
 class _GatewayProblem:
     """What the gateway answers in place of a function (RFC 9457)."""
 
-    kind: apigateway.ResponseType
-    status: int
-    reason_code: str
-    title: str
+    cause: apigateway.ResponseType
+    kind: ProblemKind
     detail: str
     retry_after_seconds: int | None = None
 
 
-_KINDS = apigateway.ResponseType
+_CAUSES = apigateway.ResponseType
+_REPEAT = "Repeat the request with the same Idempotency-Key."
 _PROBLEMS = (
-    _GatewayProblem(
-        _KINDS.REQUEST_TOO_LARGE,
-        413,
-        "PAYLOAD_TOO_LARGE",
-        "Payload too large",
-        "The request is larger than the API takes.",
-    ),
-    _GatewayProblem(
-        _KINDS.THROTTLED, 429, "RATE_LIMITED", "Too many requests", "Slow down, and try again.", 30
-    ),
-    _GatewayProblem(
-        _KINDS.MISSING_AUTHENTICATION_TOKEN,  # the gateway's name for a path it doesn't know
-        404,
-        "NOT_FOUND",
-        "Not found",
-        "There is nothing here.",
-    ),
-    _GatewayProblem(_KINDS.RESOURCE_NOT_FOUND, 404, "NOT_FOUND", "Not found", "There is nothing here."),
-    _GatewayProblem(
-        _KINDS.BAD_REQUEST_BODY, 400, "INVALID_REQUEST", "Bad request", "The body can't be read."
-    ),
-    _GatewayProblem(
-        _KINDS.BAD_REQUEST_PARAMETERS, 400, "INVALID_REQUEST", "Bad request", "The request can't be read."
-    ),
-    _GatewayProblem(
-        _KINDS.INTEGRATION_TIMEOUT,
-        504,
-        "TIMEOUT",
-        "Gateway timeout",
-        "No answer in time. Repeat the request with the same Idempotency-Key.",
-        5,
-    ),
-    _GatewayProblem(
-        _KINDS.INTEGRATION_FAILURE,
-        503,
-        "SERVICE_UNAVAILABLE",
-        "Service unavailable",
-        "Repeat the request with the same Idempotency-Key.",
-        5,
-    ),
-    _GatewayProblem(_KINDS.DEFAULT_4_XX, 403, "REQUEST_REFUSED", "Forbidden", "The request was refused."),
-    _GatewayProblem(
-        _KINDS.DEFAULT_5_XX,
-        500,
-        "INTERNAL_ERROR",
-        "Internal server error",
-        "Repeat the request with the same Idempotency-Key.",
-    ),
+    _GatewayProblem(_CAUSES.REQUEST_TOO_LARGE, PAYLOAD_TOO_LARGE, "The gateway takes 10 MB."),
+    _GatewayProblem(_CAUSES.THROTTLED, RATE_LIMITED, "Slow down, and try again.", 30),
+    # The gateway's name for a path it doesn't know.
+    _GatewayProblem(_CAUSES.MISSING_AUTHENTICATION_TOKEN, NOT_FOUND, "No such resource."),
+    _GatewayProblem(_CAUSES.RESOURCE_NOT_FOUND, NOT_FOUND, "No such resource."),
+    _GatewayProblem(_CAUSES.BAD_REQUEST_BODY, MALFORMED_REQUEST, "The body can't be read."),
+    _GatewayProblem(_CAUSES.BAD_REQUEST_PARAMETERS, MALFORMED_REQUEST, "The request can't be read."),
+    _GatewayProblem(_CAUSES.INTEGRATION_TIMEOUT, GATEWAY_TIMEOUT, _REPEAT, 5),
+    _GatewayProblem(_CAUSES.INTEGRATION_FAILURE, DEPENDENCY_UNAVAILABLE, _REPEAT, 5),
+    _GatewayProblem(_CAUSES.DEFAULT_4_XX, REQUEST_REFUSED, "The gateway refused the request."),
+    _GatewayProblem(_CAUSES.DEFAULT_5_XX, INTERNAL_ERROR, _REPEAT),
 )
 
 
@@ -112,21 +88,21 @@ class HttpApi(Construct):
 
     def _speak(self, problem: _GatewayProblem) -> None:
         document = {
-            "type": f"urn:dpp:problem:{problem.reason_code.lower().replace('_', '-')}",
-            "title": problem.title,
-            "status": problem.status,
+            "type": problem.kind.type,
+            "title": problem.kind.title,
+            "status": problem.kind.status,
             "detail": problem.detail,
             "instance": "$context.path",
-            "reason_code": problem.reason_code,
+            "reason_code": problem.kind.reason_code,
             "trace_id": "$context.requestId",
         }
-        headers = {**_COST_HEADERS, "Content-Type": "'application/problem+json'"}
+        headers = {**_COST_HEADERS, "Content-Type": f"'{CONTENT_TYPE}'"}
         if problem.retry_after_seconds is not None:
             headers["Retry-After"] = f"'{problem.retry_after_seconds}'"
         self.rest_api.add_gateway_response(
-            f"Problem{problem.kind.response_type.title().replace('_', '')}",
-            type=problem.kind,
-            status_code=str(problem.status),
+            f"Problem{problem.cause.response_type.title().replace('_', '')}",
+            type=problem.cause,
+            status_code=str(problem.kind.status),
             response_headers=headers,
             templates={"application/json": json.dumps(document)},
         )

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from dpp_cli.paths import DEPS_LAYER, DOMAIN_BUILD, DOMAIN_LAYER, ROOT, UV
+from dpp_cli.paths import DEPS_LAYER, DOMAIN_BUILD, DOMAIN_LAYER, UV
 from dpp_cli.toolchain import ToolError, fresh, run, stamp
 
 ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
@@ -49,15 +49,18 @@ def build_deps_layer(architecture: str | None = None) -> Path:
     """
     chosen = architecture or machine_architecture()
     target = DEPS_LAYER / chosen
-    made_from = [ROOT / "uv.lock", ROOT / "pyproject.toml"]
+    DEPS_LAYER.mkdir(parents=True, exist_ok=True)
+    requirements = DEPS_LAYER / "requirements.txt"
+    # Not the lock itself: a new version of a test tool is no reason to build the layer again.
+    options = ["--frozen", "--no-default-groups", "--no-emit-project", "--no-header"]
+    run([UV, "export", "--quiet", *options, "--output-file", requirements])
     salt = f"{_RECIPE}-{sys.version_info.major}.{sys.version_info.minor}"
     stamped = target.with_suffix(".stamp")
-    if target.exists() and fresh(stamped, made_from, salt):
+    if target.exists() and fresh(stamped, [requirements], salt):
         return target
-    DEPS_LAYER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=DEPS_LAYER) as scratch:
         built = Path(scratch) / "layer"
-        _install(built / "python", Path(scratch) / "requirements.txt", chosen)
+        _install(built / "python", requirements, chosen)
         _prune(built / "python")
         _compile(built / "python")
         size = size_bytes(built)
@@ -66,7 +69,7 @@ def build_deps_layer(architecture: str | None = None) -> Path:
         shutil.rmtree(target, ignore_errors=True)
         built.rename(target)
     stamped.mkdir(exist_ok=True)
-    stamp(stamped, made_from, salt)
+    stamp(stamped, [requirements], salt)
     return target
 
 
@@ -100,8 +103,6 @@ def size_bytes(folder: Path) -> int:
 
 
 def _install(target: Path, requirements: Path, architecture: str) -> None:
-    options = ["--frozen", "--no-default-groups", "--no-emit-project"]
-    run([UV, "export", "--quiet", *options, "--output-file", requirements])
     checked = ["--require-hashes", "--no-deps", "--only-binary", ":all:"]
     # manylinux_2_28 is what Amazon Linux 2023, under Lambda's Python 3.13, can load.
     built_for = ["--python-platform", f"{architecture}-manylinux_2_28", "--python-version", "3.13"]

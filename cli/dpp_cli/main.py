@@ -7,6 +7,8 @@ import typer
 from rich.console import Console
 
 from dpp_cli import layers as layer_builds
+from dpp_cli import operate
+from dpp_cli.demo import demo
 from dpp_cli.local import commands as local_commands
 from dpp_cli.local.state import StackError
 from dpp_cli.servers import ServerError
@@ -14,6 +16,10 @@ from dpp_cli.toolchain import ToolError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Run and operate DPP.")
 app.add_typer(local_commands.app, name="local")
+app.add_typer(operate.tenant_app, name="tenant")
+app.add_typer(operate.key_app, name="key")
+app.add_typer(operate.ledger_app, name="ledger")
+app.command()(demo)
 
 
 @app.command()

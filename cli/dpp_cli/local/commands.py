@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from dpp_cli.local import localstack, stack
 from dpp_cli.local.progress import Steps
@@ -50,12 +49,11 @@ def down() -> None:
 def status() -> None:
     """Show what runs where, and whether it answers (exit code 1 if something doesn't)."""
     lines = stack.status(state_dir())
-    table = Table("part", "where", "pid", "health", box=None, header_style="bold")
     for line in lines:
-        health = "[green]well[/]" if line.healthy else "[red]not well[/]"
-        pid = "" if line.pid is None else str(line.pid)
-        table.add_row(line.name, line.where, pid, f"{health} {line.note}".rstrip())
-    console.print(table, soft_wrap=True)
+        health = "[green]well    [/]" if line.healthy else "[red]not well[/]"
+        pid = "" if line.pid is None else f"pid {line.pid}"
+        text = f"  {line.name:<11} {health} {pid:<12} {line.where} [dim]{line.note}[/]"
+        console.print(text.rstrip(), highlight=False, soft_wrap=True)
     if not all(line.healthy for line in lines):
         raise typer.Exit(1)
 

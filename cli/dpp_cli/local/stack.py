@@ -11,9 +11,19 @@ import httpx
 
 from dpp_cli.local import deploy, localstack, parts
 from dpp_cli.local.progress import Steps
-from dpp_cli.local.state import StackState, StateStore, exclusive, load_state
+from dpp_cli.local.state import StackError, StackState, StateStore, exclusive, load_state
 from dpp_cli.migrate import upgrade
 from dpp_cli.processes import marked
+
+_NOTHING_DEPLOYED: dict[str, object] = {"bootstrapped": "", "deployed": "", "shape": "", "outputs": {}}
+
+
+# LocalStack keeps nothing, and often hangs in its shutdown: no point in waiting long.
+_STOPS = {
+    parts.LOCALSTACK: (signal.SIGTERM, 3.0),
+    parts.VALKEY: (signal.SIGTERM, 10.0),
+    parts.POSTGRES: (signal.SIGINT, 20.0),
+}
 
 
 def up(state_dir: Path, steps: Steps) -> StackState:
@@ -31,8 +41,11 @@ def up(state_dir: Path, steps: Steps) -> StackState:
             aws.result()
         if deploy.is_current(store):
             steps.run("deploy", lambda: f"{store.state.api_base_url} (was deployed)")
-        else:
-            steps.run("deploy", lambda: deploy.deploy(store))
+            return store.state
+        if deploy.shape_changed(store):
+            steps.run("fresh AWS", lambda: _forget_aws(store))
+            _aws_lane(store, steps)
+        steps.run("deploy", lambda: deploy.deploy(store))
         return store.state
 
 
@@ -46,20 +59,15 @@ def down(state_dir: Path) -> list[str]:
     with exclusive(state_dir):
         store = StateStore(state_dir)
         ended: list[str] = []
-        stops = {
-            parts.LOCALSTACK: signal.SIGTERM,
-            parts.VALKEY: signal.SIGTERM,
-            parts.POSTGRES: signal.SIGINT,
-        }
-        for name, number in stops.items():
+        for name, (number, patience_seconds) in _STOPS.items():
             part = store.state.parts.get(name)
             if part is not None and part.identity.alive():
-                part.identity.end(number, patience_seconds=10)
+                part.identity.end(number, patience_seconds=patience_seconds)
                 ended.append(name)
         for left_over in marked(state_dir):
             left_over.end(signal.SIGKILL)
             ended.append(f"left-over process {left_over.pid}")
-        store.set(parts={}, bootstrapped="", deployed="", outputs={})
+        store.set(parts={}, **_NOTHING_DEPLOYED)
         return ended
 
 
@@ -112,6 +120,21 @@ def _api_status(state: StackState) -> PartStatus:
 def _aws_lane(store: StateStore, steps: Steps) -> None:
     steps.run(parts.LOCALSTACK, lambda: parts.ensure_localstack(store))
     steps.run("bootstrap", lambda: deploy.bootstrap(store))
+
+
+def _forget_aws(store: StateStore) -> str:
+    part = store.state.parts.get(parts.LOCALSTACK)
+    if part is None:
+        raise StackError(
+            "the infrastructure changed, and LocalStack ignores most updates: restart yours, then `up` again"
+        )
+    part.identity.end(signal.SIGTERM, patience_seconds=3)
+    keep = {other.pid for other in store.state.parts.values()}
+    for left_over in marked(store.state_dir):  # the functions' processes
+        if left_over.pid not in keep:
+            left_over.end(signal.SIGKILL)
+    store.set(**_NOTHING_DEPLOYED)
+    return "the infrastructure changed; LocalStack ignores most updates"
 
 
 def _data_lane(store: StateStore, steps: Steps) -> None:

@@ -50,6 +50,7 @@ class StackState(BaseModel):
     aws_endpoint_url: str = ""
     bootstrapped: str = ""  # which LocalStack has the CDK's bucket and roles
     deployed: str = ""  # fingerprint of what was deployed, and where to
+    shape: str = ""  # of the deployed template, code aside; see deploy.shape_changed
     outputs: dict[str, str] = Field(default_factory=dict)
 
     @property
