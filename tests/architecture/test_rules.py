@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from dpp_cli import state_diagram
 
 ROOT = Path(__file__).parents[2]

@@ -12,6 +12,7 @@ import httpx
 import jsonschema
 import psycopg
 import pytest
+
 from dpp.money.audit import LedgerPosition, audit_tenant
 from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger

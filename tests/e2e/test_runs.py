@@ -159,6 +159,15 @@ def test_run_9_a_bad_body_is_a_problem_and_reserves_nothing(
     assert (position.open_reservations_usd_micros, position.balance_usd_micros) == (0, 10_000_000)
 
 
+def test_run_4_two_idempotency_keys_are_refused(platform: Platform) -> None:
+    """RUN-2: a request that names two keys names none."""
+    tenant = platform.tenant()
+    headers = [("Idempotency-Key", f"key-{uuid4()}") for _ in range(2)]
+    headers.append(("Authorization", f"Bearer {tenant.token}"))
+    answer = platform.http.request("POST", "/v1/runs", headers=headers, json=a_decision())
+    assert (answer.status_code, answer.json()["reason_code"]) == (400, "MALFORMED_REQUEST")
+
+
 def test_run_9_the_usual_refusals(platform: Platform) -> None:
     """RUN-9: 401, 402, 404, 405."""
     poor = platform.tenant(credit_usd_micros=100_000)

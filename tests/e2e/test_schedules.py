@@ -4,9 +4,9 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
+
 from dpp.runs import store
 from dpp.runs.model import Run
-
 from tests.e2e.conftest import E2eTenant, Platform
 from tests.world import an_order
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from datetime import datetime
 
 import pytest
+
 from dpp.runs import execute, reap, reconcile, store
 from dpp.runs.execute import WorkEffects
 from dpp.runs.finalize import FinalizeEffects
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.model import Run, envelope_key
 from dpp.runs.reconcile import ReconcileEffects
-
 from tests.race.turns import SteppedDatabase, SteppedLedger, SteppedStorage, Steps, Turns
 from tests.world import A_COST, DONE, ScriptedPacks, Tenant, World
 

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackFailure, PackReason
 from dpp.platform.errors import PostgresUnavailable, RedisUnavailable, StorageUnavailable
@@ -16,7 +17,6 @@ from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.model import Run, envelope_key
 from dpp.runs.reconcile import reconcile
 from dpp.runs.sweep import sweep
-
 from tests.faults import Flaky, FlakyDatabase
 from tests.world import A_CREDIT, A_RESERVATION, DONE, ScriptedPacks, Tenant, World, message_of
 

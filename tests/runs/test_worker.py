@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess
 from dpp.packs.process import PackProcess
 from dpp.platform.errors import PostgresUnavailable, QueueUnavailable, RedisUnavailable
@@ -17,7 +18,6 @@ from dpp.runs.execute import WorkOutcome, execute
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.message import RunMessage
 from dpp.runs.model import Run, envelope_key
-
 from tests.api import lambda_context
 from tests.faults import AwayDatabase, FlakyDatabase
 from tests.world import A_COST, DONE, ScriptedPacks, World, message_of
@@ -212,6 +212,15 @@ def test_run_18_an_envelope_beyond_one_megabyte_is_a_failure_not_an_object(world
     ended = world.run(run)
     assert ended.last_error_reason_code == "PACK_OUTPUT_TOO_LARGE"
     assert ended.actual_cost_usd_micros == ended.minimum_fee_usd_micros
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_run_18_a_number_that_json_lacks_is_a_failure_not_a_crash(world: World, number: float) -> None:
+    """RUN-18: the envelope is JSON; what a pack answers beyond it ends the run, and the worker lives."""
+    run = world.submit(world.tenant()).run
+    odd = PackSuccess.model_construct(data={"score": number}, cost_usd_micros=A_COST)
+    _work(world, run, ScriptedPacks(odd))
+    assert world.run(run).last_error_reason_code == "PACK_FAILED"
 
 
 def test_run_24_a_cost_above_the_reservation_is_charged_up_to_it(world: World) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from dpp.money.micros import format_usd, parse_usd
-from dpp.packs.contract import PackResult, PackSuccess
+from dpp.packs.contract import PackReason, PackResult, PackSuccess
 from dpp.runs.machine import Status
 from dpp.runs.model import Run
 
@@ -32,12 +32,23 @@ class StoredEnvelope:
     used_usd_micros: int
 
 
+class EnvelopeRefused(ValueError):
+    """The pack's answer makes no envelope; `reason` says what the run then fails with."""
+
+    def __init__(self, reason: PackReason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
 class EnvelopeUnreadable(ValueError):
     """What stands at the envelope's key is no envelope of this run."""
 
 
 def build(run: Run, result: PackResult, charge_usd_micros: int) -> Envelope:
-    """The envelope of a pack's answer. `used_usd` is what will be charged, to four exact places."""
+    """The envelope of a pack's answer. `used_usd` is what will be charged, to four exact places.
+
+    Raises EnvelopeRefused beyond 1 MB and for NaN or infinities. A failure always fits.
+    """
     document = {
         "schema_version": SCHEMA_VERSION,
         "run_id": run.id,
@@ -52,7 +63,12 @@ def build(run: Run, result: PackResult, charge_usd_micros: int) -> Envelope:
         **_parts(result),
         "meta": {"trace_id": run.trace_id, "profile_version": run.profile_version},
     }
-    body = json.dumps(document, ensure_ascii=False, allow_nan=False).encode("utf-8")
+    try:
+        body = json.dumps(document, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    except ValueError:
+        raise EnvelopeRefused(PackReason.PACK_FAILED, "The answer holds a number that JSON lacks.") from None
+    if len(body) > MAX_ENVELOPE_BYTES:
+        raise EnvelopeRefused(PackReason.PACK_OUTPUT_TOO_LARGE, "The envelope exceeds 1 MB.")
     return Envelope(body, hashlib.sha256(body).hexdigest())
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from dpp.money.fees import charge_within
 from dpp.money.ledger import Ledger
-from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess
+from dpp.packs.contract import PackFailure, PackRequest, PackResult, PackSuccess
 from dpp.platform.ids import new_id
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
@@ -96,14 +96,7 @@ def _lease(message: RunMessage, effects: WorkEffects) -> tuple[Run, dict[str, An
 
 def _finish(run: Run, result: PackResult, effects: WorkEffects) -> Run | None:
     """End the run as its pack's answer says; None for the loser of the claim."""
-    charge = _charge(run, result)
-    made = envelope.build(run, result, charge)
-    if len(made.body) > envelope.MAX_ENVELOPE_BYTES:
-        result = PackFailure(
-            reason_code=PackReason.PACK_OUTPUT_TOO_LARGE, detail="The envelope exceeds 1 MB."
-        )
-        charge = _charge(run, result)
-        made = envelope.build(run, result, charge)
+    result, charge, made = _enveloped(run, result)
     failure = result if isinstance(result, PackFailure) else None
     intent = Intent(
         outcome=Status.FAILED if failure else Status.COMPLETED,
@@ -117,6 +110,17 @@ def _finish(run: Run, result: PackResult, effects: WorkEffects) -> Run | None:
     guard = Guard(Status.PROCESSING, lease_token=run.lease_token)
     ends = finalize.FinalizeEffects(effects.database, effects.ledger, effects.storage, effects.pauses_seconds)
     return finalize.finish(ends, run, guard, intent, envelope=made.body)
+
+
+def _enveloped(run: Run, result: PackResult) -> tuple[PackResult, int, envelope.Envelope]:
+    """A pack's answer with its charge and envelope; one that fits no envelope becomes a failure."""
+    try:
+        charge = _charge(run, result)
+        return result, charge, envelope.build(run, result, charge)
+    except envelope.EnvelopeRefused as refused:
+        failure = PackFailure(reason_code=refused.reason, detail=str(refused))
+        charge = _charge(run, failure)
+        return failure, charge, envelope.build(run, failure, charge)
 
 
 def _charge(run: Run, result: PackResult) -> int:
