@@ -1,0 +1,42 @@
+"""What a pack process runs: the request's pack, on inputs checked once more (D6)."""
+
+import importlib
+import os
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+
+from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult
+from dpp.packs.decision import pack as decision_pack
+from dpp.packs.environment import BEDROCK_MODEL_VARIABLE
+from dpp.packs.registry import INPUT_MODELS, DecisionInputs, UrlInputs
+from dpp.packs.url import pack as url_pack
+from dpp.platform.config import ConfigurationError, DecisionEngineSettings
+
+
+def warm() -> None:
+    """Do now, outside of any timebox, what the packs of this deployment will need."""
+    url_pack.default_fetcher()
+    if os.environ.get(BEDROCK_MODEL_VARIABLE):
+        importlib.import_module("boto3")
+
+
+def execute(request: PackRequest, environ: Mapping[str, str]) -> PackResult:
+    """Run one pack. `environ` holds what the job brought along for it."""
+    model = INPUT_MODELS.get(request.pack_type)
+    if model is None:
+        return PackFailure(reason_code=PackReason.PACK_NOT_AVAILABLE)
+    try:
+        inputs = model.model_validate(request.inputs)
+        settings = DecisionEngineSettings.load(environ)
+    except ValidationError:
+        return PackFailure(reason_code=PackReason.PACK_INPUTS_INVALID)
+    except ConfigurationError as error:
+        return PackFailure(reason_code=PackReason.PACK_FAILED, detail=str(error)[:200])
+    match inputs:
+        case DecisionInputs():
+            return decision_pack.run(inputs, request, settings)
+        case UrlInputs():
+            return url_pack.run(inputs, request)
+        case _:
+            return PackFailure(reason_code=PackReason.PACK_NOT_AVAILABLE)
