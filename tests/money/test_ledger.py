@@ -1,0 +1,516 @@
+"""The ledger's Lua scripts on a real server (RUN-6, RUN-7, D2)."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from dpp.money.ledger import (
+    LEDGER_FUNCTIONS,
+    RECEIPT_TTL_SECONDS,
+    RESERVATION_TTL_SECONDS,
+    AlreadyReserved,
+    AmountRefused,
+    Closed,
+    CloseKind,
+    InsufficientBudget,
+    Ledger,
+    NoReservation,
+)
+from dpp.money.micros import MAX_AMOUNT_USD_MICROS
+from dpp.platform.errors import RedisUnavailable
+from dpp.platform.redis import Reply, Script
+from dpp_cli.servers import HOST, ValkeyServer, free_port
+
+_BAD_AMOUNTS = [
+    "",
+    "-1",
+    "+1",
+    "1.5",
+    "1e14",
+    "1E3",
+    " 1",
+    "1\n",
+    "0x10",
+    "nan",
+    "inf",
+    "١",
+    "9007199254740992",
+    "9" * 40,
+]
+_RESERVE = Script(LEDGER_FUNCTIONS, ("dpp.money.lua", "reserve.lua"))
+_SETTLE = Script(LEDGER_FUNCTIONS, ("dpp.money.lua", "settle.lua"))
+_REFUND_FULL = Script(LEDGER_FUNCTIONS, ("dpp.money.lua", "refund_full.lua"))
+_CREDIT = Script(LEDGER_FUNCTIONS, ("dpp.money.lua", "credit.lua"))
+
+
+class _Account:
+    """One tenant's money, with the scripts' raw answers beside the typed ones."""
+
+    def __init__(self, ledger: Ledger, tenant_id: str) -> None:
+        self.ledger = ledger
+        self.client: Any = ledger.client
+        self.tenant_id = tenant_id
+
+    def given(self, amount: int) -> None:
+        self.ledger.credit(self.tenant_id, str(uuid4()), amount)
+
+    def reserved(self, amount: int) -> str:
+        run_id = str(uuid4())
+        self.ledger.reserve(self.tenant_id, run_id, amount, 1)
+        return run_id
+
+    def balance(self) -> int | None:
+        return self.ledger.balance(self.tenant_id)
+
+    def keys(self, run_id: str) -> list[str]:
+        return self.ledger.move_keys(self.tenant_id, run_id)
+
+    def reserve_raw(self, run_id: str, amount: str) -> Reply:
+        return _RESERVE.run(self.client, self.keys(run_id), (self.tenant_id, amount, "1", run_id, "3600000"))
+
+    def settle_raw(self, run_id: str, charge: str) -> Reply:
+        return _SETTLE.run(self.client, self.keys(run_id), (charge, run_id, "1000"))
+
+    def refund_raw(self, run_id: str) -> Reply:
+        return _REFUND_FULL.run(self.client, self.keys(run_id), (run_id, "1000"))
+
+    def snapshot(self, run_id: str) -> dict[str, Any]:
+        """Everything that the ledger holds of the tenant and the run."""
+        names = [*self.keys(run_id), self.ledger.keys.credits_applied(self.tenant_id)]
+        return {name: self._content(name) for name in names}
+
+    def _content(self, name: str) -> Any:
+        match self.client.type(name):
+            case "string":
+                return self.client.get(name)
+            case "hash":
+                return self.client.hgetall(name)
+            case "zset":
+                return self.client.zrange(name, 0, -1, withscores=True)
+            case "set":
+                return self.client.smembers(name)
+            case "list":
+                return self.client.lrange(name, 0, -1)
+            case _:
+                return None
+
+
+@pytest.fixture
+def account(ledger: Ledger, tenant_id: str) -> _Account:
+    """A tenant with nothing yet."""
+    return _Account(ledger, tenant_id)
+
+
+@pytest.fixture(params=["one node", "cluster"])
+def anywhere(
+    request: pytest.FixtureRequest, valkey_server: ValkeyServer, tenant_id: str
+) -> Iterator[_Account]:
+    """The same on one node and on a cluster (D11)."""
+    cluster = request.param == "cluster"
+    url = request.getfixturevalue("cluster_url") if cluster else valkey_server.url
+    opened = Ledger.connect(url, cluster=cluster)
+    yield _Account(opened, tenant_id)
+    opened.client.close()
+
+
+def test_a_run_is_paid_on_one_node_and_on_a_cluster(anywhere: _Account) -> None:
+    """RUN-1, D11: every move works where a script's keys must share a slot."""
+    anywhere.given(1_000)
+    settled, refunded = anywhere.reserved(400), anywhere.reserved(300)
+    assert anywhere.balance() == 300
+    assert anywhere.ledger.reservations_older_than(anywhere.tenant_id, -1) == [settled, refunded]
+    assert anywhere.ledger.settle(anywhere.tenant_id, settled, 150) == Closed(
+        CloseKind.SETTLED, 150, 250, 550, repeated=False
+    )
+    assert anywhere.ledger.refund_full(anywhere.tenant_id, refunded).balance_usd_micros == 850
+    assert anywhere.ledger.reservations_older_than(anywhere.tenant_id, -1) == []
+
+
+def test_reserve_answers_the_locked_codes(account: _Account) -> None:
+    """RUN-6 (001 §6.2): OK <new_balance>, ERR_INSUFFICIENT <balance>, ERR_ALREADY_RESERVED."""
+    account.given(100)
+    assert account.reserve_raw("r1" + account.tenant_id, "60") == ["OK", "40"]
+    assert account.reserve_raw("r1" + account.tenant_id, "60") == ["ERR_ALREADY_RESERVED"]
+    assert account.reserve_raw("r2" + account.tenant_id, "60") == ["ERR_INSUFFICIENT", "40"]
+    assert account.reserve_raw("r3" + account.tenant_id, "40") == ["OK", "0"]
+
+
+def test_reserve_without_a_balance_is_insufficient(account: _Account) -> None:
+    """RUN-6: no key is a balance of 0."""
+    assert account.reserve_raw(str(uuid4()), "1") == ["ERR_INSUFFICIENT", "0"]
+
+
+def test_settle_answers_the_locked_codes(account: _Account) -> None:
+    """RUN-6 (001 §6.3): OK <charge> <refund> <new_balance>, ERR_NO_RESERVE; what follows is the receipt's."""
+    account.given(100)
+    run_id = account.reserved(60)
+    assert account.settle_raw(run_id, "25")[:4] == ["OK", "25", "35", "75"]
+    assert account.settle_raw(str(uuid4()), "25") == ["ERR_NO_RESERVE"]
+
+
+def test_refund_full_answers_the_locked_codes(account: _Account) -> None:
+    """RUN-6 (001 §6.4): OK <refund> <new_balance>, ERR_NO_RESERVE."""
+    account.given(100)
+    run_id = account.reserved(60)
+    assert account.refund_raw(run_id)[:3] == ["OK", "60", "100"]
+    assert account.refund_raw(str(uuid4())) == ["ERR_NO_RESERVE"]
+
+
+def test_the_reservation_holds_the_locked_fields(account: _Account) -> None:
+    """RUN-7: a hash of reserved_usd_micros, tenant_id, created_at_ms at the locked name."""
+    account.given(100)
+    run_id = str(uuid4())
+    account.ledger.reserve(account.tenant_id, run_id, 60, 1_770_000_000_123)
+    assert account.client.hgetall(f"reserve:{run_id}") == {
+        "tenant_id": account.tenant_id,
+        "reserved_usd_micros": "60",
+        "created_at_ms": "1770000000123",
+    }
+    assert account.client.get(f"budget:{account.tenant_id}:balance_usd_micros") == "40"
+
+
+def test_what_must_end_has_an_expiry_and_what_must_not_has_none(account: _Account) -> None:
+    """RUN-7, D2: the reservation 1 h, the receipt 7 days, set in the script; balance and index never end."""
+    account.given(100)
+    run_id = account.reserved(60)
+    balance, reservation, receipt, ages, amounts = account.keys(run_id)
+    assert RESERVATION_TTL_SECONDS - 30 < account.client.ttl(reservation) <= RESERVATION_TTL_SECONDS == 3_600
+    assert [account.client.ttl(name) for name in (balance, ages, amounts)] == [-1, -1, -1]
+    account.ledger.settle(account.tenant_id, run_id, 10)
+    assert RECEIPT_TTL_SECONDS - 30 < account.client.ttl(receipt) <= RECEIPT_TTL_SECONDS == 7 * 86_400
+    assert account.client.exists(reservation, ages, amounts) == 0
+
+
+def test_ten_to_the_14_survives_reserve_and_settle_to_the_micro(account: _Account) -> None:
+    """D2: the document's scripts would have written 1e+14 back."""
+    account.given(10**14)
+    run_id = account.reserved(3)
+    assert account.client.get(account.keys(run_id)[0]) == "99999999999997"
+    account.ledger.settle(account.tenant_id, run_id, 1)
+    assert account.client.get(account.keys(run_id)[0]) == "99999999999999"
+
+
+@pytest.mark.parametrize("amount", [10**14, 2**53 - 1])
+def test_the_largest_amounts_come_back_whole(account: _Account, amount: int) -> None:
+    """D2: exact up to 2^53 - 1, in the balance, the index and the receipt."""
+    account.given(amount)
+    run_id = account.reserved(amount)
+    assert account.balance() == 0
+    closed = account.ledger.settle(account.tenant_id, run_id, amount - 1)
+    assert (closed.charge_usd_micros, closed.refund_usd_micros, account.balance()) == (amount - 1, 1, 1)
+    assert account.ledger.settle(account.tenant_id, run_id, 5).charge_usd_micros == amount - 1
+
+
+def test_a_credit_that_would_pass_2_to_the_53_is_refused(account: _Account) -> None:
+    """D2: nothing is added where the sum would no longer be exact."""
+    account.given(MAX_AMOUNT_USD_MICROS)
+    with pytest.raises(AmountRefused):
+        account.given(1)
+    assert account.balance() == MAX_AMOUNT_USD_MICROS
+
+
+@pytest.mark.parametrize("closing", ["settle", "refund"])
+def test_a_reservation_whose_hour_has_passed_is_closed_from_the_index(
+    account: _Account, closing: str
+) -> None:
+    """D2: where the document's scripts lose the money, the index restores it."""
+    account.given(100)
+    run_id = account.reserved(60)
+    assert account.client.delete(f"reserve:{run_id}") == 1
+    if closing == "settle":
+        account.ledger.settle(account.tenant_id, run_id, 25)
+        assert account.balance() == 75
+    else:
+        account.ledger.refund_full(account.tenant_id, run_id)
+        assert account.balance() == 100
+
+
+def test_an_expired_reservation_is_not_made_again(account: _Account) -> None:
+    """D2: the index, not the key that expires, says that a run has its money."""
+    account.given(100)
+    run_id = account.reserved(40)
+    account.client.delete(f"reserve:{run_id}")
+    with pytest.raises(AlreadyReserved):
+        account.ledger.reserve(account.tenant_id, run_id, 40, 1)
+    assert account.balance() == 60
+
+
+@pytest.mark.parametrize("first", ["settle", "refund"])
+@pytest.mark.parametrize("second", ["settle", "refund"])
+def test_closing_twice_moves_money_once_and_answers_the_first_receipt(
+    account: _Account, first: str, second: str
+) -> None:
+    """D2: settle or refund after settle or refund, with another charge even."""
+    account.given(100)
+    run_id = account.reserved(60)
+
+    def close(how: str, charge: int) -> Closed:
+        if how == "settle":
+            return account.ledger.settle(account.tenant_id, run_id, charge)
+        return account.ledger.refund_full(account.tenant_id, run_id)
+
+    done = close(first, 25)
+    before = account.snapshot(run_id)
+    again = close(second, 50)
+    assert account.snapshot(run_id) == before
+    assert again.repeated
+    assert not done.repeated
+    assert (again.kind, again.charge_usd_micros, again.refund_usd_micros) == (
+        done.kind,
+        done.charge_usd_micros,
+        done.refund_usd_micros,
+    )
+
+
+def test_a_repeated_close_answers_the_balance_of_now(account: _Account) -> None:
+    """RUN-13: the headers show what is left, not what was left."""
+    account.given(100)
+    run_id = account.reserved(60)
+    account.ledger.settle(account.tenant_id, run_id, 60)
+    account.given(1_000)
+    assert account.ledger.settle(account.tenant_id, run_id, 60).balance_usd_micros == 1_040
+
+
+def test_a_closed_run_is_not_reserved_again(account: _Account) -> None:
+    """D2: a late repetition of a reserve whose run has ended sets nothing aside."""
+    account.given(100)
+    run_id = account.reserved(60)
+    account.ledger.refund_full(account.tenant_id, run_id)
+    with pytest.raises(AlreadyReserved):
+        account.ledger.reserve(account.tenant_id, run_id, 60, 1)
+    assert account.balance() == 100
+
+
+def test_closing_what_was_never_reserved_is_refused_and_moves_nothing(account: _Account) -> None:
+    """D3: neither a reservation nor a receipt, so nothing is guessed."""
+    account.given(100)
+    run_id = str(uuid4())
+    before = account.snapshot(run_id)
+    with pytest.raises(NoReservation):
+        account.ledger.settle(account.tenant_id, run_id, 1)
+    with pytest.raises(NoReservation):
+        account.ledger.refund_full(account.tenant_id, run_id)
+    assert account.snapshot(run_id) == before
+
+
+def test_another_tenants_reservation_is_not_closed(account: _Account) -> None:
+    """RUN-11: a run id alone opens nobody's purse."""
+    account.given(100)
+    run_id = account.reserved(60)
+    with pytest.raises(NoReservation):
+        account.ledger.refund_full(f"{account.tenant_id}x", run_id)
+    assert account.balance() == 40
+
+
+@pytest.mark.parametrize("charge", [61, 10**14, MAX_AMOUNT_USD_MICROS])
+def test_a_charge_above_the_reservation_is_cut_to_it(account: _Account, charge: int) -> None:
+    """RUN-24: actual ≤ reserved, whatever is asked."""
+    account.given(100)
+    run_id = account.reserved(60)
+    assert account.ledger.settle(account.tenant_id, run_id, charge) == Closed(
+        CloseKind.SETTLED, 60, 0, 40, repeated=False
+    )
+
+
+def test_a_charge_of_nothing_gives_all_back_and_stays_a_settle(account: _Account) -> None:
+    """RUN-6: the receipt says what was asked for."""
+    account.given(100)
+    run_id = account.reserved(60)
+    assert account.ledger.settle(account.tenant_id, run_id, 0) == Closed(
+        CloseKind.SETTLED, 0, 60, 100, repeated=False
+    )
+
+
+@pytest.mark.parametrize("amount", _BAD_AMOUNTS)
+def test_no_script_takes_what_is_no_amount(account: _Account, amount: str) -> None:
+    """RUN-23, D2: integers from 0 to 2^53 - 1 in ASCII digits, and nothing is moved for anything else."""
+    account.given(100)
+    open_run, new_run = account.reserved(60), str(uuid4())
+    before = account.snapshot(open_run), account.snapshot(new_run)
+    credit_keys = [account.keys(new_run)[0], account.ledger.keys.credits_applied(account.tenant_id)]
+    assert account.reserve_raw(new_run, amount) == ["ERR_BAD_AMOUNT"]
+    assert account.settle_raw(open_run, amount) == ["ERR_BAD_AMOUNT"]
+    assert _CREDIT.run(account.client, credit_keys, (str(uuid4()), amount)) == ["ERR_BAD_AMOUNT"]
+    assert (account.snapshot(open_run), account.snapshot(new_run)) == before
+
+
+@pytest.mark.parametrize("amount", [0, -1, 2**53])
+def test_the_ledger_refuses_an_amount_out_of_range(account: _Account, amount: int) -> None:
+    """RUN-23: as a typed error."""
+    account.given(100)
+    with pytest.raises(AmountRefused):
+        account.ledger.reserve(account.tenant_id, str(uuid4()), amount, 1)
+    with pytest.raises(AmountRefused):
+        account.ledger.credit(account.tenant_id, str(uuid4()), amount)
+    assert account.balance() == 100
+
+
+def test_leading_zeros_are_the_same_amount_and_leave_nothing_half_done(account: _Account) -> None:
+    """D2: INCRBY would refuse "007" after the first write; the scripts write the amount as they read it."""
+    account.given(100)
+    run_id = str(uuid4())
+    assert account.reserve_raw(run_id, "007") == ["OK", "93"]
+    assert account.settle_raw(run_id, "002")[:4] == ["OK", "2", "5", "98"]
+
+
+def test_a_credit_counts_once_however_often_it_is_asked(account: _Account) -> None:
+    """D2: a repetition after a lost answer gives nothing twice."""
+    credit_id = str(uuid4())
+    assert [account.ledger.credit(account.tenant_id, credit_id, 70) for _ in range(3)] == [70, 70, 70]
+
+
+def test_an_insufficient_balance_says_what_is_there(account: _Account) -> None:
+    """RUN-9: the 402 answer shows the budget."""
+    account.given(99)
+    with pytest.raises(InsufficientBudget) as refused:
+        account.reserved(100)
+    assert refused.value.balance_usd_micros == 99
+    assert account.client.exists(account.ledger.keys.reservation_amounts(account.tenant_id)) == 0
+
+
+def test_of_100_parallel_reserves_of_60_percent_exactly_one_succeeds(account: _Account) -> None:
+    """RUN-6: check and decrement are one step."""
+    account.given(1_000)
+    start = threading.Barrier(100)
+
+    def attempt(_: int) -> bool:
+        start.wait()
+        try:
+            account.reserved(600)
+        except InsufficientBudget:
+            return False
+        return True
+
+    with ThreadPoolExecutor(100) as threads:
+        assert sum(threads.map(attempt, range(100))) == 1
+    assert account.balance() == 400
+
+
+def test_of_parallel_closes_exactly_one_moves_money(account: _Account) -> None:
+    """RUN-34, D2: settles and refunds at once; one is new, all tell the same story."""
+    account.given(1_000)
+    run_id = account.reserved(600)
+    start = threading.Barrier(20)
+
+    def close(number: int) -> Closed:
+        start.wait()
+        if number % 2:
+            return account.ledger.settle(account.tenant_id, run_id, 100 + number)
+        return account.ledger.refund_full(account.tenant_id, run_id)
+
+    with ThreadPoolExecutor(20) as threads:
+        closed = list(threads.map(close, range(20)))
+    assert sum(not one.repeated for one in closed) == 1
+    assert len({(one.kind, one.charge_usd_micros, one.refund_usd_micros) for one in closed}) == 1
+    assert account.balance() == 1_000 - closed[0].charge_usd_micros
+
+
+def test_scripts_that_redis_forgot_are_sent_again(anywhere: _Account) -> None:
+    """Issue 3, RUN-6: NOSCRIPT after a restart or a failover costs one call more, and nothing else."""
+    anywhere.given(100)
+    for _ in range(2):
+        anywhere.client.script_flush()
+        run_id = anywhere.reserved(10)
+        anywhere.client.script_flush()
+        anywhere.ledger.settle(anywhere.tenant_id, run_id, 10)
+    anywhere.client.script_flush()
+    anywhere.given(5)
+    assert anywhere.balance() == 85
+
+
+@pytest.mark.parametrize("spoiled", range(6))
+def test_a_key_of_another_type_stops_every_move_before_its_first_write(
+    account: _Account, spoiled: int
+) -> None:
+    """D2: Redis undoes nothing of a script that fails, so it must fail first."""
+    account.given(100)
+    open_run, new_run = account.reserved(60), str(uuid4())
+    names = [*account.keys(open_run), account.ledger.keys.credits_applied(account.tenant_id)]
+    account.client.delete(names[spoiled])
+    account.client.rpush(names[spoiled], "not ours")
+    moves: list[Callable[[], object]] = [
+        lambda: account.ledger.reserve(account.tenant_id, new_run, 1, 1),
+        lambda: account.ledger.settle(account.tenant_id, open_run, 25),
+        lambda: account.ledger.credit(account.tenant_id, str(uuid4()), 5),
+    ]
+    stopped = 0
+    for move in moves:
+        before = account.snapshot(open_run), account.snapshot(new_run)
+        try:
+            move()
+        except RedisUnavailable:
+            stopped += 1
+            assert (account.snapshot(open_run), account.snapshot(new_run)) == before
+    # reserve:{run} is this run's alone and is only deleted by a settle, whatever it is.
+    assert stopped == {0: 3, 1: 0, 2: 1, 3: 2, 4: 2, 5: 1}[spoiled]
+
+
+@pytest.mark.parametrize("balance", ["", "abc", "1.5", "1e14", "0x10", " 7", "1_000", "nan"])
+def test_a_balance_that_is_no_integer_stops_every_move_before_its_first_write(
+    account: _Account, balance: str
+) -> None:
+    """D2: "1.5" passes for a number in Lua and fails in INCRBY; a credit must not be marked as given by then."""
+    account.given(100)
+    run_id, credit_id = account.reserved(60), str(uuid4())
+    key = account.keys(run_id)[0]
+    account.client.set(key, balance)
+    before = account.snapshot(run_id)
+    moves: list[Callable[[], object]] = [
+        lambda: account.ledger.reserve(account.tenant_id, str(uuid4()), 1, 1),
+        lambda: account.ledger.settle(account.tenant_id, run_id, 25),
+        lambda: account.ledger.refund_full(account.tenant_id, run_id),
+        lambda: account.ledger.credit(account.tenant_id, credit_id, 5),
+        lambda: account.ledger.balance(account.tenant_id),
+    ]
+    for move in moves:
+        with pytest.raises(RedisUnavailable):
+            move()
+    assert account.snapshot(run_id) == before
+    account.client.set(key, "40")
+    assert account.ledger.credit(account.tenant_id, credit_id, 5) == 45
+    assert account.ledger.settle(account.tenant_id, run_id, 25).balance_usd_micros == 80
+
+
+def test_a_tenant_unknown_to_redis_has_no_balance(account: _Account) -> None:
+    """D2: None, not 0, so that an audit can tell a lost cache from a spent budget."""
+    assert account.balance() is None
+
+
+def test_a_server_that_is_not_there_is_a_typed_error(tenant_id: str) -> None:
+    """RUN-9: 503, on one node and on a cluster, whether at the first call or when the client is made."""
+    nowhere = f"redis://{HOST}:{free_port()}/0"
+    ledger = Ledger.connect(nowhere)
+    with pytest.raises(RedisUnavailable):
+        ledger.balance(tenant_id)
+    with pytest.raises(RedisUnavailable):
+        ledger.reserve(tenant_id, str(uuid4()), 1, 1)
+    ledger.client.close()
+    with pytest.raises(RedisUnavailable):
+        Ledger.connect(nowhere, cluster=True)
+
+
+def test_open_reservations_are_found_by_age_oldest_first(account: _Account) -> None:
+    """D2: by the age that Redis's own clock gave them."""
+    account.given(100)
+    runs = [account.reserved(10) for _ in range(3)]
+    seconds, _ = account.client.time()
+    ages = account.ledger.keys.reservation_ages(account.tenant_id)
+    account.client.zadd(ages, {runs[1]: (seconds - 900) * 1000, runs[2]: (seconds - 400) * 1000})
+    assert account.ledger.reservations_older_than(account.tenant_id, 300) == [runs[1], runs[2]]
+    assert account.ledger.reservations_older_than(account.tenant_id, 600) == [runs[1]]
+    account.ledger.refund_full(account.tenant_id, runs[1])
+    assert account.ledger.reservations_older_than(account.tenant_id, 300) == [runs[2]]
+
+
+def test_no_number_of_open_reservations_hides_those_behind_them(account: _Account) -> None:
+    """Issue 3: a page that can't move on must not starve what follows; 12 000 of the same age, then one more."""
+    ages = account.ledger.keys.reservation_ages(account.tenant_id)
+    waiting = {f"run-{number:05}": 1_000 for number in range(12_000)}
+    account.client.zadd(ages, waiting)
+    account.client.zadd(ages, {"orphan": 2_000})
+    found = account.ledger.reservations_older_than(account.tenant_id, 300)
+    assert found == [*sorted(waiting), "orphan"]
