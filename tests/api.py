@@ -49,11 +49,19 @@ class ApiClient:
 
     def rewire(self, environ: Mapping[str, str]) -> None:
         """Start every function anew with this environment."""
+        self.close()
         for name, value in environ.items():
             self._monkeypatch.setenv(name, value)
+
+    def close(self) -> None:
+        """Close what the functions' wirings opened; the next call wires them anew."""
         for function in _FUNCTIONS:
-            wiring = importlib.import_module(f"{function}.wiring")
-            (wiring.probes if function == "health" else wiring.wiring).cache_clear()
+            wiring = importlib.import_module(f"{function}.wiring").wiring
+            if wiring.cache_info().currsize:
+                parts = wiring()
+                parts.database.close()
+                (parts.redis if function == "health" else parts.effects.ledger.client).close()
+            wiring.cache_clear()
 
     def submit(
         self,

@@ -80,6 +80,10 @@ def world(database_url: str, valkey_server: ValkeyServer, aws: None) -> Iterator
 
 
 @pytest.fixture
-def api(world: World, monkeypatch: pytest.MonkeyPatch) -> ApiClient:
+def api(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiClient]:
     """The HTTP functions, wired to this test's world."""
-    return ApiClient(world, monkeypatch)
+    client = ApiClient(world, monkeypatch)
+    try:
+        yield client
+    finally:
+        client.close()

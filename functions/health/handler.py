@@ -4,12 +4,12 @@ from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
+
 from dpp.platform.health import readiness
 from dpp.platform.http.api import Api
 from dpp.platform.logging import service_logger
 from dpp.runs.http import PROBLEMS, error_headers
-
-from health.wiring import probes
+from health.wiring import wiring
 
 logger = service_logger("api")
 api = Api(PROBLEMS, error_headers)
@@ -24,7 +24,7 @@ def healthz() -> Response[str]:
 @api.route("GET", "/readyz")
 def readyz() -> Response[str]:
     """Database, Redis, S3 and SQS answer: 200; else 503 with what didn't."""
-    answers = readiness(probes())
+    answers = readiness(wiring().probes)
     ready = all(answers.values())
     checks = {name: "ok" if answered else "unavailable" for name, answered in answers.items()}
     body = {"status": "ok" if ready else "unavailable", "checks": checks}

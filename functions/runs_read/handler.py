@@ -4,12 +4,12 @@ from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
+
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
 from dpp.platform.logging import service_logger
 from dpp.runs.http import PROBLEMS, error_headers, view
 from dpp.runs.read import read
-
 from runs_read.wiring import wiring
 
 logger = service_logger("api")
@@ -23,6 +23,7 @@ def read_run() -> Response[str]:
     """The run with its costs and, when completed, where its result is."""
     parts = wiring()
     caller = authenticate(api.event, parts.database)
+    logger.append_keys(tenant_id=caller.tenant_id, trace_id=api.trace_id)
     found = read(api.path_parameter("run_id"), caller, parts.effects)
     return api.json(200, view(found), {**found.costs.headers(), **found.rate.headers()})
 

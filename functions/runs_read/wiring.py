@@ -8,7 +8,6 @@ from dpp.money.ledger import Ledger
 from dpp.platform.postgres import Database
 from dpp.platform.storage import ObjectStore
 from dpp.runs.read import ReadEffects
-
 from runs_read.settings import RunsReadSettings
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
+
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
 from dpp.platform.logging import service_logger
 from dpp.runs.http import PROBLEMS, error_headers, read_order, receipt
 from dpp.runs.submit import submit
-
 from runs_submit.wiring import wiring
 
 logger = service_logger("api")
@@ -21,8 +21,10 @@ def submit_run() -> Response[str]:
     """Reserve, insert, enqueue; 202 with the receipt, the same one at every repetition."""
     parts = wiring()
     caller = authenticate(api.event, parts.database)
+    logger.append_keys(tenant_id=caller.tenant_id, trace_id=api.trace_id)
     order = read_order(api.event, api.trace_id)
     api.adopt_trace_id(order.trace_id)
+    logger.append_keys(trace_id=order.trace_id)
     accepted = submit(order, caller, parts.effects)
     headers = {**accepted.costs.headers(), **accepted.rate.headers()}
     headers["Idempotent-Replayed"] = "true" if accepted.replayed else "false"

@@ -8,7 +8,6 @@ from dpp.money.ledger import Ledger
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
 from dpp.runs.submit import SubmitEffects
-
 from runs_submit.settings import RunsSubmitSettings
 
 

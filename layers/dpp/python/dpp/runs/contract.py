@@ -55,8 +55,9 @@ class ReservationRequest(_Model):
 class RunOptions(_Model):
     """How the result is given back."""
 
-    inline: Literal[0, 1] = Field(
-        default=0, description="1: the result also stands in the answer, up to 256 KB of it."
+    # Not a Literal: `true` equals 1 in Python, and would be taken for it.
+    inline: int = Field(
+        default=0, ge=0, le=1, description="1: the result also stands in the answer if it has at most 256 KB."
     )
 
 

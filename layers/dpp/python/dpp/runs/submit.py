@@ -9,7 +9,7 @@ A crash between any two steps loses no money:
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import assert_never
 
@@ -85,7 +85,9 @@ def submit(order: Order, caller: Caller, effects: SubmitEffects) -> Submitted:
     ticket = _ticket(order, caller)
     admitted = admission.admit(effects.ledger, caller, ticket)
     known = _known_run(ticket, admitted, effects)
-    if known is None and isinstance(admitted.outcome, Mapped):
+    if known is not None:
+        return _replay(known, ticket, admitted)
+    if isinstance(admitted.outcome, Mapped):
         # The mapping leads to a run that never reached the queue (RUN-8) or is past its retention: the key is free.
         stale = admitted.outcome
         admission.forget(
@@ -99,10 +101,8 @@ def submit(order: Order, caller: Caller, effects: SubmitEffects) -> Submitted:
             raise RateLimited(rate=admitted.rate, costs=_only_balance(admitted))
         case Drained():
             raise BudgetDrained(rate=admitted.rate, costs=_only_balance(admitted))
-        case Mapped(payload_hash=other) | Locked(payload_hash=other) if known is None:
+        case Mapped(payload_hash=other) | Locked(payload_hash=other):
             raise _under_way(ticket, admitted, other)
-        case Mapped() | Locked():
-            return _replay(known, ticket, admitted)
         case _:
             assert_never(admitted.outcome)
 
@@ -125,23 +125,22 @@ def _accept(order: Order, ticket: Ticket, admitted: Admission, effects: SubmitEf
         _LOG.warning(
             "idempotency mapping not written; the unique index guards alone", extra={"run_id": run.id}
         )
-    balance = _enqueue(run, ticket, admitted, effects)
-    return Submitted(run, Costs.of(run, balance), admitted.rate, replayed=False)
+    _enqueue(run, ticket, admitted, effects)
+    return _submitted(run, admitted, replayed=False)
 
 
-def _enqueue(run: Run, ticket: Ticket, admitted: Admission, effects: SubmitEffects) -> int:
-    """Send the run's message; the balance afterwards. Raises EnqueueFailed once the reservation is given back."""
+def _enqueue(run: Run, ticket: Ticket, admitted: Admission, effects: SubmitEffects) -> None:
+    """Send the run's message. Raises EnqueueFailed once the reservation is given back."""
     try:
         effects.queue.send(RunMessage.of(run, datetime.now(UTC)).model_dump_json())
     except QueueUnavailable as error:
         _give_up(run, ticket, admitted, effects, error)
-        return admitted.balance_usd_micros
+        return
     try:
         with effects.database.connection() as connection:
             store.mark_enqueued(connection, run.run_id)
     except PostgresUnavailable:
         _LOG.warning("enqueued_at not written; reconcile will send once more", extra={"run_id": run.id})
-    return admitted.balance_usd_micros
 
 
 def _give_up(
@@ -160,18 +159,22 @@ def _give_up(
         detail="The run could not be queued.",
     )
     ends = finalize.FinalizeEffects(effects.database, effects.ledger)
+    detail: str | None = "The run could not be queued yet. Send it again to see what became of it."
+    remaining = admitted.balance_usd_micros
     try:
         ended = finalize.finish(ends, run, Guard(Status.QUEUED, lease_token=None), intent)
         if ended is None:
             return
+        if ended.money_state == MoneyState.REFUNDED:
+            detail = None
+            remaining += run.reservation_max_cost_usd_micros
         admission.forget(effects.ledger, run.tenant_id, ticket.idempotency_key, run.run_id, run.payload_hash)
     except DependencyUnavailable as error:
         _LOG.error(
             "refund left to reconcile", extra={"run_id": run.id, "error": {"dependency": error.dependency}}
         )
-    restored = admitted.balance_usd_micros + run.reservation_max_cost_usd_micros
-    costs = Costs(budget_remaining_usd_micros=restored)
-    raise EnqueueFailed(run_id=run.id, rate=admitted.rate, costs=costs) from cause
+    costs = Costs(budget_remaining_usd_micros=remaining)
+    raise EnqueueFailed(detail, run_id=run.id, rate=admitted.rate, costs=costs) from cause
 
 
 def _give_back(ticket: Ticket, effects: SubmitEffects) -> None:
@@ -186,8 +189,11 @@ def _give_back(ticket: Ticket, effects: SubmitEffects) -> None:
 
 
 def _known_run(ticket: Ticket, admitted: Admission, effects: SubmitEffects) -> Run | None:
-    """The living run that the key belongs to, as far as Redis gave reason to look."""
-    if not isinstance(admitted.outcome, Mapped | Locked):
+    """The living run that the key belongs to, as far as Redis gave reason to look.
+
+    A repetition whose mapping was lost needs no money: its run has it already, so a short budget is a reason too.
+    """
+    if not isinstance(admitted.outcome, Mapped | Locked | Drained):
         return None
     with effects.database.connection() as connection:
         return store.find_by_key(connection, ticket.tenant_id, ticket.idempotency_key)
@@ -196,18 +202,34 @@ def _known_run(ticket: Ticket, admitted: Admission, effects: SubmitEffects) -> R
 def _replay_of_key(ticket: Ticket, admitted: Admission, effects: SubmitEffects) -> Submitted:
     with effects.database.connection() as connection:
         known = store.find_by_key(connection, ticket.tenant_id, ticket.idempotency_key)
-    if known is None:  # it ended between the two statements and freed the key
-        raise IdempotencyInProgress(rate=admitted.rate)
     # The reservation of this request is given back by now, so the balance is the one before it.
-    before = admitted.balance_usd_micros + ticket.reserved_usd_micros
-    return _replay(known, ticket, Admission(admitted.outcome, admitted.rate, before))
+    before = replace(admitted, balance_usd_micros=admitted.balance_usd_micros + ticket.reserved_usd_micros)
+    if known is None:  # it ended between the two statements and freed the key
+        raise IdempotencyInProgress(rate=before.rate, costs=_only_balance(before))
+    return _replay(known, ticket, before)
 
 
 def _replay(known: Run, ticket: Ticket, admitted: Admission) -> Submitted:
-    costs = Costs.of(known, admitted.balance_usd_micros)
     if known.payload_hash != ticket.payload_hash:
-        raise IdempotencyConflict(rate=admitted.rate, costs=_only_balance(admitted))
-    return Submitted(known, costs, admitted.rate, replayed=True)
+        raise IdempotencyConflict(run_id=known.id, rate=admitted.rate, costs=_only_balance(admitted))
+    return _submitted(known, admitted, replayed=True)
+
+
+def _submitted(run: Run, admitted: Admission, *, replayed: bool) -> Submitted:
+    fields = {
+        "run_id": run.id,
+        "tenant_id": run.tenant_id,
+        "trace_id": run.trace_id,
+        "status": run.status,
+        "version_before": run.version if replayed else None,
+        "version_after": run.version,
+        "finalize_stage": run.finalize_stage,
+        "money_state": run.money_state,
+        "reserved_usd_micros": run.reservation_max_cost_usd_micros,
+        "replayed": replayed,
+    }
+    _LOG.info("run accepted", extra=fields)  # the locked fields of RUN-31
+    return Submitted(run, Costs.of(run, admitted.balance_usd_micros), admitted.rate, replayed)
 
 
 def _under_way(

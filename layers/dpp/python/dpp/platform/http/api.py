@@ -27,8 +27,8 @@ from dpp.platform.ids import trace_id_from
 
 _LOG = logging.getLogger("dpp.http")
 _TRACE_HEADER = "X-Trace-Id"
-_ANY_PATH = ".+"
-_ALL_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+_ANY_PATH = r"[\s\S]+"  # a path that the gateway decoded may hold a line break
+_REPEATABLE = "Try again in a second. To repeat a POST is safe with the same Idempotency-Key."
 _HEADERS_OF_EVERY_ANSWER = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 type Handler = Callable[[], Response[str]]
@@ -94,8 +94,8 @@ class Api:
     def json(
         self, status: int, body: BaseModel | Mapping[str, object], headers: Mapping[str, str]
     ) -> Response[str]:
-        """A success with a JSON body."""
-        text = body.model_dump_json() if isinstance(body, BaseModel) else json.dumps(body)
+        """A JSON body; a member that a model leaves empty is left out, never null."""
+        text = body.model_dump_json(exclude_none=True) if isinstance(body, BaseModel) else json.dumps(body)
         return self._respond(status, "application/json", text, headers)
 
     def _respond(
@@ -114,11 +114,9 @@ class Api:
             _LOG.error("unexpected error", extra={"trace_id": self.trace_id, "error": _where(error)})
             return self._problem(kind, "The fault is ours and has been logged.", headers, error)
         if kind is DEPENDENCY_UNAVAILABLE:
-            _LOG.error(
-                str(error), extra={"trace_id": self.trace_id, "error": {"reason_code": kind.reason_code}}
-            )
+            _LOG.error(str(error), extra={"trace_id": self.trace_id})
             headers.setdefault("Retry-After", "1")
-            return self._problem(kind, "Try again with the same Idempotency-Key.", headers, error)
+            return self._problem(kind, _REPEATABLE, headers, error)
         return self._problem(kind, str(error), headers, error)
 
     def _not_routed(self, _error: NotFoundError) -> Response[str]:
@@ -140,6 +138,8 @@ class Api:
             run_id=getattr(error, "run_id", None),
             faults=getattr(error, "faults", ()),
         )
+        refusal = {"trace_id": self.trace_id, "status_code": kind.status, "run_id": document.run_id}
+        _LOG.info("refused", extra={**refusal, "error": {"reason_code": kind.reason_code}})
         return self._respond(kind.status, CONTENT_TYPE, document.to_json(), headers)
 
 

@@ -3,8 +3,10 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 CONTENT_TYPE = "application/problem+json"
+_URI_PATH = "/%:@!$&'()*+,;=~"  # what may stand in a path as it is; whatever else a client sent is encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class ProblemError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProblemDocument:
-    """The body of an error answer."""
+    """The body of an error answer; `instance` is the request's path, which goes out as a URI reference."""
 
     kind: ProblemKind
     detail: str
@@ -65,7 +67,7 @@ class ProblemDocument:
             "title": self.kind.title,
             "status": self.kind.status,
             "detail": self.detail,
-            "instance": self.instance,
+            "instance": quote(self.instance, safe=_URI_PATH, errors="replace"),
             "reason_code": self.kind.reason_code,
             "trace_id": self.trace_id,
         }

@@ -1,5 +1,6 @@
 """Reading a request strictly: headers that must be single, a body that must be JSON and fit a model."""
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 MAX_BODY_BYTES = 1_048_576
 _MAX_FAULTS = 20
+_OPTIONAL_WHITESPACE = " \t"  # what RFC 9110 lets stand around a header's value, and nothing else
+# JSON is UTF-8 (RFC 8259): a body that says it is something else is refused, not misread.
+_JSON_MEDIA_TYPE = re.compile(
+    r'application/json(?:[ \t]*;[ \t]*charset=("?)utf-8\1)?[ \t]*;?', re.ASCII | re.IGNORECASE
+)
 
 
 def single_header(event: "APIGatewayProxyEvent", name: str) -> str | None:
@@ -39,15 +45,15 @@ def single_header(event: "APIGatewayProxyEvent", name: str) -> str | None:
         values = [v for header, v in (raw.get("headers") or {}).items() if header.lower() == name.lower()]
     if len(values) > 1:
         raise ProblemError(MALFORMED_REQUEST, f"{name} was sent more than once")
-    return str(values[0]).strip() if values else None
+    return str(values[0]).strip(_OPTIONAL_WHITESPACE) if values else None
 
 
 def bearer_token(event: "APIGatewayProxyEvent") -> str:
-    """The token of `Authorization: Bearer …` (RFC 6750). Raises ProblemError 401."""
+    """The token of `Authorization: Bearer …` (RFC 6750). Raises ProblemError 401, or 400 where two were sent."""
     scheme, _, token = (single_header(event, "Authorization") or "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise auth_invalid()
-    return token.strip()
+    return token.strip(_OPTIONAL_WHITESPACE)
 
 
 def auth_invalid() -> ProblemError:
@@ -61,9 +67,10 @@ def auth_invalid() -> ProblemError:
 
 def read_body[Model: BaseModel](event: "APIGatewayProxyEvent", model: type[Model]) -> Model:
     """The body as `model`. Raises ProblemError 400, 413, 415 or 422; no message repeats what was sent."""
-    media_type = (single_header(event, "Content-Type") or "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise ProblemError(UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json.")
+    if not _JSON_MEDIA_TYPE.fullmatch(single_header(event, "Content-Type") or ""):
+        raise ProblemError(
+            UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json, in UTF-8."
+        )
     text = _body_bytes(event)
     if len(text) > MAX_BODY_BYTES:
         raise ProblemError(PAYLOAD_TOO_LARGE, f"A body may have {MAX_BODY_BYTES} bytes.")
@@ -78,7 +85,10 @@ def read_body[Model: BaseModel](event: "APIGatewayProxyEvent", model: type[Model
 def validation_failed(error: ValidationError, prefix: tuple[str, ...] = ()) -> ProblemError:
     """A 422 that names each place where the body breaks its schema, at most 20."""
     faults = tuple(
-        FieldFault(_pointer(prefix + tuple(str(part) for part in fault["loc"])), fault["msg"])
+        FieldFault(
+            _pointer(prefix + tuple(str(part) for part in fault["loc"])),
+            fault["msg"].removeprefix("Value error, "),  # pydantic's mark of a check of ours
+        )
         for fault in error.errors(include_input=False, include_url=False)[:_MAX_FAULTS]
     )
     return ProblemError(
@@ -98,5 +108,8 @@ def _body_bytes(event: "APIGatewayProxyEvent") -> bytes:
         # Powertools decodes to text; bytes that are no UTF-8 must reach the strict parser as they are.
         import base64  # noqa: PLC0415 - never on the usual path
 
-        return base64.b64decode(str(raw["body"]))
+        try:
+            return base64.b64decode(str(raw["body"]), validate=True)
+        except ValueError:
+            raise ProblemError(MALFORMED_REQUEST, "The body can't be read: its base64 is broken.") from None
     return str(raw["body"]).encode("utf-8", "surrogatepass")

@@ -1,0 +1,130 @@
+"""The HTTP functions behind stoppable proxies, with short timeouts and clients that can be told to fail."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+import health.wiring
+import runs_read.wiring
+import runs_submit.wiring
+from dpp.money.keys import KeySpace
+from dpp.money.ledger import Ledger
+from dpp.platform import redis
+from dpp.platform.postgres import Database
+from dpp.platform.queue import Queue
+from dpp.platform.storage import ObjectStore
+from dpp.runs import admission
+from dpp.runs.batch import BatchReport
+from dpp.runs.machine import TERMINAL
+from dpp.runs.read import ReadEffects
+from dpp.runs.reconcile import reconcile, refund_orphans
+from dpp.runs.submit import SubmitEffects
+from dpp.runs.sweep import sweep
+from tests.http.state import work
+from tests.proxy import Proxy
+from tests.world import Tenant, World
+
+REPLY_TIMEOUT_SECONDS = 0.4
+
+# What a chunk to Postgres or Redis holds when it is this step.
+AUTHENTICATE = b"FROM api_keys"
+INSERT = b"INSERT INTO runs"
+MARK_ENQUEUED = b"SET enqueued_at"
+CLAIM = b"finalize_stage = 'CLAIMED', finalize_token"
+COMMIT = b"finalize_stage = 'COMMITTED'"
+FIND_BY_KEY = b"idempotency_released_at IS NULL"
+FIND_FOR_OWNER = b"is_past_retention"
+ADMIT = admission._ADMIT.sha1.encode()
+REMEMBER = admission._REMEMBER.sha1.encode()
+OBSERVE = admission._OBSERVE.sha1.encode()
+
+
+class FailingClient:
+    """An AWS client none of whose calls gets through; `after` the call, where the real client is given."""
+
+    def __init__(self, real: Any = None) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self._real is not None:
+                getattr(self._real, name)(*args, **kwargs)
+            raise EndpointConnectionError(endpoint_url="http://nowhere.invalid")
+
+        return call
+
+
+@dataclass(slots=True)
+class Faulty:
+    """The proxies, and the world behind them."""
+
+    world: World
+    postgres: Proxy
+    redis: Proxy
+    queue: Queue
+    storage: ObjectStore
+    database: Database
+
+    def heal(self) -> None:
+        """Everything answers again."""
+        self.postgres.heal()
+        self.redis.heal()
+        _aws_client(self.queue, self.world.sqs)
+        _aws_client(self.storage, self.world.s3)
+
+    def lose_sqs(self, *, reply_only: bool = False) -> None:
+        """No call to SQS gets through, or only its reply is lost."""
+        _aws_client(self.queue, FailingClient(self.world.sqs if reply_only else None))
+
+    def lose_s3(self) -> None:
+        """No call to S3 gets through."""
+        _aws_client(self.storage, FailingClient())
+
+
+@contextmanager
+def faulty_functions(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faulty]:
+    """Wire every function through the proxies; what is opened is closed."""
+    with Proxy(world.database_url) as postgres, Proxy(world.redis_url) as redis_proxy:
+        database = Database(postgres.url, reply_timeout_seconds=REPLY_TIMEOUT_SECONDS)
+        client = redis.connect(redis_proxy.url, timeout_seconds=REPLY_TIMEOUT_SECONDS)
+        ledger = Ledger(client, KeySpace())
+        queue = Queue(world.queue_url, lambda: world.sqs)
+        storage = ObjectStore(world.bucket, lambda: world.s3)
+        submits = runs_submit.wiring.Wiring(database, SubmitEffects(database, ledger, queue))
+        reads = runs_read.wiring.Wiring(database, ReadEffects(database, ledger, storage))
+        asks = health.wiring.Wiring(
+            database, client, health.wiring.probes_of(database, client, storage, queue)
+        )
+        monkeypatch.setattr("runs_submit.handler.wiring", lambda: submits)
+        monkeypatch.setattr("runs_read.handler.wiring", lambda: reads)
+        monkeypatch.setattr("health.handler.wiring", lambda: asks)
+        try:
+            yield Faulty(world, postgres, redis_proxy, queue, storage, database)
+        finally:
+            database.close()
+            client.close()
+
+
+def assert_heals(world: World, tenant: Tenant) -> None:
+    """Once everything is back and the jobs have run: every run has ended, and no money is lost or set aside."""
+    ahead = world.now() + timedelta(minutes=10)
+    reconcile(world.reconcile_effects(), world.new_database(), now=ahead)
+    # Ages of reservations are counted by Redis's clock, which no test can move.
+    refund_orphans(world.reconcile_effects(), tenant.tenant_id, BatchReport(), age_seconds=-2)
+    work(world)
+    sweep(world.finalize_effects(), world.new_database(), now=ahead)
+    with world.database.connection() as connection:
+        states = {row[0] for row in connection.execute("SELECT status FROM runs")}
+    assert states <= TERMINAL
+    position = world.position(tenant)
+    assert position.balanced
+    assert position.open_reservations_usd_micros == 0
+
+
+def _aws_client(owner: Queue | ObjectStore, client: Any) -> None:
+    owner.__dict__["_client"] = client

@@ -1,0 +1,66 @@
+"""What a refused request must leave as it was."""
+
+from dataclasses import dataclass
+
+from dpp.money.audit import LedgerPosition
+from dpp.packs.contract import PackResult
+from dpp.runs.execute import execute
+from dpp.runs.message import RunMessage
+from tests.world import DONE, ScriptedPacks, Tenant, World
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """A tenant's books, rows, locks and mappings, and the messages in the queue."""
+
+    position: LedgerPosition
+    runs: int
+    inputs: int
+    messages: int
+    locks: tuple[str, ...]
+    reservations: dict[str, str]
+
+
+def footprint(world: World, tenant: Tenant) -> Footprint:
+    """The state as it stands."""
+    redis, tenant_id = world.ledger.client, tenant.tenant_id
+    with world.database.connection() as connection:
+        counts = connection.execute(
+            "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM run_inputs)"
+        ).fetchone()
+    assert counts is not None
+    reserved = redis.hgetall(world.ledger.keys.reservation_amounts(tenant_id))
+    return Footprint(
+        position=world.position(tenant),
+        runs=counts[0],
+        inputs=counts[1],
+        messages=message_count(world),
+        locks=tuple(str(key) for key in redis.scan_iter(f"idem_lock:{tenant_id}:*", count=10_000)),
+        reservations={str(run): str(amount) for run, amount in reserved.items()},
+    )
+
+
+def raw_messages(world: World) -> list[str]:
+    """Take every visible message off the queue, as text."""
+    taken: list[str] = []
+    while found := world.sqs.receive_message(QueueUrl=world.queue_url, MaxNumberOfMessages=10).get(
+        "Messages"
+    ):
+        for message in found:
+            taken.append(message["Body"])
+            world.sqs.delete_message(QueueUrl=world.queue_url, ReceiptHandle=message["ReceiptHandle"])
+    return taken
+
+
+def message_count(world: World) -> int:
+    """Messages in the queue, left where they are."""
+    name = "ApproximateNumberOfMessages"
+    found = world.sqs.get_queue_attributes(QueueUrl=world.queue_url, AttributeNames=[name])
+    return int(found["Attributes"][name])
+
+
+def work(world: World, result: PackResult = DONE) -> None:
+    """Let the worker take every message off the queue."""
+    effects = world.work_effects(ScriptedPacks(result))
+    for body in raw_messages(world):
+        execute(RunMessage.model_validate_json(body), "receipt-of-the-message", effects)

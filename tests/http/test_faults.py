@@ -1,0 +1,215 @@
+"""A dependency fails at each step of a submit and a read: a 503 that says when to come back, and no money lost.
+
+Real servers behind proxies that refuse, cut, swallow a reply or fall silent; SQS and S3 by clients that raise.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dpp.runs import admission
+from tests.api import COST_HEADERS, Answer, ApiClient, a_body
+from tests.http import faulty
+from tests.http.faulty import REPLY_TIMEOUT_SECONDS, Faulty, assert_heals
+from tests.http.state import footprint, message_count, work
+from tests.proxy import Fault
+from tests.world import A_RESERVATION, World
+
+KEY = "a-key-of-mine"
+type Break = Callable[[Faulty], None]
+
+
+def assert_unavailable(answer: Answer) -> None:
+    """503, RFC 9457, Retry-After, cost headers, and nothing of the inside."""
+    assert (answer.status, answer.body["reason_code"]) == (503, "DEPENDENCY_UNAVAILABLE")
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.headers["Retry-After"] == "1"
+    assert set(COST_HEADERS) <= set(answer.headers)
+    for inside in ("postgres", "redis", "127.0.0.1", "Operational", "psycopg", "sqs"):
+        assert inside not in answer.text.lower()
+
+
+BEFORE_ANY_EFFECT: dict[str, Break] = {
+    "postgres refuses": lambda f: f.postgres.refuse(),
+    "postgres cut at auth": lambda f: f.postgres.arm(Fault.CUT, faulty.AUTHENTICATE),
+    "postgres silent at auth": lambda f: f.postgres.arm(Fault.HANG, faulty.AUTHENTICATE),
+    "postgres silent from the start": lambda f: f.postgres.arm(Fault.HANG),
+    "redis refuses": lambda f: f.redis.refuse(),
+    "redis cut at admit": lambda f: f.redis.arm(Fault.CUT, faulty.ADMIT),
+}
+AFTER_AN_EFFECT: dict[str, Break] = {
+    "admit's reply lost": lambda f: f.redis.arm(Fault.SWALLOW_REPLY, faulty.ADMIT),
+    "redis silent at admit": lambda f: f.redis.arm(Fault.HANG, faulty.ADMIT),
+    "postgres cut at insert": lambda f: f.postgres.arm(Fault.CUT, faulty.INSERT),
+    "insert's reply lost": lambda f: f.postgres.arm(Fault.SWALLOW_REPLY, faulty.INSERT),
+    "postgres silent at insert": lambda f: f.postgres.arm(Fault.HANG, faulty.INSERT),
+}
+WITHOUT_THE_CLIENT_NOTICING: dict[str, Break] = {
+    "admit's reply lost once": lambda f: f.redis.arm(Fault.SWALLOW_REPLY, faulty.ADMIT, times=1),
+    "redis cut at the mapping": lambda f: f.redis.arm(Fault.CUT, faulty.REMEMBER),
+    "mapping's reply lost": lambda f: f.redis.arm(Fault.SWALLOW_REPLY, faulty.REMEMBER),
+    "postgres cut at enqueued_at": lambda f: f.postgres.arm(Fault.CUT, faulty.MARK_ENQUEUED),
+    "enqueued_at's reply lost": lambda f: f.postgres.arm(Fault.SWALLOW_REPLY, faulty.MARK_ENQUEUED),
+}
+
+
+@pytest.mark.parametrize("fault", BEFORE_ANY_EFFECT)
+def test_a_submit_that_never_began_leaves_nothing(
+    api: ApiClient, world: World, broken: Faulty, fault: str
+) -> None:
+    """RUN-9: nothing reserved, no lock: the same key works at once when the dependency is back."""
+    tenant = world.tenant()
+    before = footprint(world, tenant)
+    BEFORE_ANY_EFFECT[fault](broken)
+    assert_unavailable(_timed(lambda: api.submit(tenant, a_body(), key=KEY)))
+    broken.heal()
+    assert footprint(world, tenant) == before
+    assert api.submit(tenant, a_body(), key=KEY).status == 202
+    assert_heals(world, tenant)
+
+
+@pytest.mark.parametrize("fault", AFTER_AN_EFFECT)
+def test_a_submit_lost_on_its_way_costs_nothing(
+    api: ApiClient, world: World, broken: Faulty, fault: str
+) -> None:
+    """RUN-4, D2, D5: repeated when the lock is over it makes one run; the jobs give back what hangs in the air."""
+    tenant = world.tenant()
+    AFTER_AN_EFFECT[fault](broken)
+    assert_unavailable(_timed(lambda: api.submit(tenant, a_body(), key=KEY)))
+    assert broken.postgres.tripped.is_set() or broken.redis.tripped.is_set()
+    broken.heal()
+    world.ledger.client.delete(f"idem_lock:{tenant.tenant_id}:{KEY}")  # its five seconds pass
+    again = api.submit(tenant, a_body(), key=KEY)
+    assert again.status == 202
+    assert_heals(world, tenant)
+    with world.database.connection() as connection:
+        runs = connection.execute("SELECT run_id::text FROM runs WHERE tenant_id = %s", [tenant.tenant_id])
+        assert [row[0] for row in runs] == [again.body["run_id"]]
+    assert api.read(tenant, again.body["run_id"]).body["status"] == "COMPLETED"
+    assert world.position(tenant).charges_usd_micros == 50_000
+
+
+@pytest.mark.parametrize("fault", AFTER_AN_EFFECT)
+def test_a_lost_submit_that_nobody_repeats_ends_too(
+    api: ApiClient, world: World, broken: Faulty, fault: str
+) -> None:
+    """D2, D5: the jobs alone bring the ledger back to its identity."""
+    tenant = world.tenant()
+    AFTER_AN_EFFECT[fault](broken)
+    assert_unavailable(api.submit(tenant, a_body(), key=KEY))
+    broken.heal()
+    assert_heals(world, tenant)
+
+
+@pytest.mark.parametrize("fault", WITHOUT_THE_CLIENT_NOTICING)
+def test_a_fault_that_can_be_made_good_is_not_the_clients(
+    api: ApiClient, world: World, broken: Faulty, fault: str
+) -> None:
+    """RUN-4, D4, D5: 202 with one reservation; the repetition is the same receipt."""
+    tenant = world.tenant()
+    WITHOUT_THE_CLIENT_NOTICING[fault](broken)
+    first = _timed(lambda: api.submit(tenant, a_body(), key=KEY))
+    assert first.status == 202
+    assert broken.postgres.tripped.is_set() or broken.redis.tripped.is_set()
+    assert world.position(tenant).open_reservations_usd_micros == A_RESERVATION
+    broken.heal()
+    again = api.submit(tenant, a_body(), key=KEY)
+    assert (again.status, again.text) == (202, first.text)
+    assert_heals(world, tenant)
+    assert world.position(tenant).charges_usd_micros == 50_000
+
+
+def test_a_reservation_whose_insert_was_never_sent_is_given_back_at_once(
+    api: ApiClient, world: World, broken: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D2: no connection, so certainly no row: the key and the money are free without any job."""
+    tenant = world.tenant()
+    before = footprint(world, tenant)
+    admit = admission.admit
+
+    def admit_then_lose_postgres(*args: Any) -> Any:
+        admitted = admit(*args)
+        broken.database.close()
+        broken.postgres.refuse()
+        return admitted
+
+    monkeypatch.setattr(admission, "admit", admit_then_lose_postgres)
+    assert_unavailable(api.submit(tenant, a_body(), key=KEY))
+    assert footprint(world, tenant) == before
+
+
+@pytest.mark.parametrize("where", ["auth", "look-up of the key"])
+def test_a_replay_without_postgres_is_a_503(api: ApiClient, world: World, broken: Faulty, where: str) -> None:
+    """RUN-4: what can't be looked up is not guessed, and the receipt comes when Postgres is back."""
+    tenant = world.tenant()
+    first = api.submit(tenant, a_body(), key=KEY)
+    before = footprint(world, tenant)
+    broken.postgres.arm(Fault.CUT, faulty.AUTHENTICATE if where == "auth" else faulty.FIND_BY_KEY)
+    assert_unavailable(api.submit(tenant, a_body(), key=KEY))
+    broken.heal()
+    assert footprint(world, tenant) == before
+    assert api.submit(tenant, a_body(), key=KEY).text == first.text
+
+
+READS_FAIL: dict[str, Break] = {
+    "postgres refuses": lambda f: f.postgres.refuse(),
+    "postgres cut at auth": lambda f: f.postgres.arm(Fault.CUT, faulty.AUTHENTICATE),
+    "postgres cut at the row": lambda f: f.postgres.arm(Fault.CUT, faulty.FIND_FOR_OWNER),
+    "postgres silent at the row": lambda f: f.postgres.arm(Fault.HANG, faulty.FIND_FOR_OWNER),
+    "redis refuses": lambda f: f.redis.refuse(),
+    "redis silent": lambda f: f.redis.arm(Fault.HANG, faulty.OBSERVE),
+    "redis cut always": lambda f: f.redis.arm(Fault.CUT, faulty.OBSERVE),
+    "s3 down": lambda f: f.lose_s3(),
+}
+
+
+def test_a_read_without_a_dependency_is_a_503_and_then_right_again(
+    api: ApiClient, world: World, broken: Faulty
+) -> None:
+    """RUN-9, RUN-10: each dependency at each step of a read of an inline result."""
+    tenant = world.tenant()
+    run_id = api.submit(tenant, a_body(options={"inline": 1})).body["run_id"]
+    work(world)
+    for name, fault in READS_FAIL.items():
+        fault(broken)
+        assert_unavailable(_timed(lambda: api.read(tenant, run_id)))
+        broken.heal()
+        answer = api.read(tenant, run_id)
+        assert (answer.status, answer.body["status"]) == (200, "COMPLETED"), name
+    assert_heals(world, tenant)
+
+
+def test_a_read_that_lost_one_reply_of_redis_is_answered(
+    api: ApiClient, world: World, broken: Faulty
+) -> None:
+    """RUN-10: the look at the balance may be repeated, so it is."""
+    tenant = world.tenant()
+    run_id = api.submit(tenant, a_body()).body["run_id"]
+    broken.redis.arm(Fault.SWALLOW_REPLY, faulty.OBSERVE, times=1)
+    assert api.read(tenant, run_id).status == 200
+    assert broken.redis.tripped.is_set()
+
+
+def test_connections_that_died_meanwhile_cost_no_request(
+    api: ApiClient, world: World, broken: Faulty
+) -> None:
+    """Both servers dropped their connections (a failover): the container opens new ones, and the client is served."""
+    tenant = world.tenant()
+    broken.postgres.drop()
+    broken.redis.drop()
+    run_id = api.submit(tenant, a_body(), key=KEY).body["run_id"]
+    broken.postgres.drop()
+    broken.redis.drop()
+    assert api.read(tenant, run_id).status == 200
+    assert message_count(world) == 1
+    assert_heals(world, tenant)
+
+
+def _timed(request: Callable[[], Answer]) -> Answer:
+    """The answer, which no silent server may delay for longer than the timeouts allow: one try and one repetition."""
+    started = time.monotonic()
+    answer = request()
+    assert time.monotonic() - started < 2 * REPLY_TIMEOUT_SECONDS + 4
+    return answer
