@@ -10,11 +10,11 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+from rich.console import Console
+
 from dpp.money.audit import LedgerPosition, audit_tenant
 from dpp.money.credits import create_tenant, credit
 from dpp.platform import api_keys
-from rich.console import Console
-
 from dpp_cli.local import stack
 from dpp_cli.local.progress import Steps
 from dpp_cli.local.state import StackError

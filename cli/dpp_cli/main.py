@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from dpp_cli import cdk, operate
 from dpp_cli import layers as layer_builds
-from dpp_cli import operate
 from dpp_cli.demo import demo
 from dpp_cli.local import commands as local_commands
 from dpp_cli.local.state import StackError
@@ -31,6 +31,17 @@ def layers(
     """Build the Lambda layers into .dpp/build/layers (skipped while up to date)."""
     for folder in (layer_builds.build_deps_layer(architecture), layer_builds.build_domain_layer()):
         typer.echo(f"{folder}  {layer_builds.size_bytes(folder) / 2**20:.1f} MB unpacked")
+
+
+@app.command()
+def synth(
+    stage: Annotated[str, typer.Option(help="dev or prod.")] = "prod",
+    architecture: Annotated[
+        str | None, typer.Option(help="x86_64 or aarch64; this machine's if not given.")
+    ] = None,
+) -> None:
+    """Write the CloudFormation template into .dpp/build/cdk.out, which needs no AWS account."""
+    typer.echo(cdk.synth(stage, architecture or layer_builds.machine_architecture()))
 
 
 def run() -> None:

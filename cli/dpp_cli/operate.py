@@ -12,15 +12,15 @@ from uuid import UUID, uuid4
 
 import psycopg
 import typer
+from rich.console import Console
+from rich.table import Table
+
 from dpp.money.audit import LedgerPosition, audit_tenant
 from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger
 from dpp.money.micros import AmountError, format_usd, parse_usd
 from dpp.platform import api_keys
 from dpp.platform.postgres import Connection
-from rich.console import Console
-from rich.table import Table
-
 from dpp_cli.local.state import StackError, running_state
 
 console = Console()

@@ -8,6 +8,8 @@ MADE = ROOT / ".dpp"
 BUILD = MADE / "build"
 UV = MADE / "uv" / "bin" / "uv"
 
+ASSEMBLY = BUILD / "cdk.out"
+
 FUNCTIONS = ROOT / "functions"
 DOMAIN_LAYER = ROOT / "layers" / "dpp"
 DOMAIN_BUILD = BUILD / "layers" / "dpp"

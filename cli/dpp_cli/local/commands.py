@@ -39,9 +39,11 @@ def up() -> None:
 
 
 @app.command()
-def down() -> None:
+def down(
+    wipe: Annotated[bool, typer.Option("--wipe", help="Delete rows, budgets and logs, too.")] = False,
+) -> None:
     """End every process of the stack. Rows and budgets stay; objects and messages go with LocalStack."""
-    ended = stack.down(state_dir())
+    ended = stack.down(state_dir(), wipe=wipe)
     console.print(f"Ended {', '.join(ended)}." if ended else "Nothing was running.", highlight=False)
 
 

@@ -13,12 +13,13 @@ from pathlib import Path
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from dpp_cli.cdk import cdk
 from dpp_cli.layers import build_deps_layer, build_domain_layer, machine_architecture, size_bytes
 from dpp_cli.local.localstack import ACCOUNT, REGION, client_environment
 from dpp_cli.local.parts import LOCALSTACK
 from dpp_cli.local.state import StackError, StateStore
 from dpp_cli.paths import FUNCTIONS, ROOT
-from dpp_cli.toolchain import cdk_command, fingerprint, run, with_node
+from dpp_cli.toolchain import fingerprint
 
 STAGE = "dev"
 _STACK = f"Dpp-{STAGE}"
@@ -95,20 +96,14 @@ def deploy(store: StateStore) -> str:
 
 def _cdk(store: StateStore, arguments: list[str], log_name: str) -> None:
     environment = {
-        **with_node(os.environ),
+        **os.environ,
         **client_environment(store.state.aws_endpoint_url),
         "DATABASE_URL": store.state.database_url,
         "REDIS_URL": store.state.redis_url,
-        "CDK_DISABLE_CLI_TELEMETRY": "true",
     }
-    # A developer's own account must not be meant, and byte code halves the time of the next synthesis.
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "PYTHONDONTWRITEBYTECODE"):
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):  # a developer's own account must not be meant
         environment.pop(name, None)
-    run(
-        [*cdk_command(), *arguments, "--no-notices", "--ci"],
-        environment=environment,
-        log_path=store.state_dir / log_name,
-    )
+    cdk(arguments, environment, store.state_dir / log_name)
 
 
 def _assembly(store: StateStore) -> Path:

@@ -94,6 +94,7 @@ def _environment(state_dir: Path, home: Path, logs: Path, port: int) -> dict[str
         "FILESYSTEM_ROOT": str(home),
         "TMPDIR": str(home / "tmp"),
         "XDG_CACHE_HOME": str(home / "cache"),
+        "LS_LOG": os.environ.get("LS_LOG", "warn"),  # at info, polling alone writes 60 MB a day
         # Nothing leaves the machine: no telemetry, no certificate download, no name server of its own.
         "DISABLE_EVENTS": "1",
         "SKIP_SSL_CERT_DOWNLOAD": "1",

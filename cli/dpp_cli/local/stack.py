@@ -1,5 +1,6 @@
 """Brings the whole stack up and down."""
 
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import httpx
 
 from dpp_cli.local import deploy, localstack, parts
 from dpp_cli.local.progress import Steps
-from dpp_cli.local.state import StackError, StackState, StateStore, exclusive, load_state
+from dpp_cli.local.state import LOCK_NAME, StackError, StackState, StateStore, exclusive, load_state
 from dpp_cli.migrate import upgrade
 from dpp_cli.processes import marked
 
@@ -49,10 +50,11 @@ def up(state_dir: Path, steps: Steps) -> StackState:
         return store.state
 
 
-def down(state_dir: Path) -> list[str]:
+def down(state_dir: Path, *, wipe: bool = False) -> list[str]:
     """End every process of the stack, also what a hard kill left behind; return what was ended.
 
-    Data folders and ports stay. What LocalStack held (objects, messages, functions) is gone with it.
+    Data folders and ports stay unless `wipe`. What LocalStack held (objects, messages, functions) is gone
+    with it. Raises StackError while another command is at work.
     """
     if not state_dir.exists():
         return []
@@ -68,6 +70,8 @@ def down(state_dir: Path) -> list[str]:
             left_over.end(signal.SIGKILL)
             ended.append(f"left-over process {left_over.pid}")
         store.set(parts={}, **_NOTHING_DEPLOYED)
+        if wipe:
+            _empty(state_dir)
         return ended
 
 
@@ -120,6 +124,15 @@ def _api_status(state: StackState) -> PartStatus:
 def _aws_lane(store: StateStore, steps: Steps) -> None:
     steps.run(parts.LOCALSTACK, lambda: parts.ensure_localstack(store))
     steps.run("bootstrap", lambda: deploy.bootstrap(store))
+
+
+def _empty(state_dir: Path) -> None:
+    """Delete all but the lock, which we hold."""
+    for path in state_dir.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != LOCK_NAME:
+            path.unlink()
 
 
 def _forget_aws(store: StateStore) -> str:

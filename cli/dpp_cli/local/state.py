@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from dpp_cli.paths import state_dir as default_state_dir
 from dpp_cli.processes import ProcessIdentity
 
+LOCK_NAME = "lock"
+
 
 class StackError(Exception):
     """The stack can't do what was asked; the message says what to do."""
@@ -123,7 +125,7 @@ def exclusive(state_dir: Path) -> Iterator[None]:
     Raises StackError when another one has it. The kernel lets go when the command dies.
     """
     state_dir.mkdir(parents=True, exist_ok=True)
-    with (state_dir / "lock").open("a+") as file:
+    with (state_dir / LOCK_NAME).open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

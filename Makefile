@@ -1,0 +1,66 @@
+# Every target works on a machine with Python 3 and make, from an empty clone: what is missing is installed into
+# .venv and .dpp, as the committed locks say. No Docker.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help bootstrap demo test check lint format types synth e2e up down status logs layers openapi clean
+
+BIN := .venv/bin
+# The stack of the e2e tests is not the one that a developer works with.
+E2E_STATE := $(CURDIR)/.dpp/e2e
+# Byte code halves the start of every command after the first.
+unexport PYTHONDONTWRITEBYTECODE
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+bootstrap: ## Install everything that Python needs into .venv (every other target does it, too)
+	@sh cli/bootstrap.sh
+
+demo: bootstrap ## Bring the local stack up, send real runs through it, show what they cost
+	@$(BIN)/dpp demo
+
+test: bootstrap ## Run every test that needs no deployed stack, in parallel
+	$(BIN)/pytest -n auto -m "not e2e"
+
+check: lint types test synth e2e ## Everything that CI runs
+
+lint: bootstrap ## Check style, formatting, and which package may import which
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
+
+format: bootstrap ## Format, and fix what can be fixed
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+types: bootstrap ## Check the types
+	$(BIN)/mypy
+
+synth: bootstrap ## Write the CloudFormation template into .dpp/build/cdk.out
+	@$(BIN)/dpp synth
+
+e2e: bootstrap ## Deploy a stack of its own, run the end-to-end tests over HTTP, take it down
+	@export DPP_LOCAL_STATE="$(E2E_STATE)"; \
+	trap '$(BIN)/dpp local down' EXIT; trap 'exit 130' INT TERM; \
+	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/pytest -m e2e tests/e2e
+
+up: bootstrap ## Start the local stack and deploy to it
+	@$(BIN)/dpp local up
+
+down: bootstrap ## End the local stack (rows and budgets stay)
+	@$(BIN)/dpp local down
+
+status: bootstrap ## Show what of the local stack runs where
+	@$(BIN)/dpp local status
+
+logs: bootstrap ## Follow the logs of the local stack
+	@$(BIN)/dpp local logs --follow
+
+layers: bootstrap ## Build the Lambda layers into .dpp/build/layers
+	@$(BIN)/dpp layers
+
+clean: bootstrap ## End the local stacks; delete their data, what was built, and caches (installed tools stay)
+	@$(BIN)/dpp local down --wipe
+	@DPP_LOCAL_STATE="$(E2E_STATE)" $(BIN)/dpp local down --wipe
+	rm -rf .dpp/local .dpp/e2e .dpp/build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
