@@ -1,0 +1,79 @@
+"""Reads a CloudFormation template by what things are for, not by their generated names."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+type Resource = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A synthesized template."""
+
+    template: Mapping[str, Any]
+
+    def all(self, kind: str) -> dict[str, Resource]:
+        """Properties of every resource of a CloudFormation type, by logical id."""
+        resources = self.template["Resources"].items()
+        return {name: r.get("Properties", {}) for name, r in resources if r["Type"] == kind}
+
+    def one(self, kind: str) -> Resource:
+        """Properties of the only resource of its type."""
+        (found,) = self.all(kind).values()
+        return found
+
+    def function_id(self, name: str) -> str:
+        """Logical id of the function whose folder is `functions/<name>`."""
+        functions = self.all("AWS::Lambda::Function").items()
+        (found,) = (id for id, f in functions if f["Handler"] == f"{name}.handler.handler")
+        return found
+
+    def function(self, name: str) -> Resource:
+        """Properties of that function."""
+        return self.all("AWS::Lambda::Function")[self.function_id(name)]
+
+    def actions(self, name: str) -> set[str]:
+        """Every action that the function's role is allowed by policies of ours."""
+        return {action for statement in self.statements(name) for action in _list(statement["Action"])}
+
+    def statements(self, name: str) -> list[Resource]:
+        """The statements of the function's role."""
+        (role, _) = self.function(name)["Role"]["Fn::GetAtt"]
+        return [
+            statement
+            for policy in self.all("AWS::IAM::Policy").values()
+            if {"Ref": role} in policy["Roles"]
+            for statement in policy["PolicyDocument"]["Statement"]
+        ]
+
+    def queue_emptied_by(self, name: str) -> Resource:
+        """Properties of the queue whose messages the function gets."""
+        return self.all("AWS::SQS::Queue")[self.event_source(name)["EventSourceArn"]["Fn::GetAtt"][0]]
+
+    def event_source(self, name: str) -> Resource:
+        """The mapping between that queue and the function."""
+        mappings = self.all("AWS::Lambda::EventSourceMapping").values()
+        (found,) = (m for m in mappings if m["FunctionName"] == {"Ref": self.function_id(name)})
+        return found
+
+    def rules_that_fire(self, name: str) -> list[Resource]:
+        """The EventBridge rules that have the function as a target."""
+        arn = {"Fn::GetAtt": [self.function_id(name), "Arn"]}
+        rules = self.all("AWS::Events::Rule").values()
+        return [rule for rule in rules if any(target["Arn"] == arn for target in rule["Targets"])]
+
+    def tls_only(self, policy_kind: str, target_key: str, target_id: str) -> bool:
+        """True when a resource policy denies the target to everybody who comes without TLS."""
+        for policy in self.all(policy_kind).values():
+            if {"Ref": target_id} not in _list(policy[target_key]):
+                continue
+            for statement in policy["PolicyDocument"]["Statement"]:
+                insecure = statement.get("Condition", {}).get("Bool", {}).get("aws:SecureTransport")
+                if statement["Effect"] == "Deny" and insecure == "false":
+                    return True
+        return False
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
