@@ -1,0 +1,106 @@
+"""Rows of `runs` written past the code, to see what the schema itself takes."""
+
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+from psycopg import sql
+
+from dpp.platform.postgres import Connection
+from dpp.runs.machine import FinalizeStage, MoneyState, Status
+
+TENANT_ID = "t_schema"
+HASH = "ab" * 32
+
+
+def add_tenant(connection: Connection, tenant_id: str = TENANT_ID) -> None:
+    """The tenant that the rows belong to."""
+    connection.execute("INSERT INTO tenants (tenant_id, display_name) VALUES (%s, 'A tenant')", (tenant_id,))
+
+
+def queued(**changes: Any) -> dict[str, Any]:
+    """A run that waits."""
+    row = {
+        "run_id": uuid4(),
+        "tenant_id": TENANT_ID,
+        "pack_type": "decision",
+        "profile_version": "v0.4.2.2",
+        "status": Status.QUEUED,
+        "money_state": MoneyState.RESERVED,
+        "idempotency_key": f"key-{uuid4()}",
+        "payload_hash": HASH,
+        "reservation_max_cost_usd_micros": 250_000,
+        "minimum_fee_usd_micros": 5_000,
+        "timebox_sec": 90,
+        "min_reliability_score": "0.8",
+        "retention_until": "2030-01-01T00:00:00Z",
+        "trace_id": "t_schema",
+    }
+    return row | changes
+
+
+def processing(**changes: Any) -> dict[str, Any]:
+    """A run that a worker holds."""
+    return queued(status=Status.PROCESSING, **LEASE) | changes
+
+
+def claimed(**changes: Any) -> dict[str, Any]:
+    """A run whose worker is about to settle it."""
+    return processing(**intent("COMPLETED", "SETTLED", 50_000), **RESULT) | changes
+
+
+def completed(**changes: Any) -> dict[str, Any]:
+    """A run that brought its result."""
+    ended = {
+        "status": Status.COMPLETED,
+        "money_state": MoneyState.SETTLED,
+        "finalize_stage": FinalizeStage.COMMITTED,
+        "actual_cost_usd_micros": 50_000,
+    }
+    return claimed(**ended) | changes
+
+
+def refunded(**changes: Any) -> dict[str, Any]:
+    """A run that never ran."""
+    ended = {
+        "status": Status.FAILED,
+        "money_state": MoneyState.REFUNDED,
+        "actual_cost_usd_micros": 0,
+        "last_error_reason_code": "RESERVATION_EXPIRED",
+    }
+    return queued(**intent("FAILED", "REFUNDED", 0) | {"finalize_stage": "COMMITTED"}, **ended) | changes
+
+
+LEASE = {"lease_token": "lease", "lease_expires_at": "2026-01-01T00:00:00Z"}
+RESULT = {"result_bucket": "bucket", "result_key": "key", "result_sha256": HASH}
+NO_RESULT = dict.fromkeys(RESULT)
+
+
+def intent(outcome: str, money_state: str, charge: int) -> dict[str, Any]:
+    """What a claim writes."""
+    return {
+        "finalize_stage": "CLAIMED",
+        "finalize_token": "token",
+        "finalize_claimed_at": "2026-01-01T00:00:00Z",
+        "finalize_outcome": outcome,
+        "finalize_money_state": money_state,
+        "finalize_charge_usd_micros": charge,
+    }
+
+
+def insert(connection: Connection, row: dict[str, Any]) -> None:
+    """Write the row as it is."""
+    statement = sql.SQL("INSERT INTO runs ({}) VALUES ({})").format(
+        sql.SQL(", ").join(map(sql.Identifier, row)), sql.SQL(", ").join(map(sql.Placeholder, row))
+    )
+    connection.execute(statement, row)
+
+
+def refusal(connection: Connection, row: dict[str, Any]) -> str | None:
+    """The constraint that refuses the row; None where it is taken. Nothing stays."""
+    with connection.transaction(force_rollback=True):
+        try:
+            insert(connection, row)
+        except psycopg.IntegrityError as error:
+            return error.diag.constraint_name or error.diag.column_name
+    return None

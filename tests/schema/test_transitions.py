@@ -1,0 +1,305 @@
+"""Each way of the machine is a query that goes it, and no query goes any other (RUN-16, RUN-19, RUN-22, D3)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from dpp.packs.contract import PackType
+from dpp.platform.postgres import Connection
+from dpp.runs import store
+from dpp.runs.machine import STATES, TRANSITIONS, MoneyState, State, Status
+from dpp.runs.model import Intent, ResultPointer, Run
+from dpp.runs.store import Guard, NewRun
+from tests.schema.rows import HASH, TENANT_ID
+
+_COMPLETED = Intent(Status.COMPLETED, MoneyState.SETTLED, 50_000, 7, ResultPointer("bucket", "key", HASH))
+_FAILED = Intent(Status.FAILED, MoneyState.SETTLED, 5_000, reason_code="WORKER_TIMEOUT", detail="gone")
+_REFUNDED = Intent(Status.FAILED, MoneyState.REFUNDED, 0, reason_code="RESERVATION_EXPIRED")
+_INTENTS = (_COMPLETED, _FAILED, _REFUNDED)
+_QUERIES = ("start_processing", "claim", "reclaim", "commit", "dispute")
+
+
+def _state(run: Run) -> State:
+    return State(run.status, run.money_state, run.finalize_stage)
+
+
+def _inserted(connection: Connection, now: datetime | None = None) -> Run:
+    new = NewRun(
+        run_id=uuid4(),
+        tenant_id=TENANT_ID,
+        pack_type=PackType.DECISION,
+        profile_version="v0.4.2.2",
+        idempotency_key=f"key-{uuid4()}",
+        payload_hash=HASH,
+        reserved_usd_micros=250_000,
+        timebox_sec=90,
+        min_reliability_score=0.8,
+        inline_result=False,
+        trace_id="t_schema",
+        inputs={"question": "What?"},
+    )
+    return store.insert(connection, new, now)
+
+
+def _leased(connection: Connection) -> Run:
+    return _sure(store.start_processing(connection, _inserted(connection), "lease"))
+
+
+def _claimed(connection: Connection, run: Run, intent: Intent) -> Run:
+    return _sure(
+        store.claim(connection, run, Guard(run.status, run.lease_token), intent, finalize_token="token")
+    )
+
+
+def _committed(connection: Connection, run: Run, intent: Intent) -> Run:
+    return _sure(store.commit(connection, _claimed(connection, run, intent), release_idempotency_key=False))
+
+
+def _expired(connection: Connection, run: Run) -> Run:
+    """As retention will write it (D7)."""
+    connection.execute(
+        "UPDATE runs SET status = 'EXPIRED', result_bucket = NULL, result_key = NULL, result_sha256 = NULL,"
+        " idempotency_released_at = now(), version = version + 1 WHERE run_id = %s",
+        (run.run_id,),
+    )
+    return _sure(store.find(connection, run.tenant_id, run.run_id))
+
+
+def _sure(run: Run | None) -> Run:
+    assert run is not None
+    return run
+
+
+def _one_run_in_every_state(connection: Connection) -> Iterator[Run]:
+    """Brought there by the store's own steps; a claim once for each intent that it may carry."""
+    yield _inserted(connection)
+    yield _claimed(connection, _inserted(connection), _REFUNDED)
+    yield _sure(store.dispute(connection, _claimed(connection, _inserted(connection), _REFUNDED), "?"))
+    yield _leased(connection)
+    for intent in (_COMPLETED, _FAILED):
+        yield _claimed(connection, _leased(connection), intent)
+        yield _sure(store.dispute(connection, _claimed(connection, _leased(connection), intent), "?"))
+        yield _committed(connection, _leased(connection), intent)
+        yield _expired(connection, _committed(connection, _leased(connection), intent))
+    yield _committed(connection, _inserted(connection), _REFUNDED)
+    yield _expired(connection, _committed(connection, _inserted(connection), _REFUNDED))
+
+
+def _attempts(
+    connection: Connection, query: str, run: Run, later: datetime
+) -> list[Callable[[], Run | None]]:
+    """Everything that the query could be asked to do with the run, by one who knows its version and tokens."""
+    guards = [Guard(status, token) for status in Status for token in {run.lease_token, None}]
+    match query:
+        case "start_processing":
+            return [lambda: store.start_processing(connection, run, "another")]
+        case "claim":
+            return [
+                lambda guard=guard, intent=intent: store.claim(  # type: ignore[misc]
+                    connection, run, guard, intent, finalize_token="new"
+                )
+                for guard in guards
+                for intent in _INTENTS
+            ]
+        case "reclaim":
+            return [
+                lambda intent=intent: store.reclaim(  # type: ignore[misc]
+                    connection, run, intent, finalize_token="new", stuck_after_seconds=1, now=later
+                )
+                for intent in _INTENTS
+            ]
+        case "commit":
+            return [
+                lambda release=release: store.commit(connection, run, release_idempotency_key=release)  # type: ignore[misc]
+                for release in (False, True)
+            ]
+        case _:
+            return [lambda: store.dispute(connection, run, "?")]
+
+
+def _reached(connection: Connection, query: str, run: Run, later: datetime) -> set[State]:
+    """Where the query takes the run, in all its attempts; each is undone."""
+    found = set()
+    for attempt in _attempts(connection, query, run, later):
+        with connection.transaction(force_rollback=True):
+            try:
+                moved = attempt()
+            except psycopg.errors.CheckViolation:
+                continue
+            stored = _sure(store.find(connection, run.tenant_id, run.run_id))
+            assert stored == (moved or run), "zero rows is what a loser gets, and nothing was written"
+            if moved is not None and moved != run:  # a repeated commit finds its own work again
+                assert moved.version == run.version + 1
+                found.add(_state(moved))
+    return found
+
+
+@pytest.fixture
+def later(connection: Connection) -> datetime:
+    """An hour ahead of Postgres's clock (D1)."""
+    row = connection.execute("SELECT now() + interval '1 hour'").fetchone()
+    assert row is not None
+    return row[0]  # type: ignore[no-any-return]
+
+
+def test_each_query_makes_exactly_the_transitions_of_the_machine(
+    connection: Connection, later: datetime
+) -> None:
+    """RUN-24, D3: every query against a run in every state; what the table doesn't name affects no row."""
+    reached: set[tuple[State, State, str]] = set()
+    seen = set()
+    for run in list(_one_run_in_every_state(connection)):
+        seen.add(_state(run))
+        for query in _QUERIES:
+            reached |= {(_state(run), target, query) for target in _reached(connection, query, run, later)}
+    assert seen == STATES
+    table = {(way.source, way.target, way.query) for way in TRANSITIONS if way.source is not None}
+    assert reached == table
+
+
+def test_a_run_begins_where_the_machine_says(connection: Connection) -> None:
+    """RUN-2: the one transition without a source."""
+    begin = [way for way in TRANSITIONS if way.source is None]
+    assert [(way.target, way.query) for way in begin] == [(_state(_inserted(connection)), "insert_run")]
+    assert {way.query for way in TRANSITIONS} == {"insert_run", *_QUERIES}
+
+
+def test_a_stale_version_moves_nothing(connection: Connection, later: datetime) -> None:
+    """DEC-4210: the version is part of every compare-and-swap."""
+    for run in list(_one_run_in_every_state(connection)):
+        for version in (run.version - 1, run.version + 1):
+            stale = replace(run, version=version)
+            for query in _QUERIES:
+                for attempt in _attempts(connection, query, stale, later):
+                    assert attempt() in (None, run)
+        assert store.find(connection, TENANT_ID, run.run_id) == run
+
+
+def test_only_the_holder_of_the_lease_claims(connection: Connection) -> None:
+    """RUN-16, RUN-19: neither another token nor none."""
+    run = _leased(connection)
+    for token in ("another", "", None):
+        guard = Guard(Status.PROCESSING, token)
+        assert store.claim(connection, run, guard, _FAILED, finalize_token="f") is None
+    assert store.find(connection, TENANT_ID, run.run_id) == run
+
+
+def test_the_reaper_claims_only_a_lease_that_has_run_out_when_it_writes(
+    connection: Connection, later: datetime
+) -> None:
+    """RUN-20: a heartbeat between its scan and its claim saves the worker."""
+    run = _leased(connection)
+    guard = Guard(Status.PROCESSING, run.lease_token, lease_must_have_expired=True)
+    assert store.claim(connection, run, guard, _FAILED, finalize_token="f") is None
+    assert store.extend_lease(connection, run, later - timedelta(minutes=59))
+    assert (
+        store.claim(connection, run, guard, _FAILED, finalize_token="f", now=later - timedelta(minutes=58))
+        is None
+    )
+    assert store.claim(connection, run, guard, _FAILED, finalize_token="f", now=later) is not None
+
+
+def test_the_sweeper_claims_only_what_waited_long_enough(connection: Connection, later: datetime) -> None:
+    """RUN-21: by Postgres's clock, at the moment of the write."""
+    run = _inserted(connection)
+    guard = Guard(Status.QUEUED, None, minimum_age_seconds=3_600)
+    almost = run.created_at + timedelta(seconds=3_599)
+    assert store.claim(connection, run, guard, _REFUNDED, finalize_token="f", now=almost) is None
+    due = run.created_at + timedelta(seconds=3_600)
+    assert store.claim(connection, run, guard, _REFUNDED, finalize_token="f", now=due) is not None
+
+
+def test_a_claim_is_taken_over_only_once_it_is_stuck_and_its_first_holder_then_commits_nothing(
+    connection: Connection, later: datetime
+) -> None:
+    """RUN-22, D3: the finalize token changes hands, so the late winner loses."""
+    claimed = _claimed(connection, _leased(connection), _COMPLETED)
+    early = store.reclaim(connection, claimed, _FAILED, finalize_token="second", stuck_after_seconds=300)
+    assert early is None
+    taken = store.reclaim(
+        connection, claimed, _FAILED, finalize_token="second", stuck_after_seconds=300, now=later
+    )
+    assert taken is not None
+    assert (taken.finalize_token, taken.intent) == ("second", replace(_FAILED, tokens_consumed=0))
+    assert store.commit(connection, claimed, release_idempotency_key=False) is None
+    forged = replace(taken, finalize_token="token")
+    assert store.commit(connection, forged, release_idempotency_key=False) is None
+    assert store.dispute(connection, forged, "?") is None
+    assert store.commit(connection, taken, release_idempotency_key=False) is not None
+
+
+def test_a_claim_or_commit_whose_reply_was_lost_is_found_again_by_its_token_alone(
+    connection: Connection,
+) -> None:
+    """RUN-19, D3: the winner may ask twice; whoever else asks is a loser."""
+    run = _leased(connection)
+    guard = Guard(Status.PROCESSING, run.lease_token)
+    claimed = _claimed(connection, run, _COMPLETED)
+    assert store.claim(connection, run, guard, _COMPLETED, finalize_token="token") == claimed
+    assert store.claim(connection, run, guard, _COMPLETED, finalize_token="another") is None
+    committed = store.commit(connection, claimed, release_idempotency_key=False)
+    assert store.commit(connection, claimed, release_idempotency_key=False) == committed
+    another = replace(claimed, finalize_token="another")
+    assert store.commit(connection, another, release_idempotency_key=False) is None
+    assert store.claim(connection, run, guard, _COMPLETED, finalize_token="token") is None
+
+
+def test_a_commit_writes_what_the_claim_intended(connection: Connection) -> None:
+    """D3, RUN-19: outcome, charge and pointer were recorded before any money moved."""
+    ended = _committed(connection, _leased(connection), _COMPLETED)
+    assert (ended.status, ended.money_state, ended.actual_cost_usd_micros) == (
+        Status.COMPLETED,
+        MoneyState.SETTLED,
+        50_000,
+    )
+    assert (ended.result, ended.tokens_consumed) == (_COMPLETED.result, 7)
+
+
+def test_a_lease_is_extended_by_its_holder_before_a_claim_and_before_it_runs_out(
+    connection: Connection, later: datetime
+) -> None:
+    """RUN-16: a heartbeat that comes too late revives nothing."""
+    run = _leased(connection)
+    assert store.extend_lease(connection, run)
+    assert not store.extend_lease(connection, replace(run, lease_token="another"))
+    assert not store.extend_lease(connection, run, later)
+    assert store.find(connection, TENANT_ID, run.run_id) == run, "a heartbeat moves no version"
+    _claimed(connection, run, _FAILED)
+    assert not store.extend_lease(connection, run)
+
+
+def test_a_run_enqueued_twice_keeps_its_first_time(connection: Connection, later: datetime) -> None:
+    """D5: the second message of the same run is no news."""
+    run = _inserted(connection)
+    store.mark_enqueued(connection, run.run_id)
+    first = connection.execute("SELECT enqueued_at, version FROM runs").fetchone()
+    store.mark_enqueued(connection, run.run_id, later)
+    store.start_processing(connection, run, "lease", later)
+    assert first is not None
+    assert connection.execute("SELECT enqueued_at, version FROM runs").fetchone() == (first[0], 1)
+
+
+def test_a_run_is_read_by_its_tenant_alone(connection: Connection, later: datetime) -> None:
+    """RUN-11, RUN-12: and its retention is 30 days of Postgres's clock."""
+    run = _inserted(connection)
+    assert store.find(connection, "t_other", run.run_id) is None
+    assert store.find_for_owner(connection, "t_other", run.run_id) is None
+    assert store.find_by_key(connection, "t_other", "key") is None
+    assert run.retention_until - run.created_at == timedelta(days=30)
+    last = run.retention_until - timedelta(microseconds=1)
+    assert store.find_for_owner(connection, TENANT_ID, run.run_id, last) == (run, False)
+    assert store.find_for_owner(connection, TENANT_ID, run.run_id, run.retention_until) == (run, True)
+    assert store.runs_among(connection, TENANT_ID, [run.run_id, uuid4()]) == {run.run_id}
+    assert store.runs_among(connection, "t_other", [run.run_id]) == set()
+
+
+def test_inputs_come_back_as_they_were_given(connection: Connection) -> None:
+    """D8: and None once they are gone."""
+    run = _inserted(connection)
+    assert store.inputs_of(connection, run.run_id) == {"question": "What?"}
+    connection.execute("DELETE FROM run_inputs")
+    assert store.inputs_of(connection, run.run_id) is None
