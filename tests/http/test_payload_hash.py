@@ -1,0 +1,114 @@
+"""The payload hash (RUN-5): what makes two requests one."""
+
+import hashlib
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpp.money.micros import MAX_AMOUNT_USD_MICROS, format_usd, parse_usd
+from dpp.runs.payload_hash import payload_hash
+from tests.api import ApiClient, a_body
+from tests.world import World
+
+KEY = "a-key-of-mine"
+text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=8)
+numbers = st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+json_values = st.recursive(
+    st.none() | st.booleans() | numbers | text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=8,
+)
+inputs = st.dictionaries(text, json_values, max_size=4)
+micros = st.integers(1, MAX_AMOUNT_USD_MICROS // 100).map(lambda steps: steps * 100)
+
+
+def reversed_members(value: Any) -> Any:
+    """The same JSON value with every object written back to front."""
+    if isinstance(value, dict):
+        return {name: reversed_members(value[name]) for name in reversed(value)}
+    return [reversed_members(item) for item in value] if isinstance(value, list) else value
+
+
+def test_the_hash_is_sha256_over_canonical_json() -> None:
+    """RUN-5: names sorted, no blanks, UTF-8; a value that any client can compute."""
+    canonical = '{"inputs":{"a":1,"b":"값"},"max_cost_usd":"0.2500","pack_type":"decision","timebox_sec":90}'
+    expected = hashlib.sha256(canonical.encode()).hexdigest()
+    assert payload_hash("decision", {"b": "값", "a": 1}, 90, 250_000) == expected
+
+
+@given(inputs=inputs, amount=micros)
+def test_the_order_of_members_counts_for_nothing(inputs: dict[str, Any], amount: int) -> None:
+    """RUN-5."""
+    assert payload_hash("url", inputs, 90, amount) == payload_hash(
+        "url", reversed_members(inputs), 90, amount
+    )
+
+
+@given(inputs=inputs, amount=micros)
+def test_a_trip_through_json_changes_nothing(inputs: dict[str, Any], amount: int) -> None:
+    """RUN-5: the hash is over the value, not over how a client's serializer wrote it."""
+    again = json.loads(json.dumps(inputs, indent=3, ensure_ascii=True))
+    assert payload_hash("url", inputs, 1, amount) == payload_hash("url", again, 1, amount)
+
+
+@given(one=inputs, other=inputs, amount=micros)
+def test_other_inputs_are_another_payload(one: dict[str, Any], other: dict[str, Any], amount: int) -> None:
+    """RUN-5: equal exactly where the JSON texts are, so that 1 and true, and 1 and "1", stay apart."""
+    same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    assert (payload_hash("url", one, 90, amount) == payload_hash("url", other, 90, amount)) == same
+
+
+@given(inputs=inputs, amount=micros, timebox=st.integers(1, 89))
+def test_each_included_part_changes_the_hash(inputs: dict[str, Any], amount: int, timebox: int) -> None:
+    """RUN-5: pack_type, inputs, timebox, max cost."""
+    variants = {
+        payload_hash("url", inputs, timebox, amount),
+        payload_hash("decision", inputs, timebox, amount),
+        payload_hash("url", inputs, timebox + 1, amount),
+        payload_hash("url", inputs, timebox, amount + 100),
+        payload_hash("url", {**inputs, "one more": None}, timebox, amount),
+    }
+    assert len(variants) == 5
+
+
+@given(amount=micros)
+def test_amounts_count_by_their_value(amount: int) -> None:
+    """RUN-5, RUN-3: "0.25" and "0.2500" are one amount."""
+    written = format_usd(amount)
+    shortest = written.rstrip("0").rstrip(".")
+    assert parse_usd(written) == parse_usd(shortest) == amount
+
+
+def test_what_changes_nothing_about_the_purchase_is_the_same_payload(api: ApiClient, world: World) -> None:
+    """RUN-5 over HTTP: order, number format, defaults written out, trace id and options replay the first receipt."""
+    tenant = world.tenant()
+    first = api.submit(tenant, a_body(), key=KEY)
+    same: list[dict[str, Any]] = [
+        dict(reversed(a_body().items())),
+        a_body(reservation={"max_cost_usd": "0.25"}),
+        a_body(reservation={"max_cost_usd": "0.250"}),
+        a_body(reservation={"timebox_sec": 90, "max_cost_usd": "0.2500"}),
+        a_body(reservation={"min_reliability_score": 0.8, "max_cost_usd": "0.2500"}),
+        a_body(options={"inline": 1}),
+        a_body(meta={"trace_id": "t_other", "profile_version": "PROFILE_DPP_0_4_2_2"}),
+    ]
+    for body in same:
+        assert api.submit(tenant, body, key=KEY).text == first.text, body
+
+
+def test_what_changes_the_purchase_is_another_payload(api: ApiClient, world: World) -> None:
+    """RUN-5 over HTTP: each included part alone makes a conflict."""
+    tenant = world.tenant()
+    api.submit(tenant, a_body(), key=KEY)
+    other: list[dict[str, Any]] = [
+        a_body(pack_type="url", inputs={"urls": ["https://example.com"]}),
+        a_body(inputs={"question": "What is the answer? "}),
+        a_body(inputs={"question": "What is the answer?", "mode": "full"}),
+        a_body(reservation={"max_cost_usd": "0.2501"}),
+        a_body(reservation={"max_cost_usd": "0.25", "timebox_sec": 89}),
+    ]
+    for body in other:
+        answer = api.submit(tenant, body, key=KEY)
+        assert (answer.status, answer.body["reason_code"]) == (409, "IDEMPOTENCY_CONFLICT"), body

@@ -1,0 +1,186 @@
+"""GET /v1/runs/{run_id} (RUN-10, RUN-13): what a poll sees in each state of a run."""
+
+import hashlib
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from dpp.packs.contract import PackFailure, PackReason, PackSuccess
+from dpp.runs.contract import INLINE_LIMIT_BYTES
+from dpp.runs.reap import reap
+from tests.api import Answer, ApiClient, a_body
+from tests.http.state import work
+from tests.world import A_COST, DONE, World
+
+
+def assert_costs_agree(answer: Answer) -> None:
+    """RUN-13: the headers say what the body says."""
+    cost = answer.body["cost"]
+    assert answer.costs() == (
+        cost["reserved_usd"],
+        cost["used_usd"],
+        cost["budget_remaining_usd"],
+        str(answer.body["tokens_consumed"]),
+    )
+
+
+def test_a_queued_run_shows_its_reservation(api: ApiClient, world: World) -> None:
+    """RUN-10: exactly these members; what there is not yet is left out."""
+    tenant = world.tenant()
+    run_id = api.submit(tenant, a_body(meta={"trace_id": "t_mine"})).body["run_id"]
+    answer = api.read(tenant, run_id)
+    body = answer.body
+    made, changed = (datetime.fromisoformat(body["meta"].pop(name)) for name in ("created_at", "updated_at"))
+    assert answer.status == 200
+    assert made == changed
+    assert made.utcoffset() is not None
+    assert body == {
+        "run_id": run_id,
+        "pack_type": "decision",
+        "status": "QUEUED",
+        "money_state": "RESERVED",
+        "cost": {
+            "reserved_usd": "0.2500",
+            "used_usd": "0.0000",
+            "minimum_fee_usd": "0.0050",
+            "budget_remaining_usd": "9.7500",
+        },
+        "tokens_consumed": 0,
+        "meta": {"trace_id": "t_mine", "profile_version": "PROFILE_DPP_0_4_2_2"},
+    }
+    assert answer.costs() == ("0.2500", "0.0000", "9.7500", "0")
+
+
+def test_a_processing_run_has_neither_result_nor_problem(api: ApiClient, world: World) -> None:
+    """RUN-10, RUN-16."""
+    tenant = world.tenant()
+    run = world.leased(tenant)
+    answer = api.read(tenant, run.id)
+    assert (answer.body["status"], answer.body["money_state"]) == ("PROCESSING", "RESERVED")
+    assert not {"result", "problem"} & set(answer.body)
+    assert "lease" not in answer.text
+    assert_costs_agree(answer)
+
+
+def test_a_completed_run_hands_out_its_result_for_ten_minutes(api: ApiClient, world: World) -> None:
+    """RUN-10, 001 §13.3: a presigned URL of the one object, its SHA-256, and when the URL ends."""
+    tenant = world.tenant()
+    run_id = api.submit(tenant, a_body()).body["run_id"]
+    work(world)
+    answer = api.read(tenant, run_id)
+    result = answer.body["result"]
+    assert (answer.body["status"], answer.body["money_state"]) == ("COMPLETED", "SETTLED")
+    assert set(result) == {"presigned_url", "sha256", "expires_at"}
+    url = urlsplit(result["presigned_url"])
+    assert url.path.endswith(f"/{run_id}/pack_envelope.json")
+    assert parse_qs(url.query)["X-Amz-Expires"] == ["600"]
+    left = datetime.fromisoformat(result["expires_at"]) - datetime.now(UTC)
+    assert timedelta(seconds=570) < left <= timedelta(seconds=600)
+    key = url.path.removeprefix(f"/{world.bucket}/")
+    stored = world.s3.get_object(Bucket=world.bucket, Key=key)["Body"].read()
+    assert hashlib.sha256(stored).hexdigest() == result["sha256"]
+    assert answer.costs() == ("0.2500", "0.0500", "9.9500", "7")
+    assert_costs_agree(answer)
+
+
+@pytest.mark.parametrize(
+    ("max_cost", "fee", "remaining"),
+    [("0.2500", "0.0050", "9.9950"), ("2.0000", "0.0400", "9.9600"), ("0.0010", "0.0010", "9.9990")],
+)
+def test_a_failed_run_says_why_and_what_it_cost(
+    api: ApiClient, world: World, max_cost: str, fee: str, remaining: str
+) -> None:
+    """RUN-10, RUN-17, RUN-23, RUN-24: the minimum fee, charged up to the reservation."""
+    tenant = world.tenant()
+    run_id = api.submit(tenant, a_body(reservation={"max_cost_usd": max_cost})).body["run_id"]
+    work(world, PackFailure(reason_code=PackReason.PACK_FAILED, detail="It broke."))
+    answer = api.read(tenant, run_id)
+    assert (answer.body["status"], answer.body["money_state"]) == ("FAILED", "SETTLED")
+    assert answer.body["problem"] == {"reason_code": "PACK_FAILED", "detail": "It broke."}
+    assert "result" not in answer.body
+    assert answer.costs() == (max_cost, fee, remaining, "0")
+    assert_costs_agree(answer)
+    assert world.position(tenant).balanced
+
+
+def test_a_run_that_its_worker_left_says_so(api: ApiClient, world: World) -> None:
+    """RUN-20, RUN-10: WORKER_TIMEOUT with the minimum fee."""
+    tenant = world.tenant()
+    run = world.leased(tenant)
+    reap(world.finalize_effects(), world.new_database(), now=world.later(seconds=121))
+    answer = api.read(tenant, run.id)
+    assert answer.body["problem"]["reason_code"] == "WORKER_TIMEOUT"
+    assert answer.costs() == ("0.2500", "0.0050", "9.9950", "0")
+
+
+def test_a_claim_that_is_still_open_is_not_told(api: ApiClient, world: World) -> None:
+    """RUN-10, D3: an intent is no outcome; status, cost and result show only what was committed."""
+    tenant = world.tenant()
+    run = world.leased(tenant)
+    with world.database.connection() as connection:
+        connection.execute(
+            "UPDATE runs SET finalize_stage = 'CLAIMED', finalize_token = 't', finalize_claimed_at = now(),"
+            " finalize_outcome = 'COMPLETED', finalize_money_state = 'SETTLED', finalize_charge_usd_micros = 1,"
+            " result_bucket = 'b', result_key = 'k', result_sha256 = repeat('a', 64)"
+        )
+    answer = api.read(tenant, run.id)
+    assert (answer.body["status"], answer.body["cost"]["used_usd"]) == ("PROCESSING", "0.0000")
+    assert not {"result", "problem"} & set(answer.body)
+
+
+def test_a_small_result_stands_in_the_answer_if_asked_for(api: ApiClient, world: World) -> None:
+    """RUN-3: options.inline 1; empty members of the envelope stay as they are."""
+    tenant = world.tenant()
+    run_id = api.submit(tenant, a_body(options={"inline": 1})).body["run_id"]
+    work(world, PackSuccess(data={"answer_text": "42", "nothing": None}, cost_usd_micros=A_COST))
+    result = api.read(tenant, run_id).body["result"]
+    assert result["inline"]["data"] == {"answer_text": "42", "nothing": None}
+    assert result["inline"]["run_id"] == run_id
+    assert "inline_omitted" not in result
+
+
+@pytest.mark.parametrize("above", [0, 1])
+def test_an_inline_result_has_256_kb_at_most(api: ApiClient, world: World, above: int) -> None:
+    """RUN-3: counted in bytes of the stored envelope; above it, the URL alone and a word why."""
+    tenant = world.tenant()
+    run_id = api.submit(tenant, a_body(options={"inline": 1})).body["run_id"]
+    work(world)
+    _grow(world, INLINE_LIMIT_BYTES + above)
+    result: dict[str, Any] = api.read(tenant, run_id).body["result"]
+    assert ("inline" in result) == (above == 0)
+    assert result.get("inline_omitted") == ("TOO_LARGE" if above else None)
+    assert result["presigned_url"]
+
+
+def test_inline_is_not_given_unasked(api: ApiClient, world: World) -> None:
+    """RUN-3: 0 is the default."""
+    tenant = world.tenant()
+    run_id = api.submit(tenant, a_body(options={"inline": 0})).body["run_id"]
+    work(world, DONE)
+    assert "inline" not in api.read(tenant, run_id).body["result"]
+
+
+def test_an_id_may_be_written_in_upper_case(api: ApiClient, world: World) -> None:
+    """RFC 9562: a UUID's hex digits have no case; the answer is in lower case."""
+    tenant = world.tenant()
+    run_id = api.submit(tenant, a_body()).body["run_id"]
+    assert api.read(tenant, run_id.upper()).body["run_id"] == run_id
+
+
+def test_answers_are_never_cached(api: ApiClient, world: World) -> None:
+    """RUN-10: a poll must see the run as it is, and a presigned URL is a secret."""
+    tenant = world.tenant()
+    run_id = api.submit(tenant, a_body()).body["run_id"]
+    assert api.read(tenant, run_id).headers["Cache-Control"] == "no-store"
+    assert api.read(tenant, "x").headers["Cache-Control"] == "no-store"
+
+
+def _grow(world: World, size: int) -> None:
+    """Blow the one stored envelope up to `size` bytes."""
+    [found] = world.s3.list_objects_v2(Bucket=world.bucket)["Contents"]
+    body = world.s3.get_object(Bucket=world.bucket, Key=found["Key"])["Body"].read()
+    padded = json.dumps(json.loads(body)).encode().ljust(size)
+    world.s3.put_object(Bucket=world.bucket, Key=found["Key"], Body=padded)

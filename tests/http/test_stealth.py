@@ -1,0 +1,144 @@
+"""What is not the caller's does not exist (RUN-11, RUN-12, D13): one 404, the same in every respect."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import pytest
+
+from dpp.platform import postgres
+from tests.api import Answer, ApiClient, a_body
+from tests.http.faulty import Faulty
+from tests.http.state import work
+from tests.world import Tenant, World
+
+MALFORMED = (
+    *(
+        "1",
+        "x",
+        "null",
+        "0",
+        "-1",
+        "../runs",
+        "%2e%2e",
+        "%00",
+        "\x00",
+        "a\nb",
+        "\u2028",
+        "열쇠",
+        "😀",
+        "\ud800",
+    ),
+    *(
+        "urn:uuid:{ID}",
+        " {ID}",
+        "{ID} ",
+        "{ID}\n",
+        "{ID}\x00",
+        "{ID}%00",
+        "{ID}0",
+        "' OR '1'='1",
+        "*",
+    ),
+    *("%F0%9F", "%zz", "%", "?", "#", "a b", "x" * 10_000, "0" * 36, "g" * 36, "--------" * 4, "{HEX}", "％"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A read, and what it cost the servers behind the proxies."""
+
+    answer: Answer
+    postgres_bytes: int
+    redis_bytes: int
+
+
+def without_ids(answer: Answer) -> tuple[int, dict[str, str], dict[str, Any]]:
+    """An answer without what must differ: the trace id and the path."""
+    headers = {name: value for name, value in answer.headers.items() if name != "X-Trace-Id"}
+    return answer.status, headers, {k: v for k, v in answer.body.items() if k not in {"trace_id", "instance"}}
+
+
+def test_unknown_foreign_and_malformed_ids_are_told_apart_by_nothing(api: ApiClient, world: World) -> None:
+    """RUN-11, D13: same status, headers and body but for trace id and instance, whatever the characters."""
+    owner, stranger = world.tenant(), world.tenant()
+    theirs = api.submit(owner, a_body()).body["run_id"]
+    unknown = without_ids(api.read(stranger, str(uuid4())))
+    assert unknown[0] == 404
+    assert unknown[2]["reason_code"] == "NOT_FOUND"
+    assert "run_id" not in unknown[2]
+    ids = [theirs, theirs.upper()]
+    ids += [text.replace("{ID}", theirs).replace("{HEX}", theirs.replace("-", "")) for text in MALFORMED]
+    for run_id in ids:
+        answer = api.read(stranger, run_id)
+        assert without_ids(answer) == unknown, run_id
+        assert answer.body["instance"] == "/v1/runs/" + quote(
+            run_id, safe="/%:@!$&'()*+,;=~", errors="replace"
+        )
+        answer.text.encode("utf-8")
+    for run_id in ids[2:]:  # the owner learns no more of what is no id
+        assert without_ids(api.read(owner, run_id))[2] == unknown[2], run_id
+
+
+def test_a_404_costs_the_same_whatever_the_reason(
+    api: ApiClient, world: World, broken: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RUN-11: the same statements go to Postgres and Redis, byte for byte as many, so that timing tells nothing."""
+    owner, stranger = world.tenant(), world.tenant()
+    theirs = api.submit(owner, a_body()).body["run_id"]
+    api.read(stranger, str(uuid4()))  # the key's first use is written
+    monkeypatch.setattr(postgres, "_PING_AFTER_IDLE_SECONDS", 3_600.0)
+
+    def ask(run_id: str) -> tuple[int, int]:
+        before = broken.postgres.bytes_sent, broken.redis.bytes_sent
+        assert api.read(stranger, run_id).status == 404
+        return broken.postgres.bytes_sent - before[0], broken.redis.bytes_sent - before[1]
+
+    costs = {ask(run_id) for run_id in (str(uuid4()), theirs, "x", "\x00", "x" * 10_000, "%00")}
+    assert len(costs) == 1
+    assert min(min(costs)) > 0
+
+
+def test_after_retention_the_owner_reads_410_and_anyone_else_404(api: ApiClient, world: World) -> None:
+    """RUN-12, DEC-4209: the owner learns that it is gone, a stranger nothing."""
+    owner, stranger = world.tenant(), world.tenant()
+    run_id = api.submit(owner, a_body()).body["run_id"]
+    work(world)
+    assert api.read(owner, run_id).status == 200
+    with world.database.connection() as connection:
+        connection.execute("UPDATE runs SET retention_until = now() - interval '1 second'")
+    gone = api.read(owner, run_id)
+    assert (gone.status, gone.body["reason_code"], gone.body["run_id"]) == (410, "RUN_EXPIRED", run_id)
+    assert gone.costs() == ("0.2500", "0.0500", "9.9500", "7")
+    unknown = api.read(stranger, str(uuid4()))
+    assert without_ids(api.read(stranger, run_id)) == without_ids(unknown)
+    assert unknown.status == 404
+
+
+def test_retention_is_30_days_from_the_submit(api: ApiClient, world: World) -> None:
+    """RUN-12: to the second before it the run is there."""
+    owner = world.tenant()
+    run_id = api.submit(owner, a_body()).body["run_id"]
+    with world.database.connection() as connection:
+        days = connection.execute("SELECT retention_until - created_at = interval '30 days' FROM runs")
+        assert days.fetchone() == (True,)
+        connection.execute("UPDATE runs SET retention_until = now() + interval '1 hour'")
+    assert api.read(owner, run_id).status == 200
+
+
+def test_a_stranger_learns_nothing_of_a_run_in_any_state(api: ApiClient, world: World) -> None:
+    """RUN-11: queued, completed or failed, it is one 404."""
+    owner, stranger = world.tenant(), world.tenant()
+    queued = api.submit(owner, a_body()).body["run_id"]
+    unknown = without_ids(api.read(stranger, str(uuid4())))
+    assert without_ids(api.read(stranger, queued)) == unknown
+    work(world)
+    assert without_ids(api.read(stranger, queued)) == unknown
+    _assert_untouched(world, owner)
+
+
+def _assert_untouched(world: World, tenant: Tenant) -> None:
+    position = world.position(tenant)
+    assert position.balanced
+    assert position.charges_usd_micros == 50_000
