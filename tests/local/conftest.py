@@ -1,0 +1,23 @@
+"""Sandboxes that are stopped at the end of their test."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dpp_cli.toolchain import lambda_python
+from tests.local.functions import Workbench
+
+
+@pytest.fixture(scope="session")
+def python() -> Path:
+    """The interpreter that functions run under: awslambdaric and nothing else."""
+    return lambda_python()
+
+
+@pytest.fixture
+def workbench(tmp_path: Path, python: Path) -> Iterator[Workbench]:
+    """A place for the functions of one test; their processes end with it."""
+    bench = Workbench(tmp_path, python)
+    yield bench
+    bench.stop_all()

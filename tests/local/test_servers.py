@@ -1,0 +1,115 @@
+"""The servers from wheels, and the processes behind them."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+
+from dpp_cli.processes import MARK, ProcessIdentity, marked
+from dpp_cli.servers import HOST, PostgresServer, ServerError, ValkeyServer
+
+
+def listening_addresses(port: int) -> set[str]:
+    """Local addresses that accept connections on `port`, as the kernel tells (hex, little-endian)."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    lines += [line.split() for line in Path("/proc/net/tcp6").read_text().splitlines()[1:]]
+    return {
+        line[1].split(":")[0] for line in lines if int(line[1].split(":")[1], 16) == port and line[3] == "0A"
+    }
+
+
+def test_postgres_keeps_rows_over_a_restart_listens_on_loopback_only_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    server = PostgresServer.start(tmp_path / "data")
+    try:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute("CREATE TABLE kept (n int)")
+        assert listening_addresses(server.port) == {"0100007F"}
+    finally:
+        server.stop()
+    assert not server.identity.alive()
+    again = PostgresServer.start(tmp_path / "data", port=server.port, durable=True)
+    try:
+        with psycopg.connect(again.url()) as connection:
+            assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+            assert connection.execute("SHOW fsync").fetchone() == ("on",)
+    finally:
+        again.stop()
+
+
+def test_postgres_starts_after_a_hard_kill_though_its_pid_belongs_to_somebody_else_now(
+    tmp_path: Path,
+) -> None:
+    server = PostgresServer.start(tmp_path / "data")
+    os.kill(server.pid, signal.SIGKILL)
+    server.stop()
+    lock = tmp_path / "data" / "postmaster.pid"
+    lock.write_text(lock.read_text().replace(str(server.pid), str(os.getpid()), 1))
+    again = PostgresServer.start(tmp_path / "data")
+    again.stop()
+
+
+def test_valkey_never_evicts_and_keeps_budgets_over_a_restart_if_durable(tmp_path: Path) -> None:
+    server = ValkeyServer.start(tmp_path / "data", durable=True)
+    try:
+        client = redis.Redis.from_url(server.url, decode_responses=True)
+        assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+        client.set("balance", "1")
+        client.close()
+        assert listening_addresses(server.port) == {"0100007F"}
+    finally:
+        server.stop()
+    again = ValkeyServer.start(tmp_path / "data", port=server.port, durable=True)
+    try:
+        client = redis.Redis.from_url(again.url)
+        assert client.get("balance") == b"1"
+        client.close()
+    finally:
+        again.stop()
+
+
+@pytest.mark.parametrize("kind", [PostgresServer, ValkeyServer])
+def test_a_taken_port_is_an_error_that_shows_the_log(
+    tmp_path: Path, kind: type[PostgresServer] | type[ValkeyServer]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ServerError, match="in use"):
+            kind.start(tmp_path / "data", port=port)
+
+
+def test_a_reused_pid_is_not_taken_for_the_process() -> None:
+    identity = ProcessIdentity.of(os.getpid())
+    assert identity is not None
+    assert identity.alive()
+    stranger = ProcessIdentity(identity.pid, "another boot:1")
+    assert not stranger.alive()
+    stranger.end(patience_seconds=0)  # must not touch us
+
+
+def test_a_marked_process_is_found_though_its_parent_is_gone(tmp_path: Path) -> None:
+    sleeper = (
+        "import subprocess, sys; null = subprocess.DEVNULL; sleep = 'import time; time.sleep(60)'\n"
+        "child = [sys.executable, '-c', sleep]\n"
+        "print(subprocess.Popen(child, start_new_session=True, stdout=null, stderr=null).pid)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", sleeper],
+        env={**os.environ, MARK: str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (found,) = marked(tmp_path)
+    assert found.pid == int(done.stdout)
+    found.end(signal.SIGKILL)
+    assert list(marked(tmp_path)) == []
