@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from functools import cache
 
 from dpp.platform import redis
+from dpp.platform.aws import s3_client, sqs_client
 from dpp.platform.health import Probe
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
 from dpp.platform.redis import RedisClient
+from dpp.platform.retry import patiently
 from dpp.platform.storage import ObjectStore
 from health.settings import HealthSettings
+
+
+_REPLY_TIMEOUT_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +33,12 @@ def probes_of(
 ) -> Mapping[str, Probe]:
     """The questions, by the dependency's name."""
 
-    def ask_postgres() -> None:
+    def select_one() -> None:
         with database.connection() as connection:
             connection.execute("SELECT 1")
+
+    def ask_postgres() -> None:
+        patiently(select_one, pauses_seconds=(0.0,))  # the connection may have died since the last question
 
     def ask_redis() -> None:
         with redis.unavailable_as_typed():
@@ -41,9 +49,16 @@ def probes_of(
 
 @cache
 def wiring() -> Wiring:
-    """Read the environment and build; connections open at their first use."""
+    """Read the environment and build, with timeouts that let even the silent be named before the function's end."""
     settings = HealthSettings.load(os.environ)
-    database = Database(settings.database_url)
-    client = redis.connect(settings.redis_url, cluster=settings.redis_cluster)
-    storage, queue = ObjectStore(settings.results_bucket), Queue(settings.run_queue_url)
+    database = Database(settings.database_url, reply_timeout_seconds=_REPLY_TIMEOUT_SECONDS)
+    client = redis.connect(
+        settings.redis_url, cluster=settings.redis_cluster, timeout_seconds=_REPLY_TIMEOUT_SECONDS
+    )
+    # Made here and not by the probes' threads: boto3 makes no two clients at once.
+    s3, sqs = s3_client(attempts=1), sqs_client(attempts=1)
+    storage, queue = (
+        ObjectStore(settings.results_bucket, lambda: s3),
+        Queue(settings.run_queue_url, lambda: sqs),
+    )
     return Wiring(database, client, probes_of(database, client, storage, queue))

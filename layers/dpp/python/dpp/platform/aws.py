@@ -12,28 +12,28 @@ _READ_TIMEOUT_SECONDS = 3
 _ATTEMPTS = 3
 
 
-def sqs_client() -> "SQSClient":
-    """An SQS client; a call gives up after about 12 s."""
+def sqs_client(attempts: int = _ATTEMPTS) -> "SQSClient":
+    """An SQS client; a call gives up after about 4 s an attempt."""
     import boto3  # noqa: PLC0415 - 185 ms that a container which never sends need not pay
 
-    return boto3.client("sqs", config=_bounds())
+    return boto3.client("sqs", config=_bounds(attempts))
 
 
-def s3_client() -> "S3Client":
+def s3_client(attempts: int = _ATTEMPTS) -> "S3Client":
     """An S3 client signing with version 4, which presigned URLs need."""
     import boto3  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
 
     # A path always resolves, at AWS and on a loopback endpoint alike.
     signing = Config(signature_version="s3v4", s3={"addressing_style": "path"})
-    return boto3.client("s3", config=_bounds().merge(signing))
+    return boto3.client("s3", config=_bounds(attempts).merge(signing))
 
 
-def _bounds() -> "Config":
+def _bounds(attempts: int) -> "Config":
     from botocore.config import Config  # noqa: PLC0415
 
     return Config(
         connect_timeout=_CONNECT_TIMEOUT_SECONDS,
         read_timeout=_READ_TIMEOUT_SECONDS,
-        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        retries={"mode": "standard", "total_max_attempts": attempts},
     )

@@ -1,7 +1,8 @@
-"""Readiness (RUN-32): each dependency is asked one cheap question; all are asked, whatever the first says."""
+"""Readiness (RUN-32): each dependency is asked one cheap question, all at once, so that the silent hide no other."""
 
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from dpp.platform.errors import DependencyUnavailable
 
@@ -11,8 +12,9 @@ type Probe = Callable[[], None]
 
 
 def readiness(probes: Mapping[str, Probe]) -> dict[str, bool]:
-    """Whether each dependency answered. A probe raises DependencyUnavailable where it did not."""
-    return {name: _answers(name, probe) for name, probe in probes.items()}
+    """Whether each dependency answered. A probe raises DependencyUnavailable where it did not, within its timeouts."""
+    with ThreadPoolExecutor(len(probes)) as pool:
+        return dict(zip(probes, pool.map(_answers, probes, probes.values()), strict=True))
 
 
 def _answers(name: str, probe: Probe) -> bool:

@@ -1,0 +1,53 @@
+"""/healthz and /readyz (RUN-32)."""
+
+import pytest
+
+from tests.api import COST_HEADERS, ApiClient
+from tests.http.faulty import Faulty
+from tests.proxy import Fault
+
+ALL_OK = {"postgres": "ok", "redis": "ok", "s3": "ok", "sqs": "ok"}
+
+
+def test_healthz_asks_nobody(api: ApiClient, broken: Faulty) -> None:
+    """RUN-32: alive while everything else is down."""
+    broken.postgres.refuse()
+    broken.redis.refuse()
+    answer = api.call("GET", "/healthz")
+    assert (answer.status, answer.body) == (200, {"status": "ok"})
+    assert set(COST_HEADERS) <= set(answer.headers)
+
+
+def test_readyz_asks_all_four(api: ApiClient) -> None:
+    """RUN-32: database, Redis, S3, SQS, without a key."""
+    answer = api.call("GET", "/readyz")
+    assert (answer.status, answer.body) == (200, {"status": "ok", "checks": ALL_OK})
+    assert set(COST_HEADERS) <= set(answer.headers)
+
+
+@pytest.mark.parametrize("down", [*ALL_OK, "all"])
+def test_readyz_names_what_is_down_and_recovers(api: ApiClient, broken: Faulty, down: str) -> None:
+    """RUN-32: 503 that names it and nothing else of it; ready again with the dependency."""
+    lose = {
+        "postgres": broken.postgres.refuse,
+        "redis": broken.redis.refuse,
+        "s3": broken.lose_s3,
+        "sqs": broken.lose_sqs,
+    }
+    lost = list(ALL_OK) if down == "all" else [down]
+    for name in lost:
+        lose[name]()
+    answer = api.call("GET", "/readyz")
+    assert answer.status == 503
+    assert answer.body == {"status": "unavailable", "checks": ALL_OK | dict.fromkeys(lost, "unavailable")}
+    assert "127.0.0.1" not in answer.text
+    broken.heal()
+    assert api.call("GET", "/readyz").status == 200
+
+
+def test_readyz_does_not_wait_for_the_silent(api: ApiClient, broken: Faulty) -> None:
+    """RUN-32: servers that take the question and say nothing count as down."""
+    broken.postgres.arm(Fault.HANG)
+    broken.redis.arm(Fault.HANG)
+    checks = api.call("GET", "/readyz").body["checks"]
+    assert checks == ALL_OK | {"postgres": "unavailable", "redis": "unavailable"}
