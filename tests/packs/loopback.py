@@ -1,5 +1,6 @@
 """HTTP servers on loopback, for the packs' tests; each ends with its `with`."""
 
+import io
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,7 +31,10 @@ def serving(respond: Respond, *, tls: SSLContext | None = None) -> Iterator[int]
             respond(self)
             self.close_connection = True
 
-        do_POST = do_GET
+        def do_POST(self) -> None:
+            # Read whole before anything is answered: closing on unread bytes resets the connection.
+            self.rfile = io.BytesIO(self.rfile.read(int(self.headers["Content-Length"])))
+            self.do_GET()
 
         def log_message(self, format: str, *args: object) -> None:
             """Keep quiet."""

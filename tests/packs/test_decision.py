@@ -9,6 +9,9 @@ from typing import Any, cast
 import boto3
 import pytest
 from botocore.stub import Stubber
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess, PackType
 from dpp.packs.decision import pack
 from dpp.packs.decision.bedrock import BedrockEngine, ConverseClient
@@ -18,9 +21,6 @@ from dpp.packs.decision.openai_compatible import OpenAICompatibleEngine
 from dpp.packs.decision.sentences import split
 from dpp.packs.registry import DecisionInputs
 from dpp.platform.config import DecisionEngineSettings
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from tests.packs.loopback import Respond, reply, serving
 
 POLICY = (

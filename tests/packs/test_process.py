@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
+
 from dpp.packs.contract import (
     PackFailure,
     PackReason,
@@ -20,8 +22,6 @@ from dpp.packs.contract import (
     PackType,
 )
 from dpp.packs.process import PackProcess, ProcessLimits
-from pydantic import JsonValue
-
 from tests.packs.misbehaving import SECRET
 
 EXECUTOR = "tests.packs.misbehaving"

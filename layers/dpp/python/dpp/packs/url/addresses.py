@@ -28,6 +28,8 @@ _REFUSED_V4 = (
     IPv4Network("192.0.0.0/24"),  # IETF protocol assignments, all of it
     IPv4Network("192.88.99.0/24"),  # relays of 6to4, deprecated by RFC 7526
 )
+_UNSPECIFIED_V6 = IPv6Address("::")
+_LOOPBACK_V6 = IPv6Address("::1")
 _UNIQUE_LOCAL = IPv6Network("fc00::/7")
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _REFUSED_V6 = (
@@ -77,12 +79,13 @@ def _refusal_v4(address: IPv4Address) -> Block | None:
 def _refusal_v6(address: IPv6Address) -> Block | None:
     rules = (
         (address in _METADATA, Block.METADATA),
-        (address.is_unspecified, Block.UNSPECIFIED),
-        (address.is_loopback, Block.LOOPBACK),
+        # Compared, not asked: what is_loopback says of a mapped address differs between Python releases.
+        (address == _UNSPECIFIED_V6, Block.UNSPECIFIED),
+        (address == _LOOPBACK_V6, Block.LOOPBACK),
+        (_carries_ipv4(address), Block.TRANSITION),
         (address.is_link_local, Block.LINK_LOCAL),
         (address.is_site_local or address in _UNIQUE_LOCAL, Block.PRIVATE_IP),
         (address.is_multicast, Block.MULTICAST),
-        (_carries_ipv4(address), Block.TRANSITION),
         (address not in _GLOBAL_UNICAST, Block.RESERVED),
         (any(address in network for network in _REFUSED_V6), Block.RESERVED),
         (not address.is_global, Block.RESERVED),

@@ -88,8 +88,9 @@ def redirected(current: Target, location: bytes, *, plain_http_allowed: bool) ->
     if not text or _FORBIDDEN.search(text):
         raise DiscardedError(Discard.INVALID_REDIRECT)
     try:
-        joined = urljoin(str(current), text)
-        return parse(joined, plain_http_allowed=plain_http_allowed)
+        # An absolute one is not joined: urljoin takes "https:///x" for a path.
+        absolute = text if _SCHEME.match(text) else urljoin(str(current), text)
+        return parse(absolute, plain_http_allowed=plain_http_allowed)
     except ValueError:
         raise DiscardedError(Discard.INVALID_REDIRECT) from None
     except DiscardedError as error:
