@@ -5,6 +5,7 @@ started and never stopped.
 """
 
 import os
+import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +16,12 @@ from psycopg import sql
 
 from dpp_cli.local import localstack
 from dpp_cli.local.state import PartRecord, StackError, StateStore
-from dpp_cli.processes import MARK
+from dpp_cli.processes import MARK, ProcessIdentity, marked
 from dpp_cli.servers import HOST, PostgresServer, ValkeyServer, free_port, postgres_url, valkey_url
 
 DATABASE = "dpp"
 POSTGRES, VALKEY, LOCALSTACK = "postgres", "valkey", "localstack"
+NOTHING_DEPLOYED: dict[str, object] = {"bootstrapped": "", "deployed": "", "shape": "", "outputs": {}}
 DEFAULT_PORTS = {POSTGRES: 54320, VALKEY: 56379, LOCALSTACK: 4566}
 
 
@@ -72,6 +74,9 @@ def ensure_localstack(store: StateStore) -> str:
         return "from AWS_ENDPOINT_URL"
 
     def start(port: int) -> PartRecord:
+        # The one before took all it had with it; its functions may have outlived it.
+        end_strays(store)
+        store.set(**NOTHING_DEPLOYED)
         server = localstack.LocalStackServer.start(store.state_dir, port)
         return PartRecord.of(server.identity, server.port)
 
@@ -81,6 +86,15 @@ def ensure_localstack(store: StateStore) -> str:
     part, note = _ensure(store, LOCALSTACK, answers, start)
     store.set(aws_endpoint_url=localstack.endpoint_url(part.port))
     return note
+
+
+def end_strays(store: StateStore) -> list[ProcessIdentity]:
+    """End every process that carries the stack's mark and is none of its servers."""
+    servers = {part.pid for part in store.state.parts.values() if part.identity.alive()}
+    strays = [found for found in marked(store.state_dir) if found.pid not in servers]
+    for stray in strays:
+        stray.end(signal.SIGKILL)
+    return strays
 
 
 def postgres_answers(url: str) -> bool:

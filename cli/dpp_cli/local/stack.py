@@ -14,10 +14,6 @@ from dpp_cli.local import deploy, localstack, parts
 from dpp_cli.local.progress import Steps
 from dpp_cli.local.state import LOCK_NAME, StackError, StackState, StateStore, exclusive, load_state
 from dpp_cli.migrate import upgrade
-from dpp_cli.processes import marked
-
-_NOTHING_DEPLOYED: dict[str, object] = {"bootstrapped": "", "deployed": "", "shape": "", "outputs": {}}
-
 
 # LocalStack keeps nothing, and often hangs in its shutdown: no point in waiting long.
 _STOPS = {
@@ -66,10 +62,9 @@ def down(state_dir: Path, *, wipe: bool = False) -> list[str]:
             if part is not None and part.identity.alive():
                 part.identity.end(number, patience_seconds=patience_seconds)
                 ended.append(name)
-        for left_over in marked(state_dir):
-            left_over.end(signal.SIGKILL)
-            ended.append(f"left-over process {left_over.pid}")
-        store.set(parts={}, **_NOTHING_DEPLOYED)
+        if strays := parts.end_strays(store):
+            ended.append(f"{len(strays)} left-over processes")
+        store.set(parts={}, **parts.NOTHING_DEPLOYED)
         if wipe:
             _empty(state_dir)
         return ended
@@ -142,11 +137,6 @@ def _forget_aws(store: StateStore) -> str:
             "the infrastructure changed, and LocalStack ignores most updates: restart yours, then `up` again"
         )
     part.identity.end(signal.SIGTERM, patience_seconds=3)
-    keep = {other.pid for other in store.state.parts.values()}
-    for left_over in marked(store.state_dir):  # the functions' processes
-        if left_over.pid not in keep:
-            left_over.end(signal.SIGKILL)
-    store.set(**_NOTHING_DEPLOYED)
     return "the infrastructure changed; LocalStack ignores most updates"
 
 
