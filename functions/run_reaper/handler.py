@@ -3,9 +3,9 @@
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
+
 from dpp.platform.logging import service_logger
 from dpp.runs.reap import reap
-
 from run_reaper.wiring import wiring
 
 logger = service_logger("reaper")

@@ -3,9 +3,9 @@
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
+
 from dpp.platform.logging import service_logger
 from dpp.runs.reconcile import reconcile
-
 from run_reconcile.wiring import wiring
 
 logger = service_logger("reconcile")

@@ -9,7 +9,6 @@ from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
 from dpp.platform.storage import ObjectStore
 from dpp.runs.reconcile import ReconcileEffects
-
 from run_reconcile.settings import RunReconcileSettings
 
 

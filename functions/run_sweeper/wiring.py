@@ -7,7 +7,6 @@ from functools import cache
 from dpp.money.ledger import Ledger
 from dpp.platform.postgres import Database
 from dpp.runs.finalize import FinalizeEffects
-
 from run_sweeper.settings import RunSweeperSettings
 
 

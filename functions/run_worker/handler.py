@@ -10,10 +10,10 @@ from aws_lambda_powertools.utilities.batch import (
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
+
 from dpp.platform.logging import service_logger
 from dpp.runs.execute import execute
 from dpp.runs.message import RunMessage
-
 from run_worker.wiring import wiring
 
 logger = service_logger("worker")
