@@ -184,6 +184,23 @@ def test_a_warm_child_that_died_idle_costs_no_run(process: PackProcess) -> None:
     data_of(run(process, request("echo")))
 
 
+def test_a_machine_without_room_for_a_process_is_a_failure_and_no_exception(
+    process: PackProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D6: the worker must not lose the result in its hands because the next child can't be started."""
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise BlockingIOError
+
+    with monkeypatch.context() as machine:
+        machine.setattr("dpp.packs.child.subprocess.Popen", refuse)
+        process.prestart()
+        assert run(process, request("echo")) == PackFailure(
+            reason_code=PackReason.PACK_CRASHED, detail="did not start: BlockingIOError"
+        )
+    data_of(run(process, request("echo")))
+
+
 def test_prestart_twice_keeps_one_child_and_close_ends_it(process: PackProcess) -> None:
     """D6."""
     process.prestart()

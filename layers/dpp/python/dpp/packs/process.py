@@ -8,6 +8,7 @@ everything the child started.
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -65,14 +66,17 @@ class PackProcess:
 
     def prestart(self) -> None:
         """Start the next child ahead of its job, if none is warm; returns before the child is ready."""
-        with self._lock:
+        # A machine that has no room for one now may have when the job comes; `run` then starts its own,
+        # and the result that the worker is holding meanwhile is not lost to an exception here.
+        with self._lock, suppress(OSError):
             if self._warm is None:
                 self._warm = self._start()
 
     def run(self, request: PackRequest, *, cancelled: threading.Event) -> PackResult:
         """Run one job and return its result; whatever the pack does, this does not raise for it.
 
-        Everything of the job is over within `timebox_sec` + 2 s of its start. `cancelled` set (the lease
+        Everything of the job is over within `timebox_sec` + 2 s of its start, which is when a ready child
+        takes it: at once if one is warm, else within `start_seconds`. `cancelled` set (the lease
         is lost) kills the child at once: PACK_CANCELLED.
         """
         try:
@@ -81,6 +85,9 @@ class PackProcess:
             return PackFailure(reason_code=PackReason.PACK_CANCELLED)
         except (ChildGoneError, ChildGarbledError, ChildOverdueError) as error:
             return PackFailure(reason_code=PackReason.PACK_CRASHED, detail=f"did not start: {error}")
+        except OSError as error:
+            name = type(error).__name__
+            return PackFailure(reason_code=PackReason.PACK_CRASHED, detail=f"did not start: {name}")
         try:
             return self._work(child, request, cancelled)
         finally:
