@@ -14,6 +14,7 @@ import pytest
 from tests.world import Tenant, World
 
 _FUNCTIONS = ("runs_submit", "runs_read", "health")
+_HANDLERS = {name: importlib.import_module(f"{name}.handler").handler for name in _FUNCTIONS}
 COST_HEADERS = (
     "X-DPP-Cost-Reserved",
     "X-DPP-Cost-Used",
@@ -111,8 +112,7 @@ class ApiClient:
             "body": base64.b64encode(body).decode() if isinstance(body, bytes) else body,
             "isBase64Encoded": isinstance(body, bytes),
         }
-        handler = importlib.import_module(f"{_function_of(path)}.handler").handler
-        answer = handler(event, lambda_context())
+        answer = _HANDLERS[_function_of(path)](event, lambda_context())
         sent = {name: found[0] for name, found in answer["multiValueHeaders"].items()}
         return Answer(answer["statusCode"], sent, answer["body"])
 

@@ -1,5 +1,6 @@
 """Real servers for every test: one Postgres and one Valkey a session, one migrated database a test."""
 
+import logging
 import os
 from collections.abc import Iterator
 from uuid import uuid4
@@ -20,6 +21,12 @@ _AWS_ENVIRONMENT = {
     "AWS_DEFAULT_REGION": "us-east-1",
     "AWS_REGION": "us-east-1",
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def logs_reach_caplog() -> None:
+    """The functions' logger keeps its lines from the root, where pytest listens; every function is imported by now."""
+    logging.getLogger("dpp").propagate = True
 
 
 @pytest.fixture(scope="session")
