@@ -46,7 +46,10 @@ class FlakyDatabase(Database):
 
 
 class Flaky:
-    """Any other effect whose named calls fail: `before` they are made, or `after` they took effect."""
+    """Any other effect whose named calls fail: `before` they are made, or `after` they took effect.
+
+    They fail every time, or only the first `times`.
+    """
 
     def __init__(
         self,
@@ -55,16 +58,13 @@ class Flaky:
         *,
         before: Collection[str] = (),
         after: Collection[str] = (),
+        times: int | None = None,
     ) -> None:
+        self._times_left = times
         self._real = real
         self._error = error
         self._before = set(before)
         self._after = set(after)
-
-    def heal(self) -> None:
-        """Work from now on."""
-        self._before.clear()
-        self._after.clear()
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
@@ -74,6 +74,10 @@ class Flaky:
 
     def _failing(self, name: str, call: Callable[..., object]) -> Callable[..., object]:
         def failing(*args: object, **kwargs: object) -> object:
+            if self._times_left == 0:
+                return call(*args, **kwargs)
+            if self._times_left is not None:
+                self._times_left -= 1
             if name in self._after:
                 call(*args, **kwargs)
             raise self._error("on demand")

@@ -148,7 +148,7 @@ class TestSweeper:
         seen = world.submit(tenant).run
         with world.database.connection() as connection:
             assert store.start_processing(connection, seen, "a lease") is not None
-        from dpp.runs.sweep import sweep_run  # noqa: PLC0415
+        from dpp.runs.sweep import sweep_run
 
         assert sweep_run(world.finalize_effects(), seen, world.later(hours=2)) is None
         assert world.run(seen).status == Status.PROCESSING

@@ -134,7 +134,7 @@ def test_run_16_a_worker_that_lost_its_lease_stops_its_pack_and_writes_nothing(w
 @pytest.mark.parametrize("error", [PostgresUnavailable, RedisUnavailable, QueueUnavailable])
 def test_run_16_a_missed_heartbeat_is_not_a_lost_lease(world: World, error: type[Exception]) -> None:
     """RUN-16: only the row can say that the lease is lost; a dependency that is away says nothing."""
-    from dpp.runs.lease import Heartbeat, LeaseEffects  # noqa: PLC0415
+    from dpp.runs.lease import Heartbeat, LeaseEffects
 
     class Away:
         url = ""
