@@ -1,0 +1,151 @@
+"""API keys (RUN-2, RUN-29)."""
+
+import hashlib
+import hmac
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from dpp.money.credits import create_tenant
+from dpp.platform import api_keys
+from dpp.platform.api_keys import Caller, MintedApiKey
+from dpp.platform.postgres import Connection
+
+_NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def connection(database_url: str) -> Iterator[Connection]:
+    """As a container has it, with a tenant."""
+    with psycopg.connect(database_url, autocommit=True) as opened:
+        create_tenant(opened, "t_acme", "Acme", 77)
+        yield opened
+
+
+@pytest.fixture
+def key(connection: Connection) -> MintedApiKey:
+    """A key of the tenant."""
+    minted = api_keys.mint()
+    api_keys.store(connection, minted, "t_acme", "for a test")
+    return minted
+
+
+def _last_used(connection: Connection) -> datetime | None:
+    row = connection.execute("SELECT last_used_at FROM api_keys").fetchone()
+    assert row is not None
+    return row[0]  # type: ignore[no-any-return]
+
+
+def _row_version(connection: Connection) -> str:
+    row = connection.execute("SELECT xmin::text FROM api_keys").fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def test_a_key_is_its_tenants(connection: Connection, key: MintedApiKey) -> None:
+    """RUN-2: with the tenant's rate limit, read in the same query."""
+    assert api_keys.verify(connection, key.token) == Caller("t_acme", key.key_id, 77)
+
+
+def test_only_the_hash_of_the_secret_is_stored(connection: Connection, key: MintedApiKey) -> None:
+    """RUN-29: nothing that could be used as a key stands in the table."""
+    secret = key.token.rsplit("_", 1)[1]
+    row = connection.execute("SELECT api_keys::text, key_hash FROM api_keys").fetchone()
+    assert row is not None
+    assert secret not in row[0]
+    assert row[1] == key.secret_sha256 == hashlib.sha256(secret.encode()).hexdigest()
+
+
+def test_two_keys_have_nothing_in_common() -> None:
+    """RUN-29: 256 random bits each."""
+    one, other = api_keys.mint(), api_keys.mint()
+    assert one.token.startswith("dpp_")
+    assert len({one.token, other.token, one.secret_sha256, other.secret_sha256}) == 4
+    assert len(bytes.fromhex(one.token.rsplit("_", 1)[1])) == 32
+
+
+def test_a_token_stands_in_no_text_but_its_own(connection: Connection, key: MintedApiKey) -> None:
+    """RUN-31: neither in the key's repr nor in the error of a key stored twice."""
+    secret = key.token.rsplit("_", 1)[1]
+    assert secret not in repr(key)
+    with pytest.raises(psycopg.errors.UniqueViolation) as refused:
+        api_keys.store(connection, key, "t_acme")
+    assert secret not in str(refused.value)
+
+
+def test_any_other_token_is_nobodys(connection: Connection, key: MintedApiKey) -> None:
+    """RUN-2: wrong secret, unknown id, malformed in any way: None, and no trace of use."""
+    token = key.token
+    head, secret = token.rsplit("_", 1)
+    wrong_last = token[:-1] + ("0" if token[-1] != "0" else "1")
+    others = [wrong_last, f"dpp_{uuid4().hex}_{secret}", "dpp_" + "0" * 32 + "_" + "0" * 64]
+    others += [token[:-1], f"{token}0", f"{token}\n", f" {token}", f"{token}\x00", token[:-1] + "\uff11"]
+    others += [token.upper(), f"dpq{token[3:]}", token.replace("_", "-"), head, f"{head}_", f"_{secret}"]
+    others += ["", "dpp_", "dpp_\ud800", "x" * 100_000]
+    for other in others:
+        assert other != token
+        assert api_keys.verify(connection, other) is None, other[:80]
+    assert _last_used(connection) is None
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE api_keys SET status = 'REVOKED'", "UPDATE tenants SET status = 'SUSPENDED'"]
+)
+def test_a_revoked_key_or_a_suspended_tenant_is_nobodys(
+    connection: Connection, key: MintedApiKey, statement: str
+) -> None:
+    """RUN-2: at once, with the right secret even, and its use is not noted."""
+    connection.execute(statement.encode())
+    assert api_keys.verify(connection, key.token) is None
+    assert _last_used(connection) is None
+
+
+@pytest.mark.parametrize("kind", ["right", "wrong secret", "unknown", "malformed"])
+def test_every_token_costs_one_comparison_in_constant_time(
+    connection: Connection, key: MintedApiKey, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RUN-2: by hmac.compare_digest over two hashes of one length, whether or not there is a row."""
+    compared: list[tuple[str, str]] = []
+    real = hmac.compare_digest
+
+    def note(one: str, other: str) -> bool:
+        compared.append((one, other))
+        return real(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", note)
+    head, secret = key.token.rsplit("_", 1)
+    tokens = {
+        "right": key.token,
+        "wrong secret": f"{head}_{secret[::-1]}",
+        "unknown": f"dpp_{uuid4().hex}_{secret}",
+        "malformed": "x",
+    }
+    api_keys.verify(connection, tokens[kind])
+    assert [(len(one), len(other)) for one, other in compared] == [(64, 64)]
+
+
+def test_the_last_use_is_written_every_ten_minutes_and_not_at_every_call(
+    connection: Connection, key: MintedApiKey
+) -> None:
+    """Issue 3: a read stays a read; time is passed, not slept (D1)."""
+    api_keys.verify(connection, key.token, _NOON)
+    assert _last_used(connection) == _NOON
+    version = _row_version(connection)
+    for minutes in (0, 1, 9, 10):
+        assert api_keys.verify(connection, key.token, _NOON + timedelta(minutes=minutes)) is not None
+    assert (_last_used(connection), _row_version(connection)) == (_NOON, version)
+    later = _NOON + timedelta(minutes=10, seconds=1)
+    api_keys.verify(connection, key.token, later)
+    assert _last_used(connection) == later
+
+
+def test_a_clock_that_went_back_writes_nothing_and_refuses_nobody(
+    connection: Connection, key: MintedApiKey
+) -> None:
+    """D1: the last use stays the latest."""
+    api_keys.verify(connection, key.token, _NOON)
+    assert api_keys.verify(connection, key.token, _NOON - timedelta(days=1)) is not None
+    assert _last_used(connection) == _NOON

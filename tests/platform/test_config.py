@@ -1,0 +1,97 @@
+"""Configuration from environment variables (conventions, "Configuration")."""
+
+import pytest
+from pydantic import Field, ValidationError
+
+from dpp.platform.config import (
+    ConfigurationError,
+    DecisionEngineSettings,
+    PostgresSettings,
+    QueueSettings,
+    RedisSettings,
+    Settings,
+    StorageSettings,
+)
+
+_SECRET = "hunter2"
+_GOOD = {
+    "DATABASE_URL": f"postgresql://dpp:{_SECRET}@db:5432/dpp",
+    "REDIS_URL": f"rediss://:{_SECRET}@cache:6379/0",
+    "DPP_RUN_QUEUE_URL": "https://sqs.us-east-1.amazonaws.com/1/runs",
+    "DPP_RESULTS_BUCKET": "results",
+}
+
+
+class _All(PostgresSettings, RedisSettings, QueueSettings, StorageSettings, DecisionEngineSettings):
+    """Composed like a function's."""
+
+
+class _Numbers(Settings):
+    limit: int = Field(alias="DPP_LIMIT", ge=1)
+    flag: bool = Field(default=False, alias="DPP_FLAG")
+
+
+def test_a_composed_model_is_read_by_the_names_of_the_variables() -> None:
+    """Each field's alias, and nothing else of the environment."""
+    loaded = _All.load(_GOOD | {"PATH": "/bin", "database_url": "x"})
+    assert loaded.database_url == _GOOD["DATABASE_URL"]
+    assert (loaded.redis_cluster, loaded.results_bucket) == (False, "results")
+    assert _All.load(_GOOD | {"DPP_REDIS_CLUSTER": "1"}).redis_cluster is True
+
+
+def test_every_missing_variable_is_named_at_once() -> None:
+    """A deploy is corrected in one go."""
+    with pytest.raises(ConfigurationError) as refused:
+        _All.load({})
+    for name in _GOOD:
+        assert name in str(refused.value)
+
+
+@pytest.mark.parametrize("name", _GOOD)
+def test_a_wrong_value_is_named_and_never_shown(name: str) -> None:
+    """RUN-31: it may hold a password; neither the message nor its cause shows it."""
+    wrong = f"ftp:{_SECRET}" if name != "DPP_RESULTS_BUCKET" else _SECRET * 20
+    with pytest.raises(ConfigurationError) as refused:
+        _All.load(_GOOD | {name: wrong})
+    assert name in str(refused.value)
+    assert _SECRET not in str(refused.value)
+    assert refused.value.__cause__ is None
+    assert refused.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("DPP_LIMIT", "0"), ("DPP_LIMIT", "hunter2"), ("DPP_FLAG", "hunter2")]
+)
+def test_a_value_of_the_wrong_kind_is_never_shown(name: str, value: str) -> None:
+    """RUN-31: whatever the kind of the field."""
+    with pytest.raises(ConfigurationError) as refused:
+        _Numbers.load({"DPP_LIMIT": "5"} | {name: value})
+    assert name in str(refused.value)
+    assert _SECRET not in str(refused.value)
+
+
+def test_an_empty_value_is_an_unset_one() -> None:
+    """CloudFormation writes empty strings for what isn't given."""
+    with pytest.raises(ConfigurationError, match="DATABASE_URL: Field required"):
+        _All.load(_GOOD | {"DATABASE_URL": ""})
+    assert _All.load(_GOOD | {"DPP_REDIS_CLUSTER": ""}).redis_cluster is False
+
+
+def test_no_secret_stands_in_a_models_text() -> None:
+    """RUN-31: a model may land in a log."""
+    loaded = _All.load(_GOOD | {"DPP_DECISION_OPENAI_API_KEY": _SECRET})
+    assert _SECRET not in repr(loaded)
+    assert _SECRET not in str(loaded)
+
+
+def test_a_model_is_frozen() -> None:
+    """Read once, then the same for the container's life."""
+    with pytest.raises(ValidationError):
+        _All.load(_GOOD).results_bucket = "other"  # type: ignore[misc]
+
+
+def test_a_model_says_which_variables_it_reads() -> None:
+    """The CDK app asks, so that no name is typed twice."""
+    assert _All.variables(required_only=True) == tuple(sorted(_GOOD))
+    assert set(_All.variables()) > {"DPP_REDIS_CLUSTER", "DPP_DECISION_OPENAI_BASE_URL"}
+    assert _Numbers.variables() == ("DPP_FLAG", "DPP_LIMIT")

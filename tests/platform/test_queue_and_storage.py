@@ -1,0 +1,131 @@
+"""SQS and S3 by moto (RUN-15, RUN-18, RUN-10; issue 3: SQS and S3 down at each step)."""
+
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from dpp.platform.aws import s3_client, sqs_client
+from dpp.platform.errors import QueueUnavailable, StorageUnavailable
+from dpp.platform.queue import Queue
+from dpp.platform.storage import ObjectStore
+from dpp_cli.servers import HOST, free_port
+from tests.world import World
+
+_FAST = Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
+_BODY = '{"답": "42"}'.encode()
+
+
+def test_an_object_is_read_as_it_was_written(world: World) -> None:
+    """RUN-18: byte for byte, as UTF-8 JSON, and the second write stands."""
+    world.storage.put_json("a/b.json", b"{}")
+    world.storage.put_json("a/b.json", _BODY)
+    assert world.storage.get("a/b.json") == _BODY
+    stored = world.s3.get_object(Bucket=world.bucket, Key="a/b.json", ChecksumMode="ENABLED")
+    assert stored["ContentType"] == "application/json; charset=utf-8"
+    assert stored["ResponseMetadata"]["HTTPHeaders"]["x-amz-checksum-sha256"]
+
+
+def test_an_object_that_is_not_there_is_none(world: World) -> None:
+    """RUN-22: reconcile asks, and absence is an answer."""
+    assert world.storage.get("a/b.json") is None
+
+
+def test_a_signed_url_reads_one_object_for_ten_minutes_and_says_so_honestly(world: World) -> None:
+    """RUN-10: version 4, no credentials in it but the signature, and expires_at never later than what holds."""
+    before = datetime.now(UTC)
+    signed = ObjectStore(world.bucket, s3_client).presign_get("a/b c.json", 600)
+    query = parse_qs(urlsplit(signed.url).query)
+    assert query["X-Amz-Algorithm"] == ["AWS4-HMAC-SHA256"]
+    assert query["X-Amz-Expires"] == ["600"]
+    assert "testing" not in query["X-Amz-Signature"][0]
+    assert urlsplit(signed.url).path.endswith("a/b%20c.json")
+    began = datetime.strptime(query["X-Amz-Date"][0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    assert before.replace(microsecond=0) + timedelta(seconds=600) <= signed.expires_at
+    assert signed.expires_at <= began + timedelta(seconds=600)
+
+
+def test_a_bucket_that_is_not_there_is_a_typed_error(world: World) -> None:
+    """Issue 3: never mistaken for an object that isn't there."""
+    store = ObjectStore("no-such-bucket", lambda: world.s3)
+    asks: list[Callable[[], object]] = [
+        lambda: store.get("k"),
+        lambda: store.put_json("k", b"{}"),
+        store.ping,
+    ]
+    for ask in asks:
+        with pytest.raises(StorageUnavailable):
+            ask()
+    world.storage.ping()
+
+
+def test_a_message_is_sent_as_it_is(world: World) -> None:
+    """RUN-15: the body, and nothing else."""
+    world.queue.send('{"run_id": "한"}')
+    [message] = world.sqs.receive_message(QueueUrl=world.queue_url)["Messages"]
+    assert message["Body"] == '{"run_id": "한"}'
+    assert message["MD5OfBody"] == hashlib.md5(message["Body"].encode(), usedforsecurity=False).hexdigest()
+
+
+def test_a_message_that_is_worked_on_is_kept_invisible(world: World) -> None:
+    """RUN-16: 0 s shows it at once, 120 s hides it."""
+    world.queue.send("m")
+    [message] = world.sqs.receive_message(QueueUrl=world.queue_url)["Messages"]
+    world.queue.extend_visibility(message["ReceiptHandle"], 120)
+    assert "Messages" not in world.sqs.receive_message(QueueUrl=world.queue_url)
+    world.queue.extend_visibility(message["ReceiptHandle"], 0)
+    assert "Messages" in world.sqs.receive_message(QueueUrl=world.queue_url)
+
+
+def test_a_queue_that_is_not_there_is_a_typed_error(world: World) -> None:
+    """RUN-8: whatever SQS says, it did not take the message."""
+    queue = Queue(f"{world.queue_url}-gone", lambda: world.sqs)
+    asks: list[Callable[[], object]] = [
+        lambda: queue.send("m"),
+        lambda: queue.extend_visibility("handle", 1),
+        queue.ping,
+    ]
+    for ask in asks:
+        with pytest.raises(QueueUnavailable):
+            ask()
+    world.queue.ping()
+
+
+def test_an_endpoint_that_does_not_answer_is_a_typed_error(
+    aws: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 3: refused at the door, for both; the error names no endpoint."""
+    nowhere = f"http://{HOST}:{free_port()}"
+    sqs = boto3.client("sqs", endpoint_url=nowhere, config=_FAST)
+    s3 = boto3.client("s3", endpoint_url=nowhere, config=_FAST)
+    with pytest.raises(QueueUnavailable) as lost_queue:
+        Queue(f"{nowhere}/1/runs", lambda: sqs).send("m")
+    with pytest.raises(StorageUnavailable) as lost_store:
+        ObjectStore("bucket", lambda: s3).get("k")
+    assert str(lost_queue.value) == "sqs is unavailable: EndpointConnectionError"
+    assert str(lost_store.value) == "s3 is unavailable: EndpointConnectionError"
+
+
+def test_a_client_is_made_at_the_first_call_and_once() -> None:
+    """PLAT-1: a container that never sends pays for no client."""
+    made: list[int] = []
+
+    def factory() -> object:
+        made.append(1)
+        raise AssertionError("not now")
+
+    Queue("https://queue", factory)  # type: ignore[arg-type]
+    ObjectStore("bucket", factory)  # type: ignore[arg-type]
+    assert made == []
+
+
+def test_every_call_to_aws_is_bounded_in_time(aws: None) -> None:
+    """Issue 3: connect, read and attempts; nothing is left to the defaults of 60 s."""
+    for client in (sqs_client(), s3_client()):
+        config = client.meta.config
+        assert (config.connect_timeout, config.read_timeout) == (1, 3)  # type: ignore[attr-defined]
+        assert config.retries["total_max_attempts"] == 3  # type: ignore[attr-defined]
