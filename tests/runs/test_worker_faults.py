@@ -34,15 +34,19 @@ def _database(**faults: Any) -> Break:
 
 
 def _ledger(**faults: Any) -> Break:
-    return lambda world, effects: replace(
-        effects, ledger=Flaky(world.ledger, RedisUnavailable, times=1, **faults)
-    )  # type: ignore[arg-type]
+    def broken(world: World, effects: WorkEffects) -> WorkEffects:
+        flaky: Any = Flaky(world.ledger, RedisUnavailable, times=1, **faults)
+        return replace(effects, ledger=flaky)
+
+    return broken
 
 
 def _storage(**faults: Any) -> Break:
-    return lambda world, effects: replace(
-        effects, storage=Flaky(world.storage, StorageUnavailable, times=1, **faults)
-    )  # type: ignore[arg-type]
+    def broken(world: World, effects: WorkEffects) -> WorkEffects:
+        flaky: Any = Flaky(world.storage, StorageUnavailable, times=1, **faults)
+        return replace(effects, storage=flaky)
+
+    return broken
 
 
 # The uses of the database in order: 1 lease and inputs, 2 claim, 3 commit.
