@@ -93,7 +93,7 @@ def _leave_session(request: PackRequest, environ: Mapping[str, str]) -> PackResu
     subprocess.run(
         ["sh", "-c", f"setsid sh -c '{script}' & sleep 0.05"], check=True, env=clean, start_new_session=True
     )
-    deadline = time.monotonic() + 0.5
+    deadline = time.monotonic() + 1.8
     while not Path(str(request.inputs["pids"])).exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     return ACTS[str(request.inputs["then"])](request, environ)

@@ -230,7 +230,7 @@ class TestOpenAICompatible:
         for respond in (lambda _handler: time.sleep(2), drip):
             started = time.monotonic()
             result = self.ask(respond, timebox_sec=1)
-            assert time.monotonic() - started < 1
+            assert time.monotonic() - started < 1.9
             assert isinstance(result, PackFailure)
             assert result.reason_code is PackReason.PACK_PROVIDER_TIMEOUT
 

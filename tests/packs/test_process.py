@@ -132,7 +132,8 @@ def test_a_grandchild_in_another_session_ends_with_its_job(
 ) -> None:
     """D6: even when its parent is gone, its environment wiped, and the pack itself crashed."""
     pids = tmp_path / "pids"
-    run(process, request("leave_session", pids=str(pids), then=then, clean=clean))
+    job = request("leave_session", pids=str(pids), then=then, clean=clean)
+    run(process, job.model_copy(update={"timebox_sec": 2}))
     assert [pid for pid in map(int, pids.read_text().split()) if alive(pid)] == []
 
 
