@@ -14,13 +14,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from localstack import config  # type: ignore[attr-defined]  # this folder has the package's name
 from localstack.services.lambda_.invocation.executor_endpoint import StatusErrorException
 from localstack.services.lambda_.invocation.lambda_models import FunctionVersion, InvocationResult
 from localstack.services.lambda_.invocation.runtime_executor import RuntimeExecutor
 
 from dpp_localstack.runtime_api import Invocation
 from dpp_localstack.sandbox import FunctionSpec, InitError, Outcome, Sandbox
+from localstack import config  # type: ignore[attr-defined]  # this folder has the package's name
 
 LOG = logging.getLogger(__name__)
 _log_lock = threading.Lock()
