@@ -95,3 +95,9 @@ def test_a_model_says_which_variables_it_reads() -> None:
     assert _All.variables(required_only=True) == tuple(sorted(_GOOD))
     assert set(_All.variables()) > {"DPP_REDIS_CLUSTER", "DPP_DECISION_OPENAI_BASE_URL"}
     assert _Numbers.variables() == ("DPP_FLAG", "DPP_LIMIT")
+
+
+def test_an_endpoint_without_its_model_fails_at_start_by_name() -> None:
+    """RUN-25: a decision engine that could never answer is found in the wiring, not in a client's run."""
+    with pytest.raises(ConfigurationError, match="DPP_DECISION_OPENAI_MODEL: needed with"):
+        DecisionEngineSettings.load({"DPP_DECISION_OPENAI_BASE_URL": "https://models.example"})

@@ -8,7 +8,7 @@ at import; a function's wiring calls `load` once, and a missing or wrong value f
 from collections.abc import Mapping
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 
 class ConfigurationError(Exception):
@@ -29,7 +29,10 @@ class Settings(BaseModel):
         try:
             return cls.model_validate({name: value for name, value in environ.items() if value != ""})
         except ValidationError as error:
-            faults = "; ".join(f"{fault['loc'][0]}: {fault['msg']}" for fault in error.errors())
+            faults = "; ".join(
+                ": ".join((*map(str, fault["loc"][:1]), fault["msg"].removeprefix("Value error, ")))
+                for fault in error.errors()
+            )
             raise ConfigurationError(f"{cls.__name__}: {faults}") from None
 
     @classmethod
@@ -77,3 +80,9 @@ class DecisionEngineSettings(Settings):
     )
     openai_api_key: str | None = Field(default=None, alias="DPP_DECISION_OPENAI_API_KEY", repr=False)
     openai_model: str | None = Field(default=None, alias="DPP_DECISION_OPENAI_MODEL")
+
+    @model_validator(mode="after")
+    def _endpoint_has_a_model(self) -> Self:
+        if self.openai_base_url and not self.openai_model:
+            raise ValueError("DPP_DECISION_OPENAI_MODEL: needed with DPP_DECISION_OPENAI_BASE_URL")
+        return self
