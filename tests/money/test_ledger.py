@@ -185,13 +185,14 @@ def test_what_must_end_has_an_expiry_and_what_must_not_has_none(account: _Accoun
     assert account.client.exists(reservation, ages, amounts) == 0
 
 
-def test_ten_to_the_14_survives_reserve_and_settle_to_the_micro(account: _Account) -> None:
-    """D2: the document's scripts would have written 1e+14 back."""
-    account.given(10**14)
+@pytest.mark.parametrize("balance", [10**14, 10**14 + 3, 2**53 - 1])
+def test_ten_to_the_14_survives_reserve_and_settle_to_the_micro(account: _Account, balance: int) -> None:
+    """D2: the document's scripts write 10^14 back as 1e+14, and lose the last digits of what is above it."""
+    account.given(balance)
     run_id = account.reserved(3)
-    assert account.client.get(account.keys(run_id)[0]) == "99999999999997"
+    assert account.client.get(account.keys(run_id)[0]) == str(balance - 3)
     account.ledger.settle(account.tenant_id, run_id, 1)
-    assert account.client.get(account.keys(run_id)[0]) == "99999999999999"
+    assert account.client.get(account.keys(run_id)[0]) == str(balance - 1)
 
 
 @pytest.mark.parametrize("amount", [10**14, 2**53 - 1])
@@ -355,6 +356,8 @@ def test_leading_zeros_are_the_same_amount_and_leave_nothing_half_done(account: 
     run_id = str(uuid4())
     assert account.reserve_raw(run_id, "007") == ["OK", "93"]
     assert account.settle_raw(run_id, "002")[:4] == ["OK", "2", "5", "98"]
+    credit_keys = [account.keys(run_id)[0], account.ledger.keys.credits_applied(account.tenant_id)]
+    assert _CREDIT.run(account.client, credit_keys, (run_id, "0002")) == ["OK", "100", "NEW"]
 
 
 def test_a_credit_counts_once_however_often_it_is_asked(account: _Account) -> None:
