@@ -115,7 +115,7 @@ def _attempts(
         case "commit":
             return [
                 lambda release=release: store.commit(connection, run, release_idempotency_key=release)  # type: ignore[misc]
-                for release in (False, True)
+                for release in {False, run.finalize_money_state == MoneyState.REFUNDED}
             ]
         case _:
             return [lambda: store.dispute(connection, run, "?")]
