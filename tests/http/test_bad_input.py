@@ -55,7 +55,7 @@ UNREADABLE: dict[str, str | bytes] = {
 
 TIMEBOXES: tuple[Any, ...] = (0, 91, -1, 1.5, True, "90", None, 2**53 - 1)
 RELIABILITIES: tuple[Any, ...] = (-0.1, 1.1, -1e-9, 1.0000001, "0.8", True, None, [])
-INLINES: tuple[Any, ...] = (2, -1, True, False, "1", 1.0, None)
+INLINES: tuple[Any, ...] = (2, -1, True, False, "1", 0.5, None)
 NO_OBJECTS: tuple[Any, ...] = ([], "x", 1)
 DECISIONS: tuple[dict[str, Any], ...] = (
     {},
@@ -249,6 +249,7 @@ def test_what_is_just_within_the_limits_is_taken(api: ApiClient, world: World) -
     """RUN-3: the edges from inside."""
     tenant = world.tenant(credit_usd_micros=2**53 - 1)
     bodies = (
+        a_body(reservation={"max_cost_usd": "0.0001", "timebox_sec": 90.0}, options={"inline": 1.0}),
         a_body(reservation={"max_cost_usd": "0.0001", "timebox_sec": 1, "min_reliability_score": 0}),
         a_body(reservation={"max_cost_usd": "1", "timebox_sec": 90, "min_reliability_score": 1.0}),
         a_body(inputs={"question": "x" * 4_000, "context": "c" * 200_000, "mode": "full"}),

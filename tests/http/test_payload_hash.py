@@ -91,6 +91,7 @@ def test_what_changes_nothing_about_the_purchase_is_the_same_payload(api: ApiCli
         a_body(reservation={"max_cost_usd": "0.250"}),
         a_body(reservation={"timebox_sec": 90, "max_cost_usd": "0.2500"}),
         a_body(reservation={"min_reliability_score": 0.8, "max_cost_usd": "0.2500"}),
+        a_body(reservation={"timebox_sec": 90.0, "max_cost_usd": "0.2500"}),
         a_body(options={"inline": 1}),
         a_body(meta={"trace_id": "t_other", "profile_version": "PROFILE_DPP_0_4_2_2"}),
     ]

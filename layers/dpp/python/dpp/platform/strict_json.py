@@ -2,6 +2,8 @@
 
 Refused beyond what RFC 8259 refuses: duplicate names, nesting beyond 64, NUL and lone surrogates in any
 string, NaN and infinities, integers beyond ±(2^53 - 1) and floats that overflow (I-JSON, RFC 7493).
+
+JSON has one kind of number, so 90.0 and 9e1 are the integer 90, as JSON Schema and RFC 8785 have it.
 """
 
 import json
@@ -55,10 +57,12 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
-def _float(digits: str) -> float:
+def _float(digits: str) -> int | float:
     number = float(digits)
     if not math.isfinite(number):
         raise JsonRefused("a number is out of range")
+    if number.is_integer() and abs(number) <= MAX_SAFE_INTEGER:
+        return int(number)
     return number
 
 

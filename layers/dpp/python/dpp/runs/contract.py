@@ -32,7 +32,8 @@ UsdAmount = Annotated[
         max_length=15,
         description="US dollars as a decimal string with at most 4 places.",
         examples=["0.2500"],
-        json_schema_extra={"pattern": r"^(0|[1-9][0-9]{0,9})(\.[0-9]{1,4})?$"},
+        # The parser's rule for those who generate from the schema, but for the last 7 of 9 007 million US dollars.
+        json_schema_extra={"pattern": r"^(?!0(\.0+)?$)(0|[1-9][0-9]{0,8}|[1-8][0-9]{9})(\.[0-9]{1,4})?$"},
     ),
     AfterValidator(_positive_amount),
 ]
