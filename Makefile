@@ -43,7 +43,7 @@ synth: bootstrap ## Write the CloudFormation template into .dpp/build/cdk.out
 e2e: bootstrap ## Deploy a stack of its own, run the end-to-end tests over HTTP, take it down
 	@export DPP_LOCAL_STATE="$(E2E_STATE)"; \
 	trap '$(BIN)/dpp local down' EXIT; trap 'exit 130' INT TERM; \
-	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/pytest -m e2e tests/e2e
+	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/pytest -m e2e
 
 up: bootstrap ## Start the local stack and deploy to it
 	@$(BIN)/dpp local up
@@ -56,6 +56,9 @@ status: bootstrap ## Show what of the local stack runs where
 
 logs: bootstrap ## Follow the logs of the local stack
 	@$(BIN)/dpp local logs --follow
+
+openapi: bootstrap ## Write docs/openapi.json from the code
+	$(BIN)/python -m dpp_cli.openapi
 
 layers: bootstrap ## Build the Lambda layers into .dpp/build/layers
 	@$(BIN)/dpp layers

@@ -2,8 +2,9 @@
 
 import os
 import signal
+import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -14,6 +15,7 @@ from dpp_cli.toolchain import lambda_python, localstack_python
 
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
+STOP_SECONDS = 3.0  # it keeps nothing, and often hangs in its shutdown: no point in waiting long
 _BOOT_SECONDS = 90.0
 _SERVICES = "s3,sqs,lambda,apigateway,events,iam,sts,cloudformation,logs,ssm,secretsmanager,cloudwatch"
 
@@ -42,6 +44,14 @@ class LocalStackServer:
 
     port: int
     identity: ProcessIdentity
+    # Kept so that the interpreter doesn't warn about a child it lost sight of; None when found again later.
+    process: subprocess.Popen[bytes] | None = field(default=None, compare=False, repr=False)
+
+    def stop(self) -> None:
+        """End it; its functions' processes are found by their mark."""
+        self.identity.end(patience_seconds=STOP_SECONDS)
+        if self.process is not None:
+            self.process.wait(5)
 
     @classmethod
     def start(cls, state_dir: Path, port: int) -> "LocalStackServer":
@@ -61,7 +71,7 @@ class LocalStackServer:
         deadline = time.monotonic() + _BOOT_SECONDS
         while identity is not None and identity.alive():
             if healthy(endpoint_url(port)):
-                return cls(port, identity)
+                return cls(port, identity, process)
             if time.monotonic() > deadline:
                 identity.end(signal.SIGKILL)
             time.sleep(0.1)

@@ -15,9 +15,8 @@ from dpp_cli.local.progress import Steps
 from dpp_cli.local.state import LOCK_NAME, StackError, StackState, StateStore, exclusive, load_state
 from dpp_cli.migrate import upgrade
 
-# LocalStack keeps nothing, and often hangs in its shutdown: no point in waiting long.
 _STOPS = {
-    parts.LOCALSTACK: (signal.SIGTERM, 3.0),
+    parts.LOCALSTACK: (signal.SIGTERM, localstack.STOP_SECONDS),
     parts.VALKEY: (signal.SIGTERM, 10.0),
     parts.POSTGRES: (signal.SIGINT, 20.0),
 }
@@ -136,7 +135,7 @@ def _forget_aws(store: StateStore) -> str:
         raise StackError(
             "the infrastructure changed, and LocalStack ignores most updates: restart yours, then `up` again"
         )
-    part.identity.end(signal.SIGTERM, patience_seconds=3)
+    part.identity.end(signal.SIGTERM, patience_seconds=localstack.STOP_SECONDS)
     return "the infrastructure changed; LocalStack ignores most updates"
 
 
