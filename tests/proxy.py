@@ -80,6 +80,7 @@ class Proxy:
         self._refusing = False
         with self._lock:
             self._armed = None
+        self.tripped.clear()
         self.drop()
 
     def drop(self) -> None:

@@ -5,6 +5,7 @@ Real servers behind proxies that refuse, cut, swallow a reply or fall silent; SQ
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.http import faulty
 from tests.http.faulty import REPLY_TIMEOUT_SECONDS, Faulty, assert_heals
 from tests.http.state import footprint, message_count, work
 from tests.proxy import Fault
-from tests.world import A_RESERVATION, World
+from tests.world import A_RESERVATION, Tenant, World
 
 KEY = "a-key-of-mine"
 type Break = Callable[[Faulty], None]
@@ -55,70 +56,69 @@ WITHOUT_THE_CLIENT_NOTICING: dict[str, Break] = {
 }
 
 
-@pytest.mark.parametrize("fault", BEFORE_ANY_EFFECT)
-def test_a_submit_that_never_began_leaves_nothing(
-    api: ApiClient, world: World, broken: Faulty, fault: str
-) -> None:
+def test_a_submit_that_never_began_leaves_nothing(api: ApiClient, world: World, broken: Faulty) -> None:
     """RUN-9: nothing reserved, no lock: the same key works at once when the dependency is back."""
-    tenant = world.tenant()
-    before = footprint(world, tenant)
-    BEFORE_ANY_EFFECT[fault](broken)
-    assert_unavailable(_timed(lambda: api.submit(tenant, a_body(), key=KEY)))
-    broken.heal()
-    assert footprint(world, tenant) == before
-    assert api.submit(tenant, a_body(), key=KEY).status == 202
-    assert_heals(world, tenant)
+    for fault, happen in BEFORE_ANY_EFFECT.items():
+        tenant = world.tenant()
+        before = footprint(world, tenant)
+        happen(broken)
+        assert_unavailable(_timed(partial(api.submit, tenant, a_body(), key=KEY)))
+        broken.heal()
+        assert footprint(world, tenant) == before, fault
+        assert api.submit(tenant, a_body(), key=KEY).status == 202, fault
+        assert_heals(world, tenant)
 
 
-@pytest.mark.parametrize("fault", AFTER_AN_EFFECT)
-def test_a_submit_lost_on_its_way_costs_nothing(
-    api: ApiClient, world: World, broken: Faulty, fault: str
-) -> None:
+def test_a_submit_lost_on_its_way_costs_nothing(api: ApiClient, world: World, broken: Faulty) -> None:
     """RUN-4, D2, D5: repeated when the lock is over it makes one run; the jobs give back what hangs in the air."""
-    tenant = world.tenant()
-    AFTER_AN_EFFECT[fault](broken)
-    assert_unavailable(_timed(lambda: api.submit(tenant, a_body(), key=KEY)))
-    assert broken.postgres.tripped.is_set() or broken.redis.tripped.is_set()
-    broken.heal()
-    world.ledger.client.delete(f"idem_lock:{tenant.tenant_id}:{KEY}")  # its five seconds pass
-    again = api.submit(tenant, a_body(), key=KEY)
-    assert again.status == 202
-    assert_heals(world, tenant)
-    with world.database.connection() as connection:
-        runs = connection.execute("SELECT run_id::text FROM runs WHERE tenant_id = %s", [tenant.tenant_id])
-        assert [row[0] for row in runs] == [again.body["run_id"]]
-    assert api.read(tenant, again.body["run_id"]).body["status"] == "COMPLETED"
-    assert world.position(tenant).charges_usd_micros == 50_000
+    for fault, happen in AFTER_AN_EFFECT.items():
+        tenant = world.tenant()
+        _lose(api, broken, tenant, happen)
+        world.ledger.client.delete(f"idem_lock:{tenant.tenant_id}:{KEY}")  # its five seconds pass
+        again = api.submit(tenant, a_body(), key=KEY)
+        assert again.status == 202, fault
+        assert_heals(world, tenant)
+        with world.database.connection() as connection:
+            runs = connection.execute(
+                "SELECT run_id::text FROM runs WHERE tenant_id = %s", [tenant.tenant_id]
+            ).fetchall()
+        assert runs == [(again.body["run_id"],)], fault
+        assert api.read(tenant, again.body["run_id"]).body["status"] == "COMPLETED"
+        assert world.position(tenant).charges_usd_micros == 50_000
 
 
-@pytest.mark.parametrize("fault", AFTER_AN_EFFECT)
-def test_a_lost_submit_that_nobody_repeats_ends_too(
-    api: ApiClient, world: World, broken: Faulty, fault: str
-) -> None:
+def test_a_lost_submit_that_nobody_repeats_ends_too(api: ApiClient, world: World, broken: Faulty) -> None:
     """D2, D5: the jobs alone bring the ledger back to its identity."""
-    tenant = world.tenant()
-    AFTER_AN_EFFECT[fault](broken)
-    assert_unavailable(api.submit(tenant, a_body(), key=KEY))
-    broken.heal()
-    assert_heals(world, tenant)
+    for happen in AFTER_AN_EFFECT.values():
+        tenant = world.tenant()
+        _lose(api, broken, tenant, happen)
+        assert_heals(world, tenant)
 
 
-@pytest.mark.parametrize("fault", WITHOUT_THE_CLIENT_NOTICING)
 def test_a_fault_that_can_be_made_good_is_not_the_clients(
-    api: ApiClient, world: World, broken: Faulty, fault: str
+    api: ApiClient, world: World, broken: Faulty
 ) -> None:
     """RUN-4, D4, D5: 202 with one reservation; the repetition is the same receipt."""
-    tenant = world.tenant()
-    WITHOUT_THE_CLIENT_NOTICING[fault](broken)
-    first = _timed(lambda: api.submit(tenant, a_body(), key=KEY))
-    assert first.status == 202
+    for fault, happen in WITHOUT_THE_CLIENT_NOTICING.items():
+        tenant = world.tenant()
+        happen(broken)
+        first = api.submit(tenant, a_body(), key=KEY)
+        assert first.status == 202, fault
+        assert broken.postgres.tripped.is_set() or broken.redis.tripped.is_set(), fault
+        assert world.position(tenant).open_reservations_usd_micros == A_RESERVATION
+        broken.heal()
+        again = api.submit(tenant, a_body(), key=KEY)
+        assert (again.status, again.text) == (202, first.text), fault
+        assert_heals(world, tenant)
+        assert world.position(tenant).charges_usd_micros == 50_000
+
+
+def _lose(api: ApiClient, broken: Faulty, tenant: Tenant, happen: Break) -> None:
+    """A submit that fails on its way, in time; then everything is back."""
+    happen(broken)
+    assert_unavailable(_timed(lambda: api.submit(tenant, a_body(), key=KEY)))
     assert broken.postgres.tripped.is_set() or broken.redis.tripped.is_set()
-    assert world.position(tenant).open_reservations_usd_micros == A_RESERVATION
     broken.heal()
-    again = api.submit(tenant, a_body(), key=KEY)
-    assert (again.status, again.text) == (202, first.text)
-    assert_heals(world, tenant)
-    assert world.position(tenant).charges_usd_micros == 50_000
 
 
 def test_a_reservation_whose_insert_was_never_sent_is_given_back_at_once(

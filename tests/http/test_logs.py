@@ -162,7 +162,7 @@ def test_the_end_of_a_run_logs_the_locked_fields(
 
 @pytest.mark.parametrize(
     ("function", "service"),
-    [("runs_submit", "api"), ("runs_read", "api"), ("run_worker", "worker"), ("run_reaper", "reaper")],
+    [("runs_submit", "api"), ("run_worker", "worker"), ("run_reaper", "reaper")],
 )
 def test_each_function_logs_under_its_service(function: str, service: str) -> None:
     """RUN-31: service is api, worker or reaper, also on lines of the modules below the handler."""

@@ -6,6 +6,8 @@ from uuid import uuid4
 
 import pytest
 
+from dpp.packs.contract import PackType
+from dpp.packs.registry import DecisionInputs
 from dpp.platform.http import problem
 from dpp.platform.http.problem import ProblemKind
 from dpp.runs import store
@@ -54,7 +56,7 @@ ERRORS: dict[str, Ask] = {
         tenant, RUN, headers={"Content-Type": "text/plain"}
     ),
     "422 VALIDATION_FAILED": lambda api, tenant, _: api.submit(tenant, {}),
-    "422 PACK_NOT_AVAILABLE": lambda api, tenant, _: api.submit(tenant, a_body(pack_type="eval")),
+    "422 PACK_NOT_AVAILABLE": lambda api, tenant, _: api.submit(tenant, a_body(pack_type="url")),
     "429 RATE_LIMITED": limited,
 }
 
@@ -78,8 +80,11 @@ def assert_problem(answer: Answer, expected: str, path: str) -> None:
     assert answer.headers["Cache-Control"] == "no-store"
 
 
-def test_each_error_is_a_problem_document(api: ApiClient, world: World) -> None:
-    """RUN-9, RUN-13: every kind that a client can bring about."""
+def test_each_error_is_a_problem_document(
+    api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RUN-9, RUN-13: every kind that a client can bring about, in a deployment of the decision pack alone."""
+    monkeypatch.setattr("dpp.runs.http.INPUT_MODELS", {PackType.DECISION: DecisionInputs})
     for expected, ask in ERRORS.items():
         tenant = world.tenant()
         answer = ask(api, tenant, world)
@@ -109,12 +114,12 @@ def test_run_id_is_named_where_it_is_known(api: ApiClient, world: World, broken:
     assert "run_id" not in api.read(tenant, str(uuid4())).body
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
-def test_other_methods_are_a_405_that_names_the_right_one(api: ApiClient, world: World, method: str) -> None:
+def test_other_methods_are_a_405_that_names_the_right_one(api: ApiClient, world: World) -> None:
     """RUN-9, RFC 9110: Allow."""
-    answer = api.call(method, "/v1/runs", world.tenant())
-    assert_problem(answer, "405 METHOD_NOT_ALLOWED", "/v1/runs")
-    assert answer.headers["Allow"] == "POST"
+    for method in ("GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"):
+        answer = api.call(method, "/v1/runs", world.tenant())
+        assert_problem(answer, "405 METHOD_NOT_ALLOWED", "/v1/runs")
+        assert answer.headers["Allow"] == "POST", method
 
 
 def test_a_run_and_the_health_paths_are_only_read(api: ApiClient, world: World) -> None:
