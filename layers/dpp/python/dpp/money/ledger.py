@@ -134,11 +134,7 @@ class Ledger:
         """Micros the tenant may still reserve; None where Redis holds no balance for it."""
         with unavailable_as_typed():
             text = self.client.get(self.keys.balance(tenant_id))
-        if text is None:
-            return None
-        if not _INTEGER.fullmatch(str(text)):
-            raise RedisUnavailable("the balance is not an integer")
-        return int(str(text))
+        return None if text is None else read_balance(str(text))
 
     def reservations_older_than(self, tenant_id: str, age_seconds: int) -> list[str]:
         """Run ids of all open reservations at least `age_seconds` old by Redis's clock, oldest first.
@@ -167,6 +163,13 @@ class Ledger:
             keys.reservation_ages(tenant_id),
             keys.reservation_amounts(tenant_id),
         ]
+
+
+def read_balance(text: str) -> int:
+    """A balance as Redis holds it, in micros. Raises RedisUnavailable for what no move of ours can have left."""
+    if not _INTEGER.fullmatch(text):
+        raise RedisUnavailable("the balance is not an integer")
+    return int(text)
 
 
 def _closed(charge: str, refund: str, balance: str, kind: str, how: str) -> Closed:

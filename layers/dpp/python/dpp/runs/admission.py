@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from dpp.money.ledger import LEDGER_FUNCTIONS, RESERVATION_TTL_SECONDS, AmountRefused, Ledger
+from dpp.money.ledger import LEDGER_FUNCTIONS, RESERVATION_TTL_SECONDS, AmountRefused, Ledger, read_balance
 from dpp.platform.api_keys import Caller
 from dpp.platform.rate_limit import RATE_LIMIT_FUNCTIONS, RateState
 from dpp.platform.redis import Script
@@ -108,7 +108,7 @@ def admit(ledger: Ledger, caller: Caller, ticket: Ticket) -> Admission:
         ),
     )
     rate = RateState(caller.rate_limit_per_minute, int(reply[0]), int(reply[1]))
-    return Admission(_outcome(reply[2:]), rate, int(reply[-1]))
+    return Admission(_outcome(reply[2:]), rate, read_balance(reply[-1]))
 
 
 def remember(ledger: Ledger, ticket: Ticket) -> None:
@@ -128,7 +128,7 @@ def observe(ledger: Ledger, caller: Caller) -> Observation:
     keys = [ledger.keys.rate_limit(caller.tenant_id), ledger.keys.balance(caller.tenant_id)]
     remaining, reset, allowed, balance = _OBSERVE.run(ledger.client, keys, (caller.rate_limit_per_minute,))
     rate = RateState(caller.rate_limit_per_minute, int(remaining), int(reset))
-    return Observation(allowed == "1", rate, int(balance))
+    return Observation(allowed == "1", rate, read_balance(balance))
 
 
 def _outcome(reply: list[str]) -> Outcome:
