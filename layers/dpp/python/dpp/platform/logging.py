@@ -15,7 +15,7 @@ def service_logger(service: str) -> Logger:
     Powertools names its logger by the service, so the modules' loggers are no children of it: they are given its
     handler, and with it its formatter and the keys that a handler appends.
     """
-    logger = Logger(service=service, log_uncaught_exceptions=False)
+    logger = Logger(service=service, log_uncaught_exceptions=False, use_rfc3339=True, utc=True)
     modules = logging.getLogger("dpp")
     modules.handlers = [logger.registered_handler]
     modules.setLevel(logger.log_level)
