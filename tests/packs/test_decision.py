@@ -20,7 +20,7 @@ from dpp.packs.decision.extractive import ExtractiveEngine
 from dpp.packs.decision.openai_compatible import OpenAICompatibleEngine
 from dpp.packs.decision.sentences import split
 from dpp.packs.registry import DecisionInputs
-from dpp.platform.config import DecisionEngineSettings
+from dpp.platform.config import ConfigurationError, DecisionEngineSettings
 from tests.packs.loopback import Respond, reply, serving
 
 POLICY = (
@@ -245,7 +245,7 @@ class TestOpenAICompatible:
 
     def test_a_base_url_without_a_model_is_a_misconfiguration(self) -> None:
         """RUN-25: no guessing which model an operator pays for."""
-        with pytest.raises(pack.EngineMisconfiguredError):
+        with pytest.raises(ConfigurationError, match="DPP_DECISION_OPENAI_MODEL"):
             run({"question": "?"}, {"DPP_DECISION_OPENAI_BASE_URL": "http://127.0.0.1:1"})
 
     def test_the_api_key_is_not_in_the_repr(self) -> None:

@@ -18,18 +18,13 @@ _RESERVE_SECONDS = 1.0
 """Kept of the timebox to tell a late provider from a late pack, and to hand over the answer."""
 
 
-class EngineMisconfiguredError(Exception):
-    """DPP_DECISION_OPENAI_BASE_URL is set without DPP_DECISION_OPENAI_MODEL."""
-
-
 def choose_engine(settings: DecisionEngineSettings) -> Engine:
     """Bedrock if a model is configured, else the OpenAI-compatible endpoint if there is one, else offline."""
     if settings.bedrock_model_id is not None:
         return BedrockEngine(settings.bedrock_model_id)
-    if settings.openai_base_url is None:
+    # The settings refuse the one without the other.
+    if settings.openai_base_url is None or settings.openai_model is None:
         return ExtractiveEngine()
-    if settings.openai_model is None:
-        raise EngineMisconfiguredError
     return OpenAICompatibleEngine(settings.openai_base_url, settings.openai_model, settings.openai_api_key)
 
 
