@@ -357,6 +357,15 @@ _REQUESTS: Json = {
         "inputs": {"urls": ["https://example.com/"]},
         "reservation": {"max_cost_usd": "0.1"},
     },
+    "eval": {
+        "pack_type": PackType.EVAL,
+        "inputs": {
+            "predictions": [{"id": "q1", "value": "Seoul"}],
+            "references": [{"id": "q1", "value": "서울", "alternatives": ["Seoul"]}],
+            "metrics": [{"type": "exact_match", "threshold": 0.9}, {"type": "token_f1"}],
+        },
+        "reservation": {"max_cost_usd": "0.05"},
+    },
 }
 _META = {"trace_id": "t_order-2026-0001", "profile_version": "PROFILE_DPP_0_4_2_2"}
 _RECEIPT: Json = {

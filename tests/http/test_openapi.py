@@ -199,7 +199,7 @@ def test_what_the_document_allows_is_accepted(api: ApiClient, world: World) -> N
         case.validate_response(response, checks=CHECKS)
         seen[response.status_code] += 1
         if response.status_code == 400:  # what no schema can say, so the description does
-            assert "\\u0000" in json.dumps(case.body), response.text
+            assert "\\u0000" in json.dumps(case.body) or "beyond 2^53" in response.text
         elif response.status_code == 422:  # nor a rule between members, whose fault is the object's
             for fault in json.loads(response.content)["errors"]:
                 assert isinstance(_at(fault["pointer"], case.body), dict), response.text

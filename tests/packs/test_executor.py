@@ -59,7 +59,9 @@ def test_a_decision_reaches_the_configured_provider() -> None:
 def test_a_half_configured_provider_fails_by_name() -> None:
     """RUN-25."""
     result = run(PackType.DECISION, {"question": "?"}, {"DPP_DECISION_OPENAI_BASE_URL": "http://127.0.0.1:1"})
-    assert result == PackFailure(reason_code=PackReason.PACK_FAILED, detail="EngineMisconfiguredError")
+    assert isinstance(result, PackFailure), result
+    assert result.reason_code == PackReason.PACK_FAILED
+    assert "DPP_DECISION_OPENAI_MODEL" in result.detail
 
 
 def test_a_url_pack_reaches_nothing_that_is_not_public() -> None:
@@ -104,9 +106,20 @@ def test_the_registry_loads_no_pack() -> None:
     assert output.stdout.strip() == "set()"
 
 
-def test_decision_and_url_are_what_this_deployment_has() -> None:
+def test_an_eval_runs_in_the_process_too() -> None:
+    """RUN-28: the largest inputs that the API takes go through its pipe; the usual price is shown."""
+    values: list[JsonValue] = [{"id": str(number), "value": "x" * 500} for number in range(1_000)]
+    metrics: list[JsonValue] = [{"type": "exact_match", "threshold": 1}]
+    result = run(PackType.EVAL, {"predictions": values, "references": values, "metrics": metrics})
+    assert isinstance(result, PackSuccess), result
+    assert result.data["verdict"] == "pass"
+    assert result.cost_usd_micros == 10_000 + 10 * 500 + 1_000
+
+
+def test_these_packs_are_what_this_deployment_has() -> None:
     """RUN-3."""
-    assert set(available_packs()) == set(INPUT_MODELS) == {PackType.DECISION, PackType.URL}
+    assert set(available_packs()) == set(INPUT_MODELS)
+    assert set(available_packs()) == {PackType.DECISION, PackType.URL, PackType.EVAL}
 
 
 @pytest.mark.parametrize(

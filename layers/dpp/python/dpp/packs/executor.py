@@ -4,12 +4,13 @@ import importlib
 import os
 from collections.abc import Mapping
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult
 from dpp.packs.decision import pack as decision_pack
 from dpp.packs.environment import BEDROCK_MODEL_VARIABLE
-from dpp.packs.registry import INPUT_MODELS, DecisionInputs, UrlInputs
+from dpp.packs.evaluation import pack as evaluation_pack
+from dpp.packs.registry import INPUT_MODELS, DecisionInputs, EvalInputs, UrlInputs
 from dpp.packs.url import pack as url_pack
 from dpp.platform.config import ConfigurationError, DecisionEngineSettings
 
@@ -28,15 +29,21 @@ def execute(request: PackRequest, environ: Mapping[str, str]) -> PackResult:
         return PackFailure(reason_code=PackReason.PACK_NOT_AVAILABLE)
     try:
         inputs = model.model_validate(request.inputs)
-        settings = DecisionEngineSettings.load(environ)
     except ValidationError:
         return PackFailure(reason_code=PackReason.PACK_INPUTS_INVALID)
+    try:
+        return _run(inputs, request, environ)
     except ConfigurationError as error:
         return PackFailure(reason_code=PackReason.PACK_FAILED, detail=str(error)[:200])
+
+
+def _run(inputs: BaseModel, request: PackRequest, environ: Mapping[str, str]) -> PackResult:
     match inputs:
         case DecisionInputs():
-            return decision_pack.run(inputs, request, settings)
+            return decision_pack.run(inputs, request, DecisionEngineSettings.load(environ))
         case UrlInputs():
             return url_pack.run(inputs, request)
+        case EvalInputs():
+            return evaluation_pack.run(inputs)
         case _:
             return PackFailure(reason_code=PackReason.PACK_NOT_AVAILABLE)

@@ -15,6 +15,10 @@ URL_PER_FETCHED_URL_USD_MICROS = 1_000
 URL_PER_100_KB_USD_MICROS = 100
 URL_KB_STEP_BYTES = 100_000
 
+EVAL_BASE_USD_MICROS = 10_000
+EVAL_PER_100_SCORES_USD_MICROS = 500
+EVAL_PER_MILLION_DRAWS_USD_MICROS = 1_000
+
 
 def _started(amount: int, step: int) -> int:
     """How many steps were started: 0 of 0, 1 of 1 … step."""
@@ -37,4 +41,13 @@ def url_cost_usd_micros(*, fetched_urls: int, body_bytes: int) -> int:
         URL_BASE_USD_MICROS
         + fetched_urls * URL_PER_FETCHED_URL_USD_MICROS
         + _started(body_bytes, URL_KB_STEP_BYTES) * URL_PER_100_KB_USD_MICROS
+    )
+
+
+def eval_cost_usd_micros(*, scores: int, draws: int) -> int:
+    """An eval of `scores` items times metrics, with `draws` scores drawn for its intervals."""
+    return (
+        EVAL_BASE_USD_MICROS
+        + _started(scores, 100) * EVAL_PER_100_SCORES_USD_MICROS
+        + _started(draws, 1_000_000) * EVAL_PER_MILLION_DRAWS_USD_MICROS
     )

@@ -1,0 +1,144 @@
+"""The eval pack: predictions held against references, with intervals and a verdict (RUN-28)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import JsonValue
+
+from dpp.packs.contract import PackSuccess
+from dpp.packs.evaluation.bootstrap import Interval, interval, mean
+from dpp.packs.evaluation.metrics import MISSING, Score, scorer
+from dpp.packs.prices import eval_cost_usd_micros
+from dpp.packs.registry import Bootstrap, EvalInputs, EvalMetric
+
+_SHOWN_PLACES = 6
+MAX_LOGGED_PREDICTIONS = 100
+"""How many predictions without a reference the discard log names; the rest is only counted."""
+
+type Verdict = Literal["pass", "fail", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Aggregate:
+    """One metric over all items. Without a single scored item there is no mean, and no threshold is met."""
+
+    metric: EvalMetric
+    scored: int
+    skipped: int
+    mean: float | None
+    interval: Interval | None
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.metric.threshold is None:
+            return "none"
+        return "pass" if self.mean is not None and self.mean >= self.metric.threshold else "fail"
+
+    @property
+    def certain(self) -> bool:
+        """Whether the whole interval lies on the verdict's side of the threshold."""
+        threshold = self.metric.threshold
+        if threshold is None or self.interval is None:
+            return False
+        passes = self.verdict == "pass"
+        return self.interval.lower >= threshold if passes else self.interval.upper < threshold
+
+
+def run(inputs: EvalInputs) -> PackSuccess:
+    """Score every reference's item by every metric. Means and intervals are the same in any order of items."""
+    scores = _scores(inputs)
+    aggregates = [
+        _aggregate(metric, column, inputs.bootstrap)
+        for metric, column in zip(inputs.metrics, scores, strict=True)
+    ]
+    unmatched = _unmatched(inputs)
+    return PackSuccess(
+        data={
+            "verdict": _overall([one.verdict for one in aggregates]),
+            "counts": _counts(inputs, len(unmatched)),
+            "metrics": [_metric_data(one) for one in aggregates],
+            "bootstrap": inputs.bootstrap.model_dump(),
+            "items": _items(inputs, scores),
+        },
+        discard_log=[{"id": name, "reason": "NO_REFERENCE"} for name in unmatched[:MAX_LOGGED_PREDICTIONS]],
+        cost_usd_micros=eval_cost_usd_micros(
+            scores=len(inputs.references) * len(inputs.metrics),
+            draws=sum(one.scored for one in aggregates) * inputs.bootstrap.resamples,
+        ),
+    )
+
+
+def _scores(inputs: EvalInputs) -> list[list[Score]]:
+    """Of each metric, the score of each reference's item."""
+    predicted = {one.id: one.value for one in inputs.predictions}
+    scorers = [scorer(metric) for metric in inputs.metrics]
+    return [
+        [score(predicted.get(one.id, MISSING), [one.value, *one.alternatives]) for one in inputs.references]
+        for score in scorers
+    ]
+
+
+def _aggregate(metric: EvalMetric, column: Sequence[Score], bootstrap: Bootstrap) -> _Aggregate:
+    values = [score.value for score in column if score.value is not None]
+    skipped = len(column) - len(values)
+    if not values:
+        return _Aggregate(metric, 0, skipped, None, None)
+    found = interval(
+        values,
+        seed=bootstrap.seed,
+        resamples=bootstrap.resamples,
+        confidence_percent=bootstrap.confidence_percent,
+    )
+    # Rounded before any threshold is looked at, so that what is shown explains the verdict.
+    shown = Interval(round(found.lower, _SHOWN_PLACES), round(found.upper, _SHOWN_PLACES))
+    return _Aggregate(metric, len(values), skipped, round(mean(values), _SHOWN_PLACES), shown)
+
+
+def _overall(verdicts: Sequence[Verdict]) -> Verdict:
+    if "fail" in verdicts:
+        return "fail"
+    return "pass" if "pass" in verdicts else "none"
+
+
+def _unmatched(inputs: EvalInputs) -> list[str]:
+    referenced = {one.id for one in inputs.references}
+    return sorted(one.id for one in inputs.predictions if one.id not in referenced)
+
+
+def _counts(inputs: EvalInputs, unmatched: int) -> dict[str, JsonValue]:
+    matched = len(inputs.predictions) - unmatched
+    return {
+        "references": len(inputs.references),
+        "predictions": len(inputs.predictions),
+        "missing_predictions": len(inputs.references) - matched,
+        "unmatched_predictions": unmatched,
+    }
+
+
+def _metric_data(one: _Aggregate) -> dict[str, JsonValue]:
+    data: dict[str, JsonValue] = {
+        "name": one.metric.name,
+        "type": one.metric.type,
+        "scored": one.scored,
+        "skipped": one.skipped,
+        "mean": one.mean,
+        "interval": None if one.interval is None else [one.interval.lower, one.interval.upper],
+    }
+    if one.metric.threshold is not None:
+        data |= {"threshold": one.metric.threshold, "verdict": one.verdict, "certain": one.certain}
+    return data
+
+
+def _items(inputs: EvalInputs, scores: Sequence[Sequence[Score]]) -> list[JsonValue]:
+    """Of each reference, its scores in the order of the metrics, and why some are missing or 0."""
+    rows = zip(inputs.references, zip(*scores, strict=True), strict=True)
+    return [_item(reference.id, row) for reference, row in rows]
+
+
+def _item(name: str, row: Sequence[Score]) -> JsonValue:
+    shown: list[JsonValue] = [
+        None if score.value is None else round(score.value, _SHOWN_PLACES) for score in row
+    ]
+    notes: list[JsonValue] = list(dict.fromkeys(str(score.note) for score in row if score.note is not None))
+    return {"id": name, "scores": shown, "notes": notes} if notes else {"id": name, "scores": shown}
