@@ -14,7 +14,12 @@ from dpp_cli.local.state import StackError
 from dpp_cli.servers import ServerError
 from dpp_cli.toolchain import ToolError
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Run and operate DPP.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,  # a key may be among them
+    help="Run and operate DPP.",
+)
 app.add_typer(local_commands.app, name="local")
 app.add_typer(operate.tenant_app, name="tenant")
 app.add_typer(operate.key_app, name="key")

@@ -16,10 +16,11 @@ from rich.console import Console
 from rich.table import Table
 
 from dpp.money.audit import LedgerPosition, audit_tenant
-from dpp.money.credits import create_tenant, credit
-from dpp.money.ledger import Ledger
+from dpp.money.credits import CreditConflict, create_tenant, credit
+from dpp.money.ledger import Ledger, LedgerError
 from dpp.money.micros import AmountError, format_usd, parse_usd
 from dpp.platform import api_keys
+from dpp.platform.errors import DependencyUnavailable
 from dpp.platform.postgres import Connection
 from dpp_cli.local.state import StackError, running_state
 
@@ -41,7 +42,7 @@ class Backends:
 
 @contextmanager
 def backends() -> Iterator[Backends]:
-    """Connect; raises StackError, naming what isn't there."""
+    """Connect; raises StackError, also for what the database or the ledger refuses inside the block."""
     database_url, redis_url = os.environ.get("DATABASE_URL"), os.environ.get("REDIS_URL")
     if not (database_url and redis_url):
         state = running_state()
@@ -52,7 +53,14 @@ def backends() -> Iterator[Backends]:
     except psycopg.OperationalError as error:
         raise StackError(f"can't reach Postgres: {str(error).splitlines()[0]}") from error
     with connection:
-        yield Backends(connection, ledger)
+        try:
+            yield Backends(connection, ledger)
+        except psycopg.errors.ForeignKeyViolation:
+            raise StackError("there is no such tenant: `dpp tenant create` makes one") from None
+        except psycopg.errors.CheckViolation as error:
+            raise StackError(f"the database refuses it: {error.diag.constraint_name}") from None
+        except (CreditConflict, DependencyUnavailable, LedgerError, ValueError) as error:
+            raise StackError(str(error) or type(error).__name__) from error
 
 
 @tenant_app.command("create")
@@ -74,10 +82,7 @@ def create_key(
     """Make an API key and print it: the only time that it can be seen."""
     minted = api_keys.mint()
     with backends() as to:
-        try:
-            api_keys.store(to.connection, minted, tenant_id, label)
-        except psycopg.errors.ForeignKeyViolation:
-            raise StackError(f"there is no tenant {tenant_id}: `dpp tenant create {tenant_id}`") from None
+        api_keys.store(to.connection, minted, tenant_id, label)
     typer.echo(minted.token)
 
 
@@ -98,17 +103,14 @@ def give(
         raise StackError(f"the amount {error}") from None
     chosen = credit_id or uuid4()
     with backends() as to:
-        try:
-            balance = credit(
-                to.connection,
-                to.ledger,
-                credit_id=chosen,
-                tenant_id=tenant_id,
-                amount_usd_micros=amount_usd_micros,
-                reason=reason,
-            )
-        except psycopg.errors.ForeignKeyViolation:
-            raise StackError(f"there is no tenant {tenant_id}: `dpp tenant create {tenant_id}`") from None
+        balance = credit(
+            to.connection,
+            to.ledger,
+            credit_id=chosen,
+            tenant_id=tenant_id,
+            amount_usd_micros=amount_usd_micros,
+            reason=reason,
+        )
     typer.echo(f"credit {chosen}: {format_usd(amount_usd_micros)} USD; balance {format_usd(balance)} USD")
 
 

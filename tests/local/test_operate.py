@@ -1,0 +1,70 @@
+"""The operator commands, as an operator types them, on real servers."""
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from dpp_cli.local.state import StackError
+from dpp_cli.main import app
+from dpp_cli.servers import ValkeyServer
+
+
+class Shell:
+    """Runs `dpp`."""
+
+    def __init__(self) -> None:
+        self._runner = CliRunner()
+
+    def dpp(self, *words: str) -> str:
+        """A command that succeeds; its output."""
+        result = self._run(words)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    def refused(self, *words: str) -> str:
+        """A command that ends with a message; the message."""
+        result = self._run(words)
+        assert isinstance(result.exception, StackError), result.output
+        return str(result.exception)
+
+    def _run(self, words: tuple[str, ...]) -> Result:
+        return self._runner.invoke(app, list(words))
+
+
+@pytest.fixture
+def shell(database_url: str, valkey_server: ValkeyServer, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """`dpp` with the servers of the tests."""
+    monkeypatch.setenv("DATABASE_URL", database_url)
+    monkeypatch.setenv("REDIS_URL", valkey_server.url)
+    return Shell()
+
+
+def test_a_tenant_is_made_credited_and_given_a_key_that_is_shown_once(shell: Shell) -> None:
+    shell.dpp("tenant", "create", "acme-1", "--name", "Acme")
+    assert "balance 25.0000 USD" in shell.dpp("ledger", "credit", "acme-1", "25.0000")
+    assert shell.dpp("key", "create", "acme-1").startswith("dpp_")
+    shown = shell.dpp("ledger", "show", "acme-1")
+    assert "25 000 000" in shown
+    assert "dpp_" not in shown
+
+
+def test_a_credit_repeated_with_its_id_counts_once(shell: Shell) -> None:
+    shell.dpp("tenant", "create", "acme-2")
+    credit = ("ledger", "credit", "acme-2", "1.5", "--credit-id", "8a7f4e52-7d0c-4b7e-9f57-2f8f2f6f4c11")
+    assert "balance 1.5000 USD" in shell.dpp(*credit)
+    assert "balance 1.5000 USD" in shell.dpp(*credit)
+    assert "another tenant or amount" in shell.refused(*credit[:3], "2.5", *credit[4:])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("ledger", "credit", "nobody", "5"), "no such tenant"),
+        (("key", "create", "nobody"), "no such tenant"),
+        (("ledger", "show", "nobody"), "no tenant nobody"),
+        (("ledger", "credit", "nobody", "5e3"), "decimal string"),
+        (("ledger", "credit", "nobody", "0"), "from 1 to"),
+        (("tenant", "create", "not an id"), "tenants_tenant_id_check"),
+    ],
+)
+def test_what_can_not_be_is_refused_in_a_sentence(shell: Shell, words: tuple[str, ...], message: str) -> None:
+    assert message in shell.refused(*words)
