@@ -14,7 +14,6 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from dpp.packs.contract import PackType
 from dpp.packs.registry import INPUT_MODELS
 from dpp.platform.http import problem
 from dpp.platform.http.problem import ProblemDocument, ProblemKind
@@ -22,13 +21,13 @@ from dpp.platform.ids import TRACE_ID_PATTERN
 from dpp.runs.contract import RunCreateRequest, RunReceipt, RunView
 from dpp.runs.errors import RunsError
 from dpp.runs.http import PROBLEMS
+from dpp_cli import openapi_examples
 from dpp_cli.paths import ROOT
 
 type Json = dict[str, Any]
 
 DOCUMENT = ROOT / "docs" / "openapi.json"
 _REF = "#/components/schemas/"
-_RUN_ID = "8a7f4e52-7d0c-4b7e-9f57-2f8f2f6f4c11"
 _KEY = r"^([!#-\[\]-~]{8,64}|\"[!#-\[\]-~]{8,64}\")$"
 _SOURCE = re.compile(r"\s*\((?:RUN|DEC|D|001)[-\s]?[\d§][^)]*\)")  # where a rule comes from is our business
 _COST_HEADERS = (
@@ -136,10 +135,12 @@ def _submit() -> Json:
             " key with the same payload answers the first receipt, for 30 days."
         ),
         "schema": {"type": "string", "pattern": _KEY},
-        "example": "order-2026-0001",
+        "example": openapi_examples.KEY,
     }
     headers = (*_ALWAYS, *_RATE_HEADERS, "Idempotent-Replayed")
-    accepted = _answer("Accepted, or accepted before with this key.", headers, "RunReceipt", _RECEIPT)
+    accepted = _answer(
+        "Accepted, or accepted before with this key.", headers, "RunReceipt", openapi_examples.RECEIPT
+    )
     return {
         "operationId": "submitRun",
         "summary": "Submit a run",
@@ -154,7 +155,7 @@ def _submit() -> Json:
             "content": {
                 "application/json": {
                     "schema": {"$ref": _REF + "RunCreateRequest"},
-                    "examples": {name: {"value": value} for name, value in _REQUESTS.items()},
+                    "examples": {name: {"value": value} for name, value in openapi_examples.REQUESTS.items()},
                 }
             },
         },
@@ -168,15 +169,15 @@ def _read() -> Json:
         "in": "path",
         "required": True,
         "schema": {"type": "string", "format": "uuid"},
-        "example": _RUN_ID,
+        "example": openapi_examples.RUN_ID,
     }
-    found = _answer("The run as it stands.", (*_ALWAYS, *_RATE_HEADERS), "RunView", _VIEW)
+    found = _answer("The run as it stands.", (*_ALWAYS, *_RATE_HEADERS), "RunView", openapi_examples.VIEW)
     return {
         "operationId": "readRun",
         "summary": "Poll a run",
         "description": "What is not yours does not exist: an unknown, a foreign and a malformed id are the same 404.",
         "parameters": [run_id, _trace_id()],
-        "responses": {"200": found, **_problems(_READ_PROBLEMS, f"/v1/runs/{_RUN_ID}")},
+        "responses": {"200": found, **_problems(_READ_PROBLEMS, f"/v1/runs/{openapi_examples.RUN_ID}")},
     }
 
 
@@ -341,59 +342,6 @@ def _is_title(name: str, value: object) -> bool:
     return name == "title" and isinstance(value, str)
 
 
-_REQUESTS: Json = {
-    "decision": {
-        "pack_type": PackType.DECISION,
-        "inputs": {
-            "question": "Which plan is cheaper?",
-            "context": "Plan A costs 5 USD. Plan B costs 9 USD.",
-        },
-        "reservation": {"max_cost_usd": "0.2500", "timebox_sec": 30},
-        "options": {"inline": 1},
-        "meta": {"trace_id": "t_order-2026-0001"},
-    },
-    "url": {
-        "pack_type": PackType.URL,
-        "inputs": {"urls": ["https://example.com/"]},
-        "reservation": {"max_cost_usd": "0.1"},
-    },
-    "eval": {
-        "pack_type": PackType.EVAL,
-        "inputs": {
-            "predictions": [{"id": "q1", "value": "Seoul"}],
-            "references": [{"id": "q1", "value": "서울", "alternatives": ["Seoul"]}],
-            "metrics": [{"type": "exact_match", "threshold": 0.9}, {"type": "token_f1"}],
-        },
-        "reservation": {"max_cost_usd": "0.05"},
-    },
-}
-_META = {"trace_id": "t_order-2026-0001", "profile_version": "PROFILE_DPP_0_4_2_2"}
-_RECEIPT: Json = {
-    "run_id": _RUN_ID,
-    "status": "QUEUED",
-    "reservation": {"max_cost_usd": "0.2500", "timebox_sec": 30, "min_reliability_score": 0.8},
-    "poll": {"href": f"/v1/runs/{_RUN_ID}", "recommended_interval_ms": 1500},
-    "meta": _META,
-}
-_VIEW: Json = {
-    "run_id": _RUN_ID,
-    "pack_type": "decision",
-    "status": "COMPLETED",
-    "money_state": "SETTLED",
-    "cost": {
-        "reserved_usd": "0.2500",
-        "used_usd": "0.0500",
-        "minimum_fee_usd": "0.0050",
-        "budget_remaining_usd": "9.9500",
-    },
-    "tokens_consumed": 7,
-    "result": {
-        "presigned_url": f"https://bucket.example/dpp/t_acme/2026/02/13/{_RUN_ID}/pack_envelope.json?X-Amz-Expires=600",
-        "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-        "expires_at": "2026-02-13T00:10:00Z",
-    },
-    "meta": {"created_at": "2026-02-13T00:00:00Z", "updated_at": "2026-02-13T00:00:03Z", **_META},
-}
 _PROBLEM: Json = {
     "description": "Problem details (RFC 9457).",
     "type": "object",
