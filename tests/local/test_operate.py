@@ -1,6 +1,9 @@
 """The operator commands, as an operator types them, on real servers."""
 
+import json
+
 import pytest
+import redis
 from typer.testing import CliRunner, Result
 
 from dpp_cli.local.state import StackError
@@ -25,6 +28,11 @@ class Shell:
         result = self._run(words)
         assert isinstance(result.exception, StackError), result.output
         return str(result.exception)
+
+    def told(self, *words: str) -> tuple[int, str]:
+        """A command's exit code and output."""
+        result = self._run(words)
+        return result.exit_code, result.output
 
     def _run(self, words: tuple[str, ...]) -> Result:
         return self._runner.invoke(app, list(words))
@@ -68,3 +76,29 @@ def test_a_credit_repeated_with_its_id_counts_once(shell: Shell) -> None:
 )
 def test_what_can_not_be_is_refused_in_a_sentence(shell: Shell, words: tuple[str, ...], message: str) -> None:
     assert message in shell.refused(*words)
+
+
+def test_drift_is_told_by_exit_code_table_and_json_and_mended_by_a_rebuild(
+    shell: Shell, valkey_server: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D2: an operator sees which tenant drifts and by how much, and puts it right from Postgres."""
+    monkeypatch.setattr("dpp_cli.operate.time.sleep", lambda _seconds: None)
+    for tenant in ("drift-1", "drift-2"):
+        shell.dpp("tenant", "create", tenant)
+        shell.dpp("ledger", "credit", tenant, "1.0000")
+    assert "2 tenants balanced" in shell.dpp("ledger", "check")
+
+    with redis.Redis.from_url(valkey_server.url) as client:
+        client.incrby("budget:drift-2:balance_usd_micros", 7)
+    assert shell.told("ledger", "check", "drift-1") == (0, shell.dpp("ledger", "check", "drift-1"))
+    code, table = shell.told("ledger", "check")
+    assert code == 1
+    assert "+7 µ" in table
+    code, text = shell.told("ledger", "check", "--json")
+    told = {position["tenant_id"]: position["drift_usd_micros"] for position in json.loads(text)}
+    assert (code, told) == (1, {"drift-1": 0, "drift-2": 7})
+
+    assert "1.0000 USD now" in shell.dpp("ledger", "rebuild", "drift-2")
+    assert "2 tenants balanced" in shell.dpp("ledger", "check")
+    assert "no tenant nobody" in shell.refused("ledger", "rebuild", "nobody")
+    assert "no tenant nobody" in shell.refused("ledger", "check", "nobody")

@@ -27,6 +27,7 @@ _RESERVE = Script(LEDGER_FUNCTIONS, (_LUA, "reserve.lua"))
 _SETTLE = Script(LEDGER_FUNCTIONS, (_LUA, "settle.lua"))
 _REFUND_FULL = Script(LEDGER_FUNCTIONS, (_LUA, "refund_full.lua"))
 _CREDIT = Script(LEDGER_FUNCTIONS, (_LUA, "credit.lua"))
+_REBUILD = Script(LEDGER_FUNCTIONS, (_LUA, "rebuild.lua"))
 
 
 class LedgerError(Exception):
@@ -47,6 +48,10 @@ class AlreadyReserved(LedgerError):
 
 class NoReservation(LedgerError):
     """Neither a reservation nor a receipt: what was charged can't be proved (D3)."""
+
+
+class LedgerLost(RedisUnavailable):
+    """Redis holds no balance for a tenant that must have one: its data are gone until they are rebuilt."""
 
 
 class AmountRefused(LedgerError):
@@ -103,23 +108,23 @@ class Ledger:
     def settle(self, tenant_id: str, run_id: str, charge_usd_micros: int) -> Closed:
         """Close a run's reservation: keep the charge (at most what was reserved), give the rest back.
 
-        Raises NoReservation, AmountRefused.
+        Raises NoReservation, LedgerLost, AmountRefused.
         """
         args = (charge_usd_micros, run_id, RECEIPT_TTL_SECONDS * 1000)
         match _SETTLE.run(self.client, self.move_keys(tenant_id, run_id), args):
             case ["OK", charge, refund, balance, kind, how]:
                 return _closed(charge, refund, balance, kind, how)
             case other:
-                raise _refused(other)
+                raise self._not_closed(tenant_id, other)
 
     def refund_full(self, tenant_id: str, run_id: str) -> Closed:
-        """Close a run's reservation and give all of it back. Raises NoReservation."""
+        """Close a run's reservation and give all of it back. Raises NoReservation, LedgerLost."""
         args = (run_id, RECEIPT_TTL_SECONDS * 1000)
         match _REFUND_FULL.run(self.client, self.move_keys(tenant_id, run_id), args):
             case ["OK", refund, balance, charge, kind, how]:
                 return _closed(charge, refund, balance, kind, how)
             case other:
-                raise _refused(other)
+                raise self._not_closed(tenant_id, other)
 
     def credit(self, tenant_id: str, credit_id: str, amount_usd_micros: int) -> int:
         """Add a credit to the balance, once however often it is asked; the new balance. Raises AmountRefused."""
@@ -152,6 +157,31 @@ class Ledger:
                 found += [str(run_id) for run_id in page]
                 if len(page) < _PAGE:
                     return found
+
+    def write_anew(
+        self, tenant_id: str, credits_minus_charges: int, open_run_ids: list[str], told: str
+    ) -> tuple[str, str]:
+        """Write the balance and the index anew (`dpp.money.rebuild`); the new balance and what is in flight."""
+        keys = self.keys
+        names = [
+            keys.balance(tenant_id),
+            keys.reservation_ages(tenant_id),
+            keys.reservation_amounts(tenant_id),
+            keys.credits_applied(tenant_id),
+            *(keys.receipt(tenant_id, run_id) for run_id in open_run_ids),
+        ]
+        match _REBUILD.run(self.client, names, (credits_minus_charges, told)):
+            case ["OK", balance, in_flight]:
+                return balance, in_flight
+            case other:
+                raise _refused(other)
+
+    def _not_closed(self, tenant_id: str, reply: Reply) -> Exception:
+        """No reservation and no balance either is no dispute about one run: the ledger's data are gone."""
+        error = _refused(reply)
+        if isinstance(error, NoReservation) and self.balance(tenant_id) is None:
+            return LedgerLost("the balance is gone")
+        return error
 
     def move_keys(self, tenant_id: str, run_id: str) -> list[str]:
         """The keys of every move, in the order that `ledger.lua` names."""

@@ -36,3 +36,29 @@ WHERE t.tenant_id = %(tenant_id)s
 -- name: tenants_after
 -- Keyset page of tenants, for jobs that visit all of them.
 SELECT tenant_id FROM tenants WHERE tenant_id > %(after)s ORDER BY tenant_id LIMIT %(limit)s
+
+-- name: has_credits
+-- Whether a tenant was ever given money.
+SELECT 1 FROM budget_credits WHERE tenant_id = %(tenant_id)s LIMIT 1
+
+-- name: credit_ids
+-- Which credits the balance must hold.
+SELECT credit_id FROM budget_credits WHERE tenant_id = %(tenant_id)s
+
+-- name: bound_the_wait
+-- A rebuild that gets no lock gives up instead of holding up everyone behind it.
+SET LOCAL lock_timeout = '5s'
+
+-- name: stop_writes_to_runs
+-- Readers go on; inserts, claims and commits wait until the transaction ends.
+LOCK TABLE runs IN SHARE ROW EXCLUSIVE MODE
+
+-- name: open_runs
+-- Whose reservations are open, and how much.
+SELECT run_id, reservation_max_cost_usd_micros FROM runs
+WHERE tenant_id = %(tenant_id)s AND money_state IN ('RESERVED', 'DISPUTED')
+
+-- name: closed_among
+-- Which of these runs have been settled or refunded: a reservation of theirs is a leftover.
+SELECT run_id FROM runs
+WHERE tenant_id = %(tenant_id)s AND money_state IN ('SETTLED', 'REFUNDED') AND run_id = ANY(%(run_ids)s::uuid[])

@@ -1,5 +1,6 @@
 """Reconcile (RUN-22, D2, D3, D5): what a crash left half done is finished, each by its own scan.
 
+- lost ledgers: the balance of a tenant that Redis knows nothing of is written anew from Postgres.
 - stuck claims: repeated with their recorded intent; a result that never reached S3 becomes a failure.
 - expired leases: like the reaper, but an envelope that stands in S3 completes the run at its cost.
 - unsent runs: their message is sent.
@@ -17,6 +18,7 @@ from uuid import UUID
 from dpp.money.credits import all_tenants
 from dpp.money.fees import charge_within
 from dpp.money.ledger import Ledger, NoReservation
+from dpp.money.rebuild import is_lost, rebuild
 from dpp.platform.errors import RedisUnavailable
 from dpp.platform.ids import parse_uuid
 from dpp.platform.postgres import Database
@@ -54,9 +56,12 @@ class ReconcileEffects:
 def reconcile(
     effects: ReconcileEffects, scan: Database, now: datetime | None = None
 ) -> dict[str, BatchReport]:
-    """One firing: all four scans. `scan` reads the pages on a connection of its own."""
-    reports = {name: BatchReport() for name in ("stuck_claims", "expired_leases", "unsent", "orphans")}
+    """One firing: all five scans. `scan` reads the pages on a connection of its own."""
+    names = ("lost_ledgers", "stuck_claims", "expired_leases", "unsent", "orphans")
+    reports = {name: BatchReport() for name in names}
     with scan.connection() as connection:
+        for tenant_id in all_tenants(connection):
+            rebuild_if_lost(effects, tenant_id, reports["lost_ledgers"])
         stuck = store.page_through(connection, "page_stuck_claims", now, STUCK_AFTER_SECONDS)
         work_through(stuck, lambda run: finish_stuck(effects, run, now) is not None, reports["stuck_claims"])
         expired = store.page_through(connection, "page_expired_leases", now)
@@ -68,6 +73,23 @@ def reconcile(
         for tenant_id in all_tenants(connection):
             refund_orphans(effects, tenant_id, reports["orphans"])
     return reports
+
+
+def rebuild_if_lost(effects: ReconcileEffects, tenant_id: str, report: BatchReport) -> None:
+    """Write a tenant's balance anew from Postgres where Redis has lost it (D2)."""
+    try:
+        with effects.database.connection() as connection:
+            if not is_lost(connection, effects.ledger, tenant_id):
+                return
+            report.seen += 1
+            rebuilt = rebuild(connection, effects.ledger, tenant_id)
+    except RedisUnavailable:
+        report.failed += 1
+        _LOG.error("ledger left for the next firing", extra={"tenant_id": tenant_id})
+        return
+    report.ended += 1
+    extra = {"tenant_id": tenant_id, "balance_usd_micros": rebuilt.balance_usd_micros}
+    _LOG.error("lost ledger rebuilt", extra=extra)
 
 
 def finish_stuck(effects: ReconcileEffects, run: Run, now: datetime | None = None) -> Run | None:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import assert_never
 
-from dpp.money.ledger import Ledger, LedgerError
+from dpp.money.ledger import Ledger, LedgerError, LedgerLost
+from dpp.money.rebuild import is_lost
 from dpp.packs.contract import PackType
 from dpp.platform.api_keys import Caller
 from dpp.platform.errors import (
@@ -192,11 +193,16 @@ def _known_run(ticket: Ticket, admitted: Admission, effects: SubmitEffects) -> R
     """The living run that the key belongs to, as far as Redis gave reason to look.
 
     A repetition whose mapping was lost needs no money: its run has it already, so a short budget is a reason too.
+    Raises LedgerLost where the budget is short because Redis lost it: that is our fault, and passes (D2).
     """
     if not isinstance(admitted.outcome, Mapped | Locked | Drained):
         return None
     with effects.database.connection() as connection:
-        return store.find_by_key(connection, ticket.tenant_id, ticket.idempotency_key)
+        known = store.find_by_key(connection, ticket.tenant_id, ticket.idempotency_key)
+        drained = isinstance(admitted.outcome, Drained) and admitted.balance_usd_micros == 0
+        if known is None and drained and is_lost(connection, effects.ledger, ticket.tenant_id):
+            raise LedgerLost("the balance is gone")
+    return known
 
 
 def _replay_of_key(ticket: Ticket, admitted: Admission, effects: SubmitEffects) -> Submitted:

@@ -1,0 +1,148 @@
+"""A lost cache loses no money (D2): the ledger is written anew from Postgres alone, under traffic too."""
+
+import threading
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from dpp.money.ledger import LedgerLost
+from dpp.money.rebuild import is_lost, rebuild
+from dpp.runs import execute, reap, store
+from dpp.runs.machine import FinalizeStage, MoneyState, Status
+from dpp.runs.reconcile import reconcile
+from dpp.runs.store import Guard
+from dpp.runs.submit import submit
+from tests.world import A_COST, A_CREDIT, A_RESERVATION, DONE, Tenant, World, an_order, message_of
+
+
+def _lose(world: World, tenant: Tenant) -> None:
+    """Redis forgets everything of a tenant, as a flush or a failover to an empty replica makes it."""
+    keys = world.ledger.keys
+    with world.database.connection() as connection:
+        run_ids = [str(row[0]) for row in connection.execute("SELECT run_id FROM runs")]
+    client = world.ledger.client
+    client.delete(
+        keys.balance(tenant.tenant_id),
+        keys.reservation_ages(tenant.tenant_id),
+        keys.reservation_amounts(tenant.tenant_id),
+        keys.credits_applied(tenant.tenant_id),
+    )
+    for run_id in run_ids:
+        client.delete(keys.reservation(tenant.tenant_id, run_id), keys.receipt(tenant.tenant_id, run_id))
+
+
+def _rebuild(world: World, tenant: Tenant) -> int:
+    with world.new_database().connection() as connection:
+        return rebuild(connection, world.ledger, tenant.tenant_id).balance_usd_micros
+
+
+def test_a_lost_ledger_comes_back_to_the_micro(world: World) -> None:
+    """D2: credits, charges and open reservations are all in Postgres; what runs goes on and settles as agreed."""
+    tenant = world.tenant()
+    done, open_run = world.submit(tenant).run, world.submit(tenant).run
+    execute.execute(message_of(done), "receipt", world.work_effects())
+    before = world.position(tenant)
+    assert before.balanced
+
+    _lose(world, tenant)
+    assert _rebuild(world, tenant) == before.balance_usd_micros
+    execute.execute(message_of(open_run), "receipt", world.work_effects())
+    after = world.position(tenant)
+    assert after.balance_usd_micros == A_CREDIT - 2 * A_COST
+    assert after.balanced
+
+
+def test_a_rebuild_of_a_healthy_ledger_changes_nothing(world: World) -> None:
+    """D2: repeatable, whatever is open, claimed, settled and not yet committed, or reserved and not yet inserted."""
+    tenant = world.tenant()
+    world.submit(tenant)
+    settled = world.leased(tenant)
+    with world.database.connection() as connection:
+        guard = Guard(Status.PROCESSING, lease_token=settled.lease_token)
+        claimed = store.claim(connection, settled, guard, reap.timed_out(settled), finalize_token="t")
+    assert claimed is not None
+    world.ledger.settle(tenant.tenant_id, settled.id, 5_000)
+    world.ledger.reserve(tenant.tenant_id, str(uuid4()), 1_000, 0)
+    balance = world.ledger.balance(tenant.tenant_id)
+    assert _rebuild(world, tenant) == balance
+    assert _rebuild(world, tenant) == balance
+    assert balance == A_CREDIT - A_RESERVATION - 5_000 - 1_000
+
+
+def test_a_leftover_reservation_of_an_ended_run_is_forgotten(world: World) -> None:
+    """D2: a failover that lost the settle brings a reservation back to life; the rebuild knows better."""
+    tenant = world.tenant()
+    run = world.submit(tenant).run
+    execute.execute(message_of(run), "receipt", world.work_effects())
+    keys = world.ledger.keys
+    world.ledger.client.delete(keys.receipt(tenant.tenant_id, run.id))
+    world.ledger.client.hset(keys.reservation_amounts(tenant.tenant_id), run.id, str(A_RESERVATION))
+    world.ledger.client.zadd(keys.reservation_ages(tenant.tenant_id), {run.id: 1})
+    world.ledger.client.decrby(keys.balance(tenant.tenant_id), A_RESERVATION - A_COST)
+    assert not world.position(tenant).balanced
+    _rebuild(world, tenant)
+    assert world.position(tenant).balanced
+    assert world.ledger.reservations_older_than(tenant.tenant_id, -1) == []
+
+
+def test_a_settle_without_a_ledger_waits_for_its_rebuild_instead_of_a_dispute(world: World) -> None:
+    """D2, D3: the worker finds the data gone; reconcile rebuilds and then finishes the claim, nobody is asked."""
+    tenant = world.tenant()
+    run = world.leased(tenant)
+    _lose(world, tenant)
+    with pytest.raises(LedgerLost):
+        execute._finish(run, DONE, replace(world.work_effects(), pauses_seconds=()))
+    assert world.run(run).finalize_stage == FinalizeStage.CLAIMED
+
+    reports = reconcile(world.reconcile_effects(), world.new_database(), world.later(minutes=6))
+    assert reports["lost_ledgers"].ended == 1
+    ended = world.run(run)
+    assert (ended.status, ended.money_state) == (Status.COMPLETED, MoneyState.SETTLED)
+    assert world.position(tenant).balance_usd_micros == A_CREDIT - A_COST
+
+
+def test_a_submit_without_a_ledger_is_our_fault_not_a_drained_budget(world: World) -> None:
+    """RUN-9, D2: 503 and not 402, until the rebuild; a tenant that never had money is drained."""
+    tenant, poor = world.tenant(), world.tenant(credit_usd_micros=0)
+    _lose(world, tenant)
+    with pytest.raises(LedgerLost):
+        world.submit(tenant)
+    with world.database.connection() as connection:
+        assert is_lost(connection, world.ledger, tenant.tenant_id)
+        assert not is_lost(connection, world.ledger, poor.tenant_id)
+
+
+def test_a_rebuild_under_traffic_loses_and_invents_nothing(world: World) -> None:
+    """D2: submits, workers and rebuilds at once, twelve rounds; the books balance when all are done."""
+    tenant = world.tenant()
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def traffic() -> None:
+        database = world.new_database()
+        try:
+            while not stop.is_set():
+                effects = replace(world.submit_effects(), database=database)
+                run = submit(an_order(reserved_usd_micros=60_000), tenant.caller, effects).run
+                work = replace(world.work_effects(), database=database)
+                execute.execute(message_of(run), "receipt", work)
+        except BaseException as error:  # noqa: BLE001 - raised below, on the test's thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=traffic) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(12):
+        _rebuild(world, tenant)
+    stop.set()
+    for thread in threads:
+        thread.join(30)
+    assert not failures, failures
+    assert world.position(tenant).balanced
+
+
+def test_a_rebuild_of_no_tenant_is_refused(world: World) -> None:
+    """D2: nothing is written for a tenant that isn't there."""
+    with world.new_database().connection() as connection, pytest.raises(LookupError):
+        rebuild(connection, world.ledger, "t_nobody")
