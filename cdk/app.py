@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from aws_cdk import App
+
 from dpp_cdk.config import Deployment, DeploymentError
 from dpp_cdk.stack import DppStack
 

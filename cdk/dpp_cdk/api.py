@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_apigateway as apigateway
 from constructs import Construct
+
 from dpp.platform.http.problem import (
     CONTENT_TYPE,
     DEPENDENCY_UNAVAILABLE,
@@ -18,7 +19,6 @@ from dpp.platform.http.problem import (
     PAYLOAD_TOO_LARGE,
     ProblemKind,
 )
-
 from dpp_cdk.function import LambdaFunction
 
 # RUN-13: on every answer, errors too. Gateway responses want constants in single quotes.

@@ -8,8 +8,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
-from dpp.platform.config import Settings
 
+from dpp.platform.config import Settings
 from dpp_cdk.config import Deployment, DeploymentError
 
 

@@ -2,14 +2,8 @@
 
 from aws_cdk import CfnOutput, Duration, Stack, Tags
 from constructs import Construct
-from health.settings import HealthSettings
-from run_reaper.settings import RunReaperSettings
-from run_reconcile.settings import RunReconcileSettings
-from run_sweeper.settings import RunSweeperSettings
-from run_worker.settings import RunWorkerSettings
-from runs_read.settings import RunsReadSettings
-from runs_submit.settings import RunsSubmitSettings
 
+from dpp.platform.config import Settings
 from dpp_cdk import timings
 from dpp_cdk.api import HttpApi
 from dpp_cdk.config import Deployment
@@ -17,6 +11,14 @@ from dpp_cdk.function import FunctionRecipe, LambdaFunction, Layers
 from dpp_cdk.queue import WorkQueue
 from dpp_cdk.schedules import EveryHalfMinute, EveryMinute
 from dpp_cdk.storage import ResultStore
+from health.settings import HealthSettings
+from run_reaper.settings import RunReaperSettings
+from run_reconcile.settings import RunReconcileSettings
+from run_retention.settings import RunRetentionSettings
+from run_sweeper.settings import RunSweeperSettings
+from run_worker.settings import RunWorkerSettings
+from runs_read.settings import RunsReadSettings
+from runs_submit.settings import RunsSubmitSettings
 
 
 class DppStack(Stack):
@@ -98,47 +100,38 @@ class DppStack(Stack):
         self._runs.emptied_by(worker)  # grants receiving, deleting and ChangeMessageVisibility
 
     def _schedules(self) -> None:
-        reaper = LambdaFunction(
-            self,
-            "RunReaper",
-            self._recipe,
-            name="run_reaper",
-            settings=RunReaperSettings,
-            timeout_seconds=timings.RUN_REAPER.timeout_seconds,
-            memory_mib=512,
-            async_retries=0,
-        )
+        reaper = self._job("RunReaper", "run_reaper", RunReaperSettings, timings.RUN_REAPER)
         # A beat that is a minute old is worth nothing: the next one is there.
         beat = WorkQueue(self, "RunReaperBeat", timings.RUN_REAPER_BEAT, retention=Duration.minutes(1))
         EveryHalfMinute(self, "RunReaperSchedule", reaper, beat)
 
-        sweeper = LambdaFunction(
-            self,
-            "RunSweeper",
-            self._recipe,
-            name="run_sweeper",
-            settings=RunSweeperSettings,
-            timeout_seconds=timings.RUN_SWEEPER.timeout_seconds,
-            memory_mib=512,
-            async_retries=0,
-        )
+        sweeper = self._job("RunSweeper", "run_sweeper", RunSweeperSettings, timings.RUN_SWEEPER)
         EveryMinute(self, "RunSweeperSchedule", sweeper)
 
-        reconcile = LambdaFunction(
-            self,
-            "RunReconcile",
-            self._recipe,
-            name="run_reconcile",
-            settings=RunReconcileSettings,
-            timeout_seconds=timings.RUN_RECONCILE.timeout_seconds,
-            memory_mib=512,
-            async_retries=0,
-        )
+        reconcile = self._job("RunReconcile", "run_reconcile", RunReconcileSettings, timings.RUN_RECONCILE)
         reconcile.allow(["sqs:SendMessage"], self._runs.queue.queue_arn)
         reconcile.allow(["s3:GetObject"], self._results.objects_arn)
         # Without it S3 answers 403 for an object that isn't there, and a lost envelope looks like an outage.
         reconcile.allow(["s3:ListBucket"], self._results.bucket.bucket_arn)
         EveryMinute(self, "RunReconcileSchedule", reconcile)
+
+        retention = self._job("RunRetention", "run_retention", RunRetentionSettings, timings.RUN_RETENTION)
+        EveryMinute(self, "RunRetentionSchedule", retention)
+
+    def _job(
+        self, id: str, name: str, settings: type[Settings], timing: timings.ScheduleTiming
+    ) -> LambdaFunction:
+        """A function fired by the clock; one that fails is not repeated, since the next firing does its work."""
+        return LambdaFunction(
+            self,
+            id,
+            self._recipe,
+            name=name,
+            settings=settings,
+            timeout_seconds=timing.timeout_seconds,
+            memory_mib=512,
+            async_retries=0,
+        )
 
     def _outputs(self, deployment: Deployment) -> None:
         dead_letters = self._runs.dead_letters

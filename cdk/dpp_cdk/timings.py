@@ -67,3 +67,4 @@ RUN_REAPER_BEAT = QueueTiming(
 )
 RUN_SWEEPER = ScheduleTiming(timeout_seconds=60)
 RUN_RECONCILE = ScheduleTiming(timeout_seconds=60)
+RUN_RETENTION = ScheduleTiming(timeout_seconds=60)

@@ -17,8 +17,8 @@ from `dpp/runs/machine.py`, and the checks of the table `runs` refuse every othe
 - Every way names the state and the version that it expects. Who finds another gets no row and does nothing.
 - **DISPUTED** is where the platform stops: the ledger holds neither a reservation nor a receipt, or a receipt that
   contradicts the recorded intent. No job touches such a run again; an operator decides.
-- **EXPIRED** is known to the schema, and no way leads to it: a read answers 410 as soon as `retention_until`
-  has passed, whatever the status (RUN-12).
+- **EXPIRED** is a tombstone: after 30 days the result is gone, the money state stays, the idempotency key is free. A
+  read answers 410 as soon as `retention_until` has passed, whatever the status (RUN-12).
 
 """
 

@@ -160,8 +160,10 @@ CREATE INDEX runs_open_reservations ON runs (tenant_id) INCLUDE (reservation_max
   WHERE money_state IN ('RESERVED', 'DISPUTED');
 CREATE INDEX runs_charges ON runs (tenant_id) INCLUDE (actual_cost_usd_micros) WHERE money_state = 'SETTLED';
 
--- D8: inputs are private, live apart from the hot row and go with it.
+-- D8: inputs are private, live apart from the hot row, and are deleted a while after their run has ended.
 CREATE TABLE run_inputs (
-  run_id uuid PRIMARY KEY REFERENCES runs (run_id) ON DELETE CASCADE,
-  inputs jsonb NOT NULL CHECK (jsonb_typeof(inputs) = 'object')
+  run_id      uuid PRIMARY KEY REFERENCES runs (run_id) ON DELETE CASCADE,
+  inputs      jsonb NOT NULL CHECK (jsonb_typeof(inputs) = 'object'),
+  purge_after timestamptz -- set when the run ends
 );
+CREATE INDEX run_inputs_due ON run_inputs (purge_after) WHERE purge_after IS NOT NULL;

@@ -42,7 +42,8 @@ SELECT gen_random_uuid(), 't-' || n % 5000, 'decision', 'v',
   CASE WHEN n % 200 > 1 THEN 'b' END, CASE WHEN n % 200 > 1 THEN 'k' END,
   CASE WHEN n % 200 > 1 THEN repeat('ab', 32) END
 FROM generate_series(1, {runs}) n;
-INSERT INTO run_inputs (run_id, inputs) SELECT run_id, '{{}}' FROM runs LIMIT 20000;
+INSERT INTO run_inputs (run_id, inputs, purge_after) SELECT run_id, '{{}}', now() + n * interval '1 second'
+  FROM (SELECT run_id, row_number() OVER () AS n FROM runs LIMIT 20000);
 ANALYZE;
 """
 _PARAMS: dict[str, Any] = {
@@ -76,7 +77,19 @@ _PARAMS: dict[str, Any] = {
 _HOT = [
     *((QUERIES, name) for name in QUERIES.names() if name != "insert_run"),
     *((_PLATFORM, name) for name in ("select_api_key", "touch_api_key")),
-    *((_MONEY, name) for name in ("lock_credits", "select_credit", "position", "tenants_after")),
+    *(
+        (_MONEY, name)
+        for name in (
+            "lock_credits",
+            "select_credit",
+            "position",
+            "tenants_after",
+            "open_runs",
+            "credit_ids",
+            "has_credits",
+            "closed_among",
+        )
+    ),
 ]
 
 

@@ -18,7 +18,14 @@ _FILL: dict[str, LiteralString] = {
         "finalize_stage = 'CLAIMED', finalize_token = 'f', finalize_claimed_at = created_at,"
         " finalize_outcome = 'FAILED', finalize_money_state = 'REFUNDED', finalize_charge_usd_micros = 0,"
     ),
+    "page_past_retention": (
+        "status = 'FAILED', money_state = 'REFUNDED', actual_cost_usd_micros = 0, last_error_reason_code = 'X',"
+        " finalize_stage = 'COMMITTED', finalize_token = 'f', finalize_claimed_at = created_at,"
+        " finalize_outcome = 'FAILED', finalize_money_state = 'REFUNDED', finalize_charge_usd_micros = 0,"
+        " retention_until = created_at,"
+    ),
 }
+_AGELESS = {"page_expired_leases", "page_past_retention"}
 
 
 @pytest.fixture
@@ -75,7 +82,7 @@ def test_a_scan_sees_only_what_is_due_at_the_time_that_is_passed(
     """D1: `now` moves the clock; ages count from it. The run of second n is due after its age."""
     _fill(connection, query)
     start = due - timedelta(minutes=1)
-    age = 0 if query == "page_expired_leases" else 3_600
+    age = 0 if query in _AGELESS else 3_600
     now = start + timedelta(seconds=age + 20.5)
     assert len(list(store.page_through(connection, query, now, age))) == _RUNS + 20
     assert list(store.page_through(connection, query, start + timedelta(seconds=age - 1), age)) == []

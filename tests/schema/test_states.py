@@ -185,11 +185,15 @@ def test_every_terminal_state_is_settled_or_refunded_and_committed() -> None:
         assert terminal == (state.stage == FinalizeStage.COMMITTED), state
 
 
-def test_no_way_leads_out_of_a_terminal_or_disputed_state() -> None:
-    """RUN-24, D3: an ended run stays ended, and a disputed one waits for an operator."""
+def test_no_way_leads_out_of_an_ended_or_disputed_state_but_to_its_tombstone() -> None:
+    """RUN-24, D3, D7: an ended run stays ended and keeps its money state; a disputed one waits for an operator."""
     for transition in TRANSITIONS:
-        source = transition.source
-        assert source is None or (source.status not in TERMINAL and source.money == MoneyState.RESERVED)
+        source, target = transition.source, transition.target
+        if source is None or source.status not in TERMINAL:
+            assert source is None or source.money == MoneyState.RESERVED
+        else:
+            assert source.status != Status.EXPIRED
+            assert (target.status, target.money) == (Status.EXPIRED, source.money)
 
 
 def test_rows_as_the_code_writes_them_are_taken(connection: Connection) -> None:

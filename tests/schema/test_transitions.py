@@ -20,7 +20,7 @@ _COMPLETED = Intent(Status.COMPLETED, MoneyState.SETTLED, 50_000, 7, ResultPoint
 _FAILED = Intent(Status.FAILED, MoneyState.SETTLED, 5_000, reason_code="WORKER_TIMEOUT", detail="gone")
 _REFUNDED = Intent(Status.FAILED, MoneyState.REFUNDED, 0, reason_code="RESERVATION_EXPIRED")
 _INTENTS = (_COMPLETED, _FAILED, _REFUNDED)
-_QUERIES = ("start_processing", "claim", "reclaim", "commit", "dispute")
+_QUERIES = ("start_processing", "claim", "reclaim", "commit", "dispute", "expire")
 
 
 def _state(run: Run) -> State:
@@ -60,13 +60,7 @@ def _committed(connection: Connection, run: Run, intent: Intent) -> Run:
 
 
 def _expired(connection: Connection, run: Run) -> Run:
-    """As retention will write it (D7)."""
-    connection.execute(
-        "UPDATE runs SET status = 'EXPIRED', result_bucket = NULL, result_key = NULL, result_sha256 = NULL,"
-        " idempotency_released_at = now(), version = version + 1 WHERE run_id = %s",
-        (run.run_id,),
-    )
-    return _sure(store.find(connection, run.tenant_id, run.run_id))
+    return _sure(store.expire(connection, run, run.retention_until))
 
 
 def _sure(run: Run | None) -> Run:
@@ -117,6 +111,8 @@ def _attempts(
                 lambda release=release: store.commit(connection, run, release_idempotency_key=release)  # type: ignore[misc]
                 for release in {False, run.finalize_money_state == MoneyState.REFUNDED}
             ]
+        case "expire":
+            return [lambda: store.expire(connection, run, run.retention_until)]
         case _:
             return [lambda: store.dispute(connection, run, "?")]
 

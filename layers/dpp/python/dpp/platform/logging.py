@@ -10,7 +10,7 @@ from aws_lambda_powertools import Logger
 
 
 def service_logger(service: str) -> Logger:
-    """The logger of one function; `service` is api, worker, reaper, sweeper or reconcile.
+    """The logger of one function; `service` is api, worker, reaper, sweeper, reconcile or retention.
 
     Powertools names its logger by the service, so the modules' loggers are no children of it: they are given its
     handler, and with it its formatter and the keys that a handler appends.

@@ -78,6 +78,8 @@ _PROCESSING_DISPUTED = State(Status.PROCESSING, MoneyState.DISPUTED, FinalizeSta
 _COMPLETED = State(Status.COMPLETED, MoneyState.SETTLED, FinalizeStage.COMMITTED)
 _FAILED_SETTLED = State(Status.FAILED, MoneyState.SETTLED, FinalizeStage.COMMITTED)
 _FAILED_REFUNDED = State(Status.FAILED, MoneyState.REFUNDED, FinalizeStage.COMMITTED)
+_EXPIRED_SETTLED = State(Status.EXPIRED, MoneyState.SETTLED, FinalizeStage.COMMITTED)
+_EXPIRED_REFUNDED = State(Status.EXPIRED, MoneyState.REFUNDED, FinalizeStage.COMMITTED)
 
 TRANSITIONS: tuple[Transition, ...] = (
     Transition(None, _QUEUED, "insert_run", ("submit",)),
@@ -91,13 +93,10 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(_PROCESSING_CLAIMED, _FAILED_SETTLED, "commit", ("worker", "reaper", "reconcile")),
     Transition(_QUEUED_CLAIMED, _QUEUED_DISPUTED, "dispute", ("submit", "sweeper", "reconcile")),
     Transition(_PROCESSING_CLAIMED, _PROCESSING_DISPUTED, "dispute", ("worker", "reaper", "reconcile")),
+    Transition(_COMPLETED, _EXPIRED_SETTLED, "expire", ("retention",)),
+    Transition(_FAILED_SETTLED, _EXPIRED_SETTLED, "expire", ("retention",)),
+    Transition(_FAILED_REFUNDED, _EXPIRED_REFUNDED, "expire", ("retention",)),
 )
 
-EXPIRED_STATES = frozenset(
-    State(Status.EXPIRED, money, FinalizeStage.COMMITTED)
-    for money in (MoneyState.SETTLED, MoneyState.REFUNDED)
-)
-"""Tombstones (D7): where retention puts a run that ended, its money state kept. The schema takes them already."""
-
-STATES = frozenset(transition.target for transition in TRANSITIONS) | EXPIRED_STATES
+STATES = frozenset(transition.target for transition in TRANSITIONS)
 """Every legal combination; the schema takes these and no other."""

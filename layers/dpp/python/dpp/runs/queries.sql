@@ -92,15 +92,21 @@ WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_stage = 'CLAIME
 RETURNING *
 
 -- name: commit
--- Stage two (RUN-19): the run ends exactly as its intent says, by the holder of the claim alone.
-UPDATE runs SET
-  status = finalize_outcome, money_state = finalize_money_state,
-  actual_cost_usd_micros = finalize_charge_usd_micros, finalize_stage = 'COMMITTED',
-  idempotency_released_at = CASE WHEN %(release_idempotency_key)s THEN coalesce(%(now)s, now()) END,
-  version = version + 1, updated_at = coalesce(%(now)s, now())
-WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_token = %(finalize_token)s
-  AND finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
-RETURNING *
+-- Stage two (RUN-19): the run ends exactly as its intent says, by the holder of the claim alone; its inputs are due.
+WITH ended AS (
+  UPDATE runs SET
+    status = finalize_outcome, money_state = finalize_money_state,
+    actual_cost_usd_micros = finalize_charge_usd_micros, finalize_stage = 'COMMITTED',
+    idempotency_released_at = CASE WHEN %(release_idempotency_key)s THEN coalesce(%(now)s, now()) END,
+    version = version + 1, updated_at = coalesce(%(now)s, now())
+  WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_token = %(finalize_token)s
+    AND finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
+  RETURNING *
+), due AS (
+  UPDATE run_inputs SET purge_after = ended.updated_at + interval '1 hour'
+  FROM ended WHERE run_inputs.run_id = ended.run_id
+)
+SELECT * FROM ended
 
 -- name: dispute
 -- What was charged can't be proved: the run stops here until an operator decides (D3).
@@ -142,6 +148,28 @@ WHERE status = 'QUEUED' AND finalize_stage IS NULL AND enqueued_at IS NULL
   AND created_at <= coalesce(%(now)s, now()) - make_interval(secs => %(age_seconds)s)
   AND (created_at, run_id) > (%(after_time)s, %(after_id)s)
 ORDER BY created_at, run_id LIMIT %(limit)s
+
+-- name: page_past_retention
+-- Ended and past the retention, oldest first (RUN-12).
+SELECT *, retention_until AS page_time FROM runs
+WHERE status IN ('COMPLETED', 'FAILED') AND retention_until <= coalesce(%(now)s, now())
+  AND (retention_until, run_id) > (%(after_time)s, %(after_id)s)
+ORDER BY retention_until, run_id LIMIT %(limit)s
+
+-- name: expire
+-- An ended run becomes a tombstone (D7): the result is gone, the money state stays, the idempotency key is free.
+UPDATE runs SET
+  status = 'EXPIRED', result_bucket = NULL, result_key = NULL, result_sha256 = NULL,
+  idempotency_released_at = coalesce(idempotency_released_at, %(now)s, now()),
+  version = version + 1, updated_at = coalesce(%(now)s, now())
+WHERE run_id = %(run_id)s AND version = %(version)s AND status IN ('COMPLETED', 'FAILED')
+  AND retention_until <= coalesce(%(now)s, now())
+RETURNING *
+
+-- name: purge_inputs
+-- The inputs of runs that ended an hour ago (D8), a batch at a time.
+DELETE FROM run_inputs WHERE run_id IN (
+  SELECT run_id FROM run_inputs WHERE purge_after <= coalesce(%(now)s, now()) ORDER BY purge_after LIMIT %(limit)s)
 
 -- name: runs_among
 -- Which of these ids are runs of the tenant; the others' reservations are orphans (D2).

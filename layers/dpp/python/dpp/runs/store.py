@@ -197,6 +197,16 @@ def dispute(connection: Connection, run: Run, detail: str, now: datetime | None 
     return _one(connection, "dispute", _claim_params(run, now) | {"detail": detail})
 
 
+def expire(connection: Connection, run: Run, now: datetime | None = None) -> Run | None:
+    """Make a tombstone of an ended run past its retention (D7); None where it is not, or is one already."""
+    return _one(connection, "expire", {"run_id": run.run_id, "version": run.version, "now": now})
+
+
+def purge_inputs(connection: Connection, *, limit: int, now: datetime | None = None) -> int:
+    """Delete inputs of runs that ended an hour ago, at most `limit`; how many (D8)."""
+    return connection.execute(QUERIES["purge_inputs"], {"limit": limit, "now": now}).rowcount
+
+
 def page_through(
     connection: Connection, query: str, now: datetime | None = None, age_seconds: int = 0
 ) -> Iterator[Run]:
