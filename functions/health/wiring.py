@@ -15,7 +15,6 @@ from dpp.platform.retry import patiently
 from dpp.platform.storage import ObjectStore
 from health.settings import HealthSettings
 
-
 _REPLY_TIMEOUT_SECONDS = 2.0
 
 
