@@ -25,6 +25,15 @@ REQUESTS: Json = {
         "inputs": {"urls": ["https://example.com/"]},
         "reservation": {"max_cost_usd": "0.1"},
     },
+    "compliance": {
+        "pack_type": PackType.COMPLIANCE,
+        "inputs": {
+            "documents": [{"id": "terms", "text": "환불은 30일 이내에 가능합니다. 문의: help@example.com"}],
+            "required_clauses": [{"id": "refund", "any_of": ["환불은 30일", "refund within 30 days"]}],
+            "patterns": [{"id": "internal-id", "pattern": "EMP-[0-9]{6}"}],
+        },
+        "reservation": {"max_cost_usd": "0.05"},
+    },
     "eval": {
         "pack_type": PackType.EVAL,
         "inputs": {

@@ -100,7 +100,7 @@ def test_the_registry_loads_no_pack() -> None:
     """RUN-3: the API imports it at its cold start."""
     code = (
         "import sys, dpp.packs.registry, dpp.packs.contract, dpp.packs.prices; "
-        "print({'httpx', 'httpcore', 'boto3', 'ssl', 'dpp.packs.process', 'idna'} & set(sys.modules))"
+        "print({'httpx', 'httpcore', 'boto3', 'ssl', 'dpp.packs.process', 'idna', 're2'} & set(sys.modules))"
     )
     output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert output.stdout.strip() == "set()"
@@ -116,10 +116,26 @@ def test_an_eval_runs_in_the_process_too() -> None:
     assert result.cost_usd_micros == 10_000 + 10 * 500 + 1_000
 
 
+def test_a_compliance_check_runs_in_the_process_too() -> None:
+    """RUN-28, RUN-31: RE2 fits the process; a pattern that it refuses ends the run without a word of it."""
+    inputs: dict[str, JsonValue] = {
+        "documents": [{"id": "d", "text": "가" * 200_000}, {"id": "e", "text": "900101-1234568"}],
+        "patterns": [{"id": "p", "pattern": "[0-9]{6}"}],
+    }
+    result = run(PackType.COMPLIANCE, inputs)
+    assert isinstance(result, PackSuccess), result
+    assert result.data["verdict"] == "fail"
+    assert result.cost_usd_micros == 10_000 + 21 * 500 + 3 * 100
+    refused = run(PackType.COMPLIANCE, inputs | {"patterns": [{"id": "p", "pattern": "("}]})
+    assert refused == PackFailure(
+        reason_code=PackReason.PACK_INPUTS_INVALID, detail="patterns[0]: not a pattern that RE2 takes"
+    )
+
+
 def test_these_packs_are_what_this_deployment_has() -> None:
     """RUN-3."""
     assert set(available_packs()) == set(INPUT_MODELS)
-    assert set(available_packs()) == {PackType.DECISION, PackType.URL, PackType.EVAL}
+    assert set(available_packs()) == set(PackType) - {PackType.OCR}
 
 
 @pytest.mark.parametrize(

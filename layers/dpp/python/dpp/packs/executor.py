@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ValidationError
 
+from dpp.packs.compliance import pack as compliance_pack
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult
 from dpp.packs.decision import pack as decision_pack
 from dpp.packs.environment import BEDROCK_MODEL_VARIABLE
 from dpp.packs.evaluation import pack as evaluation_pack
-from dpp.packs.registry import INPUT_MODELS, DecisionInputs, EvalInputs, UrlInputs
+from dpp.packs.registry import INPUT_MODELS, ComplianceInputs, DecisionInputs, EvalInputs, UrlInputs
 from dpp.packs.url import pack as url_pack
 from dpp.platform.config import ConfigurationError, DecisionEngineSettings
 
@@ -43,6 +44,8 @@ def _run(inputs: BaseModel, request: PackRequest, environ: Mapping[str, str]) ->
             return decision_pack.run(inputs, request, DecisionEngineSettings.load(environ))
         case UrlInputs():
             return url_pack.run(inputs, request)
+        case ComplianceInputs():
+            return compliance_pack.run(inputs)
         case EvalInputs():
             return evaluation_pack.run(inputs)
         case _:

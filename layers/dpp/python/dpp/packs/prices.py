@@ -15,6 +15,10 @@ URL_PER_FETCHED_URL_USD_MICROS = 1_000
 URL_PER_100_KB_USD_MICROS = 100
 URL_KB_STEP_BYTES = 100_000
 
+COMPLIANCE_BASE_USD_MICROS = 10_000
+COMPLIANCE_PER_10_000_CHARACTERS_USD_MICROS = 500
+COMPLIANCE_PER_PATTERN_AND_100_000_CHARACTERS_USD_MICROS = 100
+
 EVAL_BASE_USD_MICROS = 10_000
 EVAL_PER_100_SCORES_USD_MICROS = 500
 EVAL_PER_MILLION_DRAWS_USD_MICROS = 1_000
@@ -41,6 +45,15 @@ def url_cost_usd_micros(*, fetched_urls: int, body_bytes: int) -> int:
         URL_BASE_USD_MICROS
         + fetched_urls * URL_PER_FETCHED_URL_USD_MICROS
         + _started(body_bytes, URL_KB_STEP_BYTES) * URL_PER_100_KB_USD_MICROS
+    )
+
+
+def compliance_cost_usd_micros(*, characters: int, patterns: int) -> int:
+    """A check of `characters` of documents altogether, against `patterns` regular expressions among others."""
+    return (
+        COMPLIANCE_BASE_USD_MICROS
+        + _started(characters, 10_000) * COMPLIANCE_PER_10_000_CHARACTERS_USD_MICROS
+        + _started(characters, 100_000) * patterns * COMPLIANCE_PER_PATTERN_AND_100_000_CHARACTERS_USD_MICROS
     )
 
 
