@@ -201,9 +201,7 @@ def _print_positions(positions: list[LedgerPosition]) -> None:
         )
     console.print(table)
     wrong = sum(not found.balanced for found in positions)
-    console.print(
-        f"{len(positions)} tenants, {wrong} not balanced" if wrong else f"{len(positions)} tenants balanced"
-    )
+    console.print(f"{wrong} of {len(positions)} not balanced" if wrong else f"all {len(positions)} balanced")
 
 
 def print_position(position: LedgerPosition) -> None:

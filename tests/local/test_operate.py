@@ -86,7 +86,7 @@ def test_drift_is_told_by_exit_code_table_and_json_and_mended_by_a_rebuild(
     for tenant in ("drift-1", "drift-2"):
         shell.dpp("tenant", "create", tenant)
         shell.dpp("ledger", "credit", tenant, "1.0000")
-    assert "2 tenants balanced" in shell.dpp("ledger", "check")
+    assert "all 2 balanced" in shell.dpp("ledger", "check")
 
     with redis.Redis.from_url(valkey_server.url) as client:
         client.incrby("budget:drift-2:balance_usd_micros", 7)
@@ -99,6 +99,6 @@ def test_drift_is_told_by_exit_code_table_and_json_and_mended_by_a_rebuild(
     assert (code, told) == (1, {"drift-1": 0, "drift-2": 7})
 
     assert "1.0000 USD now" in shell.dpp("ledger", "rebuild", "drift-2")
-    assert "2 tenants balanced" in shell.dpp("ledger", "check")
+    assert "all 2 balanced" in shell.dpp("ledger", "check")
     assert "no tenant nobody" in shell.refused("ledger", "rebuild", "nobody")
     assert "no tenant nobody" in shell.refused("ledger", "check", "nobody")
