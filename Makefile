@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help bootstrap demo test check lint format types synth e2e up down status logs layers openapi clean
+.PHONY: help bootstrap demo test check lint format types synth e2e sim up down status logs layers openapi clean
 
 BIN := .venv/bin
 # The stack of the e2e tests is not the one that a developer works with.
@@ -44,6 +44,10 @@ e2e: bootstrap ## Deploy a stack of its own, run the end-to-end tests over HTTP,
 	@export DPP_LOCAL_STATE="$(E2E_STATE)"; \
 	trap '$(BIN)/dpp local down' EXIT; trap 'exit 130' INT TERM; \
 	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/pytest -m e2e
+
+SEEDS ?= 100000
+sim: bootstrap ## Simulate SEEDS schedules of faults, races and crashes on the real use cases; check every micro
+	$(BIN)/python -m tests.sim --seeds $(SEEDS)
 
 up: bootstrap ## Start the local stack and deploy to it
 	@$(BIN)/dpp local up

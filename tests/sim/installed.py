@@ -1,0 +1,127 @@
+"""The real code's clock, ids, threads and drivers, replaced for as long as simulations run.
+
+Nothing of the domain is changed: these are the modules' own imports (`datetime`, `uuid4`, `threading`, `time`) and
+psycopg's way to connect.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, timedelta, tzinfo
+from types import SimpleNamespace
+from typing import Any, ClassVar, Protocol
+from unittest.mock import patch
+from uuid import UUID
+
+from dpp.platform import ids, postgres, retry
+from dpp.runs import batch, envelope, lease, reconcile, submit
+from tests.sim.model_postgres import BEGINNING
+from tests.sim.ports import SimConnection
+from tests.sim.scheduler import Actor, Scheduler
+
+
+class Running(Protocol):
+    """The simulation that runs at the moment."""
+
+    scheduler: Scheduler
+
+    def new_id(self) -> UUID:
+        """The next id."""
+
+    def connect(self) -> SimConnection:
+        """A connection to Postgres, unless it is refused."""
+
+
+class _Holder:
+    running: ClassVar[Running | None] = None
+
+
+def running() -> Running:
+    """The simulation that the patched code belongs to."""
+    assert _Holder.running is not None
+    return _Holder.running
+
+
+def local_ms() -> int:
+    """The clock of the function that asks, as wrong as it is."""
+    scheduler = running().scheduler
+    return scheduler.now_ms + scheduler.current.process.skew_ms
+
+
+class _Datetime(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> "datetime":  # type: ignore[override]
+        return BEGINNING + timedelta(milliseconds=local_ms())
+
+
+class _Event:
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, timeout: float) -> bool:
+        return running().scheduler.wait(int(timeout * 1000), self.is_set)
+
+
+class _Thread:
+    def __init__(self, target: Callable[[], None], name: str, daemon: bool) -> None:
+        self._target = target
+        self._actor: Actor | None = None
+
+    def start(self) -> None:
+        scheduler = running().scheduler
+        current = scheduler.current
+        self._actor = scheduler.spawn(f"{current.name} heartbeat", self._target, current.process)
+
+    def join(self) -> None:
+        assert self._actor is not None
+        running().scheduler.await_end(self._actor)
+
+
+class _Connection:
+    @staticmethod
+    def connect(_url: str, **_: object) -> SimConnection:
+        return running().connect()
+
+
+def _sleep(seconds: float) -> None:
+    running().scheduler.wait(int(seconds * 1000))
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """Replace them all; simulations may run inside."""
+    threads = SimpleNamespace(Event=_Event, Thread=_Thread)
+    clock = SimpleNamespace(monotonic=lambda: running().scheduler.now_ms / 1000)
+    replaced: list[Any] = [
+        patch.object(ids, "uuid4", lambda: running().new_id()),
+        patch.object(submit, "datetime", _Datetime),
+        patch.object(reconcile, "datetime", _Datetime),
+        patch.object(envelope, "datetime", _Datetime),
+        patch.object(batch, "time", clock),
+        patch.object(lease, "threading", threads),
+        patch.object(postgres, "_Connection", _Connection),
+        patch.dict(retry.patiently.__kwdefaults__ or {}, {"sleep": _sleep}),
+    ]
+    with ExitStack() as stack:
+        for replacement in replaced:
+            stack.enter_context(replacement)
+        before = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        stack.callback(logging.disable, before)
+        yield
+
+
+@contextmanager
+def belonging_to(simulation: Running) -> Iterator[None]:
+    """Let the patched code act in this simulation."""
+    _Holder.running = simulation
+    try:
+        yield
+    finally:
+        _Holder.running = None

@@ -1,0 +1,499 @@
+"""The rows, and every named query that the use cases run on them, as Python, each guard included.
+
+A query without a model here fails loudly. That each model does what its SQL does, test_conformance.py proves on a
+real Postgres, call by call.
+"""
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from psycopg import errors
+from psycopg.types.json import Jsonb
+
+from dpp.money import audit
+from dpp.platform.sql import Queries
+from dpp.runs import store
+from tests.sim.schema import COLUMNS, Row, ViolatedUnique, check
+
+type Params = Mapping[str, Any]
+type Model = Callable[["Tables", Params, datetime], "Answer"]
+type Guard = Callable[[Row, Params, datetime], bool]
+
+MONEY = Queries("dpp.money", "queries.sql")
+BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
+"""When every simulation begins."""
+
+
+@dataclass(slots=True)
+class Tables:
+    """One database."""
+
+    tenants: dict[str, Row] = field(default_factory=dict)
+    credits: dict[UUID, tuple[str, int]] = field(default_factory=dict)
+    runs: dict[UUID, Row] = field(default_factory=dict)
+    inputs: dict[UUID, dict[str, Any]] = field(default_factory=dict)
+    locks: dict[str, object] = field(default_factory=dict)
+    """Who holds a lock until its transaction ends."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a statement answers."""
+
+    columns: tuple[str, ...] = ()
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    rowcount: int = 0
+
+
+MODELS: dict[str, tuple[str, Model]] = {}
+"""SQL text -> the query's name and its model."""
+
+
+def named(sql: str) -> tuple[str, Model]:
+    """The model of a statement. Raises AssertionError for one that has none."""
+    try:
+        return MODELS[sql]
+    except KeyError:
+        raise AssertionError(f"tests/sim has no model of this query: {sql[:200]}") from None
+
+
+def _models(queries: Queries, name: str) -> Callable[[Model], Model]:
+    def register(model: Model) -> Model:
+        MODELS[queries[name]] = (name, model)
+        return model
+
+    return register
+
+
+@_models(store.QUERIES, "insert_run")
+def _insert_run(tables: Tables, p: Params, now: datetime) -> Answer:
+    at = p["now"] or now
+    row = dict.fromkeys(COLUMNS)
+    row |= {
+        "run_id": p["run_id"],
+        "tenant_id": p["tenant_id"],
+        "pack_type": str(p["pack_type"]),
+        "profile_version": p["profile_version"],
+        "status": "QUEUED",
+        "money_state": "RESERVED",
+        "version": 0,
+        "idempotency_key": p["idempotency_key"],
+        "payload_hash": p["payload_hash"],
+        "reservation_max_cost_usd_micros": p["reserved"],
+        "minimum_fee_usd_micros": p["minimum_fee"],
+        "tokens_consumed": 0,
+        "timebox_sec": p["timebox_sec"],
+        "min_reliability_score": Decimal(str(p["min_reliability_score"])),
+        "inline_result": p["inline_result"],
+        "trace_id": p["trace_id"],
+        "created_at": at,
+        "updated_at": at,
+        "retention_until": at + timedelta(days=30),
+    }
+    check(row)
+    if row["run_id"] in tables.runs:
+        raise ViolatedUnique("runs_pkey")
+    if _living_run_of_key(tables, p) is not None:
+        raise ViolatedUnique("runs_idempotency")
+    if p["tenant_id"] not in tables.tenants:
+        raise errors.ForeignKeyViolation
+    inputs = p["inputs"]
+    tables.runs[p["run_id"]] = row
+    tables.inputs[p["run_id"]] = copy.deepcopy(inputs.obj if isinstance(inputs, Jsonb) else inputs)
+    return _returning([row])
+
+
+@_models(store.QUERIES, "mark_enqueued")
+def _mark_enqueued(tables: Tables, p: Params, now: datetime) -> Answer:
+    row = tables.runs.get(p["run_id"])
+    if row is None or row["enqueued_at"] is not None:
+        return Answer()
+    _update(tables, row, {"enqueued_at": p["now"] or now})
+    return Answer(rowcount=1)
+
+
+@_models(store.QUERIES, "run")
+def _run(tables: Tables, p: Params, _now: datetime) -> Answer:
+    row = tables.runs.get(p["run_id"])
+    return _returning([row] if row is not None and row["tenant_id"] == p["tenant_id"] else [])
+
+
+@_models(store.QUERIES, "run_of_owner")
+def _run_of_owner(tables: Tables, p: Params, now: datetime) -> Answer:
+    found = _run(tables, p, now)
+    past = [(*row, tables.runs[p["run_id"]]["retention_until"] <= (p["now"] or now)) for row in found.rows]
+    return Answer((*COLUMNS, "is_past_retention"), past, len(past))
+
+
+@_models(store.QUERIES, "run_of_key")
+def _run_of_key(tables: Tables, p: Params, _now: datetime) -> Answer:
+    row = _living_run_of_key(tables, p)
+    return _returning([row] if row is not None else [])
+
+
+@_models(store.QUERIES, "inputs")
+def _inputs(tables: Tables, p: Params, _now: datetime) -> Answer:
+    found = tables.inputs.get(p["run_id"])
+    rows = [] if found is None else [(copy.deepcopy(found),)]
+    return Answer(("inputs",), rows, len(rows))
+
+
+@_models(store.QUERIES, "start_processing")
+def _start_processing(tables: Tables, p: Params, now: datetime) -> Answer:
+    at = p["now"] or now
+    return _cas(
+        tables,
+        "start_processing",
+        p,
+        now,
+        lambda row: {
+            "status": "PROCESSING",
+            "lease_token": p["lease_token"],
+            "lease_expires_at": at + timedelta(seconds=p["lease_ttl_seconds"]),
+            "enqueued_at": row["enqueued_at"] or at,
+        },
+    )
+
+
+@_models(store.QUERIES, "extend_lease")
+def _extend_lease(tables: Tables, p: Params, now: datetime) -> Answer:
+    at = p["now"] or now
+    row = tables.runs.get(p["run_id"])
+    if row is None or not GUARDS["extend_lease"](row, p, at):
+        return Answer()
+    _update(tables, row, {"lease_expires_at": at + timedelta(seconds=p["lease_ttl_seconds"])})
+    return Answer(rowcount=1)
+
+
+@_models(store.QUERIES, "claim")
+def _claim(tables: Tables, p: Params, now: datetime) -> Answer:
+    claimed = _intent(p, now) | {"finalize_stage": "CLAIMED"}
+    return _cas(tables, "claim", p, now, lambda _row: claimed)
+
+
+@_models(store.QUERIES, "reclaim")
+def _reclaim(tables: Tables, p: Params, now: datetime) -> Answer:
+    return _cas(tables, "reclaim", p, now, lambda _row: _intent(p, now))
+
+
+@_models(store.QUERIES, "of_finalize_token")
+def _of_finalize_token(tables: Tables, p: Params, _now: datetime) -> Answer:
+    row = tables.runs.get(p["run_id"])
+    held = (
+        row is not None
+        and p["finalize_token"] is not None
+        and (row["finalize_token"], row["finalize_stage"]) == (p["finalize_token"], p["stage"])
+    )
+    return _returning([row] if held and row is not None else [])
+
+
+@_models(store.QUERIES, "commit")
+def _commit(tables: Tables, p: Params, now: datetime) -> Answer:
+    return _cas(
+        tables,
+        "commit",
+        p,
+        now,
+        lambda row: {
+            "status": row["finalize_outcome"],
+            "money_state": row["finalize_money_state"],
+            "actual_cost_usd_micros": row["finalize_charge_usd_micros"],
+            "finalize_stage": "COMMITTED",
+            "idempotency_released_at": (p["now"] or now) if p["release_idempotency_key"] else None,
+        },
+    )
+
+
+@_models(store.QUERIES, "dispute")
+def _dispute(tables: Tables, p: Params, now: datetime) -> Answer:
+    disputed = {"money_state": "DISPUTED", "last_error_detail": p["detail"]}
+    return _cas(tables, "dispute", p, now, lambda _row: disputed)
+
+
+@_models(store.QUERIES, "page_expired_leases")
+def _page_expired_leases(tables: Tables, p: Params, now: datetime) -> Answer:
+    at = p["now"] or now
+    return _page(
+        tables,
+        p,
+        "lease_expires_at",
+        lambda row: _unclaimed(row, "PROCESSING") and row["lease_expires_at"] < at,
+    )
+
+
+@_models(store.QUERIES, "page_waiting")
+def _page_waiting(tables: Tables, p: Params, now: datetime) -> Answer:
+    latest = _ago(p, now)
+    return _page(
+        tables, p, "created_at", lambda row: _unclaimed(row, "QUEUED") and row["created_at"] <= latest
+    )
+
+
+@_models(store.QUERIES, "page_stuck_claims")
+def _page_stuck_claims(tables: Tables, p: Params, now: datetime) -> Answer:
+    latest = _ago(p, now)
+    return _page(
+        tables,
+        p,
+        "finalize_claimed_at",
+        lambda row: _claimed(row) and row["finalize_claimed_at"] < latest,
+    )
+
+
+@_models(store.QUERIES, "page_unsent")
+def _page_unsent(tables: Tables, p: Params, now: datetime) -> Answer:
+    latest = _ago(p, now)
+    return _page(
+        tables,
+        p,
+        "created_at",
+        lambda row: _unclaimed(row, "QUEUED") and row["enqueued_at"] is None and row["created_at"] <= latest,
+    )
+
+
+@_models(store.QUERIES, "runs_among")
+def _runs_among(tables: Tables, p: Params, _now: datetime) -> Answer:
+    wanted = p["run_ids"]
+    rows = [(i,) for i, row in tables.runs.items() if row["tenant_id"] == p["tenant_id"] and i in wanted]
+    return Answer(("run_id",), rows, len(rows))
+
+
+@_models(MONEY, "create_tenant")
+def _create_tenant(tables: Tables, p: Params, _now: datetime) -> Answer:
+    known = p["tenant_id"] in tables.tenants
+    tables.tenants.setdefault(p["tenant_id"], dict(p))
+    return Answer(rowcount=0 if known else 1)
+
+
+@_models(MONEY, "lock_credits")
+def _lock_credits(tables: Tables, p: Params, _now: datetime) -> Answer:
+    rows = [(1,)] if p["tenant_id"] in tables.tenants else []
+    return Answer(("?column?",), rows, len(rows))
+
+
+@_models(MONEY, "insert_credit")
+def _insert_credit(tables: Tables, p: Params, _now: datetime) -> Answer:
+    amount: int = p["amount_usd_micros"]
+    total = amount + sum(credit for tenant, credit in tables.credits.values() if tenant == p["tenant_id"])
+    if total > p["max_usd_micros"] or p["credit_id"] in tables.credits:
+        return Answer(("credit_id",))
+    if p["tenant_id"] not in tables.tenants:
+        raise errors.ForeignKeyViolation
+    tables.credits[p["credit_id"]] = (p["tenant_id"], amount)
+    return Answer(("credit_id",), [(p["credit_id"],)], 1)
+
+
+@_models(MONEY, "select_credit")
+def _select_credit(tables: Tables, p: Params, _now: datetime) -> Answer:
+    found = tables.credits.get(p["credit_id"])
+    return Answer(("tenant_id", "amount_usd_micros"), [found] if found else [], 1 if found else 0)
+
+
+@_models(audit._QUERIES, "position")
+def _position(tables: Tables, p: Params, _now: datetime) -> Answer:
+    tenant = p["tenant_id"]
+    if tenant not in tables.tenants:
+        return Answer()
+    mine = [row for row in tables.runs.values() if row["tenant_id"] == tenant]
+    given = sum(amount for of, amount in tables.credits.values() if of == tenant)
+    charged = sum(row["actual_cost_usd_micros"] for row in mine if row["money_state"] == "SETTLED")
+    held = sum(
+        row["reservation_max_cost_usd_micros"]
+        for row in mine
+        if row["money_state"] in ("RESERVED", "DISPUTED")
+    )
+    return Answer(("credits", "charges", "reserved"), [(Decimal(given), Decimal(charged), Decimal(held))], 1)
+
+
+@_models(MONEY, "tenants_after")
+def _tenants_after(tables: Tables, p: Params, _now: datetime) -> Answer:
+    rows = [(tenant,) for tenant in sorted(tables.tenants) if tenant > p["after"]][: p["limit"]]
+    return Answer(("tenant_id",), rows, len(rows))
+
+
+@_models(MONEY, "has_credits")
+def _has_credits(tables: Tables, p: Params, _now: datetime) -> Answer:
+    given = any(tenant == p["tenant_id"] for tenant, _ in tables.credits.values())
+    return Answer(("?column?",), [(1,)] if given else [], int(given))
+
+
+@_models(MONEY, "credit_ids")
+def _credit_ids(tables: Tables, p: Params, _now: datetime) -> Answer:
+    rows = [(i,) for i, (tenant, _) in tables.credits.items() if tenant == p["tenant_id"]]
+    return Answer(("credit_id",), rows, len(rows))
+
+
+@_models(MONEY, "bound_the_wait")
+def _bound_the_wait(_tables: Tables, _p: Params, _now: datetime) -> Answer:
+    return Answer()
+
+
+@_models(MONEY, "stop_writes_to_runs")
+def _stop_writes_to_runs(_tables: Tables, _p: Params, _now: datetime) -> Answer:
+    return Answer()
+
+
+@_models(MONEY, "open_runs")
+def _open_runs(tables: Tables, p: Params, _now: datetime) -> Answer:
+    rows = [
+        (run_id, row["reservation_max_cost_usd_micros"])
+        for run_id, row in tables.runs.items()
+        if row["tenant_id"] == p["tenant_id"] and row["money_state"] in ("RESERVED", "DISPUTED")
+    ]
+    return Answer(("run_id", "reservation_max_cost_usd_micros"), rows, len(rows))
+
+
+@_models(MONEY, "closed_among")
+def _closed_among(tables: Tables, p: Params, _now: datetime) -> Answer:
+    rows = [
+        (run_id,)
+        for run_id, row in tables.runs.items()
+        if row["tenant_id"] == p["tenant_id"]
+        and row["money_state"] in ("SETTLED", "REFUNDED")
+        and str(run_id) in p["run_ids"]
+    ]
+    return Answer(("run_id",), rows, len(rows))
+
+
+def locks_taken(name: str, params: Params | None) -> str | None:
+    """What a statement locks until its transaction ends."""
+    match name:
+        case "stop_writes_to_runs":
+            return "runs"
+        case "lock_credits" if params is not None:
+            return f"tenant {params['tenant_id']}"
+        case _:
+            return None
+
+
+WRITES_RUNS = frozenset(
+    {
+        "insert_run",
+        "mark_enqueued",
+        "start_processing",
+        "extend_lease",
+        "claim",
+        "reclaim",
+        "commit",
+        "dispute",
+    }
+)
+"""What waits for a lock on `runs`."""
+
+
+def _guard_start_processing(row: Row, p: Params, _at: datetime) -> bool:
+    return row["version"] == p["version"] and _unclaimed(row, "QUEUED")
+
+
+def _guard_extend_lease(row: Row, p: Params, at: datetime) -> bool:
+    return (
+        row["lease_token"] == p["lease_token"]
+        and _unclaimed(row, "PROCESSING")
+        and row["lease_expires_at"] > at
+    )
+
+
+def _guard_claim(row: Row, p: Params, at: datetime) -> bool:
+    expires = row["lease_expires_at"]
+    return (
+        row["version"] == p["version"]
+        and row["status"] == p["expected_status"]
+        and row["finalize_stage"] is None
+        and row["lease_token"] == p["lease_token"]
+        and (not p["lease_must_have_expired"] or (expires is not None and expires < at))
+        and row["created_at"] <= at - timedelta(seconds=p["minimum_age_seconds"])
+    )
+
+
+def _guard_reclaim(row: Row, p: Params, at: datetime) -> bool:
+    latest = at - timedelta(seconds=p["stuck_after_seconds"])
+    return row["version"] == p["version"] and _claimed(row) and row["finalize_claimed_at"] < latest
+
+
+def _guard_of_holder(row: Row, p: Params, _at: datetime) -> bool:
+    return row["version"] == p["version"] and row["finalize_token"] == p["finalize_token"] and _claimed(row)
+
+
+GUARDS: dict[str, Guard] = {
+    "start_processing": _guard_start_processing,
+    "extend_lease": _guard_extend_lease,
+    "claim": _guard_claim,
+    "reclaim": _guard_reclaim,
+    "commit": _guard_of_holder,
+    "dispute": _guard_of_holder,
+}
+"""What each compare-and-swap compares; apart, so that mutations.py can weaken one."""
+
+
+def _cas(tables: Tables, name: str, p: Params, now: datetime, changes: Callable[[Row], Row]) -> Answer:
+    at = p["now"] or now
+    row = tables.runs.get(p["run_id"])
+    if row is None or not GUARDS[name](row, p, at):
+        return _returning([])
+    stamped = {"version": row["version"] + 1, "updated_at": at}
+    return _returning([_update(tables, row, changes(row) | stamped)])
+
+
+def _update(tables: Tables, row: Row, changes: Row) -> Row:
+    changed = row | changes
+    check(changed)
+    tables.runs[row["run_id"]] = changed
+    return changed
+
+
+def _intent(p: Params, now: datetime) -> Row:
+    return {
+        "finalize_token": p["finalize_token"],
+        "finalize_claimed_at": p["now"] or now,
+        "finalize_outcome": _text(p["outcome"]),
+        "finalize_money_state": _text(p["money_state"]),
+        "finalize_charge_usd_micros": p["charge"],
+        "tokens_consumed": p["tokens_consumed"],
+        "result_bucket": p["result_bucket"],
+        "result_key": p["result_key"],
+        "result_sha256": p["result_sha256"],
+        "last_error_reason_code": _text(p["reason_code"]),
+        "last_error_detail": p["detail"],
+    }
+
+
+def _page(tables: Tables, p: Params, by: str, matches: Callable[[Row], bool]) -> Answer:
+    after = (p["after_time"], p["after_id"])
+    found = [row for row in tables.runs.values() if matches(row) and (row[by], row["run_id"]) > after]
+    found.sort(key=lambda row: (row[by], row["run_id"]))
+    rows = [(*row.values(), row[by]) for row in found[: p["limit"]]]
+    return Answer((*COLUMNS, "page_time"), rows, len(rows))
+
+
+def _returning(rows: list[Row]) -> Answer:
+    return Answer(COLUMNS, [tuple(row.values()) for row in rows], len(rows))
+
+
+def _living_run_of_key(tables: Tables, p: Params) -> Row | None:
+    wanted = (p["tenant_id"], p["idempotency_key"], None)
+    for row in tables.runs.values():
+        if (row["tenant_id"], row["idempotency_key"], row["idempotency_released_at"]) == wanted:
+            return row
+    return None
+
+
+def _ago(p: Params, now: datetime) -> datetime:
+    at: datetime = p["now"] or now
+    return at - timedelta(seconds=p["age_seconds"])
+
+
+def _unclaimed(row: Row, status: str) -> bool:
+    return bool(row["status"] == status and row["finalize_stage"] is None)
+
+
+def _claimed(row: Row) -> bool:
+    return bool(row["finalize_stage"] == "CLAIMED" and row["money_state"] == "RESERVED")
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,155 @@
+"""What must hold once a schedule has come to rest (RUN-19, RUN-24, D2–D5): each broken promise as a sentence."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+from dpp.money.audit import audit_tenant
+from dpp.money.keys import KeySpace
+from dpp.money.micros import parse_usd
+from dpp.packs.contract import PackSuccess
+from tests.sim.ports import SimConnection
+from tests.sim.schema import Row
+from tests.sim.simulation import Parts, Simulation
+
+_KEYS = KeySpace()
+
+
+def broken(sim: Simulation) -> list[str]:
+    """Every promise that this schedule broke."""
+    return [
+        *_money(sim),
+        *_books(sim),
+        *_clients(sim),
+        *_objects(sim),
+    ]
+
+
+def _money(sim: Simulation) -> Iterator[str]:
+    for row in sim.tables.runs.values():
+        name, money = str(row["run_id"])[:8], row["money_state"]
+        if money == "DISPUTED":
+            if not sim.writes_lost and not sim.flushes:
+                yield f"run {name} is DISPUTED though Redis lost nothing: {row['last_error_detail']}"
+            continue
+        if row["finalize_stage"] != "COMMITTED":
+            yield f"run {name} never ended: {row['status']} · {money} · {row['finalize_stage']}"
+            continue
+        yield from _charge(sim, name, row)
+        yield from _receipt(sim, name, row)
+
+
+def _charge(sim: Simulation, name: str, row: Row) -> Iterator[str]:
+    charge, reserved = row["actual_cost_usd_micros"], row["reservation_max_cost_usd_micros"]
+    if charge > reserved:
+        yield f"run {name} was charged {charge}, above its reservation of {reserved}"
+    match row["status"], row["money_state"]:
+        case "COMPLETED", _:
+            answers = sim.answers.get(str(row["run_id"]), [])
+            costs = {min(a.cost_usd_micros, reserved) for a in answers if isinstance(a, PackSuccess)}
+            if charge not in costs:
+                yield f"run {name} was charged {charge}, its pack asked for {sorted(costs)}"
+        case _, "SETTLED":
+            if charge != min(row["minimum_fee_usd_micros"], reserved):
+                yield f"run {name} failed and was charged {charge}, not the minimum fee"
+        case _:
+            if charge or row["lease_token"] is not None:
+                yield f"run {name} was refunded after it was worked on, or charged {charge}"
+
+
+def _receipt(sim: Simulation, name: str, row: Row) -> Iterator[str]:
+    if sim.writes_lost or sim.flushes:
+        return
+    receipt = sim.keys.hashes.get(_KEYS.receipt(row["tenant_id"], str(row["run_id"])))
+    said = receipt and (receipt["kind"], int(receipt["charge_usd_micros"]))
+    if said != (row["money_state"], row["actual_cost_usd_micros"]):
+        yield f"run {name} is {row['money_state']}, charged {row['actual_cost_usd_micros']}; its receipt: {said}"
+
+
+def _books(sim: Simulation) -> Iterator[str]:
+    for tenant in sim.tables.tenants:
+        rows = [row for row in sim.tables.runs.values() if row["tenant_id"] == tenant]
+        disputed = [row for row in rows if row["money_state"] == "DISPUTED"]
+        amounts = sim.keys.hashes.get(_KEYS.reservation_amounts(tenant), {})
+        ages = sim.keys.scores.get(_KEYS.reservation_ages(tenant), {})
+        if set(amounts) != set(ages):
+            yield f"{tenant}: the index holds amounts of {sorted(amounts)}, ages of {sorted(ages)}"
+        for run_id in sorted(set(amounts) - {str(row["run_id"]) for row in disputed}):
+            yield f"{tenant}: {amounts[run_id]} stay reserved for {run_id[:8]}, which is over or never was"
+        given = sum(amount for of, amount in sim.tables.credits.values() if of == tenant)
+        charged = sum(row["actual_cost_usd_micros"] for row in rows if row["money_state"] == "SETTLED")
+        held = sum(_held(sim, row, amounts) for row in disputed)
+        balance = int(sim.keys.strings.get(_KEYS.balance(tenant), "0"))
+        if balance != given - charged - held:
+            yield f"{tenant}: balance {balance} is not {given} given − {charged} charged − {held} held"
+        if not disputed:
+            yield from _audit(sim, tenant)
+
+
+def _held(sim: Simulation, row: Row, amounts: dict[str, str]) -> int:
+    """What the ledger keeps of a disputed run's money; an operator decides about it."""
+    run_id = str(row["run_id"])
+    if run_id in amounts:
+        return int(amounts[run_id])
+    receipt = sim.keys.hashes.get(_KEYS.receipt(row["tenant_id"], run_id))
+    return int(receipt["charge_usd_micros"]) if receipt else 0
+
+
+def _audit(sim: Simulation, tenant: str) -> Iterator[str]:
+    """The platform's own audit must say the same."""
+    found: list[int] = []
+    parts: Parts = sim.parts()
+    connection: SimConnection = SimConnection(sim, sim.tables)
+
+    def audit() -> None:
+        found.append(audit_tenant(connection, parts.ledger, tenant).drift_usd_micros)  # type: ignore[arg-type]
+
+    sim.scheduler.spawn("audit", audit)
+    sim.scheduler.run()
+    if found != [0]:
+        yield f"{tenant}: the audit sees a drift of {found}"
+
+
+def _clients(sim: Simulation) -> Iterator[str]:
+    runs = sim.tables.runs
+    for accepted in sim.accepted:
+        row = runs.get(accepted.run_id)
+        if row is None:
+            yield f"{accepted.client} was answered 202 for a run that isn't there"
+        elif (row["tenant_id"], row["idempotency_key"], row["payload_hash"]) != (
+            accepted.tenant_id,
+            accepted.idempotency_key,
+            accepted.payload_hash,
+        ):
+            yield f"{accepted.client} was answered 202 with another's run"
+    for of in {(a.tenant_id, a.idempotency_key) for a in sim.accepted}:
+        # A run that could not be queued frees its key (RUN-8): only those that were, or may be, count.
+        kept = [row for row in runs.values() if (row["tenant_id"], row["idempotency_key"]) == of]
+        if sum(row["idempotency_released_at"] is None for row in kept) > 1:
+            yield f"{of} has more than one living run"
+        worked = [row for row in kept if row["lease_token"] is not None]
+        if len(worked) > 1:
+            yield f"{of} was worked on {len(worked)} times"
+
+
+def _objects(sim: Simulation) -> Iterator[str]:
+    pointed = {row["result_key"]: row for row in sim.tables.runs.values() if row["result_key"] is not None}
+    for key, body in sim.objects.items():
+        row = pointed.get(key)
+        if row is None:
+            yield f"nobody points at the object {key}"
+        elif row["money_state"] != "DISPUTED":
+            yield from _object(row, body)
+    for key, row in pointed.items():
+        if key not in sim.objects and row["money_state"] != "DISPUTED":
+            yield f"run {str(row['run_id'])[:8]} points at an object that isn't there"
+
+
+def _object(row: Row, body: bytes) -> Iterator[str]:
+    name, document = str(row["run_id"])[:8], json.loads(body)
+    if hashlib.sha256(body).hexdigest() != row["result_sha256"]:
+        yield f"run {name}: its object is not the one that it points at"
+    if document["status"] != row["status"]:
+        yield f"run {name} is {row['status']}, its envelope says {document['status']}"
+    if parse_usd(document["cost"]["used_usd"]) != row["actual_cost_usd_micros"]:
+        yield f"run {name} was charged {row['actual_cost_usd_micros']}, its envelope says otherwise"

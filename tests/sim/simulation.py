@@ -1,0 +1,253 @@
+"""One schedule: a handful of clients, workers, jobs and faults, and then the rest that they must come to."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import psycopg
+
+from dpp.money.keys import KeySpace
+from dpp.money.ledger import Ledger
+from dpp.packs.contract import PackResult
+from dpp.platform.postgres import Database
+from dpp.platform.queue import Queue
+from dpp.platform.storage import ObjectStore
+from tests.sim import installed
+from tests.sim.choices import Choices
+from tests.sim.faults import ALL, ANYWHERE, Fault
+from tests.sim.model_postgres import BEGINNING, Tables
+from tests.sim.model_redis import Keys, Undo, before, restore
+from tests.sim.ports import Messages, SimConnection, SimRedis, SimS3, SimSqs
+from tests.sim.scheduler import Process, Scheduler, Vanished
+
+BUCKET = "results"
+_FAULT_RATES = (0.03, 0.08, 0.2)
+_SWITCH_RATES = (0.3, 0.7, 0.1)
+_DELAYS_MS = (500, 6_000, 40_000, 130_000)
+_SKEWS_MS = (0, 600_000, -600_000, 5_000)
+_UNDO_LIMIT = 12
+_LAGS_MS = (5, 60, 1_000, 10_000)
+
+
+class Step(NamedTuple):
+    """One call, as the schedule is printed."""
+
+    at_ms: int
+    actor: str
+    port: str
+    operation: str
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A client was answered 202."""
+
+    client: str
+    tenant_id: str
+    idempotency_key: str
+    payload_hash: str
+    run_id: UUID
+
+
+@dataclass(slots=True)
+class Parts:
+    """What a container is made of: the platform's own adapters on the simulated drivers."""
+
+    database: Database
+    new_database: Callable[[], Database]
+    scan: Database
+    ledger: Ledger
+    queue: Queue
+    sqs: SimSqs
+    storage: ObjectStore
+
+
+@dataclass(slots=True, eq=False)
+class Simulation:
+    """The state of one schedule, and the wire between its actors and the models."""
+
+    choices: Choices
+    allowed: frozenset[Fault] = ALL
+    scheduler: Scheduler = field(init=False)
+    tables: Tables = field(default_factory=Tables)
+    keys: Keys = field(default_factory=Keys)
+    messages: Messages = field(default_factory=Messages)
+    objects: dict[str, bytes] = field(default_factory=dict)
+    trace: list[Step] = field(default_factory=list)
+    accepted: list[Accepted] = field(default_factory=list)
+    answers: dict[str, list[PackResult]] = field(default_factory=dict)
+    credits: list[tuple[UUID, str, int]] = field(default_factory=list)
+    writes_lost: int = 0
+    flushes: int = 0
+    _enabled: frozenset[Fault] = frozenset()
+    _anywhere: tuple[Fault, ...] = ()
+    _rate: float = 0.0
+    _ids: int = 0
+    _undo: deque[Undo] = field(default_factory=lambda: deque(maxlen=_UNDO_LIMIT))
+
+    def __post_init__(self) -> None:
+        self.scheduler = Scheduler(self.choices)
+
+    def draw_faults(self) -> None:
+        """Decide which faults this schedule knows, and how many: each mix finds what another hides."""
+        drawn = [fault for fault in Fault if fault in self.allowed and self.choices.pick(2)]
+        self._enabled = frozenset(drawn)
+        self._anywhere = tuple(fault for fault in drawn if fault in ANYWHERE)
+        self._rate = _FAULT_RATES[self.choices.pick(len(_FAULT_RATES))]
+        self.scheduler.switch_rate = _SWITCH_RATES[self.choices.pick(len(_SWITCH_RATES))]
+
+    # --- the wire -----------------------------------------------------------------------------------------------
+
+    def call[Result](
+        self,
+        port: str,
+        operation: str,
+        effect: Callable[[], Result],
+        failure: Callable[[], Exception],
+        only: Sequence[Fault] | None = None,
+    ) -> Result:
+        """One call: others may go first, then it happens, fails, or takes its caller with it."""
+        self.scheduler.step()
+        fault = self._strike(only)
+        self.note(port, operation, fault or "")
+        match fault:
+            case None:
+                return effect()
+            case Fault.REFUSED:
+                raise failure()
+            case Fault.REPLY_LOST:
+                effect()
+                self.scheduler.wait(5_000 * self.choices.pick(2))
+                raise failure()
+            case Fault.SLOW:
+                self.scheduler.wait(self.delay_ms())
+                return effect()
+            case Fault.CRASH_AFTER:
+                effect()
+            case Fault.CRASH_IN_FLIGHT:
+                self._land_later(effect)
+            case _:
+                pass
+        self.scheduler.current.process.dead = True
+        raise Vanished
+
+    def wait(self, milliseconds: int, ready: Callable[[], bool]) -> bool:
+        """Wait for a lock that another holds."""
+        self.note("postgres", "waits for a lock", "")
+        return self.scheduler.wait(milliseconds, ready)
+
+    def _strike(self, only: Sequence[Fault] | None) -> Fault | None:
+        anywhere = self._anywhere
+        if only is not None:
+            anywhere = tuple(fault for fault in anywhere if fault in only)
+        drawn = self.choices.rarely(self._rate, len(anywhere))
+        return anywhere[drawn - 1] if drawn else None
+
+    def _land_later(self, effect: Callable[[], object]) -> None:
+        delay_ms = self.delay_ms() % 100_000  # a server holds a statement so long and no longer
+        name = f"{self.scheduler.current.name} in flight"
+
+        def land() -> None:
+            self.scheduler.wait(delay_ms)
+            self.note("", "lands", "")
+            with suppress(psycopg.errors.UniqueViolation):
+                effect()
+
+        self.scheduler.spawn(name, land)
+
+    def strikes(self, fault: Fault) -> bool:
+        """Whether this fault befalls the call under way."""
+        struck = fault in self._enabled and self.choices.rarely(self._rate, 1) == 1
+        if struck:
+            self.note("", "", fault)
+        return struck
+
+    def delay_ms(self) -> int:
+        """How late something is."""
+        return _DELAYS_MS[self.choices.pick(len(_DELAYS_MS))]
+
+    def now_ms(self) -> int:
+        """The servers' clock, in ms since the beginning."""
+        return self.scheduler.now_ms
+
+    def now(self) -> datetime:
+        """The servers' clock."""
+        return BEGINNING + timedelta(milliseconds=self.scheduler.now_ms)
+
+    def note(self, port: str, operation: str, fault: str) -> None:
+        """Add a line to the schedule."""
+        scheduler = self.scheduler
+        self.trace.append(Step(scheduler.now_ms, scheduler.current.name, port, operation, fault))
+
+    # --- what the actors are made of ----------------------------------------------------------------------------
+
+    def parts(self) -> Parts:
+        """A fresh container."""
+
+        def database() -> Database:
+            return Database("sim", wall_clock=lambda: installed.local_ms() / 1000)
+
+        client: Any = SimRedis(self, self.keys, self._before_write)
+        sqs = SimSqs(self, self.messages)
+        any_sqs: Any = sqs
+        any_s3: Any = SimS3(self, self.objects)
+        return Parts(
+            database=database(),
+            new_database=database,
+            scan=database(),
+            ledger=Ledger(client, KeySpace()),
+            queue=Queue("sim", lambda: any_sqs),
+            sqs=sqs,
+            storage=ObjectStore(BUCKET, lambda: any_s3),
+        )
+
+    def process(self, name: str, lifetime_seconds: int) -> Process:
+        """An invocation that is killed at its timeout; its clock may be wrong."""
+        skew_ms = _SKEWS_MS[self.choices.pick(len(_SKEWS_MS))] if self.knows(Fault.CLOCK_SKEW) else 0
+        return Process(name, self.scheduler.now_ms + lifetime_seconds * 1000, skew_ms)
+
+    def connect(self) -> SimConnection:
+        """A connection, unless it is refused."""
+        return self.call(
+            "postgres",
+            "connect",
+            lambda: SimConnection(self, self.tables),
+            lambda: psycopg.OperationalError("refused"),
+        )
+
+    def new_id(self) -> UUID:
+        """The next id: a number, so that a schedule can be read."""
+        self._ids += 1
+        return UUID(int=(self._ids << 96) | 0x4000_8000_0000_0000_0000)
+
+    # --- a failover of Redis ------------------------------------------------------------------------------------
+
+    def knows(self, fault: Fault) -> bool:
+        """Whether this class of faults is among the schedule's."""
+        return fault in self._enabled
+
+    def _before_write(self, names: Sequence[str]) -> None:
+        if self.knows(Fault.REDIS_LOSS):
+            self._undo.append(Undo(self.scheduler.now_ms, before(self.keys, names)))
+
+    def lose_writes(self) -> None:
+        """Fail over to a replica that lags behind: the writes of the last moments are gone, newest first."""
+        since_ms = self.scheduler.now_ms - _LAGS_MS[self.choices.pick(len(_LAGS_MS))]
+        lost = 0
+        while self._undo and self._undo[-1].at_ms >= since_ms:
+            restore(self.keys, self._undo.pop().before)
+            lost += 1
+        self.writes_lost += lost
+        self.note("redis", f"fails over, {lost} writes lost", Fault.REDIS_LOSS)
+
+    def lose_all(self) -> None:
+        """Start again with nothing."""
+        self.keys.clear()
+        self._undo.clear()
+        self.flushes += 1
+        self.note("redis", "starts empty", Fault.REDIS_FLUSH)
