@@ -18,6 +18,8 @@ from dpp.platform.config import ConfigurationError, DecisionEngineSettings
 
 def warm() -> None:
     """Do now, outside of any timebox, what the packs of this deployment will need."""
+    for model in INPUT_MODELS.values():
+        model.model_rebuild()
     url_pack.default_fetcher()
     if os.environ.get(BEDROCK_MODEL_VARIABLE):
         importlib.import_module("boto3")

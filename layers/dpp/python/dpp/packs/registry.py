@@ -14,8 +14,14 @@ from dpp.packs.contract import PackType
 
 class _Inputs(BaseModel):
     # Strict, so that "10" is not taken for 10: the payload hash (RUN-5) is over what the client wrote.
+    # Built when first used: a cold start would else build the models of every pack for a request that has one.
     model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, hide_input_in_errors=True, allow_inf_nan=False
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        hide_input_in_errors=True,
+        allow_inf_nan=False,
+        defer_build=True,
     )
 
 
