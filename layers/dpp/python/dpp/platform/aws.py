@@ -1,6 +1,10 @@
 """AWS clients: made once a container, bounded in time, importing boto3 only when first needed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from dpp.platform.errors import DependencyUnavailable
 
 if TYPE_CHECKING:
     from botocore.config import Config
@@ -37,3 +41,14 @@ def _bounds(attempts: int) -> "Config":
         read_timeout=_READ_TIMEOUT_SECONDS,
         retries={"mode": "standard", "total_max_attempts": attempts},
     )
+
+
+@contextmanager
+def unavailable_as(error: type[DependencyUnavailable]) -> Iterator[None]:
+    """Turn every failure of AWS to carry out a call into `error`, which names its class and nothing of the call."""
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+
+    try:
+        yield
+    except (BotoCoreError, ClientError) as cause:
+        raise error(type(cause).__name__) from cause

@@ -1,13 +1,12 @@
 """S3: put, look at, read and share objects of one bucket."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dpp.platform.aws import s3_client
+from dpp.platform.aws import s3_client, unavailable_as
 from dpp.platform.errors import StorageUnavailable
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class ObjectStore:
 
     def put_json(self, key: str, body: bytes) -> None:
         """Write an object of UTF-8 JSON, overwriting what stood there; S3 checks what it received."""
-        with _unavailable_as_typed():
+        with unavailable_as(StorageUnavailable):
             self._client.put_object(
                 Bucket=self.bucket,
                 Key=key,
@@ -42,7 +41,7 @@ class ObjectStore:
 
     def get(self, key: str) -> bytes | None:
         """The object's bytes, or None if there is none."""
-        with _unavailable_as_typed():
+        with unavailable_as(StorageUnavailable):
             try:
                 return self._client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
             except self._client.exceptions.NoSuchKey:
@@ -51,7 +50,7 @@ class ObjectStore:
     def presign_get(self, key: str, ttl_seconds: int) -> PresignedUrl:
         """Sign a URL for one object; nothing is sent. The time starts before the signature, so it never lies."""
         expires_at = datetime.now(UTC) + timedelta(seconds=ttl_seconds)
-        with _unavailable_as_typed():
+        with unavailable_as(StorageUnavailable):
             url = self._client.generate_presigned_url(
                 "get_object", Params={"Bucket": self.bucket, "Key": key}, ExpiresIn=ttl_seconds
             )
@@ -59,19 +58,9 @@ class ObjectStore:
 
     def ping(self) -> None:
         """Ask whether the bucket is there and ours."""
-        with _unavailable_as_typed():
+        with unavailable_as(StorageUnavailable):
             self._client.head_bucket(Bucket=self.bucket)
 
     @cached_property
     def _client(self) -> "S3Client":
         return self._client_factory()
-
-
-@contextmanager
-def _unavailable_as_typed() -> Iterator[None]:
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
-
-    try:
-        yield
-    except (BotoCoreError, ClientError) as error:
-        raise StorageUnavailable(type(error).__name__) from error
