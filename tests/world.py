@@ -191,7 +191,9 @@ class World:
     def messages(self) -> list[RunMessage]:
         """Take every visible message off the queue."""
         taken: list[RunMessage] = []
-        while found := self.sqs.receive_message(QueueUrl=self.queue_url, MaxNumberOfMessages=10).get("Messages"):
+        while found := self.sqs.receive_message(QueueUrl=self.queue_url, MaxNumberOfMessages=10).get(
+            "Messages"
+        ):
             for message in found:
                 taken.append(RunMessage.model_validate_json(message["Body"]))
                 self.sqs.delete_message(QueueUrl=self.queue_url, ReceiptHandle=message["ReceiptHandle"])

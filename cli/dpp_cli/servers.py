@@ -25,6 +25,7 @@ from dpp_cli.processes import ProcessIdentity, spawn
 
 HOST = "127.0.0.1"
 _BOOT_SECONDS = 30.0
+_PROBE_SECONDS = 3
 _NOBODY = 65534
 
 
@@ -108,7 +109,7 @@ class PostgresServer(_Server):
             return [*account.prefix, *server, "-k", "", *options]
 
         boot = _Boot(cls.name, log_path, environment, account.uid)
-        chosen, process = boot.run(command, port, lambda at: _postgres_answers(postgres_url(at)))
+        chosen, process = boot.run(command, port, lambda at: postgres_answers(postgres_url(at)))
         return cls(data_dir, chosen, _identity(process), process)
 
 
@@ -154,7 +155,7 @@ class ValkeyServer(_Server):
             return [str(binary), *(word for name, value in options.items() for word in (f"--{name}", value))]
 
         boot = _Boot(cls.name, data_dir.with_name(f"{data_dir.name}.log"), environment, None)
-        chosen, process = boot.run(command, port, lambda at: _valkey_answers(valkey_url(at)))
+        chosen, process = boot.run(command, port, lambda at: redis_answers(valkey_url(at)))
         return cls(data_dir, chosen, _identity(process), process)
 
 
@@ -288,17 +289,19 @@ def _identity(process: subprocess.Popen[bytes]) -> ProcessIdentity:
     return identity
 
 
-def _postgres_answers(url: str) -> bool:
+def postgres_answers(url: str) -> bool:
+    """True when a query gets through."""
     try:
-        with psycopg.connect(url, connect_timeout=2) as connection:
+        with psycopg.connect(url, connect_timeout=_PROBE_SECONDS) as connection:
             connection.execute("SELECT 1")
     except psycopg.Error:
         return False
     return True
 
 
-def _valkey_answers(url: str) -> bool:
-    client = redis.Redis.from_url(url, socket_timeout=2)
+def redis_answers(url: str) -> bool:
+    """True when a PING comes back."""
+    client = redis.Redis.from_url(url, socket_timeout=_PROBE_SECONDS, socket_connect_timeout=_PROBE_SECONDS)
     try:
         return bool(client.ping())
     except redis.RedisError:

@@ -11,13 +11,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
-import redis
 from psycopg import sql
 
 from dpp_cli.local import localstack
 from dpp_cli.local.state import PartRecord, StackError, StateStore
 from dpp_cli.processes import MARK, ProcessIdentity, marked
-from dpp_cli.servers import HOST, PostgresServer, ValkeyServer, free_port, postgres_url, valkey_url
+from dpp_cli.servers import (
+    HOST,
+    PostgresServer,
+    ValkeyServer,
+    free_port,
+    postgres_answers,
+    postgres_url,
+    redis_answers,
+    valkey_url,
+)
 
 DATABASE = "dpp"
 POSTGRES, VALKEY, LOCALSTACK = "postgres", "valkey", "localstack"
@@ -95,27 +103,6 @@ def end_strays(store: StateStore) -> list[ProcessIdentity]:
     for stray in strays:
         stray.end(signal.SIGKILL)
     return strays
-
-
-def postgres_answers(url: str) -> bool:
-    """True when a query gets through."""
-    try:
-        with psycopg.connect(url, connect_timeout=3) as connection:
-            connection.execute("SELECT 1")
-    except psycopg.Error:
-        return False
-    return True
-
-
-def redis_answers(url: str) -> bool:
-    """True when a PING comes back."""
-    client = redis.Redis.from_url(url, socket_timeout=3, socket_connect_timeout=3)
-    try:
-        return bool(client.ping())
-    except redis.RedisError:
-        return False
-    finally:
-        client.close()
 
 
 def log_path(state_dir: Path, part: str) -> Path:

@@ -14,6 +14,7 @@ from dpp_cli.local import deploy, localstack, parts
 from dpp_cli.local.progress import Steps
 from dpp_cli.local.state import LOCK_NAME, StackError, StackState, StateStore, exclusive, load_state
 from dpp_cli.migrate import upgrade
+from dpp_cli.servers import postgres_answers, redis_answers
 
 _STOPS = {
     parts.LOCALSTACK: (signal.SIGTERM, localstack.STOP_SECONDS),
@@ -84,8 +85,8 @@ def status(state_dir: Path) -> list[PartStatus]:
     """What runs where, and whether it answers."""
     state = load_state(state_dir) or StackState()
     checks: dict[str, tuple[str, Callable[[], bool]]] = {
-        parts.POSTGRES: (state.database_url, lambda: parts.postgres_answers(state.database_url)),
-        parts.VALKEY: (state.redis_url, lambda: parts.redis_answers(state.redis_url)),
+        parts.POSTGRES: (state.database_url, lambda: postgres_answers(state.database_url)),
+        parts.VALKEY: (state.redis_url, lambda: redis_answers(state.redis_url)),
         parts.LOCALSTACK: (state.aws_endpoint_url, lambda: localstack.healthy(state.aws_endpoint_url)),
     }
     lines: list[PartStatus] = []
