@@ -107,7 +107,7 @@ def test_a_crash_between_row_and_balance_is_healed_by_the_same_call(
     """D2: the books show the missing balance until then."""
     credit_id = uuid4()
 
-    def crash(*_: object) -> int:
+    def crash(*_: object, **__: object) -> int:
         raise RedisUnavailable("crashed here")
 
     with monkeypatch.context() as patched:

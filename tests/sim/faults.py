@@ -44,4 +44,4 @@ ANYWHERE = (
 )
 """What may befall any call."""
 
-ALL = frozenset(Fault) - {Fault.REDIS_FLUSH}
+ALL = frozenset(Fault)

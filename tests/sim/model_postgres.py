@@ -263,6 +263,13 @@ def _runs_among(tables: Tables, p: Params, _now: datetime) -> Answer:
     return Answer(("run_id",), rows, len(rows))
 
 
+@_models(store.QUERIES, "ended_among")
+def _ended_among(tables: Tables, p: Params, _now: datetime) -> Answer:
+    found = [tables.runs[i] for i in p["run_ids"] if i in tables.runs]
+    mine = [row for row in found if row["tenant_id"] == p["tenant_id"]]
+    return _returning([row for row in mine if row["finalize_stage"] == "COMMITTED"])
+
+
 @_models(MONEY, "create_tenant")
 def _create_tenant(tables: Tables, p: Params, _now: datetime) -> Answer:
     known = p["tenant_id"] in tables.tenants

@@ -101,11 +101,13 @@ def _refund_full(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str
 
 
 def _credit(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str]:
-    credit_id, amount_text = args
+    credit_id, amount_text, opens = args
     amount = _amount_of(amount_text)
     if not amount:
         return ["ERR_BAD_AMOUNT"]
     balance = _balance(db, keys[0])
+    if opens != "1" and keys[0] not in db.strings:
+        return ["ERR_NO_BALANCE"]
     if credit_id in db.sets.get(keys[1], {}):
         return ["OK", balance, "REPEATED"]
     if int(balance) + amount > MAX_AMOUNT:

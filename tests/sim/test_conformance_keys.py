@@ -1,5 +1,6 @@
 """The models of the scripts are Redis: the same calls on both, compared call by call and key by key."""
 
+import json
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,7 +35,7 @@ _TEXT_AMOUNTS = (
     "99999999999999999999",
 )
 _MOVES = st.one_of(
-    st.tuples(st.just("credit"), st.integers(0, 2), st.sampled_from([500, 10**14, 2**53 - 1])),
+    st.tuples(st.just("credit"), st.integers(0, 2), st.sampled_from([500, 10**14, 2**53 - 1]), st.booleans()),
     st.tuples(st.just("reserve"), _RUN, st.sampled_from([1, 200, 400, 10**14])),
     st.tuples(st.just("settle"), _RUN, st.sampled_from([0, 150, 10**15])),
     st.tuples(st.just("refund"), _RUN),
@@ -54,6 +55,13 @@ _MOVES = st.one_of(
     st.tuples(st.just("extend"), _RUN, st.sampled_from(["mine", "yours"])),
     st.tuples(st.just("release"), _RUN, st.sampled_from(["mine", "yours"])),
     st.tuples(st.just("open")),
+    st.tuples(
+        st.just("rebuild"),
+        st.lists(_RUN, unique=True),
+        st.lists(_RUN, unique=True),
+        st.sampled_from([500, -3, 10**14]),
+    ),
+    st.tuples(st.just("lose the balance")),
 )
 
 
@@ -75,10 +83,10 @@ class _Moves:
     ) -> object:
         ledger, tenant = self.ledger, self.tenant
         name, *rest = move
-        run_id = str(self.runs[rest[0]]) if rest and name != "credit" else ""
+        run_id = str(self.runs[rest[0]]) if rest and name not in ("credit", "rebuild") else ""
         match name:
             case "credit":
-                return ledger.credit(tenant, f"credit-{rest[0]}", rest[1])
+                return ledger.credit(tenant, f"credit-{rest[0]}", rest[1], opens=rest[2])
             case "reserve":
                 return ledger.reserve(tenant, run_id, rest[1], 1)
             case "settle":
@@ -90,10 +98,27 @@ class _Moves:
             case "hour":
                 ledger.client.delete(ledger.keys.reservation(tenant, run_id))
                 return None
+            case "rebuild":
+                return self._rebuild(*rest)
+            case "lose the balance":
+                ledger.client.delete(ledger.keys.balance(tenant))
+                return None
             case "open":
                 return sorted(ledger.reservations_older_than(tenant, -1)), ledger.balance(tenant)
             case _:
                 return self._request(name, run_id, rest)
+
+    def _rebuild(self, open_: list[int], closed: list[int], credits_minus_charges: int) -> object:
+        runs = [str(self.runs[index]) for index in open_]
+        told = {
+            "open": [[run_id, str(200)] for run_id in runs],
+            "closed": [str(self.runs[index]) for index in closed],
+            "credits": ["credit-0"],
+        }
+        client: Any = self.ledger.client
+        entered = sorted(client.hkeys(self.ledger.keys.reservation_amounts(self.tenant)))
+        done = self.ledger.write_anew(self.tenant, credits_minus_charges, runs, json.dumps(told))
+        return entered, done
 
     def _request(self, name: str, run_id: str, rest: list[Any]) -> object:
         caller = Caller(self.tenant, uuid4(), self.limit)
@@ -132,7 +157,7 @@ class _Moves:
         keys = self.ledger.move_keys(self.tenant, run_id)
         credit_keys = [keys[0], self.ledger.keys.credits_applied(self.tenant)]
         calls: list[tuple[Script, list[str], tuple[str | int, ...]]] = [
-            (scripts._CREDIT, credit_keys, (f"raw-{amount}", amount)),
+            (scripts._CREDIT, credit_keys, (f"raw-{amount}", amount, 0)),
             (scripts._RESERVE, keys, (self.tenant, amount, 1, run_id, 3_600_000)),
             (scripts._SETTLE, keys, (amount, run_id, 604_800_000)),
         ]

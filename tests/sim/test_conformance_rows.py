@@ -23,6 +23,7 @@ from dpp.runs.model import Intent, ResultPointer, Run
 from dpp.runs.store import Guard, NewRun
 from dpp_cli.servers import ValkeyServer
 from tests.sim.conformance import EXAMPLES, HASH, TENANT, both, outcome, two_ledgers
+from tests.sim.model_postgres import MONEY
 
 T0 = datetime(2026, 1, 1, 12, tzinfo=UTC)
 _INTENTS = (
@@ -140,8 +141,16 @@ class _Rows:
             store.inputs_of(connection, run_id),
             store.runs_among(connection, TENANT, [*self.ids, uuid4()]),
             store.runs_among(connection, "t_another", self.ids),
+            sorted(store.ended_among(connection, TENANT, self.ids), key=lambda run: run.run_id),
+            store.ended_among(connection, "t_another", self.ids),
+            *self._look_as_a_rebuild(),
         ]
         return seen
+
+    def _look_as_a_rebuild(self) -> list[object]:
+        params = {"tenant_id": TENANT, "run_ids": [str(run_id) for run_id in self.ids]}
+        queries = [MONEY[name] for name in ("open_runs", "closed_among", "credit_ids", "has_credits")]
+        return [sorted(self.connection.execute(query, params).fetchall()) for query in queries]
 
 
 def _new(run_id: UUID, key: str, reserved: int) -> NewRun:

@@ -5,8 +5,9 @@ from uuid import UUID
 
 from psycopg.pq import TransactionStatus
 
-from dpp.money.ledger import AmountRefused, Ledger
+from dpp.money.ledger import AmountRefused, Ledger, LedgerLost
 from dpp.money.micros import MAX_AMOUNT_USD_MICROS
+from dpp.money.rebuild import rebuild
 from dpp.platform.postgres import Connection
 from dpp.platform.sql import Queries
 
@@ -54,7 +55,10 @@ def credit(
         raise RuntimeError("a credit is a transaction of its own")
     with connection.transaction():
         _journal(connection, credit_id, tenant_id, amount_usd_micros, reason)
-    return ledger.credit(tenant_id, str(credit_id), amount_usd_micros)
+    try:
+        return ledger.credit(tenant_id, str(credit_id), amount_usd_micros, opens=False)
+    except LedgerLost:  # the first credit, or all there was is gone: Postgres knows the whole balance
+        return rebuild(connection, ledger, tenant_id).balance_usd_micros
 
 
 def _journal(

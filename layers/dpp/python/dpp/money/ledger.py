@@ -126,12 +126,18 @@ class Ledger:
             case other:
                 raise self._not_closed(tenant_id, other)
 
-    def credit(self, tenant_id: str, credit_id: str, amount_usd_micros: int) -> int:
-        """Add a credit to the balance, once however often it is asked; the new balance. Raises AmountRefused."""
+    def credit(self, tenant_id: str, credit_id: str, amount_usd_micros: int, *, opens: bool = True) -> int:
+        """Add a credit to the balance, once however often it is asked; the new balance. Raises AmountRefused.
+
+        Where there is no balance this credit opens one, or raises LedgerLost for a caller who can't know that
+        the tenant never had one: a balance begun anew would hide that the old one is gone.
+        """
         keys = [self.keys.balance(tenant_id), self.keys.credits_applied(tenant_id)]
-        match _CREDIT.run(self.client, keys, (credit_id, amount_usd_micros)):
+        match _CREDIT.run(self.client, keys, (credit_id, amount_usd_micros, int(opens))):
             case ["OK", balance, _]:
                 return int(balance)
+            case ["ERR_NO_BALANCE"]:
+                raise LedgerLost("there is no balance to add to")
             case other:
                 raise _refused(other)
 

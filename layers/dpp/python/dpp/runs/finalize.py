@@ -116,6 +116,14 @@ def roll_forward(
     return ended
 
 
+def move_again(ledger: Ledger, ended: Run) -> Closed:
+    """Repeat the ledger move of a run that has ended, which Redis may have lost since (D2).
+
+    Its row says what was charged, so nothing is guessed. Raises NoReservation, RedisUnavailable.
+    """
+    return _move_money(ledger, ended, ended.intent)
+
+
 def _upload(effects: FinalizeEffects, intent: Intent, envelope: bytes) -> None:
     storage, result = effects.storage, intent.result
     if storage is None or result is None:

@@ -4,7 +4,8 @@
 - stuck claims: repeated with their recorded intent; a result that never reached S3 becomes a failure.
 - expired leases: like the reaper, but an envelope that stands in S3 completes the run at its cost.
 - unsent runs: their message is sent.
-- orphaned reservations: those with no run are refunded.
+- orphaned reservations: those with no run are refunded; those of a run that has ended, which a failover of Redis
+  brings back, are closed once more as the run ended.
 
 Each step is a CAS or a repeatable ledger move, so any number of firings at once, with the reaper among them,
 do the work once.
@@ -132,7 +133,7 @@ def send_again(effects: ReconcileEffects, run: Run, now: datetime | None = None)
 def refund_orphans(
     effects: ReconcileEffects, tenant_id: str, report: BatchReport, age_seconds: int = ORPHANED_AFTER_SECONDS
 ) -> None:
-    """Refund a tenant's reservations that no run stands behind (D2).
+    """Close a tenant's reservations that no run stands behind, or only one that has ended (D2).
 
     A submit's function is killed long before `age_seconds`, so no run can still be inserted for one of them.
     """
@@ -143,9 +144,12 @@ def refund_orphans(
         ids = [run_id for text in old if (run_id := parse_uuid(text)) is not None]
         with effects.database.connection() as connection:
             known = store.runs_among(connection, tenant_id, ids)
+            ended = store.ended_among(connection, tenant_id, ids) if known else []
         for orphan in sorted(set(ids) - known):
             report.seen += 1
             _refund_orphan(effects.ledger, tenant_id, orphan, report)
+        for run in ended:
+            _close_leftover(effects.ledger, run, report)
     except RedisUnavailable:
         report.failed += 1
         _LOG.error("orphans left for the next firing", extra={"tenant_id": tenant_id})
@@ -160,6 +164,19 @@ def _refund_orphan(ledger: Ledger, tenant_id: str, orphan: UUID, report: BatchRe
     report.ended += 1
     extra = {"tenant_id": tenant_id, "run_id": str(orphan), "refund_usd_micros": closed.refund_usd_micros}
     _LOG.warning("orphaned reservation refunded", extra=extra)
+
+
+def _close_leftover(ledger: Ledger, run: Run, report: BatchReport) -> None:
+    try:
+        closed = finalize.move_again(ledger, run)
+    except NoReservation:  # a rebuild was first
+        return
+    if closed.repeated:  # it ended between the look at Redis and the look at its row
+        return
+    report.seen += 1
+    report.ended += 1
+    extra = {"tenant_id": run.tenant_id, "run_id": run.id, "charge_usd_micros": closed.charge_usd_micros}
+    _LOG.error("leftover reservation of an ended run closed", extra=extra)
 
 
 def _stored_envelope(storage: ObjectStore, run: Run, key: str) -> StoredEnvelope | None:

@@ -234,6 +234,12 @@ def runs_among(connection: Connection, tenant_id: str, run_ids: list[UUID]) -> s
     return {row[0] for row in connection.execute(QUERIES["runs_among"], params)}
 
 
+def ended_among(connection: Connection, tenant_id: str, run_ids: list[UUID]) -> list[Run]:
+    """Those of `run_ids` that are runs of the tenant and have ended."""
+    params = {"tenant_id": tenant_id, "run_ids": run_ids}
+    return [_run(row) for row in _rows(connection, "ended_among", params)]
+
+
 def _intent_params(run: Run, intent: Intent, finalize_token: str, now: datetime | None) -> dict[str, object]:
     result = intent.result
     return {

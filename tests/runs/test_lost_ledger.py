@@ -1,0 +1,83 @@
+"""Redis loses data of a tenant (D2): what was lost stays neither hidden behind what is new nor half undone."""
+
+from uuid import uuid4
+
+import pytest
+
+from dpp.money.credits import credit
+from dpp.money.ledger import LedgerLost
+from dpp.runs import execute
+from dpp.runs.model import Run
+from dpp.runs.reconcile import reconcile
+from tests.world import A_COST, A_CREDIT, A_RESERVATION, Tenant, World, message_of
+
+
+def _forget(world: World, tenant: Tenant) -> None:
+    keys, client = world.ledger.keys, world.ledger.client
+    client.delete(keys.balance(tenant.tenant_id), keys.credits_applied(tenant.tenant_id))
+
+
+def _give(world: World, tenant: Tenant, amount_usd_micros: int) -> int:
+    with world.database.connection() as connection:
+        return credit(
+            connection,
+            world.ledger,
+            credit_id=uuid4(),
+            tenant_id=tenant.tenant_id,
+            amount_usd_micros=amount_usd_micros,
+            reason="a top-up",
+        )
+
+
+def test_a_credit_after_redis_lost_its_data_brings_the_whole_balance_back(world: World) -> None:
+    """D2: begun anew with the credit alone, the balance would look healthy, and the rest would never come back."""
+    tenant = world.tenant()
+    execute.execute(message_of(world.submit(tenant).run), "receipt", world.work_effects())
+    _forget(world, tenant)
+
+    assert _give(world, tenant, 300_000) == A_CREDIT - A_COST + 300_000
+    assert world.position(tenant).balanced
+
+
+def _revive(world: World, tenant: Tenant, run: Run) -> None:
+    """What a failover does that loses a settle: the reservation is open again, and there is no receipt."""
+    keys, client = world.ledger.keys, world.ledger.client
+    given_back = A_RESERVATION - A_COST
+    client.decrby(keys.balance(tenant.tenant_id), given_back)
+    client.delete(keys.receipt(tenant.tenant_id, run.id))
+    client.hset(keys.reservation_amounts(tenant.tenant_id), run.id, str(A_RESERVATION))
+    client.zadd(keys.reservation_ages(tenant.tenant_id), {run.id: 1})
+
+
+def test_a_reservation_that_a_failover_brought_back_is_closed_as_its_run_ended(world: World) -> None:
+    """D2: the row says what was charged; the rest was the client's, and would have stayed reserved for ever."""
+    tenant = world.tenant()
+    run = world.submit(tenant).run
+    execute.execute(message_of(run), "receipt", world.work_effects())
+    _revive(world, tenant, run)
+    assert world.position(tenant).drift_usd_micros == A_COST - A_RESERVATION
+
+    report = reconcile(world.reconcile_effects(), world.new_database(), None)["orphans"]
+
+    assert (report.seen, report.ended) == (1, 1)
+    assert world.position(tenant).balance_usd_micros == A_CREDIT - A_COST
+    assert world.position(tenant).balanced
+    assert reconcile(world.reconcile_effects(), world.new_database(), None)["orphans"].seen == 0
+
+
+def test_a_living_runs_old_reservation_is_left_alone(world: World) -> None:
+    """D2: only what has ended is closed by the orphans' scan."""
+    tenant = world.tenant()
+    run = world.leased(tenant)
+    world.ledger.client.zadd(world.ledger.keys.reservation_ages(tenant.tenant_id), {run.id: 1})
+    assert reconcile(world.reconcile_effects(), world.new_database(), None)["orphans"].seen == 0
+    assert world.position(tenant).balanced
+
+
+def test_the_ledger_begins_no_balance_for_a_credit_that_may_not_be_the_first(world: World) -> None:
+    """D2: only Postgres knows whether a tenant ever had a balance; Redis is told not to guess."""
+    tenant = world.tenant()
+    _forget(world, tenant)
+    with pytest.raises(LedgerLost):
+        world.ledger.credit(tenant.tenant_id, str(uuid4()), 5, opens=False)
+    assert world.ledger.balance(tenant.tenant_id) is None
