@@ -30,7 +30,7 @@ TENANTS = ("t_one", "t_two")
 _CREDITS = (10_000_000, 600_000, 300_000)
 _RESERVATIONS = (250_000, 4_900, 400_000, 100)
 _COSTS = (50_000, 0, 100, 1_000_000)
-_PACK_SECONDS = (1, 20, 89, 150)
+_PACK_SECONDS = (1, 20, 120, 150)
 _RETRY_SECONDS = (1, 6, 31)
 _PAUSE_SECONDS = (31, 5, 125, 310, 700, 3_650)
 _CALM_SECONDS = (1, 310, 310, 310, 3_700, 310, 310, 3_700, 310, 310, 3_700, 310, 310)
@@ -189,6 +189,7 @@ class _Packs:
         sim, pick = self._sim, self._sim.choices.pick
         kind, seconds = pick(5), _PACK_SECONDS[pick(4)]
         sim.note("pack", f"runs {seconds} s", "")
+        sim.started[request.run_id] += 1
         cut_off = sim.scheduler.wait(seconds * 1000, cancelled.is_set)
         result: PackResult
         if cut_off:
@@ -244,8 +245,27 @@ def _job(sim: Simulation, name: str, lifetime_seconds: int, fire: Callable[[Part
             sim.note("", f"raised {type(error).__name__}", "")
 
     for _ in range(1 + sim.choices.pick(3)):
-        sim.scheduler.wait(_PAUSE_SECONDS[sim.choices.pick(len(_PAUSE_SECONDS))] * 1000)
+        pause_ms = _PAUSE_SECONDS[sim.choices.pick(len(_PAUSE_SECONDS))] * 1000
+        # In truth a job fires every minute; of those firings the ones count that find something in motion.
+        due = partial(_is_due, sim) if sim.choices.pick(2) else None
+        sim.scheduler.wait(pause_ms, due)
         container.invoke(firing)
+
+
+def _is_due(sim: Simulation) -> bool:
+    """Whether something is in motion: a claim, a lease that has run out, a reservation with no run yet."""
+    now, runs = sim.now(), sim.tables.runs
+    for row in runs.values():
+        if row["finalize_stage"] == "CLAIMED":
+            return True
+        if (
+            row["finalize_stage"] is None
+            and row["lease_expires_at"] is not None
+            and row["lease_expires_at"] < now
+        ):
+            return True
+    reserved = sum(len(ages) for ages in sim.keys.scores.values())
+    return reserved > sum(row["finalize_stage"] is None for row in runs.values())
 
 
 def _reap(parts: Parts) -> object:

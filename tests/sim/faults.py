@@ -18,6 +18,8 @@ class Fault(StrEnum):
     """The process vanishes once the call has taken effect."""
     CRASH_IN_FLIGHT = "crash in flight"
     """The process vanishes, and its call takes effect later all the same."""
+    HEARTBEAT_STILL = "heartbeat still"
+    """A worker's heartbeat gets no turn (a starved thread): its lease runs out while it works on."""
     SCRIPTS_LOST = "scripts lost"
     """Redis has forgotten its scripts (a restart): the digest is unknown."""
     REDIS_LOSS = "redis loses writes"

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from dpp.platform import ids, postgres, retry
 from dpp.runs import batch, envelope, lease, reconcile, submit
+from tests.sim.faults import Fault
 from tests.sim.model_postgres import BEGINNING
 from tests.sim.ports import SimConnection
 from tests.sim.scheduler import Actor, Scheduler
@@ -24,6 +25,9 @@ class Running(Protocol):
     """The simulation that runs at the moment."""
 
     scheduler: Scheduler
+
+    def strikes(self, fault: Fault) -> bool:
+        """Whether this fault befalls the call under way."""
 
     def new_id(self) -> UUID:
         """The next id."""
@@ -76,11 +80,12 @@ class _Thread:
     def start(self) -> None:
         scheduler = running().scheduler
         current = scheduler.current
-        self._actor = scheduler.spawn(f"{current.name} heartbeat", self._target, current.process)
+        if not running().strikes(Fault.HEARTBEAT_STILL):
+            self._actor = scheduler.spawn(f"{current.name} heartbeat", self._target, current.process)
 
     def join(self) -> None:
-        assert self._actor is not None
-        running().scheduler.await_end(self._actor)
+        if self._actor is not None:
+            running().scheduler.await_end(self._actor)
 
 
 class _Connection:

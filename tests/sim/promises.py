@@ -13,12 +13,15 @@ from tests.sim.schema import Row
 from tests.sim.simulation import Parts, Simulation
 
 _KEYS = KeySpace()
+_REAPED_AT_ONCE = 3
+"""The version of a run that was leased, claimed and committed, and its claim never taken over."""
 
 
 def broken(sim: Simulation) -> list[str]:
     """Every promise that this schedule broke."""
     return [
         *_money(sim),
+        *_work(sim),
         *_books(sim),
         *_clients(sim),
         *_objects(sim),
@@ -37,6 +40,16 @@ def _money(sim: Simulation) -> Iterator[str]:
             continue
         yield from _charge(sim, name, row)
         yield from _receipt(sim, name, row)
+
+
+def _work(sim: Simulation) -> Iterator[str]:
+    for run_id, times in sim.started.items():
+        if times > 1:
+            yield f"run {run_id[:8]} was worked on {times} times"
+    for row in sim.tables.runs.values():
+        reaped = (row["last_error_reason_code"], row["version"]) == ("WORKER_TIMEOUT", _REAPED_AT_ONCE)
+        if reaped and row["lease_expires_at"] >= row["finalize_claimed_at"]:
+            yield f"run {str(row['run_id'])[:8]} was taken from a worker whose lease had not run out"
 
 
 def _charge(sim: Simulation, name: str, row: Row) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """One schedule: a handful of clients, workers, jobs and faults, and then the rest that they must come to."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,6 +30,8 @@ _SWITCH_RATES = (0.3, 0.7, 0.1)
 _DELAYS_MS = (500, 6_000, 40_000, 130_000)
 _SKEWS_MS = (0, 600_000, -600_000, 5_000)
 _UNDO_LIMIT = 12
+_OFTEN = frozenset({Fault.HEARTBEAT_STILL})
+"""Faults that may strike once a run only, not at every call."""
 _LAGS_MS = (5, 60, 1_000, 10_000)
 
 
@@ -80,6 +82,8 @@ class Simulation:
     objects: dict[str, bytes] = field(default_factory=dict)
     trace: list[Step] = field(default_factory=list)
     accepted: list[Accepted] = field(default_factory=list)
+    started: Counter[str] = field(default_factory=Counter)
+    """How often a run's pack was started."""
     answers: dict[str, list[PackResult]] = field(default_factory=dict)
     credits: list[tuple[UUID, str, int]] = field(default_factory=list)
     writes_lost: int = 0
@@ -167,7 +171,8 @@ class Simulation:
 
     def strikes(self, fault: Fault) -> bool:
         """Whether this fault befalls the call under way."""
-        struck = fault in self._enabled and self.choices.rarely(self._rate, 1) == 1
+        rate = 0.5 if fault in _OFTEN else self._rate
+        struck = fault in self._enabled and self.choices.rarely(rate, 1) == 1
         if struck:
             self.note("", "", fault)
         return struck
