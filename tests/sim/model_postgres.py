@@ -15,7 +15,6 @@ from uuid import UUID
 from psycopg import errors
 from psycopg.types.json import Jsonb
 
-from dpp.money import audit
 from dpp.platform.sql import Queries
 from dpp.runs import store
 from tests.sim.schema import COLUMNS, Row, ViolatedUnique, check
@@ -24,7 +23,6 @@ type Params = Mapping[str, Any]
 type Model = Callable[["Tables", Params, datetime], "Answer"]
 type Guard = Callable[[Row, Params, datetime], bool]
 
-MONEY = Queries("dpp.money", "queries.sql")
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 """When every simulation begins."""
 
@@ -62,7 +60,9 @@ def named(sql: str) -> tuple[str, Model]:
         raise AssertionError(f"tests/sim has no model of this query: {sql[:200]}") from None
 
 
-def _models(queries: Queries, name: str) -> Callable[[Model], Model]:
+def models(queries: Queries, name: str) -> Callable[[Model], Model]:
+    """Register the model of a named query."""
+
     def register(model: Model) -> Model:
         MODELS[queries[name]] = (name, model)
         return model
@@ -70,7 +70,7 @@ def _models(queries: Queries, name: str) -> Callable[[Model], Model]:
     return register
 
 
-@_models(store.QUERIES, "insert_run")
+@models(store.QUERIES, "insert_run")
 def _insert_run(tables: Tables, p: Params, now: datetime) -> Answer:
     at = p["now"] or now
     row = dict.fromkeys(COLUMNS)
@@ -108,7 +108,7 @@ def _insert_run(tables: Tables, p: Params, now: datetime) -> Answer:
     return _returning([row])
 
 
-@_models(store.QUERIES, "mark_enqueued")
+@models(store.QUERIES, "mark_enqueued")
 def _mark_enqueued(tables: Tables, p: Params, now: datetime) -> Answer:
     row = tables.runs.get(p["run_id"])
     if row is None or row["enqueued_at"] is not None:
@@ -117,33 +117,33 @@ def _mark_enqueued(tables: Tables, p: Params, now: datetime) -> Answer:
     return Answer(rowcount=1)
 
 
-@_models(store.QUERIES, "run")
+@models(store.QUERIES, "run")
 def _run(tables: Tables, p: Params, _now: datetime) -> Answer:
     row = tables.runs.get(p["run_id"])
     return _returning([row] if row is not None and row["tenant_id"] == p["tenant_id"] else [])
 
 
-@_models(store.QUERIES, "run_of_owner")
+@models(store.QUERIES, "run_of_owner")
 def _run_of_owner(tables: Tables, p: Params, now: datetime) -> Answer:
     found = _run(tables, p, now)
     past = [(*row, tables.runs[p["run_id"]]["retention_until"] <= (p["now"] or now)) for row in found.rows]
     return Answer((*COLUMNS, "is_past_retention"), past, len(past))
 
 
-@_models(store.QUERIES, "run_of_key")
+@models(store.QUERIES, "run_of_key")
 def _run_of_key(tables: Tables, p: Params, _now: datetime) -> Answer:
     row = _living_run_of_key(tables, p)
     return _returning([row] if row is not None else [])
 
 
-@_models(store.QUERIES, "inputs")
+@models(store.QUERIES, "inputs")
 def _inputs(tables: Tables, p: Params, _now: datetime) -> Answer:
     found = tables.inputs.get(p["run_id"])
     rows = [] if found is None else [(copy.deepcopy(found),)]
     return Answer(("inputs",), rows, len(rows))
 
 
-@_models(store.QUERIES, "start_processing")
+@models(store.QUERIES, "start_processing")
 def _start_processing(tables: Tables, p: Params, now: datetime) -> Answer:
     at = p["now"] or now
     return _cas(
@@ -160,7 +160,7 @@ def _start_processing(tables: Tables, p: Params, now: datetime) -> Answer:
     )
 
 
-@_models(store.QUERIES, "extend_lease")
+@models(store.QUERIES, "extend_lease")
 def _extend_lease(tables: Tables, p: Params, now: datetime) -> Answer:
     at = p["now"] or now
     row = tables.runs.get(p["run_id"])
@@ -170,18 +170,18 @@ def _extend_lease(tables: Tables, p: Params, now: datetime) -> Answer:
     return Answer(rowcount=1)
 
 
-@_models(store.QUERIES, "claim")
+@models(store.QUERIES, "claim")
 def _claim(tables: Tables, p: Params, now: datetime) -> Answer:
     claimed = _intent(p, now) | {"finalize_stage": "CLAIMED"}
     return _cas(tables, "claim", p, now, lambda _row: claimed)
 
 
-@_models(store.QUERIES, "reclaim")
+@models(store.QUERIES, "reclaim")
 def _reclaim(tables: Tables, p: Params, now: datetime) -> Answer:
     return _cas(tables, "reclaim", p, now, lambda _row: _intent(p, now))
 
 
-@_models(store.QUERIES, "of_finalize_token")
+@models(store.QUERIES, "of_finalize_token")
 def _of_finalize_token(tables: Tables, p: Params, _now: datetime) -> Answer:
     row = tables.runs.get(p["run_id"])
     held = (
@@ -192,7 +192,7 @@ def _of_finalize_token(tables: Tables, p: Params, _now: datetime) -> Answer:
     return _returning([row] if held and row is not None else [])
 
 
-@_models(store.QUERIES, "commit")
+@models(store.QUERIES, "commit")
 def _commit(tables: Tables, p: Params, now: datetime) -> Answer:
     return _cas(
         tables,
@@ -209,13 +209,13 @@ def _commit(tables: Tables, p: Params, now: datetime) -> Answer:
     )
 
 
-@_models(store.QUERIES, "dispute")
+@models(store.QUERIES, "dispute")
 def _dispute(tables: Tables, p: Params, now: datetime) -> Answer:
     disputed = {"money_state": "DISPUTED", "last_error_detail": p["detail"]}
     return _cas(tables, "dispute", p, now, lambda _row: disputed)
 
 
-@_models(store.QUERIES, "page_expired_leases")
+@models(store.QUERIES, "page_expired_leases")
 def _page_expired_leases(tables: Tables, p: Params, now: datetime) -> Answer:
     at = p["now"] or now
     return _page(
@@ -226,7 +226,7 @@ def _page_expired_leases(tables: Tables, p: Params, now: datetime) -> Answer:
     )
 
 
-@_models(store.QUERIES, "page_waiting")
+@models(store.QUERIES, "page_waiting")
 def _page_waiting(tables: Tables, p: Params, now: datetime) -> Answer:
     latest = _ago(p, now)
     return _page(
@@ -234,7 +234,7 @@ def _page_waiting(tables: Tables, p: Params, now: datetime) -> Answer:
     )
 
 
-@_models(store.QUERIES, "page_stuck_claims")
+@models(store.QUERIES, "page_stuck_claims")
 def _page_stuck_claims(tables: Tables, p: Params, now: datetime) -> Answer:
     latest = _ago(p, now)
     return _page(
@@ -245,7 +245,7 @@ def _page_stuck_claims(tables: Tables, p: Params, now: datetime) -> Answer:
     )
 
 
-@_models(store.QUERIES, "page_unsent")
+@models(store.QUERIES, "page_unsent")
 def _page_unsent(tables: Tables, p: Params, now: datetime) -> Answer:
     latest = _ago(p, now)
     return _page(
@@ -256,115 +256,18 @@ def _page_unsent(tables: Tables, p: Params, now: datetime) -> Answer:
     )
 
 
-@_models(store.QUERIES, "runs_among")
+@models(store.QUERIES, "runs_among")
 def _runs_among(tables: Tables, p: Params, _now: datetime) -> Answer:
     wanted = p["run_ids"]
     rows = [(i,) for i, row in tables.runs.items() if row["tenant_id"] == p["tenant_id"] and i in wanted]
     return Answer(("run_id",), rows, len(rows))
 
 
-@_models(store.QUERIES, "ended_among")
+@models(store.QUERIES, "ended_among")
 def _ended_among(tables: Tables, p: Params, _now: datetime) -> Answer:
     found = [tables.runs[i] for i in p["run_ids"] if i in tables.runs]
     mine = [row for row in found if row["tenant_id"] == p["tenant_id"]]
     return _returning([row for row in mine if row["finalize_stage"] == "COMMITTED"])
-
-
-@_models(MONEY, "create_tenant")
-def _create_tenant(tables: Tables, p: Params, _now: datetime) -> Answer:
-    known = p["tenant_id"] in tables.tenants
-    tables.tenants.setdefault(p["tenant_id"], dict(p))
-    return Answer(rowcount=0 if known else 1)
-
-
-@_models(MONEY, "lock_credits")
-def _lock_credits(tables: Tables, p: Params, _now: datetime) -> Answer:
-    rows = [(1,)] if p["tenant_id"] in tables.tenants else []
-    return Answer(("?column?",), rows, len(rows))
-
-
-@_models(MONEY, "insert_credit")
-def _insert_credit(tables: Tables, p: Params, _now: datetime) -> Answer:
-    amount: int = p["amount_usd_micros"]
-    total = amount + sum(credit for tenant, credit in tables.credits.values() if tenant == p["tenant_id"])
-    if total > p["max_usd_micros"] or p["credit_id"] in tables.credits:
-        return Answer(("credit_id",))
-    if p["tenant_id"] not in tables.tenants:
-        raise errors.ForeignKeyViolation
-    tables.credits[p["credit_id"]] = (p["tenant_id"], amount)
-    return Answer(("credit_id",), [(p["credit_id"],)], 1)
-
-
-@_models(MONEY, "select_credit")
-def _select_credit(tables: Tables, p: Params, _now: datetime) -> Answer:
-    found = tables.credits.get(p["credit_id"])
-    return Answer(("tenant_id", "amount_usd_micros"), [found] if found else [], 1 if found else 0)
-
-
-@_models(audit._QUERIES, "position")
-def _position(tables: Tables, p: Params, _now: datetime) -> Answer:
-    tenant = p["tenant_id"]
-    if tenant not in tables.tenants:
-        return Answer()
-    mine = [row for row in tables.runs.values() if row["tenant_id"] == tenant]
-    given = sum(amount for of, amount in tables.credits.values() if of == tenant)
-    charged = sum(row["actual_cost_usd_micros"] for row in mine if row["money_state"] == "SETTLED")
-    held = sum(
-        row["reservation_max_cost_usd_micros"]
-        for row in mine
-        if row["money_state"] in ("RESERVED", "DISPUTED")
-    )
-    return Answer(("credits", "charges", "reserved"), [(Decimal(given), Decimal(charged), Decimal(held))], 1)
-
-
-@_models(MONEY, "tenants_after")
-def _tenants_after(tables: Tables, p: Params, _now: datetime) -> Answer:
-    rows = [(tenant,) for tenant in sorted(tables.tenants) if tenant > p["after"]][: p["limit"]]
-    return Answer(("tenant_id",), rows, len(rows))
-
-
-@_models(MONEY, "has_credits")
-def _has_credits(tables: Tables, p: Params, _now: datetime) -> Answer:
-    given = any(tenant == p["tenant_id"] for tenant, _ in tables.credits.values())
-    return Answer(("?column?",), [(1,)] if given else [], int(given))
-
-
-@_models(MONEY, "credit_ids")
-def _credit_ids(tables: Tables, p: Params, _now: datetime) -> Answer:
-    rows = [(i,) for i, (tenant, _) in tables.credits.items() if tenant == p["tenant_id"]]
-    return Answer(("credit_id",), rows, len(rows))
-
-
-@_models(MONEY, "bound_the_wait")
-def _bound_the_wait(_tables: Tables, _p: Params, _now: datetime) -> Answer:
-    return Answer()
-
-
-@_models(MONEY, "stop_writes_to_runs")
-def _stop_writes_to_runs(_tables: Tables, _p: Params, _now: datetime) -> Answer:
-    return Answer()
-
-
-@_models(MONEY, "open_runs")
-def _open_runs(tables: Tables, p: Params, _now: datetime) -> Answer:
-    rows = [
-        (run_id, row["reservation_max_cost_usd_micros"])
-        for run_id, row in tables.runs.items()
-        if row["tenant_id"] == p["tenant_id"] and row["money_state"] in ("RESERVED", "DISPUTED")
-    ]
-    return Answer(("run_id", "reservation_max_cost_usd_micros"), rows, len(rows))
-
-
-@_models(MONEY, "closed_among")
-def _closed_among(tables: Tables, p: Params, _now: datetime) -> Answer:
-    rows = [
-        (run_id,)
-        for run_id, row in tables.runs.items()
-        if row["tenant_id"] == p["tenant_id"]
-        and row["money_state"] in ("SETTLED", "REFUNDED")
-        and str(run_id) in p["run_ids"]
-    ]
-    return Answer(("run_id",), rows, len(rows))
 
 
 def locks_taken(name: str, params: Params | None) -> str | None:

@@ -18,6 +18,7 @@ from psycopg.pq import TransactionStatus
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError
 
+from tests.sim import model_money as _registers_its_queries  # noqa: F401
 from tests.sim import model_postgres, model_scripts
 from tests.sim.faults import Fault
 from tests.sim.model_postgres import Answer, Tables

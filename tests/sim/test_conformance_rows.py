@@ -23,7 +23,7 @@ from dpp.runs.model import Intent, ResultPointer, Run
 from dpp.runs.store import Guard, NewRun
 from dpp_cli.servers import ValkeyServer
 from tests.sim.conformance import EXAMPLES, HASH, TENANT, both, outcome, two_ledgers
-from tests.sim.model_postgres import MONEY
+from tests.sim.model_money import MONEY
 
 T0 = datetime(2026, 1, 1, 12, tzinfo=UTC)
 _INTENTS = (
