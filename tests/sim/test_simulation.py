@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tests.sim.__main__ import main, run_seeds
+from tests.sim.command import main, run_seeds
 from tests.sim.faults import ALL, Fault
 from tests.sim.installed import installed
 from tests.sim.report import report
@@ -83,8 +83,9 @@ def test_the_command_shows_a_schedule_and_says_whether_promises_were_kept(
     """`--seed` for one, `--seeds` for many, `--replay` for what a failure printed."""
     assert main(["--seed", "3"]) == 0
     assert "every promise kept" in capsys.readouterr().out
-    assert main(["--seeds", "40", "--jobs", "1"]) == 0
-    assert "40 seeds in" in capsys.readouterr().out
+    for jobs in ("1", "2"):
+        assert main(["--seeds", "40", "--jobs", jobs]) == 0
+        assert "40 seeds in" in capsys.readouterr().out
     assert main(["--replay", "0,0,1"]) == 0
     assert "redis admit" in capsys.readouterr().out
 
