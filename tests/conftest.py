@@ -29,10 +29,18 @@ def logs_reach_caplog() -> None:
     logging.getLogger("dpp").propagate = True
 
 
+@pytest.fixture(scope="session", autouse=True)
+def patient_connections() -> Iterator[None]:
+    """A busy machine may take seconds to give a connection; what a test says of time is about replies."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpp.platform.postgres._CONNECT_TIMEOUT_SECONDS", 20)
+        yield
+
+
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
     """A Postgres server of this session, with a migrated template database."""
-    server = PostgresServer.start(tmp_path_factory.mktemp("postgres") / "data")
+    server = PostgresServer.start(tmp_path_factory.mktemp("postgres") / "data", outlives_starter=False)
     try:
         with psycopg.connect(server.url(), autocommit=True) as admin:
             admin.execute("CREATE DATABASE template_dpp")
@@ -45,7 +53,7 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgr
 @pytest.fixture(scope="session")
 def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
     """A Valkey server of this session; tests share it and keep apart by their tenants."""
-    server = ValkeyServer.start(tmp_path_factory.mktemp("valkey") / "data")
+    server = ValkeyServer.start(tmp_path_factory.mktemp("valkey") / "data", outlives_starter=False)
     try:
         yield server
     finally:

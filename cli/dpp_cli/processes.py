@@ -5,12 +5,14 @@ A pid alone proves nothing (the kernel gives it to somebody else later), so a pr
 birth: boot id and start tick from `/proc`. Linux only; elsewhere use `compose.yaml`.
 """
 
+import ctypes
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -18,6 +20,7 @@ MARK = "DPP_LOCAL_STATE"
 """Environment variable that every process of a local stack carries (its value: the state folder)."""
 
 _PROC = Path("/proc")
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -72,10 +75,12 @@ def spawn(
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     uid: int | None = None,
+    dies_by: signal.Signals | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start `command` in a session of its own, so that neither Ctrl-C nor our exit ends it.
 
-    Output is appended to `log_path`; input is closed; `uid` (as root only) is taken as group too.
+    Output is appended to `log_path`; input is closed; `uid` (as root only) is taken as group too. With `dies_by`
+    our exit ends it all the same, by that signal, however we exit: what tests start must not outlive them.
     """
     with log_path.open("ab") as log:
         return subprocess.Popen(
@@ -89,7 +94,13 @@ def spawn(
             user=uid,
             group=uid,
             extra_groups=None if uid is None else [],
+            preexec_fn=None if dies_by is None else partial(_die_with_parent, dies_by),  # noqa: PLW1509
         )
+
+
+def _die_with_parent(by: signal.Signals) -> None:
+    """In the child: have the kernel send `by` when the thread that started us is gone (prctl(2))."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by.value)
 
 
 def marked(state_dir: Path) -> Iterator[ProcessIdentity]:

@@ -2,7 +2,7 @@
 
 Both listen on 127.0.0.1 only and start in under a second. `PostgresServer` and `ValkeyServer` are used
 alike: `start(data_dir)` boots and waits until the server answers, `stop()` ends it. The process survives its
-starter unless `stop()` is called (design, "The local stack").
+starter unless `stop()` is called (design, "The local stack"), or `outlives_starter=False` was asked for.
 """
 
 import importlib.util
@@ -85,6 +85,7 @@ class PostgresServer(_Server):
         port: int | None = None,
         durable: bool = False,
         environment: Mapping[str, str] | None = None,
+        outlives_starter: bool = True,
     ) -> Self:
         """Boot a server over `data_dir` (made by initdb when empty) on `port`, or on a free one.
 
@@ -108,7 +109,8 @@ class PostgresServer(_Server):
             server = [str(binaries / "postgres"), "-D", str(data_dir), "-h", HOST, "-p", str(chosen)]
             return [*account.prefix, *server, "-k", "", *options]
 
-        boot = _Boot(cls.name, log_path, environment, account.uid)
+        dies_by = None if outlives_starter else cls.stop_signal
+        boot = _Boot(cls.name, log_path, environment, account.uid, dies_by)
         chosen, process = boot.run(command, port, lambda at: postgres_answers(postgres_url(at)))
         return cls(data_dir, chosen, _identity(process), process)
 
@@ -133,6 +135,7 @@ class ValkeyServer(_Server):
         port: int | None = None,
         durable: bool = False,
         environment: Mapping[str, str] | None = None,
+        outlives_starter: bool = True,
     ) -> Self:
         """Boot a server on `port`, or on a free one; `durable=True` keeps an append-only file in `data_dir`.
 
@@ -154,7 +157,8 @@ class ValkeyServer(_Server):
             }
             return [str(binary), *(word for name, value in options.items() for word in (f"--{name}", value))]
 
-        boot = _Boot(cls.name, data_dir.with_name(f"{data_dir.name}.log"), environment, None)
+        dies_by = None if outlives_starter else cls.stop_signal
+        boot = _Boot(cls.name, data_dir.with_name(f"{data_dir.name}.log"), environment, None, dies_by)
         chosen, process = boot.run(command, port, lambda at: redis_answers(valkey_url(at)))
         return cls(data_dir, chosen, _identity(process), process)
 
@@ -177,6 +181,7 @@ class _Boot:
     log_path: Path
     environment: Mapping[str, str] | None
     uid: int | None
+    dies_by: signal.Signals | None
 
     def run(
         self, command: Callable[[int], list[str]], port: int | None, answers: Callable[[int], bool]
@@ -184,7 +189,11 @@ class _Boot:
         for attempt in range(3):
             chosen = port or free_port()
             process = spawn(
-                command(chosen), log_path=self.log_path, environment=self.environment, uid=self.uid
+                command(chosen),
+                log_path=self.log_path,
+                environment=self.environment,
+                uid=self.uid,
+                dies_by=self.dies_by,
             )
             if self._wait(process, chosen, answers):
                 return chosen, process

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psycopg
@@ -113,3 +114,22 @@ def test_a_marked_process_is_found_though_its_parent_is_gone(tmp_path: Path) -> 
     assert found.pid == int(done.stdout)
     found.end(signal.SIGKILL)
     assert list(marked(tmp_path)) == []
+
+
+def test_a_server_of_a_test_dies_with_it_however_it_ends(tmp_path: Path) -> None:
+    """Tests leave no server behind, even killed outright; `dpp local up` asks for the opposite."""
+    code = (
+        "import sys, time; from pathlib import Path; from dpp_cli.servers import ValkeyServer\n"
+        "server = ValkeyServer.start(Path(sys.argv[1]), outlives_starter=False)\n"
+        "print(server.pid, flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "valkey")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        server = ProcessIdentity.of(int(starter.stdout.readline()))
+        assert server is not None
+        starter.kill()
+    deadline = time.monotonic() + 10
+    while server.alive() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not server.alive()

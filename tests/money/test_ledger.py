@@ -302,8 +302,10 @@ def test_another_tenants_reservation_is_not_closed(account: _Account) -> None:
     """RUN-11: a run id alone opens nobody's purse."""
     account.given(100)
     run_id = account.reserved(60)
+    other = f"{account.tenant_id}x"
+    account.ledger.credit(other, "a credit of its own", 100)
     with pytest.raises(NoReservation):
-        account.ledger.refund_full(f"{account.tenant_id}x", run_id)
+        account.ledger.refund_full(other, run_id)
     assert account.balance() == 40
 
 

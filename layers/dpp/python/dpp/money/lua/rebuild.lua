@@ -38,5 +38,6 @@ for run_id, amount in pairs(to_enter) do
 end
 for _, credit_id in ipairs(told.credits) do redis.call('SADD', KEYS[4], credit_id) end
 local balance = as_text(left - in_flight)
-redis.call('SET', KEYS[1], balance)
+redis.call('DEL', KEYS[1])
+redis.call('INCRBY', KEYS[1], balance)
 return {'OK', balance, as_text(in_flight)}
