@@ -142,6 +142,25 @@ def test_a_rebuild_under_traffic_loses_and_invents_nothing(world: World) -> None
     assert world.position(tenant).balanced
 
 
+def test_a_script_that_lands_late_changes_nothing(world: World) -> None:
+    """D2: its asker died and let go of Postgres; what it was told is stale, and the balance says so."""
+    tenant = world.tenant()
+    ledger = world.ledger
+    before = ledger.balance_text(tenant.tenant_id)
+    told = '{"open": [], "closed": [], "credits": []}'
+    world.submit(tenant)
+    assert ledger.write_anew(tenant.tenant_id, A_CREDIT, [], told, before) is None
+    assert world.position(tenant).balanced
+
+
+def test_a_balance_that_is_no_number_is_mended(world: World) -> None:
+    """D2: whatever stands there, Postgres knows better."""
+    tenant = world.tenant()
+    world.submit(tenant)
+    world.ledger.client.set(world.ledger.keys.balance(tenant.tenant_id), "1.5")
+    assert _rebuild(world, tenant) == A_CREDIT - A_RESERVATION
+
+
 def test_a_rebuild_of_no_tenant_is_refused(world: World) -> None:
     """D2: nothing is written for a tenant that isn't there."""
     with world.new_database().connection() as connection, pytest.raises(LookupError):

@@ -136,6 +136,8 @@ def take_token(db: Keys, key: str, limit_text: str) -> tuple[int, int, int]:
 
 def _rebuild(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str]:
     balance, ages, amounts, applied, *receipts = keys
+    if db.strings.get(balance, "") != args[2]:
+        return ["ERR_MOVED"]
     left, told = int(args[0]), json.loads(args[1])
     known = {str(run_id) for run_id in told["closed"]}
     to_enter: dict[str, str] = {}

@@ -115,10 +115,7 @@ class Simulation:
         failure: Callable[[], Exception],
         only: Sequence[Fault] | None = None,
     ) -> Result:
-        """One call: others may go first, then it happens, fails, or takes its caller with it.
-
-        A rebuild that lands after its process died is left out: the lock that makes it safe ends with its process.
-        """
+        """One call: others may go first, then it happens, fails, or takes its caller with it."""
         self.scheduler.step()
         fault = self._strike(only)
         self.note(port, operation, fault or "")
@@ -136,7 +133,7 @@ class Simulation:
                 return effect()
             case Fault.CRASH_AFTER:
                 effect()
-            case Fault.CRASH_IN_FLIGHT if operation != "rebuild":
+            case Fault.CRASH_IN_FLIGHT:
                 self._land_later(effect)
             case _:
                 pass

@@ -117,8 +117,10 @@ class _Moves:
         }
         client: Any = self.ledger.client
         entered = sorted(client.hkeys(self.ledger.keys.reservation_amounts(self.tenant)))
-        done = self.ledger.write_anew(self.tenant, credits_minus_charges, runs, json.dumps(told))
-        return entered, done
+        stale = self.ledger.write_anew(self.tenant, credits_minus_charges, runs, json.dumps(told), "12345")
+        before = self.ledger.balance_text(self.tenant)
+        done = self.ledger.write_anew(self.tenant, credits_minus_charges, runs, json.dumps(told), before)
+        return entered, stale, done
 
     def _request(self, name: str, run_id: str, rest: list[Any]) -> object:
         caller = Caller(self.tenant, uuid4(), self.limit)

@@ -143,9 +143,13 @@ class Ledger:
 
     def balance(self, tenant_id: str) -> int | None:
         """Micros the tenant may still reserve; None where Redis holds no balance for it."""
+        text = self.balance_text(tenant_id)
+        return read_balance(text) if text else None
+
+    def balance_text(self, tenant_id: str) -> str:
+        """The balance as Redis holds it, whatever that is; empty for none."""
         with unavailable_as_typed():
-            text = self.client.get(self.keys.balance(tenant_id))
-        return None if text is None else read_balance(str(text))
+            return str(self.client.get(self.keys.balance(tenant_id)) or "")
 
     def reservations_older_than(self, tenant_id: str, age_seconds: int) -> list[str]:
         """Run ids of all open reservations at least `age_seconds` old by Redis's clock, oldest first.
@@ -165,9 +169,18 @@ class Ledger:
                     return found
 
     def write_anew(
-        self, tenant_id: str, credits_minus_charges: int, open_run_ids: list[str], told: str
-    ) -> tuple[str, str]:
-        """Write the balance and the index anew (`dpp.money.rebuild`); the new balance and what is in flight."""
+        self,
+        tenant_id: str,
+        credits_minus_charges: int,
+        open_run_ids: list[str],
+        told: str,
+        before: str,
+    ) -> tuple[str, str] | None:
+        """Write the balance and the index anew (`dpp.money.rebuild`); the new balance and what is in flight.
+
+        None where the balance is no longer `before`, as Redis held it: what was read may be stale, so nothing is
+        written.
+        """
         keys = self.keys
         names = [
             keys.balance(tenant_id),
@@ -176,9 +189,11 @@ class Ledger:
             keys.credits_applied(tenant_id),
             *(keys.receipt(tenant_id, run_id) for run_id in open_run_ids),
         ]
-        match _REBUILD.run(self.client, names, (credits_minus_charges, told)):
+        match _REBUILD.run(self.client, names, (credits_minus_charges, told, before)):
             case ["OK", balance, in_flight]:
                 return balance, in_flight
+            case ["ERR_MOVED"]:
+                return None
             case other:
                 raise _refused(other)
 

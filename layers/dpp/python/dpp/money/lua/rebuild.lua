@@ -1,7 +1,9 @@
 -- Writes a tenant's balance and reservation index anew from what Postgres says, all or nothing (D2).
 -- KEYS: balance, ages, amounts, credits_applied, then the receipt of each open run, in the order of ARGV
--- ARGV: credits minus charges in micros, JSON {open: [[run_id, micros], …], closed: [run_id, …], credits: [id, …]}
--- OK <balance> <in_flight_usd_micros>
+-- ARGV: credits minus charges in micros, JSON {open: [[run_id, micros], …], closed: [run_id, …], credits: [id, …]},
+--       the balance that was read before all of it, empty for none
+-- OK <balance> <in_flight_usd_micros> | ERR_MOVED: the balance is another by now, and so may the facts be
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[3] then return {'ERR_MOVED'} end
 local told = cjson.decode(ARGV[2])
 local entered = redis.call('HGETALL', KEYS[3])
 redis.call('ZCARD', KEYS[2])
