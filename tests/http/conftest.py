@@ -13,6 +13,7 @@ from tests.world import World
 @pytest.fixture
 def broken(api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faulty]:
     """The functions behind proxies, everything still whole; scripts are loaded by a submit and a read."""
+    monkeypatch.setattr("dpp.platform.postgres._CONNECT_TIMEOUT_SECONDS", 3)  # how long a client waits is told here
     with faulty_functions(world, monkeypatch) as functions:
         warm = world.tenant()
         api.submit(warm, a_body())
