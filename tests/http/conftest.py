@@ -13,7 +13,8 @@ from tests.world import World
 @pytest.fixture
 def broken(api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faulty]:
     """The functions behind proxies, everything still whole; scripts are loaded by a submit and a read."""
-    monkeypatch.setattr("dpp.platform.postgres._CONNECT_TIMEOUT_SECONDS", 3)  # how long a client waits is told here
+    # How long a client waits is what these tests tell.
+    monkeypatch.setattr("dpp.platform.postgres._CONNECT_TIMEOUT_SECONDS", 3)
     with faulty_functions(world, monkeypatch) as functions:
         warm = world.tenant()
         api.submit(warm, a_body())
