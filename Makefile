@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help bootstrap demo test check lint format types synth e2e sim up down status logs layers openapi clean
+.PHONY: help bootstrap demo test check lint format types synth e2e sim bench up down status logs layers openapi clean
 
 BIN := .venv/bin
 # The stack of the e2e tests is not the one that a developer works with.
@@ -48,6 +48,9 @@ e2e: bootstrap ## Deploy a stack of its own, run the end-to-end tests over HTTP,
 SEEDS ?= 100000
 sim: bootstrap ## Simulate SEEDS schedules of faults, races and crashes on the real use cases; check every micro
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
+
+bench: bootstrap ## Measure a submit against its floor, on servers of its own
+	$(BIN)/python -m bench.submit
 
 up: bootstrap ## Start the local stack and deploy to it
 	@$(BIN)/dpp local up
