@@ -146,7 +146,7 @@ def test_a_script_that_lands_late_changes_nothing(world: World) -> None:
     """D2: its asker died and let go of Postgres; what it was told is stale, and the balance says so."""
     tenant = world.tenant()
     ledger = world.ledger
-    before = ledger.balance_text(tenant.tenant_id)
+    before = ledger.balance_text(tenant.tenant_id) or ""
     told = '{"open": [], "closed": [], "credits": []}'
     world.submit(tenant)
     assert ledger.write_anew(tenant.tenant_id, A_CREDIT, [], told, before) is None

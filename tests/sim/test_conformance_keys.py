@@ -118,7 +118,7 @@ class _Moves:
         client: Any = self.ledger.client
         entered = sorted(client.hkeys(self.ledger.keys.reservation_amounts(self.tenant)))
         stale = self.ledger.write_anew(self.tenant, credits_minus_charges, runs, json.dumps(told), "12345")
-        before = self.ledger.balance_text(self.tenant)
+        before = self.ledger.balance_text(self.tenant) or ""
         done = self.ledger.write_anew(self.tenant, credits_minus_charges, runs, json.dumps(told), before)
         return entered, stale, done
 

@@ -144,12 +144,13 @@ class Ledger:
     def balance(self, tenant_id: str) -> int | None:
         """Micros the tenant may still reserve; None where Redis holds no balance for it."""
         text = self.balance_text(tenant_id)
-        return read_balance(text) if text else None
+        return None if text is None else read_balance(text)
 
-    def balance_text(self, tenant_id: str) -> str:
-        """The balance as Redis holds it, whatever that is; empty for none."""
+    def balance_text(self, tenant_id: str) -> str | None:
+        """The balance as Redis holds it, whatever that is; None for nothing."""
         with unavailable_as_typed():
-            return str(self.client.get(self.keys.balance(tenant_id)) or "")
+            text = self.client.get(self.keys.balance(tenant_id))
+        return None if text is None else str(text)
 
     def reservations_older_than(self, tenant_id: str, age_seconds: int) -> list[str]:
         """Run ids of all open reservations at least `age_seconds` old by Redis's clock, oldest first.

@@ -59,7 +59,7 @@ def rebuild(connection: Connection, ledger: Ledger, tenant_id: str) -> Rebuilt:
 def _write_anew(connection: Connection, ledger: Ledger, tenant_id: str) -> Rebuilt | None:
     """One try; None where the balance moved between the look and the script."""
     params: dict[str, object] = {"tenant_id": tenant_id}
-    before = ledger.balance_text(tenant_id)
+    before = ledger.balance_text(tenant_id) or ""
     with unavailable_as_typed():
         entered = [str(run_id) for run_id in ledger.client.hkeys(ledger.keys.reservation_amounts(tenant_id))]
     row = connection.execute(_QUERIES["position"], params).fetchone()
