@@ -143,11 +143,9 @@ CREATE INDEX runs_by_tenant ON runs (tenant_id, created_at DESC);
 -- Reaper (RUN-20) and the second half of reconcile (RUN-22).
 CREATE INDEX runs_expired_lease ON runs (lease_expires_at, run_id)
   WHERE status = 'PROCESSING' AND finalize_stage IS NULL;
--- Sweeper (RUN-21).
+-- Sweeper (RUN-21), and reconcile for what was never sent (D5). `enqueued_at` stands in no index, so that setting it
+-- right after every insert rewrites none (a HOT update).
 CREATE INDEX runs_waiting ON runs (created_at, run_id) WHERE status = 'QUEUED' AND finalize_stage IS NULL;
--- Reconcile: inserted and never sent (D5).
-CREATE INDEX runs_unsent ON runs (created_at, run_id)
-  WHERE status = 'QUEUED' AND finalize_stage IS NULL AND enqueued_at IS NULL;
 -- Reconcile: claimed and never committed (RUN-22).
 CREATE INDEX runs_stuck_claim ON runs (finalize_claimed_at, run_id)
   WHERE finalize_stage = 'CLAIMED' AND money_state = 'RESERVED';
