@@ -84,8 +84,8 @@ def test_a_timeout_ends_the_process_and_all_it_started(workbench: Workbench, tmp
     assert json.loads(outcome.body)["errorType"] == "Sandbox.Timedout"
     assert "Task timed out after 1.00 seconds" in json.loads(outcome.body)["errorMessage"]
     parent, child = map(int, pids.read_text().split())
-    assert ProcessIdentity.of(parent) is None
-    assert ProcessIdentity.of(child) is None
+    assert is_gone(parent)
+    assert is_gone(child)
 
 
 def test_after_a_crash_the_next_invocation_gets_a_fresh_process(workbench: Workbench) -> None:
@@ -149,6 +149,14 @@ def test_the_deadline_is_the_functions_timeout(workbench: Workbench) -> None:
     assert 5_000 < answer(invoke(sandbox)) <= 7_000
 
 
+def is_gone(pid: int) -> bool:
+    """Whether a killed process is gone; the kernel may take a moment on a busy machine."""
+    deadline = time.monotonic() + 10
+    while ProcessIdentity.of(pid) is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return ProcessIdentity.of(pid) is None
+
+
 def test_stopping_ends_an_invocation_under_way_and_starts_nothing_new(
     workbench: Workbench, tmp_path: Path
 ) -> None:
@@ -161,7 +169,7 @@ def test_stopping_ends_an_invocation_under_way_and_starts_nothing_new(
             time.sleep(0.01)
         sandbox.stop()
         assert running.result(10).failed
-    assert all(ProcessIdentity.of(int(pid)) is None for pid in pids.read_text().split())
+    assert all(is_gone(int(pid)) for pid in pids.read_text().split())
     assert json.loads(invoke(sandbox).body)["errorType"] == "Sandbox.Stopped"
 
 
