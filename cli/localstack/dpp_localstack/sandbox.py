@@ -172,8 +172,15 @@ class _Running:
         self._api.events.put(Exited(self._process.wait()))
 
     def gone(self) -> bool:
-        """True once the process has ended by itself."""
-        return self._process.poll() is not None
+        """True once the process has ended by itself.
+
+        The kernel is asked: `poll` says nothing while `_watch` waits in another thread, not even of a dead process.
+        """
+        try:
+            ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # `_watch` has taken its status
+            return True
+        return ended is not None
 
     def wait_for_init(self, seconds: float) -> bytes | None:
         """Wait for the first poll; the error document if it doesn't come."""
