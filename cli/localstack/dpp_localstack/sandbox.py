@@ -174,13 +174,14 @@ class _Running:
     def gone(self) -> bool:
         """True once the process has ended by itself.
 
-        The kernel is asked: `poll` says nothing while `_watch` waits in another thread, not even of a dead process.
+        `/proc` is asked: `poll` says nothing while `_watch` waits in another thread, and no wait tells of a killed
+        process before its last thread is gone.
         """
         try:
-            ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:  # `_watch` has taken its status
+            state = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
             return True
-        return ended is not None
+        return state in {"Z", "X"}
 
     def wait_for_init(self, seconds: float) -> bytes | None:
         """Wait for the first poll; the error document if it doesn't come."""
