@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dpp_cli.layers import build_deps_layer, build_domain_layer
+from dpp_cli.ocr_layer import build_ocr_layer
 from dpp_cli.paths import ASSEMBLY
 from dpp_cli.toolchain import cdk_command, run, with_node
 
@@ -19,6 +20,7 @@ def synth(stage: str, architecture: str) -> Path:
     """Build the layers and describe the stack; return its template. Raises ToolError."""
     build_deps_layer(architecture)
     build_domain_layer()
+    build_ocr_layer(architecture)
     context = ["-c", f"stage={stage}", "-c", f"architecture={architecture}"]
     cdk(["synth", "--quiet", "--output", str(ASSEMBLY), *context], _PLACEHOLDERS | dict(os.environ))
     return ASSEMBLY / f"Dpp-{stage}.template.json"

@@ -1,5 +1,5 @@
-"""Builds the two layers under `.dpp/build/layers/`: `deps/<architecture>` (third-party packages, from
-`uv.lock`) and `dpp` (the domain, from `layers/dpp`), both with byte code.
+"""Builds two layers under `.dpp/build/layers/`: `deps/<architecture>` (third-party packages, from `uv.lock`) and
+`dpp` (the domain, from `layers/dpp`), both with byte code. `ocr_layer` builds the third, which only the worker has.
 
 The same inputs give the same files: versions and hashes come from the lock, byte code is compiled with
 unchecked hashes (no time stamp inside), and what differs between two installs is removed. boto3 and botocore
@@ -12,7 +12,7 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from dpp_cli.paths import DEPS_LAYER, DOMAIN_BUILD, DOMAIN_LAYER, UV
@@ -47,21 +47,40 @@ def build_deps_layer(architecture: str | None = None) -> Path:
     `architecture`: x86_64 or aarch64; this machine's by default, which is what the local stack needs.
     Raises ToolError.
     """
+    return build_packages_layer(DEPS_LAYER, ["--no-default-groups"], architecture)
+
+
+def build_packages_layer(
+    root: Path,
+    groups: Sequence[str],
+    architecture: str | None = None,
+    *,
+    extend: Callable[[Path], None] | None = None,
+    made_from: Sequence[Path] = (),
+) -> Path:
+    """Build `root/<architecture>` from what `uv export` with the options `groups` locks, unless it is up to date.
+
+    `extend` adds to the layer's `python/` what no package has; `made_from` are the files which decide that.
+    Raises ToolError.
+    """
     chosen = architecture or machine_architecture()
-    target = DEPS_LAYER / chosen
-    DEPS_LAYER.mkdir(parents=True, exist_ok=True)
-    requirements = DEPS_LAYER / "requirements.txt"
+    target = root / chosen
+    root.mkdir(parents=True, exist_ok=True)
+    requirements = root / "requirements.txt"
     # Not the lock itself: a new version of a test tool is no reason to build the layer again.
-    options = ["--frozen", "--no-default-groups", "--no-emit-project", "--no-header"]
+    options = ["--frozen", *groups, "--no-emit-project", "--no-header"]
     run([UV, "export", "--quiet", *options, "--output-file", requirements])
+    inputs = [requirements, *made_from]
     salt = f"{_RECIPE}-{sys.version_info.major}.{sys.version_info.minor}"
     stamped = target.with_suffix(".stamp")
-    if target.exists() and fresh(stamped, [requirements], salt):
+    if target.exists() and fresh(stamped, inputs, salt):
         return target
-    with tempfile.TemporaryDirectory(dir=DEPS_LAYER) as scratch:
+    with tempfile.TemporaryDirectory(dir=root) as scratch:
         built = Path(scratch) / "layer"
         _install(built / "python", requirements, chosen)
         _prune(built / "python")
+        if extend is not None:
+            extend(built / "python")
         _compile(built / "python")
         size = size_bytes(built)
         if size > MAX_UNZIPPED_BYTES:
@@ -69,7 +88,7 @@ def build_deps_layer(architecture: str | None = None) -> Path:
         shutil.rmtree(target, ignore_errors=True)
         built.rename(target)
     stamped.mkdir(exist_ok=True)
-    stamp(stamped, [requirements], salt)
+    stamp(stamped, inputs, salt)
     return target
 
 

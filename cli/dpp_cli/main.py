@@ -11,6 +11,7 @@ from dpp_cli import layers as layer_builds
 from dpp_cli.demo import demo
 from dpp_cli.local import commands as local_commands
 from dpp_cli.local.state import StackError
+from dpp_cli.ocr_layer import build_ocr_layer
 from dpp_cli.servers import ServerError
 from dpp_cli.toolchain import ToolError
 
@@ -34,7 +35,11 @@ def layers(
     ] = None,
 ) -> None:
     """Build the Lambda layers into .dpp/build/layers (skipped while up to date)."""
-    for folder in (layer_builds.build_deps_layer(architecture), layer_builds.build_domain_layer()):
+    for folder in (
+        layer_builds.build_deps_layer(architecture),
+        layer_builds.build_domain_layer(),
+        build_ocr_layer(architecture),
+    ):
         typer.echo(f"{folder}  {layer_builds.size_bytes(folder) / 2**20:.1f} MB unpacked")
 
 

@@ -14,6 +14,7 @@ FUNCTIONS = ROOT / "functions"
 DOMAIN_LAYER = ROOT / "layers" / "dpp"
 DOMAIN_BUILD = BUILD / "layers" / "dpp"
 DEPS_LAYER = BUILD / "layers" / "deps"
+OCR_LAYER = BUILD / "layers" / "ocr"
 
 
 def state_dir() -> Path:

@@ -93,9 +93,13 @@ def node_folder() -> Path:
 
 def cdk_command() -> list[str]:
     """The CDK command line as pinned by `cdk/package-lock.json`. Raises ToolError."""
-    target = MADE / "cdk-cli"
-    made_from = [ROOT / "cdk" / "package.json", ROOT / "cdk" / "package-lock.json"]
-    node = node_folder() / "node"
+    modules = npm_packages(ROOT / "cdk", MADE / "cdk-cli")
+    return [str(node_folder() / "node"), str(modules / "aws-cdk" / "bin" / "cdk")]
+
+
+def npm_packages(project: Path, target: Path) -> Path:
+    """Install what `project`'s package-lock.json pins into `target`; return its `node_modules`. Raises ToolError."""
+    made_from = [project / "package.json", project / "package-lock.json"]
     if not fresh(target, made_from):
         target.mkdir(parents=True, exist_ok=True)
         for path in made_from:
@@ -103,9 +107,9 @@ def cdk_command() -> list[str]:
         # The wheel's bin/npm is a copy that can't find its library; so the library itself.
         npm = node_folder().parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
         options = ["--no-audit", "--no-fund", "--ignore-scripts", "--no-update-notifier"]
-        run([node, npm, "ci", *options], cwd=target, environment=with_node(os.environ))
+        run([node_folder() / "node", npm, "ci", *options], cwd=target, environment=with_node(os.environ))
         stamp(target, made_from)
-    return [str(node), str(target / "node_modules" / "aws-cdk" / "bin" / "cdk")]
+    return target / "node_modules"
 
 
 def with_node(environment: Mapping[str, str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from dpp_cli.layers import build_deps_layer, build_domain_layer, machine_archite
 from dpp_cli.local.localstack import ACCOUNT, REGION, client_environment
 from dpp_cli.local.parts import LOCALSTACK
 from dpp_cli.local.state import StackError, StateStore
+from dpp_cli.ocr_layer import build_ocr_layer
 from dpp_cli.paths import FUNCTIONS, ROOT
 from dpp_cli.toolchain import fingerprint
 
@@ -29,9 +30,10 @@ _BOOTSTRAP_VERSION = "30"  # the CLI wants at least what the template asks for, 
 
 
 def build_layers() -> str:
-    """Build both layers where they are out of date; say their size. Raises ToolError."""
-    sizes = [size_bytes(layer) / 2**20 for layer in (build_deps_layer(), build_domain_layer())]
-    return f"packages {sizes[0]:.0f} MB, domain {sizes[1]:.1f} MB"
+    """Build the layers where they are out of date; say their size. Raises ToolError."""
+    layers = (build_deps_layer(), build_domain_layer(), build_ocr_layer())
+    sizes = [size_bytes(layer) / 2**20 for layer in layers]
+    return f"packages {sizes[0]:.0f} MB, domain {sizes[1]:.1f} MB, ocr {sizes[2]:.0f} MB"
 
 
 def bootstrap(store: StateStore) -> str:
@@ -134,3 +136,4 @@ def _inputs() -> Iterator[Path]:
                 yield path
     yield ROOT / "cdk.json"
     yield ROOT / "uv.lock"
+    yield ROOT / "cli" / "tessdata" / "package-lock.json"
