@@ -4,39 +4,42 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from aws_cdk import Duration, IgnoreMode, RemovalPolicy
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from dpp.platform.config import Settings
 from dpp_cdk.config import Deployment, DeploymentError
+from dpp_cdk.functions import FunctionSpec, LayerName, Resource
+from dpp_cdk.role import FunctionRole
 
 
 class Layers(Construct):
-    """The two layers that every function gets: third-party packages and the domain."""
+    """The layers, by name; each function gets those that its spec lists."""
 
     def __init__(self, scope: Construct, id: str, deployment: Deployment) -> None:
         super().__init__(scope, id)
-        self.versions = [
-            lambda_.LayerVersion(
+        folders = {LayerName.DEPS: deployment.deps_layer, LayerName.DOMAIN: deployment.domain_layer}
+        self.versions = {
+            name: lambda_.LayerVersion(
                 self,
-                name,
+                name.value,
                 code=lambda_.Code.from_asset(str(folder)),
                 compatible_runtimes=[lambda_.Runtime.PYTHON_3_13],
                 compatible_architectures=[deployment.lambda_architecture],
             )
-            for name, folder in (("Deps", deployment.deps_layer), ("Domain", deployment.domain_layer))
-        ]
+            for name, folder in folders.items()
+        }
 
 
 @dataclass(frozen=True)
 class FunctionRecipe:
-    """What all functions of a deployment share: code, layers, and the values of environment variables."""
+    """What all functions of a deployment share: layers, values of environment variables, ARNs of resources."""
 
     deployment: Deployment
-    layers: Sequence[lambda_.ILayerVersion]
+    layers: Mapping[LayerName, lambda_.ILayerVersion]
     variables: Mapping[str, str]
+    resource_arns: Mapping[Resource, str]
 
     def environment(self, name: str, settings: type[Settings]) -> dict[str, str]:
         """The variables that this function's settings model reads, no more.
@@ -50,24 +53,13 @@ class FunctionRecipe:
 
 
 class LambdaFunction(Construct):
-    """One folder of `functions/` as a Lambda function, with a log group that forgets after a month."""
+    """One folder of `functions/` as a Lambda function: a role of its own, a log group that forgets after a month."""
 
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        recipe: FunctionRecipe,
-        *,
-        name: str,
-        settings: type[Settings],
-        timeout_seconds: int,
-        memory_mib: int,
-        async_retries: int | None = None,
-    ) -> None:
-        super().__init__(scope, id)
-        self.timeout_seconds = timeout_seconds
+    def __init__(self, scope: Construct, recipe: FunctionRecipe, spec: FunctionSpec) -> None:
+        super().__init__(scope, spec.construct_id)
+        self.spec = spec
         deployment = recipe.deployment
-        function_name = f"dpp-{deployment.stage}-{name}"
+        function_name = f"dpp-{deployment.stage}-{spec.name}"
         log_group = logs.LogGroup(
             self,
             "Logs",
@@ -75,25 +67,31 @@ class LambdaFunction(Construct):
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=RemovalPolicy.DESTROY,
         )
+        self._role = FunctionRole(
+            self, "Role", function_name=function_name, log_group=log_group, in_network=False
+        )
+        for grant in spec.grants:
+            self.allow(grant.actions, recipe.resource_arns[grant.resource])
         self.function = lambda_.Function(
             self,
             "Function",
             function_name=function_name,
             runtime=lambda_.Runtime.PYTHON_3_13,
             architecture=deployment.lambda_architecture,
-            handler=f"{name}.handler.handler",
-            code=_code(deployment, name),
-            layers=list(recipe.layers),
-            environment=recipe.environment(name, settings),
-            timeout=Duration.seconds(timeout_seconds),
-            memory_size=memory_mib,
+            handler=f"{spec.name}.handler.handler",
+            code=_code(deployment, spec.name),
+            layers=[recipe.layers[name] for name in spec.layers],
+            environment=recipe.environment(spec.name, spec.settings),
+            timeout=Duration.seconds(spec.timing.timeout_seconds),
+            memory_size=spec.memory_mib,
             log_group=log_group,
-            retry_attempts=async_retries,
+            role=self._role.role,
+            retry_attempts=spec.async_retries,
         )
 
     def allow(self, actions: Sequence[str], resource_arn: str) -> None:
         """Permit exactly these actions on exactly this resource."""
-        self.function.add_to_role_policy(iam.PolicyStatement(actions=list(actions), resources=[resource_arn]))
+        self._role.allow(list(actions), resource_arn)
 
 
 def _code(deployment: Deployment, name: str) -> lambda_.Code:

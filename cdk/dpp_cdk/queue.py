@@ -14,14 +14,7 @@ _DEAD_LETTER_DAYS = 14  # as long as SQS can: an operator on holiday still finds
 class WorkQueue(Construct):
     """A queue, its dead-letter queue where the timing asks for one, and the function that empties it."""
 
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        timing: QueueTiming,
-        *,
-        retention: Duration = Duration.days(4),  # noqa: B008  # a value, never changed
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, timing: QueueTiming) -> None:
         super().__init__(scope, id)
         self._timing = timing
         self.dead_letters: sqs.Queue | None = None
@@ -44,18 +37,24 @@ class WorkQueue(Construct):
             enforce_ssl=True,
             visibility_timeout=Duration.seconds(timing.visibility_seconds),
             delivery_delay=Duration.seconds(timing.delay_seconds),
-            retention_period=retention,
+            retention_period=Duration.seconds(timing.retention_seconds),
             dead_letter_queue=dead_letter_queue,
         )
 
-    def emptied_by(self, function: LambdaFunction) -> None:
-        """Give the function one message at a time.
+    def emptied_by(self, function: LambdaFunction, *, max_concurrency: int | None = None) -> None:
+        """Hand the queue's messages to the function, as many at once as the timing says.
 
-        One, because a run may take its whole timebox, and a message that waits behind it in the same batch
-        would use up its own visibility meanwhile.
+        `max_concurrency`: how many of the function the queue may keep busy (AWS: 2 at least). Past it
+        messages wait in the queue; with a reservation alone they would be received, refused and counted
+        towards the dead letters.
         """
-        if function.timeout_seconds != self._timing.timeout_seconds:
+        if function.spec.timing.timeout_seconds != self._timing.timeout_seconds:
             raise ValueError(f"{function.node.path} doesn't have the timeout of its queue, {self._timing}")
         function.function.add_event_source(
-            sources.SqsEventSource(self.queue, batch_size=1, report_batch_item_failures=True)
+            sources.SqsEventSource(
+                self.queue,
+                batch_size=self._timing.batch_size,
+                report_batch_item_failures=True,
+                max_concurrency=max_concurrency,
+            )
         )

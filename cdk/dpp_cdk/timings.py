@@ -8,6 +8,13 @@ GATEWAY_TIMEOUT_SECONDS = 29
 MAX_TIMEBOX_SECONDS = 90
 """The longest a pack may run (RUN-3)."""
 
+MAX_FUNCTION_SECONDS = 900
+"""The longest a Lambda function may run."""
+
+ADVISED_VISIBILITY_FACTOR = 6
+"""AWS advises a visibility timeout of six times the function's (Lambda guide, "Using Lambda with Amazon SQS"), so
+that a poller that was throttled has time to try again before the message comes back."""
+
 
 @dataclass(frozen=True)
 class RequestTiming:
@@ -25,17 +32,30 @@ class QueueTiming:
     """A queue and the function that empties it.
 
     A message that becomes visible while its function still works on it is worked on twice, so `visibility`
-    is at least the timeout (AWS refuses the mapping otherwise). `max_receives` None: no dead-letter queue.
+    is at least what a whole batch may take (AWS refuses the mapping below the timeout). Below six times the
+    timeout, `short_because` says why that is right here. `max_receives` None: no dead-letter queue.
     """
 
     timeout_seconds: int
     visibility_seconds: int
     max_receives: int | None
     delay_seconds: int = 0
+    batch_size: int = 1
+    retention_seconds: int = 4 * 24 * 3600
+    short_because: str = ""
 
     def __post_init__(self) -> None:
         if self.visibility_seconds < self.timeout_seconds:
             raise ValueError(f"the message would come back while it is worked on: {self}")
+        if self.visibility_seconds < ADVISED_VISIBILITY_FACTOR * self.timeout_seconds:
+            if not self.short_because:
+                raise ValueError(f"visibility is below six timeouts, and nothing says why: {self}")
+            if self.batch_size != 1:
+                raise ValueError(f"a message that waits behind another would use up its visibility: {self}")
+        if self.max_receives is not None and self.max_receives < 2:
+            raise ValueError(f"one hiccup would send a message to the dead letters: {self}")
+        if self.retention_seconds < self.delay_seconds + self.visibility_seconds:
+            raise ValueError(f"the message would be gone before it could be tried again: {self}")
 
 
 @dataclass(frozen=True)
@@ -50,21 +70,51 @@ class ScheduleTiming:
             raise ValueError(f"one firing would run into the next: {self}")
 
 
+@dataclass(frozen=True)
+class DeployTiming:
+    """A function that runs during a deployment; CloudFormation waits for its answer a little longer than it may run."""
+
+    timeout_seconds: int
+
+    def __post_init__(self) -> None:
+        if self.timeout_seconds > MAX_FUNCTION_SECONDS:
+            raise ValueError(f"Lambda runs nothing so long: {self}")
+
+    @property
+    def patience_seconds(self) -> int:
+        """How long CloudFormation waits, past which the function is known to be dead."""
+        return self.timeout_seconds + 60
+
+
+type Timing = RequestTiming | QueueTiming | ScheduleTiming | DeployTiming
+
 RUNS_SUBMIT = RequestTiming(timeout_seconds=15)
 RUNS_READ = RequestTiming(timeout_seconds=15)
 HEALTH = RequestTiming(timeout_seconds=10)
 
 # RUN-15: visibility 120 s, three receives. The timebox leaves the worker 30 s to load inputs, store the
 # envelope and finalize; past its timeout the lease (120 s too) is over, and the reaper takes the run.
-RUN_WORKER = QueueTiming(timeout_seconds=120, visibility_seconds=120, max_receives=3)
+RUN_WORKER = QueueTiming(
+    timeout_seconds=120,
+    visibility_seconds=120,
+    max_receives=3,
+    short_because="RUN-15 locks 120 s; the heartbeat extends it, and a maximum concurrency keeps pollers unthrottled",
+)
 if RUN_WORKER.timeout_seconds < MAX_TIMEBOX_SECONDS + 30:
     raise ValueError("the worker would be cut off before it could finalize a run that took its whole timebox")
 
 # D10: rules fire once a minute; the beat in between is the same event, delayed by half of it.
 RUN_REAPER = ScheduleTiming(timeout_seconds=25, every_seconds=30)
 RUN_REAPER_BEAT = QueueTiming(
-    timeout_seconds=RUN_REAPER.timeout_seconds, visibility_seconds=30, max_receives=None, delay_seconds=30
+    timeout_seconds=RUN_REAPER.timeout_seconds,
+    visibility_seconds=30,
+    max_receives=None,
+    delay_seconds=30,
+    retention_seconds=60,
+    short_because="a beat that is a minute old is worth nothing: the next one is there",
 )
 RUN_SWEEPER = ScheduleTiming(timeout_seconds=60)
 RUN_RECONCILE = ScheduleTiming(timeout_seconds=60)
 RUN_RETENTION = ScheduleTiming(timeout_seconds=60)
+
+MIGRATE = DeployTiming(timeout_seconds=600)

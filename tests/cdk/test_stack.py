@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from dpp_cdk.config import Deployment
 
 API_FUNCTIONS = ("runs_submit", "runs_read", "health")
-SCHEDULED = ("run_reaper", "run_sweeper", "run_reconcile")
+SCHEDULED = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention")
 FUNCTIONS = (*API_FUNCTIONS, "run_worker", *SCHEDULED)
+OWN_LOGS = {"logs:CreateLogStream", "logs:PutLogEvents"}
 CONSUMING = {
     "sqs:ReceiveMessage",
     "sqs:DeleteMessage",
@@ -142,12 +143,28 @@ class TestPermissions:
             ("run_reaper", CONSUMING),  # its half-minute beat
             ("run_sweeper", set()),
             ("run_reconcile", {"sqs:SendMessage", "s3:GetObject", "s3:ListBucket"}),
+            ("run_retention", set()),
         ],
     )
     def test_a_role_has_the_actions_of_its_function_only(
         self, stack: Stack, name: str, expected: set[str]
     ) -> None:
-        assert stack.actions(name) == expected
+        assert stack.actions(name) == expected | OWN_LOGS
+
+    @pytest.mark.parametrize("name", FUNCTIONS)
+    def test_each_function_has_a_role_of_its_own_without_a_managed_policy(
+        self, stack: Stack, name: str
+    ) -> None:
+        (role, _) = stack.function(name)["Role"]["Fn::GetAtt"]
+        users = [f for f in stack.all("AWS::Lambda::Function").values() if f["Role"]["Fn::GetAtt"][0] == role]
+        assert len(users) == 1
+        assert "ManagedPolicyArns" not in stack.all("AWS::IAM::Role")[role]
+
+    @pytest.mark.parametrize("name", FUNCTIONS)
+    def test_a_function_writes_to_its_own_log_group_only(self, stack: Stack, name: str) -> None:
+        (statement,) = (s for s in stack.statements(name) if "logs:PutLogEvents" in s["Action"])
+        log_group = stack.function(name)["LoggingConfig"]["LogGroup"]["Ref"]
+        assert statement["Resource"] == {"Fn::GetAtt": [log_group, "Arn"]}
 
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_no_statement_covers_every_resource(self, stack: Stack, name: str) -> None:
@@ -186,7 +203,8 @@ class TestSchedules:
         assert stack.queue_emptied_by("run_reaper")["MessageRetentionPeriod"] == 60
 
     @pytest.mark.parametrize(
-        ("name", "period_seconds"), [("run_reaper", 30), ("run_sweeper", 60), ("run_reconcile", 60)]
+        ("name", "period_seconds"),
+        [("run_reaper", 30), ("run_sweeper", 60), ("run_reconcile", 60), ("run_retention", 60)],
     )
     def test_a_firing_ends_before_the_next(self, stack: Stack, name: str, period_seconds: int) -> None:
         assert stack.function(name)["Timeout"] <= period_seconds

@@ -2,12 +2,44 @@
 
 import pytest
 
-from dpp_cdk.timings import QueueTiming, RequestTiming, ScheduleTiming
+from dpp_cdk import timings
+from dpp_cdk.timings import DeployTiming, QueueTiming, RequestTiming, ScheduleTiming
+
+_QUEUES = [value for value in vars(timings).values() if isinstance(value, QueueTiming)]
 
 
 def test_a_queue_must_hide_a_message_for_as_long_as_its_function_may_take() -> None:
     with pytest.raises(ValueError, match="come back"):
         QueueTiming(timeout_seconds=121, visibility_seconds=120, max_receives=3)
+
+
+def test_a_visibility_below_six_timeouts_needs_its_reason() -> None:
+    """AWS advises six; RUN-15 locks one."""
+    with pytest.raises(ValueError, match="nothing says why"):
+        QueueTiming(timeout_seconds=20, visibility_seconds=119, max_receives=3)
+    QueueTiming(timeout_seconds=20, visibility_seconds=120, max_receives=3)
+
+
+def test_no_message_waits_behind_another_for_its_short_visibility() -> None:
+    with pytest.raises(ValueError, match="waits behind another"):
+        QueueTiming(
+            timeout_seconds=20, visibility_seconds=60, max_receives=3, batch_size=2, short_because="told"
+        )
+
+
+def test_one_hiccup_sends_nothing_to_the_dead_letters() -> None:
+    with pytest.raises(ValueError, match="hiccup"):
+        QueueTiming(timeout_seconds=1, visibility_seconds=6, max_receives=1)
+
+
+def test_a_message_lives_until_it_could_be_tried_again() -> None:
+    with pytest.raises(ValueError, match="be gone"):
+        QueueTiming(timeout_seconds=10, visibility_seconds=60, max_receives=3, retention_seconds=59)
+
+
+@pytest.mark.parametrize("timing", _QUEUES)
+def test_every_queue_has_six_timeouts_of_visibility_or_the_reason_why_not(timing: QueueTiming) -> None:
+    assert (timing.visibility_seconds >= 6 * timing.timeout_seconds) is (timing.short_because == "")
 
 
 def test_a_request_function_must_end_before_the_gateway_does() -> None:
@@ -18,3 +50,10 @@ def test_a_request_function_must_end_before_the_gateway_does() -> None:
 def test_a_firing_must_end_before_the_next() -> None:
     with pytest.raises(ValueError, match="next"):
         ScheduleTiming(timeout_seconds=31, every_seconds=30)
+
+
+def test_cloudformation_waits_longer_than_the_function_may_run() -> None:
+    timing = DeployTiming(timeout_seconds=900)
+    assert timing.patience_seconds > timing.timeout_seconds
+    with pytest.raises(ValueError, match="so long"):
+        DeployTiming(timeout_seconds=901)
