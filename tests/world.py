@@ -31,7 +31,12 @@ from dpp.runs.submit import Order, SubmitEffects, Submitted, submit
 A_CREDIT = 10_000_000
 A_RESERVATION = 250_000
 A_COST = 50_000
-DONE = PackSuccess(data={"answer_text": "42", "confidence": 0.9}, cost_usd_micros=A_COST, tokens_consumed=7)
+DONE = PackSuccess(
+    data={"answer_text": "42", "confidence": 0.9},
+    reliability_score=0.9,
+    cost_usd_micros=A_COST,
+    tokens_consumed=7,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,12 @@ class DemoRun:
         return {
             "pack_type": self.pack_type,
             "inputs": dict(self.inputs),
-            "reservation": {"max_cost_usd": self.max_cost_usd, "timebox_sec": 30},
+            # The offline engine is seldom as sure as the default of 0.8 wants it.
+            "reservation": {
+                "max_cost_usd": self.max_cost_usd,
+                "timebox_sec": 30,
+                "min_reliability_score": 0.5,
+            },
             "options": {"inline": int(self.inline)},
         }
 
@@ -228,9 +233,8 @@ def _expect(answer: httpx.Response, status: int, what: str) -> httpx.Response:
 
 
 def _curl(base_url: str, key: str) -> str:
-    body = json.dumps(
-        _RUNS[0].body() | {"inputs": {"question": "What does the sky cost?", "context": "It is free."}}
-    )
+    inputs = {"question": "What does moving cost?", "context": "Moving costs two monthly rents."}
+    body = json.dumps(_RUNS[0].body() | {"inputs": inputs})
     return (
         f"curl -s {base_url}/v1/runs -H 'Authorization: Bearer {key}' "
         f"-H \"Idempotency-Key: $(date +%s%N)\" -H 'Content-Type: application/json' -d '{body}'\n"

@@ -13,10 +13,10 @@ REQUESTS: Json = {
     "decision": {
         "pack_type": PackType.DECISION,
         "inputs": {
-            "question": "Which plan is cheaper?",
-            "context": "Plan A costs 5 USD. Plan B costs 9 USD.",
+            "question": "What does moving cost?",
+            "context": "Moving costs two monthly rents.",
         },
-        "reservation": {"max_cost_usd": "0.2500", "timebox_sec": 30},
+        "reservation": {"max_cost_usd": "0.2500", "timebox_sec": 30, "min_reliability_score": 0.5},
         "options": {"inline": 1},
         "meta": {"trace_id": "t_order-2026-0001"},
     },
@@ -48,7 +48,7 @@ _META = {"trace_id": "t_order-2026-0001", "profile_version": "PROFILE_DPP_0_4_2_
 RECEIPT: Json = {
     "run_id": RUN_ID,
     "status": "QUEUED",
-    "reservation": {"max_cost_usd": "0.2500", "timebox_sec": 30, "min_reliability_score": 0.8},
+    "reservation": {"max_cost_usd": "0.2500", "timebox_sec": 30, "min_reliability_score": 0.5},
     "poll": {"href": f"/v1/runs/{RUN_ID}", "recommended_interval_ms": 1500},
     "meta": _META,
 }

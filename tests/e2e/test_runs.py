@@ -21,7 +21,7 @@ def a_decision(**changes: Any) -> dict[str, Any]:
     body: dict[str, Any] = {
         "pack_type": "decision",
         "inputs": {"question": "What does moving cost?", "context": CONTEXT},
-        "reservation": {"max_cost_usd": "0.2500", "timebox_sec": 20},
+        "reservation": {"max_cost_usd": "0.2500", "timebox_sec": 20, "min_reliability_score": 0.5},
     }
     return body | changes
 

@@ -135,10 +135,16 @@ def test_a_small_result_stands_in_the_answer_if_asked_for(api: ApiClient, world:
     """RUN-3: options.inline 1; empty members of the envelope stay as they are."""
     tenant = world.tenant()
     run_id = api.submit(tenant, a_body(options={"inline": 1})).body["run_id"]
-    work(world, PackSuccess(data={"answer_text": "42", "nothing": None}, cost_usd_micros=A_COST))
+    work(
+        world,
+        PackSuccess(
+            data={"answer_text": "42", "nothing": None}, reliability_score=0.85, cost_usd_micros=A_COST
+        ),
+    )
     result = api.read(tenant, run_id).body["result"]
     assert result["inline"]["data"] == {"answer_text": "42", "nothing": None}
     assert result["inline"]["run_id"] == run_id
+    assert result["inline"]["meta"]["reliability_score"] == 0.85
     assert "inline_omitted" not in result
 
 

@@ -29,7 +29,7 @@ def execute(request: PackRequest, environ: Mapping[str, str]) -> PackResult:
 
 
 def _success(**data: Any) -> PackSuccess:
-    return PackSuccess(data=data, cost_usd_micros=50_000)
+    return PackSuccess(data=data, reliability_score=1.0, cost_usd_micros=50_000)
 
 
 def _answer_fd() -> int:
@@ -78,7 +78,7 @@ def _note_pid_and_loop_in_c(request: PackRequest, environ: Mapping[str, str]) ->
 
 
 def _answer_surrogates(request: PackRequest, environ: Mapping[str, str]) -> PackResult:
-    return PackSuccess.model_construct(data={"text": "\ud800"}, cost_usd_micros=0)
+    return PackSuccess.model_construct(data={"text": "\ud800"}, reliability_score=1.0, cost_usd_micros=0)
 
 
 def _write_pid(request: PackRequest) -> str:

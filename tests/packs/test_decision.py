@@ -41,7 +41,6 @@ def run(
         inputs=dict(inputs),
         timebox_sec=timebox_sec,
         max_cost_usd_micros=250_000,
-        min_reliability_score=0.6,
     )
     return pack.run(
         DecisionInputs.model_validate(inputs), request, DecisionEngineSettings.load(settings or {})
@@ -75,7 +74,7 @@ class TestExtractive:
         confidence = success.data["confidence"]
         assert isinstance(confidence, float)
         assert 0 < confidence <= 0.9
-        assert success.data["meets_min_reliability"] is (confidence >= 0.6)
+        assert success.reliability_score == confidence
         assert "evidence" not in success.data
         assert success.tokens_consumed == 0
 
@@ -99,7 +98,7 @@ class TestExtractive:
         success = succeeded(run({"question": question, "context": context}))
         assert said in str(success.data["answer_text"])
         assert success.data["confidence"] == 0.0
-        assert success.data["meets_min_reliability"] is False
+        assert success.reliability_score == 0.0
 
     @given(context=st.text(max_size=300), question=st.text(min_size=1, max_size=50))
     @settings(max_examples=60, deadline=None)
@@ -160,11 +159,11 @@ class TestOpenAICompatible:
         assert success.data == {
             "answer_text": "Yes.",
             "confidence": 0.7,
-            "meets_min_reliability": True,
             "engine": "openai_compatible",
             "mode": "brief",
             "model": "some-model",
         }
+        assert success.reliability_score == 0.7
         assert success.tokens_consumed == 1_500
         assert success.cost_usd_micros == 70_000
         assert seen["path"] == "/v1/chat/completions"

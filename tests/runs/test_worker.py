@@ -200,14 +200,18 @@ def test_run_18_the_envelope_has_the_locked_members_and_its_hash(world: World) -
     assert envelope["status"] == "COMPLETED"
     assert envelope["cost"] == {"reserved_usd": "0.2500", "used_usd": "0.0500", "minimum_fee_usd": "0.0050"}
     assert envelope["logs"] == {"discard_log": [], "blocked_log": []}
-    assert envelope["meta"] == {"trace_id": "t_mine", "profile_version": "PROFILE_DPP_0_4_2_2"}
+    assert envelope["meta"] == {
+        "trace_id": "t_mine",
+        "profile_version": "PROFILE_DPP_0_4_2_2",
+        "reliability_score": 0.9,
+    }
     assert envelope["data"] == DONE.data
 
 
 def test_run_18_an_envelope_beyond_one_megabyte_is_a_failure_not_an_object(world: World) -> None:
     """RUN-18: about 1 MB at most; what is larger is told to the client, at the minimum fee."""
     run = world.submit(world.tenant()).run
-    huge = PackSuccess(data={"answer_text": "x" * 1_100_000}, cost_usd_micros=A_COST)
+    huge = PackSuccess(data={"answer_text": "x" * 1_100_000}, reliability_score=1.0, cost_usd_micros=A_COST)
     _work(world, run, ScriptedPacks(huge))
     ended = world.run(run)
     assert ended.last_error_reason_code == "PACK_OUTPUT_TOO_LARGE"
@@ -218,7 +222,7 @@ def test_run_18_an_envelope_beyond_one_megabyte_is_a_failure_not_an_object(world
 def test_run_18_a_number_that_json_lacks_is_a_failure_not_a_crash(world: World, number: float) -> None:
     """RUN-18: the envelope is JSON; what a pack answers beyond it ends the run, and the worker lives."""
     run = world.submit(world.tenant()).run
-    odd = PackSuccess.model_construct(data={"score": number}, cost_usd_micros=A_COST)
+    odd = PackSuccess.model_construct(data={"score": number}, reliability_score=1.0, cost_usd_micros=A_COST)
     _work(world, run, ScriptedPacks(odd))
     assert world.run(run).last_error_reason_code == "PACK_FAILED"
 

@@ -197,7 +197,12 @@ class _Packs:
         elif kind == 4:
             result = PackFailure(reason_code=PackReason.PACK_FAILED, detail="on purpose")
         else:
-            result = PackSuccess(data={"answer_text": "42"}, cost_usd_micros=_COSTS[kind], tokens_consumed=7)
+            result = PackSuccess(
+                data={"answer_text": "42"},
+                reliability_score=1.0,
+                cost_usd_micros=_COSTS[kind],
+                tokens_consumed=7,
+            )
         sim.answers.setdefault(request.run_id, []).append(result)
         return result
 

@@ -37,6 +37,7 @@ class PackReason(StrEnum):
     PACK_NOT_AVAILABLE = "PACK_NOT_AVAILABLE"
     PACK_PROVIDER_FAILED = "PACK_PROVIDER_FAILED"
     PACK_PROVIDER_TIMEOUT = "PACK_PROVIDER_TIMEOUT"
+    PACK_RELIABILITY_BELOW_MINIMUM = "PACK_RELIABILITY_BELOW_MINIMUM"
 
 
 class _Message(BaseModel):
@@ -52,7 +53,6 @@ class PackRequest(_Message):
     inputs: dict[str, JsonValue] = Field(repr=False)
     timebox_sec: int = Field(ge=1, le=90)
     max_cost_usd_micros: int = Field(ge=0, le=MAX_EXACT_MICROS)
-    min_reliability_score: float = Field(default=0.8, ge=0, le=1)
     trace_id: str = Field(default="", max_length=128)
 
 
@@ -60,7 +60,9 @@ class PackSuccess(_Message):
     """A pack's result: the parts of the envelope that are the pack's (RUN-18), what it cost and consumed.
 
     `cost_usd_micros` follows `prices` and may exceed the run's maximum; charging at most what was
-    reserved is the caller's rule (RUN-24).
+    reserved is the caller's rule (RUN-24). `reliability_score` is the pack's own measure of how far its answer
+    can be relied on, 0 to 1 (docs/packs.md says what each measures); whether that is enough for the run
+    (`min_reliability_score`, RUN-3) is the caller's rule too.
     """
 
     outcome: Literal["success"] = "success"
@@ -68,6 +70,7 @@ class PackSuccess(_Message):
     artifacts: dict[str, JsonValue] = Field(default_factory=dict, repr=False)
     discard_log: list[dict[str, JsonValue]] = Field(default_factory=list, repr=False)
     blocked_log: list[dict[str, JsonValue]] = Field(default_factory=list, repr=False)
+    reliability_score: float = Field(ge=0, le=1)
     cost_usd_micros: int = Field(ge=0, le=MAX_EXACT_MICROS, multiple_of=100)
     tokens_consumed: int = Field(default=0, ge=0, le=MAX_EXACT_MICROS)
 

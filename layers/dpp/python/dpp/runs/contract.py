@@ -50,7 +50,13 @@ class ReservationRequest(_Model):
 
     max_cost_usd: UsdAmount
     timebox_sec: int = Field(default=90, ge=1, le=90, description="Seconds the pack may run.")
-    min_reliability_score: float = Field(default=0.8, ge=0, le=1, allow_inf_nan=False)
+    min_reliability_score: float = Field(
+        default=0.8,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="A result below it is FAILED at the minimum fee; docs/packs.md says what each pack measures.",
+    )
 
 
 class RunOptions(_Model):

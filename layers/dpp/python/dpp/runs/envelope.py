@@ -61,7 +61,7 @@ def build(run: Run, result: PackResult, charge_usd_micros: int) -> Envelope:
             "minimum_fee_usd": format_usd(run.minimum_fee_usd_micros),
         },
         **_parts(result),
-        "meta": {"trace_id": run.trace_id, "profile_version": run.profile_version},
+        "meta": _meta(run, result),
     }
     try:
         body = json.dumps(document, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
@@ -78,6 +78,12 @@ def _parts(result: PackResult) -> dict[str, object]:
         return {"data": result.data, "artifacts": result.artifacts, "logs": logs}
     problem = {"reason_code": result.reason_code, "detail": result.detail}
     return {"data": {"problem": problem}, "artifacts": {}, "logs": {"discard_log": [], "blocked_log": []}}
+
+
+def _meta(run: Run, result: PackResult) -> dict[str, object]:
+    meta: dict[str, object] = {"trace_id": run.trace_id, "profile_version": run.profile_version}
+    # Where the run was too unreliable, the problem's detail says how far.
+    return meta | {"reliability_score": result.reliability_score} if isinstance(result, PackSuccess) else meta
 
 
 def read_stored(run: Run, body: bytes) -> StoredEnvelope:

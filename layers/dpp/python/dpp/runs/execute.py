@@ -8,12 +8,13 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal
 from enum import StrEnum
 from typing import Any, Protocol
 
 from dpp.money.fees import charge_within
 from dpp.money.ledger import Ledger
-from dpp.packs.contract import PackFailure, PackRequest, PackResult, PackSuccess
+from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess
 from dpp.platform.ids import new_id
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
@@ -27,6 +28,7 @@ from dpp.runs.model import Intent, ResultPointer, Run, envelope_key
 from dpp.runs.store import Guard
 
 _LOG = logging.getLogger("dpp.runs.execute")
+_SHOWN_SCORE = Decimal("0.0001")
 
 
 class Packs(Protocol):
@@ -96,7 +98,7 @@ def _lease(message: RunMessage, effects: WorkEffects) -> tuple[Run, dict[str, An
 
 def _finish(run: Run, result: PackResult, effects: WorkEffects) -> Run | None:
     """End the run as its pack's answer says; None for the loser of the claim."""
-    result, charge, made = _enveloped(run, result)
+    result, charge, made = _enveloped(run, _reliable(run, result))
     failure = result if isinstance(result, PackFailure) else None
     intent = Intent(
         outcome=Status.FAILED if failure else Status.COMPLETED,
@@ -110,6 +112,23 @@ def _finish(run: Run, result: PackResult, effects: WorkEffects) -> Run | None:
     guard = Guard(Status.PROCESSING, lease_token=run.lease_token)
     ends = finalize.FinalizeEffects(effects.database, effects.ledger, effects.storage, effects.pauses_seconds)
     return finalize.finish(ends, run, guard, intent, envelope=made.body)
+
+
+def _reliable(run: Run, result: PackResult) -> PackResult:
+    """The answer, or a failure where it is less reliable than the run asks for (RUN-3); equal is enough.
+
+    Here and not in the pack's process: every answer passes, whatever gave it, and the row's exact decimal is at
+    hand. Compared as the decimals that people read, since the double 0.7 is below the decimal 0.7.
+    """
+    if not isinstance(result, PackSuccess):
+        return result
+    score = Decimal(str(result.reliability_score))
+    if score >= run.min_reliability_score:
+        return result
+    # Cut, not rounded, so that no score is said to be below itself.
+    shown = score.quantize(_SHOWN_SCORE, ROUND_FLOOR)
+    detail = f"reliability {shown:f} is below the minimum {run.min_reliability_score:f}"
+    return PackFailure(reason_code=PackReason.PACK_RELIABILITY_BELOW_MINIMUM, detail=detail)
 
 
 def _enveloped(run: Run, result: PackResult) -> tuple[PackResult, int, envelope.Envelope]:
@@ -136,6 +155,5 @@ def _request(run: Run, inputs: dict[str, Any]) -> PackRequest:
         inputs=inputs,
         timebox_sec=run.timebox_sec,
         max_cost_usd_micros=run.reservation_max_cost_usd_micros,
-        min_reliability_score=float(run.min_reliability_score),
         trace_id=run.trace_id,
     )

@@ -35,10 +35,24 @@ def run(inputs: ComplianceInputs) -> PackResult:
     incomplete = [found.rule for found in by_client if not found.complete]
     return PackSuccess(
         data=_data(inputs, findings, incomplete),
+        reliability_score=_reliability(inputs, incomplete),
         cost_usd_micros=compliance_cost_usd_micros(
             characters=sum(len(one.text) for one in inputs.documents), patterns=len(inputs.patterns)
         ),
     )
+
+
+def _reliability(inputs: ComplianceInputs, incomplete: Sequence[str]) -> float:
+    """The share of the rules (a clause, a pattern or a rule set each) that were applied to the last character.
+
+    Rules are exact, so nothing else is uncertain. `max_findings` only shortens the list: what it leaves out is
+    in counts and verdicts.
+    """
+    rules = sum(
+        len(kind)
+        for kind in (inputs.rule_sets, inputs.required_clauses, inputs.forbidden_clauses, inputs.patterns)
+    )
+    return (rules - len(incomplete)) / rules  # the inputs hold at least one
 
 
 def _by_client_rules(inputs: ComplianceInputs, documents: Sequence[Document]) -> list[Found]:

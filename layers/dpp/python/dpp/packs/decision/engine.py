@@ -23,7 +23,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An engine's answer. `confidence` is 0 to 1 and for display; no money depends on it (001 §9.4.1)."""
+    """An engine's answer. `confidence` is 0 to 1 and the run's reliability score; it prices nothing (001 §9.4.1)."""
 
     text: str
     confidence: float

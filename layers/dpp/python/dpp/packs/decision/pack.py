@@ -40,19 +40,17 @@ def run(inputs: DecisionInputs, request: PackRequest, settings: DecisionEngineSe
         return PackFailure(reason_code=reason, detail=f"{engine.name}: {error}"[:200])
     characters = len(inputs.question) + len(inputs.context or "")
     return PackSuccess(
-        data=_data(answer, engine, inputs, request),
+        data=_data(answer, engine, inputs),
+        reliability_score=answer.confidence,
         cost_usd_micros=decision_cost_usd_micros(characters=characters, tokens=answer.tokens_consumed),
         tokens_consumed=answer.tokens_consumed,
     )
 
 
-def _data(
-    answer: Answer, engine: Engine, inputs: DecisionInputs, request: PackRequest
-) -> dict[str, JsonValue]:
+def _data(answer: Answer, engine: Engine, inputs: DecisionInputs) -> dict[str, JsonValue]:
     data: dict[str, JsonValue] = {
         "answer_text": answer.text,
         "confidence": answer.confidence,
-        "meets_min_reliability": answer.confidence >= request.min_reliability_score,
         "engine": engine.name,
         "mode": inputs.mode,
     }

@@ -32,6 +32,11 @@ class Score:
     value: float | None
     note: Note | None = None
 
+    @property
+    def compared(self) -> bool:
+        """Whether there was a prediction and a reference, and the metric could read both."""
+        return self.note is None
+
 
 @dataclass(frozen=True, slots=True)
 class Missing:

@@ -61,6 +61,7 @@ def run(inputs: EvalInputs) -> PackSuccess:
             "bootstrap": inputs.bootstrap.model_dump(),
             "items": _items(inputs, scores),
         },
+        reliability_score=_reliability(scores),
         discard_log=[{"id": name, "reason": "NO_REFERENCE"} for name in unmatched[:MAX_LOGGED_PREDICTIONS]],
         cost_usd_micros=eval_cost_usd_micros(
             scores=len(inputs.references) * len(inputs.metrics),
@@ -77,6 +78,12 @@ def _scores(inputs: EvalInputs) -> list[list[Score]]:
         [score(predicted.get(one.id, MISSING), [one.value, *one.alternatives]) for one in inputs.references]
         for score in scorers
     ]
+
+
+def _reliability(scores: Sequence[Sequence[Score]]) -> float:
+    """The share of the references that have a prediction which every metric could compare with them."""
+    items = list(zip(*scores, strict=True))
+    return sum(all(score.compared for score in item) for item in items) / len(items)
 
 
 def _aggregate(metric: EvalMetric, column: Sequence[Score], bootstrap: Bootstrap) -> _Aggregate:

@@ -2,6 +2,7 @@
 
 import functools
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from dpp.packs.registry import UrlInputs
 from dpp.packs.url.extract import Text, extract, is_readable
 from dpp.packs.url.fetch import Fetcher, Limits, Page
 from dpp.packs.url.network import system_resolver
-from dpp.packs.url.reasons import BlockedError, Discard, DiscardedError
+from dpp.packs.url.reasons import NOT_ATTEMPTED, BlockedError, Discard, DiscardedError
 
 CONCURRENT_FETCHES = 6
 
@@ -35,6 +36,13 @@ class _Outcome:
     discarded: Log | None = None
     blocked: Log | None = None
     body_bytes: int = 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was attempted in vain."""
+        if self.result is not None or self.discarded is None:
+            return False
+        return self.discarded["reason"] not in NOT_ATTEMPTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +73,21 @@ def run(inputs: UrlInputs, request: PackRequest, *, fetcher: Fetcher | None = No
         data={"results": list(results)},
         discard_log=[outcome.discarded for outcome in outcomes if outcome.discarded is not None],
         blocked_log=[outcome.blocked for outcome in outcomes if outcome.blocked is not None],
+        reliability_score=_reliability(outcomes),
         cost_usd_micros=url_cost_usd_micros(
             fetched_urls=len(results), body_bytes=sum(outcome.body_bytes for outcome in outcomes)
         ),
     )
+
+
+def _reliability(outcomes: Sequence[_Outcome]) -> float:
+    """The share of the URLs really attempted that have a result; 1 where none was attempted.
+
+    A URL that the rules refused (blocked, malformed, said twice …) was the client's to mend and isn't counted.
+    """
+    succeeded = sum(outcome.result is not None for outcome in outcomes)
+    failed = sum(outcome.failed for outcome in outcomes)
+    return succeeded / (succeeded + failed) if succeeded or failed else 1.0
 
 
 def _wanted(inputs: UrlInputs) -> list[str]:

@@ -25,6 +25,19 @@ class Discard(StrEnum):
     INTERNAL_ERROR = "INTERNAL_ERROR"
 
 
+NOT_ATTEMPTED = frozenset(
+    {
+        Discard.INVALID_URL,
+        Discard.UNSUPPORTED_SCHEME,
+        Discard.NON_HTTPS,
+        Discard.PORT_NOT_ALLOWED,
+        Discard.DUPLICATE_URL,
+        Discard.MAX_URLS_EXCEEDED,
+    }
+)
+"""What the client's list and the rules decide, not the network: these say nothing of how well a run went."""
+
+
 class Block(StrEnum):
     """Reasons of the blocked log: `{url, resolved_ip, reason}`."""
 
