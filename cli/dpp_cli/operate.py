@@ -1,27 +1,20 @@
-"""Operator commands: tenants, keys, credits, and a tenant's ledger.
+"""Operator commands: tenants and keys, and how every operator command reaches the rows and the ledger.
 
 They work on `DATABASE_URL` and `REDIS_URL` where set, else on the running local stack.
 """
 
-import json
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated
-from uuid import UUID, uuid4
 
 import psycopg
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from dpp.money.audit import LedgerPosition, audit_tenant
-from dpp.money.credits import CreditConflict, all_tenants, create_tenant, credit
+from dpp.money.credits import CreditConflict, create_tenant
 from dpp.money.ledger import Ledger, LedgerError
-from dpp.money.micros import AmountError, format_usd, parse_usd
-from dpp.money.rebuild import rebuild
 from dpp.platform import api_keys
 from dpp.platform.errors import DependencyUnavailable
 from dpp.platform.postgres import Connection
@@ -30,7 +23,6 @@ from dpp_cli.local.state import StackError, running_state
 console = Console()
 tenant_app = typer.Typer(no_args_is_help=True, help="Tenants.")
 key_app = typer.Typer(no_args_is_help=True, help="API keys.")
-ledger_app = typer.Typer(no_args_is_help=True, help="What tenants have and spend.")
 
 TenantId = Annotated[str, typer.Argument(help="The tenant's id: 1 to 64 of A-Z, a-z, 0-9, _ and -.")]
 
@@ -87,138 +79,3 @@ def create_key(
     with backends() as to:
         api_keys.store(to.connection, minted, tenant_id, label)
     typer.echo(minted.token)
-
-
-@ledger_app.command("credit")
-def give(
-    tenant_id: TenantId,
-    amount_usd: Annotated[str, typer.Argument(help='US dollars with at most 4 places: "25.0000".')],
-    reason: Annotated[str, typer.Option(help="Kept with the credit.")] = "by operator",
-    credit_id: Annotated[
-        UUID | None,
-        typer.Option(help="Repeat a credit whose outcome is unknown with its own id: counts once."),
-    ] = None,
-) -> None:
-    """Give a tenant money to spend."""
-    try:
-        amount_usd_micros = parse_usd(amount_usd)
-    except AmountError as error:
-        raise StackError(f"the amount {error}") from None
-    chosen = credit_id or uuid4()
-    with backends() as to:
-        balance = credit(
-            to.connection,
-            to.ledger,
-            credit_id=chosen,
-            tenant_id=tenant_id,
-            amount_usd_micros=amount_usd_micros,
-            reason=reason,
-        )
-    typer.echo(f"credit {chosen}: {format_usd(amount_usd_micros)} USD; balance {format_usd(balance)} USD")
-
-
-@ledger_app.command("show")
-def show(tenant_id: TenantId) -> None:
-    """Show a tenant's books and whether they balance (exit code 1 if not)."""
-    with backends() as to:
-        try:
-            position = audit_tenant(to.connection, to.ledger, tenant_id)
-        except LookupError as error:
-            raise StackError(str(error)) from None
-    print_position(position)
-    if not position.balanced:
-        raise typer.Exit(1)
-
-
-@ledger_app.command("check")
-def check(
-    tenant_id: Annotated[str | None, typer.Argument(help="One tenant; all of them if not given.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON array, amounts in micros.")] = False,
-) -> None:
-    """Check that the books balance: credits − charges − open reservations = balance (exit code 1 if not).
-
-    Work under way shows as drift for a moment, so a tenant that drifts is looked at again before it is told.
-    """
-    with backends() as to:
-        positions = [_settled_position(to, found) for found in _tenants(to, tenant_id)]
-    if as_json:
-        typer.echo(
-            json.dumps([asdict(found) | {"drift_usd_micros": found.drift_usd_micros} for found in positions])
-        )
-    else:
-        _print_positions(positions)
-    if not all(found.balanced for found in positions):
-        raise typer.Exit(1)
-
-
-@ledger_app.command("rebuild")
-def rebuild_balance(tenant_id: TenantId) -> None:
-    """Write a tenant's balance in Redis anew from Postgres alone; safe while runs come and go."""
-    with backends() as to:
-        try:
-            rebuilt = rebuild(to.connection, to.ledger, tenant_id)
-        except LookupError as error:
-            raise StackError(str(error)) from None
-    before = (
-        "nothing" if rebuilt.before_usd_micros is None else f"{format_usd(rebuilt.before_usd_micros)} USD"
-    )
-    typer.echo(f"balance of {tenant_id}: {before} before, {format_usd(rebuilt.balance_usd_micros)} USD now")
-
-
-def _tenants(to: Backends, tenant_id: str | None) -> list[str]:
-    return list(all_tenants(to.connection)) if tenant_id is None else [tenant_id]
-
-
-def _settled_position(to: Backends, tenant_id: str) -> LedgerPosition:
-    """A tenant's position, read up to three times a second apart until it balances."""
-    try:
-        position = audit_tenant(to.connection, to.ledger, tenant_id)
-        for _ in range(2):
-            if position.balanced:
-                break
-            time.sleep(1)
-            position = audit_tenant(to.connection, to.ledger, tenant_id)
-    except LookupError as error:
-        raise StackError(str(error)) from None
-    return position
-
-
-def _print_positions(positions: list[LedgerPosition]) -> None:
-    table = Table(
-        "tenant", "credits", "charges", "open", "balance", "drift", "", box=None, header_style="dim"
-    )
-    for column in table.columns[1:6]:
-        column.justify = "right"
-    for found in positions:
-        held = found.balance_usd_micros
-        amounts = (found.credits_usd_micros, found.charges_usd_micros, found.open_reservations_usd_micros)
-        table.add_row(
-            found.tenant_id,
-            *(format_usd(amount) for amount in amounts),
-            "none" if held is None else format_usd(held),
-            f"{found.drift_usd_micros:+d} µ" if found.drift_usd_micros else "0",
-            "[green]balanced[/]" if found.balanced else "[red]NOT balanced[/]",
-        )
-    console.print(table)
-    wrong = sum(not found.balanced for found in positions)
-    console.print(f"{wrong} of {len(positions)} not balanced" if wrong else f"all {len(positions)} balanced")
-
-
-def print_position(position: LedgerPosition) -> None:
-    """Balance = credits − charges − open reservations (D2), as a table."""
-    in_redis = position.balance_usd_micros
-    rows = [
-        ("credits", position.credits_usd_micros),
-        ("charges of finished runs", -position.charges_usd_micros),
-        ("open reservations", -position.open_reservations_usd_micros),
-        ("expected balance", position.expected_usd_micros),
-        ("balance in Redis", 0 if in_redis is None else in_redis),
-    ]
-    table = Table("", "USD", "micros", box=None, header_style="dim")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for label, micros in rows:
-        table.add_row(label, format_usd(micros), f"{micros:,}".replace(",", " "))
-    verdict = "[green]balanced[/]" if position.balanced else "[red]NOT balanced[/]"
-    table.add_row(verdict, "", "")
-    console.print(table)

@@ -15,7 +15,6 @@ logger = service_logger("reconcile")
 def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """One firing; what the event holds doesn't matter."""
     parts = wiring()
-    reports = reconcile(parts.effects, parts.scan)
-    report = {name: scan.as_dict() for name, scan in reports.items()}
+    report = reconcile(parts.effects, parts.scan).as_dict()
     logger.info("fired", extra={"report": report})
     return report

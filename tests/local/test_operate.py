@@ -1,11 +1,13 @@
 """The operator commands, as an operator types them, on real servers."""
 
 import json
+from uuid import uuid4
 
 import pytest
 import redis
 from typer.testing import CliRunner, Result
 
+from dpp.money.ledger import Ledger
 from dpp_cli.local.state import StackError
 from dpp_cli.main import app
 from dpp_cli.servers import ValkeyServer
@@ -79,10 +81,9 @@ def test_what_can_not_be_is_refused_in_a_sentence(shell: Shell, words: tuple[str
 
 
 def test_drift_is_told_by_exit_code_table_and_json_and_mended_by_a_rebuild(
-    shell: Shell, valkey_server: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, valkey_server: ValkeyServer
 ) -> None:
     """D2: an operator sees which tenant drifts and by how much, and puts it right from Postgres."""
-    monkeypatch.setattr("dpp_cli.operate.time.sleep", lambda _seconds: None)
     for tenant in ("drift-1", "drift-2"):
         shell.dpp("tenant", "create", tenant)
         shell.dpp("ledger", "credit", tenant, "1.0000")
@@ -99,6 +100,22 @@ def test_drift_is_told_by_exit_code_table_and_json_and_mended_by_a_rebuild(
     assert (code, told) == (1, {"drift-1": 0, "drift-2": 7})
 
     assert "1.0000 USD now" in shell.dpp("ledger", "rebuild", "drift-2")
+    (newest, *_) = json.loads(shell.dpp("ledger", "rebuilds", "drift-2", "--json"))
+    assert (newest["reason"], newest["before_usd_micros"]) == ("OPERATOR", 1_000_007)
+    assert "OPERATOR" in shell.dpp("ledger", "rebuilds")
+    assert "OPERATOR" not in shell.dpp("ledger", "rebuilds", "drift-1")
     assert "all 2 balanced" in shell.dpp("ledger", "check")
     assert "no tenant nobody" in shell.refused("ledger", "rebuild", "nobody")
     assert "no tenant nobody" in shell.refused("ledger", "check", "nobody")
+
+
+def test_money_under_way_is_no_drift_to_an_operator(shell: Shell, valkey_server: ValkeyServer) -> None:
+    """D2: a reservation whose run is still to be inserted stands in a column of its own."""
+    shell.dpp("tenant", "create", "busy-1")
+    shell.dpp("ledger", "credit", "busy-1", "1.0000")
+    ledger = Ledger.connect(valkey_server.url)
+    ledger.reserve("busy-1", str(uuid4()), 250_000, 0)
+    ledger.client.close()
+    (told,) = json.loads(shell.dpp("ledger", "check", "busy-1", "--json"))
+    assert (told["in_flight_usd_micros"], told["drift_usd_micros"]) == (250_000, 0)
+    assert "0.2500" in shell.dpp("ledger", "check", "busy-1")

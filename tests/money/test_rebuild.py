@@ -6,8 +6,9 @@ from uuid import uuid4
 
 import pytest
 
+from dpp.money.books import Books
 from dpp.money.ledger import LedgerLost
-from dpp.money.rebuild import is_lost, rebuild
+from dpp.money.rebuild import RebuildReason, is_lost, rebuild
 from dpp.runs import execute, reap, store
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.reconcile import reconcile
@@ -34,7 +35,7 @@ def _lose(world: World, tenant: Tenant) -> None:
 
 def _rebuild(world: World, tenant: Tenant) -> int:
     with world.new_database().connection() as connection:
-        return rebuild(connection, world.ledger, tenant.tenant_id).balance_usd_micros
+        return rebuild(connection, world.ledger, tenant.tenant_id, RebuildReason.OPERATOR).balance_usd_micros
 
 
 def test_a_lost_ledger_comes_back_to_the_micro(world: World) -> None:
@@ -96,7 +97,7 @@ def test_a_settle_without_a_ledger_waits_for_its_rebuild_instead_of_a_dispute(wo
     assert world.run(run).finalize_stage == FinalizeStage.CLAIMED
 
     reports = reconcile(world.reconcile_effects(), world.new_database(), world.later(minutes=6))
-    assert reports["lost_ledgers"].ended == 1
+    assert reports.lost_ledgers.ended == 1
     ended = world.run(run)
     assert (ended.status, ended.money_state) == (Status.COMPLETED, MoneyState.SETTLED)
     assert world.position(tenant).balance_usd_micros == A_CREDIT - A_COST
@@ -147,9 +148,9 @@ def test_a_script_that_lands_late_changes_nothing(world: World) -> None:
     tenant = world.tenant()
     ledger = world.ledger
     before = ledger.balance_text(tenant.tenant_id) or ""
-    told = '{"open": [], "closed": [], "credits": []}'
+    stale = Books(A_CREDIT, [], [], [])
     world.submit(tenant)
-    assert ledger.write_anew(tenant.tenant_id, A_CREDIT, [], told, before) is None
+    assert ledger.write_anew(tenant.tenant_id, stale, before) is None
     assert world.position(tenant).balanced
 
 
@@ -164,4 +165,4 @@ def test_a_balance_that_is_no_number_is_mended(world: World) -> None:
 def test_a_rebuild_of_no_tenant_is_refused(world: World) -> None:
     """D2: nothing is written for a tenant that isn't there."""
     with world.new_database().connection() as connection, pytest.raises(LookupError):
-        rebuild(connection, world.ledger, "t_nobody")
+        rebuild(connection, world.ledger, "t_nobody", RebuildReason.OPERATOR)

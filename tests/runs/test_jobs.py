@@ -165,8 +165,8 @@ class TestReconcile:
         tenant = world.tenant()
         run = world.leased(tenant)
         _die_after_claim(world, run, at=at)
-        assert _reconcile(world, world.later(minutes=4))["stuck_claims"].seen == 0
-        assert _reconcile(world, world.later(minutes=6))["stuck_claims"].ended == 1
+        assert _reconcile(world, world.later(minutes=4)).stuck_claims.seen == 0
+        assert _reconcile(world, world.later(minutes=6)).stuck_claims.ended == 1
         ended = world.run(run)
         assert (ended.status, ended.money_state) == (Status.COMPLETED, MoneyState.SETTLED)
         assert ended.actual_cost_usd_micros == DONE.cost_usd_micros
@@ -204,7 +204,7 @@ class TestReconcile:
         world.storage.put_json(envelope_key(run), made.body)
         report = _reconcile(world, world.later(seconds=121))
         ended = world.run(run)
-        assert report["expired_leases"].ended == 1
+        assert report.expired_leases.ended == 1
         assert (ended.status, ended.actual_cost_usd_micros) == (Status.COMPLETED, DONE.cost_usd_micros)
         assert ended.result_sha256 == made.sha256
         assert world.position(tenant).balanced
@@ -250,10 +250,10 @@ class TestReconcile:
         world.messages()
         with world.database.connection() as connection:
             connection.execute("UPDATE runs SET enqueued_at = NULL")
-        assert _reconcile(world, world.later(seconds=59))["unsent"].seen == 0
-        assert _reconcile(world, world.later(seconds=61))["unsent"].ended == 1
+        assert _reconcile(world, world.later(seconds=59)).unsent.seen == 0
+        assert _reconcile(world, world.later(seconds=61)).unsent.ended == 1
         assert [message.run_id for message in world.messages()] == [run.run_id]
-        assert _reconcile(world, world.later(seconds=61))["unsent"].seen == 0
+        assert _reconcile(world, world.later(seconds=61)).unsent.seen == 0
 
     def test_d2_a_reservation_without_a_run_is_refunded_after_five_minutes(self, world: World) -> None:
         """D2: a crash between reserve and insert; those with a run are left alone."""
@@ -261,9 +261,9 @@ class TestReconcile:
         world.submit(tenant)
         world.ledger.reserve(tenant.tenant_id, str(uuid4()), 1_000_000, 0)
         _age_reservations(world, tenant, 299)
-        assert _reconcile(world, world.now())["orphans"].seen == 0
+        assert _reconcile(world, world.now()).orphans.seen == 0
         _age_reservations(world, tenant, 2)
-        assert _reconcile(world, world.now())["orphans"].ended == 1
+        assert _reconcile(world, world.now()).orphans.ended == 1
         assert world.position(tenant).balance_usd_micros == A_CREDIT - A_RESERVATION
         assert world.position(tenant).balanced
 
@@ -318,7 +318,7 @@ class TestReconcile:
         effects = world.reconcile_effects()
         away = replace(effects, storage=Flaky(world.storage, StorageUnavailable, before={"get"}))  # type: ignore[arg-type]
         report = reconcile(away, world.new_database(), world.later(minutes=6))
-        assert report["stuck_claims"].failed == 1
+        assert report.stuck_claims.failed == 1
         assert world.run(run).finalize_stage == FinalizeStage.CLAIMED
         _reconcile(world, world.later(minutes=7))
         assert world.run(run).status == Status.COMPLETED

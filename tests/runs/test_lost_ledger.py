@@ -57,12 +57,12 @@ def test_a_reservation_that_a_failover_brought_back_is_closed_as_its_run_ended(w
     _revive(world, tenant, run)
     assert world.position(tenant).drift_usd_micros == A_COST - A_RESERVATION
 
-    report = reconcile(world.reconcile_effects(), world.new_database(), None)["orphans"]
+    report = reconcile(world.reconcile_effects(), world.new_database(), None).orphans
 
     assert (report.seen, report.ended) == (1, 1)
     assert world.position(tenant).balance_usd_micros == A_CREDIT - A_COST
     assert world.position(tenant).balanced
-    assert reconcile(world.reconcile_effects(), world.new_database(), None)["orphans"].seen == 0
+    assert reconcile(world.reconcile_effects(), world.new_database(), None).orphans.seen == 0
 
 
 def test_a_living_runs_old_reservation_is_left_alone(world: World) -> None:
@@ -70,7 +70,7 @@ def test_a_living_runs_old_reservation_is_left_alone(world: World) -> None:
     tenant = world.tenant()
     run = world.leased(tenant)
     world.ledger.client.zadd(world.ledger.keys.reservation_ages(tenant.tenant_id), {run.id: 1})
-    assert reconcile(world.reconcile_effects(), world.new_database(), None)["orphans"].seen == 0
+    assert reconcile(world.reconcile_effects(), world.new_database(), None).orphans.seen == 0
     assert world.position(tenant).balanced
 
 

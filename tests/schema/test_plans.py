@@ -23,6 +23,9 @@ INSERT INTO api_keys (key_id, tenant_id, key_hash)
   SELECT gen_random_uuid(), 't-' || n, lpad(to_hex(n), 64, '0') FROM generate_series(0, 4999) n;
 INSERT INTO budget_credits (credit_id, tenant_id, amount_usd_micros, reason)
   SELECT gen_random_uuid(), 't-' || n % 5000, 1000000, 'x' FROM generate_series(1, 20000) n;
+INSERT INTO ledger_audits (tenant_id, audited_at, verdict, drift_usd_micros, detail)
+  SELECT 't-' || n, now(), CASE n % 500 WHEN 0 THEN 'DISPUTED' ELSE 'REPAIRED' END, n, 'x'
+  FROM generate_series(0, 4999) n;
 -- Of 200 runs, one waits, one is worked on, one is claimed; the rest has ended.
 INSERT INTO runs (run_id, tenant_id, pack_type, profile_version, status, money_state, idempotency_key, payload_hash,
   reservation_max_cost_usd_micros, minimum_fee_usd_micros, actual_cost_usd_micros, timebox_sec,
@@ -73,6 +76,12 @@ _PARAMS: dict[str, Any] = {
     "after_time": datetime(1, 1, 1, tzinfo=UTC),
     "limit": 100,
     "after": "t-1",
+    "credits_since_seconds": None,
+    "verdict": "BALANCED",
+    "drift_usd_micros": 0,
+    "reason": "DRIFT",
+    "before_usd_micros": None,
+    "balance_usd_micros": 1,
 }
 _HOT = [
     *((QUERIES, name) for name in QUERIES.names() if name != "insert_run"),
@@ -84,10 +93,12 @@ _HOT = [
             "select_credit",
             "position",
             "tenants_after",
-            "open_runs",
-            "credit_ids",
             "has_credits",
-            "closed_among",
+            "books",
+            "record_audit",
+            "disputed_ledgers",
+            "closed_since",
+            "record_rebuild",
         )
     ),
 ]

@@ -290,8 +290,8 @@ def test_a_run_is_read_by_its_tenant_alone(connection: Connection, later: dateti
     last = run.retention_until - timedelta(microseconds=1)
     assert store.find_for_owner(connection, TENANT_ID, run.run_id, last) == (run, False)
     assert store.find_for_owner(connection, TENANT_ID, run.run_id, run.retention_until) == (run, True)
-    assert store.runs_among(connection, TENANT_ID, [run.run_id, uuid4()]) == {run.run_id}
-    assert store.runs_among(connection, "t_other", [run.run_id]) == set()
+    assert store.runs_among(connection, TENANT_ID, [run.run_id, uuid4()]) == [run]
+    assert store.runs_among(connection, "t_other", [run.run_id]) == []
 
 
 def test_inputs_come_back_as_they_were_given(connection: Connection) -> None:

@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 
 from dpp.money.credits import all_tenants, create_tenant, credit
-from dpp.money.rebuild import rebuild
+from dpp.money.rebuild import RebuildReason, rebuild
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess, PackType
 from dpp.platform.api_keys import Caller
 from dpp.platform.errors import DependencyUnavailable
@@ -79,20 +80,23 @@ def come_to_rest(sim: Simulation) -> bool:
 def _calm(sim: Simulation) -> bool:
     parts = sim.parts()
     _give_credits(sim, parts)
-    if sim.writes_lost:
-        _rebuild_all(parts)
+    calm_since = sim.now()
     for seconds in _CALM_SECONDS:
         sim.scheduler.wait(seconds * 1000)
         while visible := sim.messages.visible(sim.now_ms()):
             _work(sim, visible[0], parts)
         for fire in (_reap, _sweep, _reconcile):
             fire(parts)
-        if _at_rest(sim):
+        if _at_rest(sim, calm_since):
             return True
     return False
 
 
-def _at_rest(sim: Simulation) -> bool:
+def _at_rest(sim: Simulation, calm_since: datetime) -> bool:
+    """Whether nothing is open, waits or is held any more, and every ledger was looked at since all is calm."""
+    looked = [row["audited_at"] for row in sim.tables.audits.values() if row["audited_at"] >= calm_since]
+    if len(looked) < len(sim.tables.tenants):
+        return False
     open_ = [
         row
         for row in sim.tables.runs.values()
@@ -289,7 +293,7 @@ def _rebuild_all(parts: Parts) -> None:
     """What an operator does after a failover (`dpp ledger rebuild`), and may do at any time."""
     with parts.database.connection() as connection:
         for tenant in list(all_tenants(connection)):
-            rebuild(connection, parts.ledger, tenant)
+            rebuild(connection, parts.ledger, tenant, RebuildReason.OPERATOR)
 
 
 def _failover(sim: Simulation, lose: Callable[[], None]) -> None:

@@ -33,6 +33,9 @@ class Tables:
 
     tenants: dict[str, Row] = field(default_factory=dict)
     credits: dict[UUID, tuple[str, int]] = field(default_factory=dict)
+    credited_at: dict[UUID, datetime] = field(default_factory=dict)
+    audits: dict[str, Row] = field(default_factory=dict)
+    rebuilds: list[Row] = field(default_factory=list)
     runs: dict[UUID, Row] = field(default_factory=dict)
     inputs: dict[UUID, dict[str, Any]] = field(default_factory=dict)
     locks: dict[str, object] = field(default_factory=dict)
@@ -258,16 +261,8 @@ def _page_unsent(tables: Tables, p: Params, now: datetime) -> Answer:
 
 @models(store.QUERIES, "runs_among")
 def _runs_among(tables: Tables, p: Params, _now: datetime) -> Answer:
-    wanted = p["run_ids"]
-    rows = [(i,) for i, row in tables.runs.items() if row["tenant_id"] == p["tenant_id"] and i in wanted]
-    return Answer(("run_id",), rows, len(rows))
-
-
-@models(store.QUERIES, "ended_among")
-def _ended_among(tables: Tables, p: Params, _now: datetime) -> Answer:
     found = [tables.runs[i] for i in p["run_ids"] if i in tables.runs]
-    mine = [row for row in found if row["tenant_id"] == p["tenant_id"]]
-    return _returning([row for row in mine if row["finalize_stage"] == "COMMITTED"])
+    return _returning([row for row in found if row["tenant_id"] == p["tenant_id"]])
 
 
 def locks_taken(name: str, params: Params | None) -> str | None:

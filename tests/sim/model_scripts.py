@@ -7,6 +7,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from dpp.money import ledger
 from dpp.platform.redis import Script
@@ -134,34 +136,65 @@ def take_token(db: Keys, key: str, limit_text: str) -> tuple[int, int, int]:
     return allowed, parts // _PARTS_A_TOKEN, math.ceil((capacity - parts) / limit / 1000)
 
 
-def _rebuild(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str]:
-    balance, ages, amounts, applied, *receipts = keys
-    if db.strings.get(balance, "") != args[2]:
-        return ["ERR_MOVED"]
-    left, told = int(args[0]), json.loads(args[1])
+@dataclass(slots=True)
+class _Reckoned:
+    """What `reckon` of books.lua returns."""
+
+    balance: int
+    in_flight: int
+    to_enter: dict[str, str]
+    to_forget: list[str]
+
+
+def _reckon(db: Keys, keys: Sequence[str], told: Any) -> _Reckoned:
     known = {str(run_id) for run_id in told["closed"]}
     to_enter: dict[str, str] = {}
-    for (run_id, reserved), receipt in zip(told["open"], receipts, strict=True):
+    left = int(told["credits_minus_charges"])
+    for (run_id, reserved), receipt in zip(told["open"], keys[4:], strict=True):
         known.add(run_id)
         charged = db.hget(receipt, "charge_usd_micros")
         left -= int(charged or reserved)
         if charged is None:
             to_enter[run_id] = reserved
-    entered = dict(db.hashes.get(amounts, {}))
+    entered = db.hashes.get(keys[2], {})
     in_flight = sum(int(amount) for run_id, amount in entered.items() if run_id not in known)
-    for run_id in entered:
-        if run_id in known and run_id not in to_enter:
-            db.hdel(amounts, run_id)
-            db.zrem(ages, run_id)
-    for run_id, reserved in to_enter.items():
+    to_forget = [run_id for run_id in entered if run_id in known and run_id not in to_enter]
+    return _Reckoned(left - in_flight, in_flight, to_enter, to_forget)
+
+
+def _rebuild(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str]:
+    balance, ages, amounts, applied, *_ = keys
+    if db.strings.get(balance, "") != args[1]:
+        return ["ERR_MOVED"]
+    told = json.loads(args[0])
+    books = _reckon(db, keys, told)
+    for run_id in books.to_forget:
+        db.hdel(amounts, run_id)
+        db.zrem(ages, run_id)
+    for run_id, reserved in books.to_enter.items():
         db.hset(amounts, {run_id: reserved})
         if run_id not in db.scores.get(ages, {}):
             db.zadd(ages, run_id, db.now_ms)
-    for credit_id in told["credits"]:
+    for credit_id, _ in told["credits"]:
         db.sets.setdefault(applied, {})[credit_id] = None
-    db.strings[balance] = str(left - in_flight)
+    db.strings[balance] = str(books.balance)
     db.expires_at_ms.pop(balance, None)
-    return ["OK", db.strings[balance], str(in_flight)]
+    return ["OK", db.strings[balance], str(books.in_flight)]
+
+
+def _measure(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str]:
+    if db.strings.get(keys[0], "") != args[1]:
+        return ["ERR_MOVED"]
+    told = json.loads(args[0])
+    books = _reckon(db, keys, told)
+    applied = db.sets.get(keys[3], {})
+    on_its_way = sum(int(amount) for credit_id, amount in told["credits"] if credit_id not in applied)
+    return ["OK", str(books.balance - on_its_way), str(books.in_flight)]
+
+
+def _receipts(db: Keys, keys: Sequence[str], _args: Sequence[str]) -> list[str]:
+    said = [db.hashes.get(key, {}).get(name, "") for key in keys for name in ("kind", "charge_usd_micros")]
+    return ["OK", *said]
 
 
 def _admit(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str]:
@@ -241,6 +274,8 @@ SCRIPTS: dict[str, tuple[str, Model]] = _by_digest(
         "refund_full": (ledger._REFUND_FULL, _refund_full),
         "credit": (ledger._CREDIT, _credit),
         "rebuild": (ledger._REBUILD, _rebuild),
+        "measure": (ledger._MEASURE, _measure),
+        "receipts": (ledger._RECEIPTS, _receipts),
         "admit": (admission._ADMIT, _admit),
         "remember": (admission._REMEMBER, _remember),
         "forget": (admission._FORGET, _forget),

@@ -1,6 +1,5 @@
 """The models of the scripts are Redis: the same calls on both, compared call by call and key by key."""
 
-import json
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpp.money import ledger as scripts
+from dpp.money.books import Books
 from dpp.money.ledger import Ledger
 from dpp.platform.api_keys import Caller
 from dpp.platform.redis import Script
@@ -109,18 +109,19 @@ class _Moves:
                 return self._request(name, run_id, rest)
 
     def _rebuild(self, open_: list[int], closed: list[int], credits_minus_charges: int) -> object:
-        runs = [str(self.runs[index]) for index in open_]
-        told = {
-            "open": [[run_id, str(200)] for run_id in runs],
-            "closed": [str(self.runs[index]) for index in closed],
-            "credits": ["credit-0"],
-        }
-        client: Any = self.ledger.client
-        entered = sorted(client.hkeys(self.ledger.keys.reservation_amounts(self.tenant)))
-        stale = self.ledger.write_anew(self.tenant, credits_minus_charges, runs, json.dumps(told), "12345")
-        before = self.ledger.balance_text(self.tenant) or ""
-        done = self.ledger.write_anew(self.tenant, credits_minus_charges, runs, json.dumps(told), before)
-        return entered, stale, done
+        books = Books(
+            credits_minus_charges,
+            [(str(self.runs[index]), "200") for index in open_],
+            [str(self.runs[index]) for index in closed],
+            [("credit-0", "500"), ("credit-9", "70")],
+        )
+        ledger, tenant = self.ledger, self.tenant
+        receipts = ledger.receipts(tenant, [str(run_id) for run_id in self.runs])
+        before = ledger.balance_text(tenant) or ""
+        looks = [ledger.measure(tenant, books, text) for text in ("12345", before)]
+        stale = ledger.write_anew(tenant, books, "12345")
+        done = ledger.write_anew(tenant, books, before)
+        return sorted(ledger.entered(tenant)), receipts, looks, stale, done
 
     def _request(self, name: str, run_id: str, rest: list[Any]) -> object:
         caller = Caller(self.tenant, uuid4(), self.limit)

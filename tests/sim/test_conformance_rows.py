@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from dpp.money import credits as accounts
 from dpp.money.audit import audit_tenant
+from dpp.money.books import read_books
+from dpp.money.drift import disputed_ledgers, due_audits
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackType
 from dpp.platform.postgres import Connection
@@ -139,18 +141,21 @@ class _Rows:
             store.find_for_owner(connection, TENANT, run_id, now),
             store.find_by_key(connection, TENANT, "key-one!"),
             store.inputs_of(connection, run_id),
-            store.runs_among(connection, TENANT, [*self.ids, uuid4()]),
+            sorted(store.runs_among(connection, TENANT, [*self.ids, uuid4()]), key=lambda run: run.run_id),
             store.runs_among(connection, "t_another", self.ids),
-            sorted(store.ended_among(connection, TENANT, self.ids), key=lambda run: run.run_id),
-            store.ended_among(connection, "t_another", self.ids),
-            *self._look_as_a_rebuild(),
+            *self._look_as_an_audit(now),
         ]
         return seen
 
-    def _look_as_a_rebuild(self) -> list[object]:
-        params = {"tenant_id": TENANT, "run_ids": [str(run_id) for run_id in self.ids]}
-        queries = [MONEY[name] for name in ("open_runs", "closed_among", "credit_ids", "has_credits")]
-        return [sorted(self.connection.execute(query, params).fetchall()) for query in queries]
+    def _look_as_an_audit(self, now: datetime) -> list[object]:
+        books = read_books(self.connection, TENANT, [str(run_id) for run_id in self.ids])
+        page: dict[str, object] = {"tenant_id": TENANT, "now": now, "age_seconds": 700_000, "limit": 2}
+        after = {"after_time": T0 - timedelta(days=1), "after_id": UUID(int=0)}
+        return [
+            (books.credits_minus_charges, sorted(books.open_runs), sorted(books.closed), books.credits),
+            self.connection.execute(MONEY["closed_since"], page | after).fetchall(),
+            self.connection.execute(MONEY["has_credits"], page).fetchall(),
+        ]
 
 
 def _new(run_id: UUID, key: str, reserved: int) -> NewRun:
@@ -255,6 +260,11 @@ def test_a_scan_of_several_pages_meets_the_same_runs_in_the_same_order(database_
         assert pages[0] == pages[1] == sorted(ids)
 
 
+def _listed(connection: Connection, tenant: str, seconds: float | None) -> object:
+    books = read_books(connection, tenant, [], seconds)
+    return books.credits_minus_charges, sorted(books.credits)
+
+
 @EXAMPLES
 @given(
     given_=st.lists(
@@ -299,4 +309,33 @@ def test_credits_and_the_audits_position_are_the_same(
             assert give(model, ours, index, tenant, amount) == give(real, theirs, index, tenant, amount)
         for tenant in ("t_conformance", "t_other"):
             assert audit_tenant(model, ours, tenant) == audit_tenant(real, theirs, tenant)
+            for seconds in (None, 300.0, -5.0):
+                assert _listed(model, tenant, seconds) == _listed(real, tenant, seconds)
         assert list(accounts.all_tenants(model)) == list(accounts.all_tenants(real))
+
+
+def test_the_record_of_audits_is_the_same(database_url: str) -> None:
+    """Who is looked at next, and how many wait for an operator."""
+    with both(database_url) as (model, real):
+        seen: list[list[object]] = [[], []]
+        for connection, notes in zip((model, real), seen, strict=True):
+            connection.execute(MONEY["create_tenant"], _a_tenant("t_a"))
+            for tenant, minutes, verdict in (
+                ("t_a", 0, "BALANCED"),
+                (TENANT, 2, "DISPUTED"),
+                ("t_a", 5, "REPAIRED"),
+                (TENANT, 3, "BUSY"),
+            ):
+                notes.append(due_audits(connection, T0 + timedelta(minutes=minutes)))
+                entry = {"tenant_id": tenant, "verdict": verdict, "now": T0 + timedelta(minutes=minutes)}
+                drift = 0 if verdict == "BALANCED" else 7
+                connection.execute(
+                    MONEY["record_audit"], entry | {"drift_usd_micros": drift, "detail": "as found"}
+                )
+                notes.append(disputed_ledgers(connection))
+            notes.append(due_audits(connection, T0 + timedelta(minutes=9)))
+        assert seen[0] == seen[1]
+
+
+def _a_tenant(tenant_id: str) -> dict[str, object]:
+    return {"tenant_id": tenant_id, "display_name": "A tenant", "rate_limit_per_minute": 60}

@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
+from dpp.money.books import QUERIES
 from dpp.money.ledger import Ledger
 from dpp.platform.postgres import Connection
-from dpp.platform.sql import Queries
-
-_QUERIES = Queries("dpp.money", "queries.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class LedgerPosition:
 
 def audit_tenant(connection: Connection, ledger: Ledger, tenant_id: str) -> LedgerPosition:
     """Read a tenant's position. Raises LookupError for an unknown tenant."""
-    row = connection.execute(_QUERIES["position"], {"tenant_id": tenant_id}).fetchone()
+    row = connection.execute(QUERIES["position"], {"tenant_id": tenant_id}).fetchone()
     if row is None:
         raise LookupError(f"no tenant {tenant_id}")
     credits_, charges, reserved = (int(amount) for amount in row)

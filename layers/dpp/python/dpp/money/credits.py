@@ -5,13 +5,12 @@ from uuid import UUID
 
 from psycopg.pq import TransactionStatus
 
+from dpp.money.books import QUERIES
 from dpp.money.ledger import AmountRefused, Ledger, LedgerLost
 from dpp.money.micros import MAX_AMOUNT_USD_MICROS
-from dpp.money.rebuild import rebuild
+from dpp.money.rebuild import RebuildReason, rebuild
 from dpp.platform.postgres import Connection
-from dpp.platform.sql import Queries
 
-_QUERIES = Queries("dpp.money", "queries.sql")
 _PAGE_SIZE = 500
 
 
@@ -24,7 +23,7 @@ def create_tenant(
 ) -> None:
     """Create a tenant, or do nothing if it exists. `tenant_id`: 1–64 of `[A-Za-z0-9_-]`."""
     connection.execute(
-        _QUERIES["create_tenant"],
+        QUERIES["create_tenant"],
         {
             "tenant_id": tenant_id,
             "display_name": display_name,
@@ -58,7 +57,7 @@ def credit(
     try:
         return ledger.credit(tenant_id, str(credit_id), amount_usd_micros, opens=False)
     except LedgerLost:  # the first credit, or all there was is gone: Postgres knows the whole balance
-        return rebuild(connection, ledger, tenant_id).balance_usd_micros
+        return rebuild(connection, ledger, tenant_id, RebuildReason.CREDIT).balance_usd_micros
 
 
 def _journal(
@@ -72,10 +71,10 @@ def _journal(
         "reason": reason,
         "max_usd_micros": MAX_AMOUNT_USD_MICROS,
     }
-    connection.execute(_QUERIES["lock_credits"], params)
-    if connection.execute(_QUERIES["insert_credit"], params).fetchone() is not None:
+    connection.execute(QUERIES["lock_credits"], params)
+    if connection.execute(QUERIES["insert_credit"], params).fetchone() is not None:
         return
-    stored = connection.execute(_QUERIES["select_credit"], params).fetchone()
+    stored = connection.execute(QUERIES["select_credit"], params).fetchone()
     if stored is None:
         raise AmountRefused("the tenant's credits would sum up beyond 2^53 - 1 micros")
     if stored != (tenant_id, amount_usd_micros):
@@ -86,7 +85,7 @@ def all_tenants(connection: Connection) -> Iterator[str]:
     """Every tenant's id, in order, read page by page."""
     after = ""
     while True:
-        rows = connection.execute(_QUERIES["tenants_after"], {"after": after, "limit": _PAGE_SIZE}).fetchall()
+        rows = connection.execute(QUERIES["tenants_after"], {"after": after, "limit": _PAGE_SIZE}).fetchall()
         yield from (str(row[0]) for row in rows)
         if len(rows) < _PAGE_SIZE:
             return

@@ -7,11 +7,14 @@ reservation that never became one (D2).
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
+from dpp.money.books import Books
 from dpp.money.keys import KeySpace
+from dpp.platform.config import RedisAddress
 from dpp.platform.errors import RedisUnavailable
 from dpp.platform.redis import RedisClient, Reply, Script, connect, unavailable_as_typed
 
@@ -27,7 +30,10 @@ _RESERVE = Script(LEDGER_FUNCTIONS, (_LUA, "reserve.lua"))
 _SETTLE = Script(LEDGER_FUNCTIONS, (_LUA, "settle.lua"))
 _REFUND_FULL = Script(LEDGER_FUNCTIONS, (_LUA, "refund_full.lua"))
 _CREDIT = Script(LEDGER_FUNCTIONS, (_LUA, "credit.lua"))
-_REBUILD = Script(LEDGER_FUNCTIONS, (_LUA, "rebuild.lua"))
+_BOOKS = (_LUA, "books.lua")
+_REBUILD = Script(LEDGER_FUNCTIONS, _BOOKS, (_LUA, "rebuild.lua"))
+_MEASURE = Script(LEDGER_FUNCTIONS, _BOOKS, (_LUA, "measure.lua"))
+_RECEIPTS = Script((_LUA, "receipts.lua"))
 
 
 class LedgerError(Exception):
@@ -85,9 +91,9 @@ class Ledger:
         self.keys = keys
 
     @classmethod
-    def connect(cls, redis_url: str, *, cluster: bool = False) -> Self:
+    def connect(cls, address: RedisAddress, *, cluster: bool = False) -> Self:
         """A ledger on its own client; connects at the first move."""
-        return cls(connect(redis_url, cluster=cluster), KeySpace(cluster))
+        return cls(connect(address, cluster=cluster), KeySpace(cluster))
 
     def reserve(self, tenant_id: str, run_id: str, amount_usd_micros: int, created_at_ms: int) -> int:
         """Set `amount_usd_micros` aside for a run; the new balance.
@@ -169,30 +175,42 @@ class Ledger:
                 if len(page) < _PAGE:
                     return found
 
-    def write_anew(
-        self,
-        tenant_id: str,
-        credits_minus_charges: int,
-        open_run_ids: list[str],
-        told: str,
-        before: str,
-    ) -> tuple[str, str] | None:
-        """Write the balance and the index anew (`dpp.money.rebuild`); the new balance and what is in flight.
+    def entered(self, tenant_id: str) -> list[str]:
+        """Run ids of all open reservations."""
+        with unavailable_as_typed():
+            return [str(run_id) for run_id in self.client.hkeys(self.keys.reservation_amounts(tenant_id))]
+
+    def receipts(self, tenant_id: str, run_ids: Sequence[str]) -> list[tuple[str, str] | None]:
+        """For each run how its reservation was closed and what it was charged; None where no receipt is (left)."""
+        if not run_ids:
+            return []
+        _, *said = _RECEIPTS.run(self.client, [self.keys.receipt(tenant_id, run) for run in run_ids], ())
+        return [(kind, charge) if kind else None for kind, charge in zip(said[::2], said[1::2], strict=True)]
+
+    def write_anew(self, tenant_id: str, books: Books, before: str) -> tuple[int, int] | None:
+        """Write the balance and the index anew; the new balance and what is in flight (`dpp.money.rebuild`).
 
         None where the balance is no longer `before`, as Redis held it: what was read may be stale, so nothing is
         written.
         """
+        return self._reckon(_REBUILD, tenant_id, books, before)
+
+    def measure(self, tenant_id: str, books: Books, before: str) -> tuple[int, int] | None:
+        """What the balance must be, and what of it is in flight; None as above, and nothing is ever written."""
+        return self._reckon(_MEASURE, tenant_id, books, before)
+
+    def _reckon(self, script: Script, tenant_id: str, books: Books, before: str) -> tuple[int, int] | None:
         keys = self.keys
         names = [
             keys.balance(tenant_id),
             keys.reservation_ages(tenant_id),
             keys.reservation_amounts(tenant_id),
             keys.credits_applied(tenant_id),
-            *(keys.receipt(tenant_id, run_id) for run_id in open_run_ids),
+            *(keys.receipt(tenant_id, run_id) for run_id, _ in books.open_runs),
         ]
-        match _REBUILD.run(self.client, names, (credits_minus_charges, told, before)):
+        match script.run(self.client, names, (books.told(), before)):
             case ["OK", balance, in_flight]:
-                return balance, in_flight
+                return read_balance(balance), int(in_flight)
             case ["ERR_MOVED"]:
                 return None
             case other:
@@ -219,9 +237,15 @@ class Ledger:
 
 def read_balance(text: str) -> int:
     """A balance as Redis holds it, in micros. Raises RedisUnavailable for what no move of ours can have left."""
-    if not _INTEGER.fullmatch(text):
+    found = whole_number(text)
+    if found is None:
         raise RedisUnavailable("the balance is not an integer")
-    return int(text)
+    return found
+
+
+def whole_number(text: str | None) -> int | None:
+    """The number that stands there; None for nothing and for what is no number."""
+    return int(text) if text is not None and _INTEGER.fullmatch(text) else None
 
 
 def _closed(charge: str, refund: str, balance: str, kind: str, how: str) -> Closed:

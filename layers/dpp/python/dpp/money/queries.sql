@@ -41,10 +41,6 @@ SELECT tenant_id FROM tenants WHERE tenant_id > %(after)s ORDER BY tenant_id LIM
 -- Whether a tenant was ever given money.
 SELECT 1 FROM budget_credits WHERE tenant_id = %(tenant_id)s LIMIT 1
 
--- name: credit_ids
--- Which credits the balance must hold.
-SELECT credit_id FROM budget_credits WHERE tenant_id = %(tenant_id)s
-
 -- name: bound_the_wait
 -- A rebuild that gets no lock gives up instead of holding up everyone behind it.
 SET LOCAL lock_timeout = '5s'
@@ -53,12 +49,58 @@ SET LOCAL lock_timeout = '5s'
 -- Readers go on; inserts, claims and commits wait until the transaction ends.
 LOCK TABLE runs IN SHARE ROW EXCLUSIVE MODE
 
--- name: open_runs
--- Whose reservations are open, and how much.
-SELECT run_id, reservation_max_cost_usd_micros FROM runs
-WHERE tenant_id = %(tenant_id)s AND money_state IN ('RESERVED', 'DISPUTED')
+-- name: books
+-- All that Postgres knows of a tenant's money, in one snapshot. JSON holds amounts as text, since Lua reads its numbers
+-- as doubles.
+SELECT
+  (SELECT coalesce(sum(amount_usd_micros), 0) FROM budget_credits c WHERE c.tenant_id = t.tenant_id)
+    - (SELECT coalesce(sum(actual_cost_usd_micros), 0) FROM runs r
+       WHERE r.tenant_id = t.tenant_id AND r.money_state = 'SETTLED'),
+  (SELECT coalesce(jsonb_agg(jsonb_build_array(run_id, reservation_max_cost_usd_micros::text)), '[]') FROM runs r
+    WHERE r.tenant_id = t.tenant_id AND r.money_state IN ('RESERVED', 'DISPUTED')),
+  (SELECT coalesce(jsonb_agg(run_id), '[]') FROM runs r
+    WHERE r.tenant_id = t.tenant_id AND r.money_state IN ('SETTLED', 'REFUNDED')
+      AND r.run_id = ANY(%(run_ids)s::uuid[])),
+  (SELECT coalesce(jsonb_agg(jsonb_build_array(credit_id, amount_usd_micros::text)), '[]') FROM budget_credits c
+    WHERE c.tenant_id = t.tenant_id AND (%(credits_since_seconds)s::float8 IS NULL
+      OR c.created_at > now() - make_interval(secs => %(credits_since_seconds)s::float8)))
+FROM tenants t
+WHERE t.tenant_id = %(tenant_id)s
 
--- name: closed_among
--- Which of these runs have been settled or refunded: a reservation of theirs is a leftover.
-SELECT run_id FROM runs
-WHERE tenant_id = %(tenant_id)s AND money_state IN ('SETTLED', 'REFUNDED') AND run_id = ANY(%(run_ids)s::uuid[])
+-- name: due_audits
+-- The tenants whose books were looked at longest ago, those never looked at first.
+SELECT t.tenant_id FROM tenants t LEFT JOIN ledger_audits a USING (tenant_id)
+WHERE a.audited_at IS NULL
+  OR a.audited_at <= coalesce(%(now)s, now()) - make_interval(secs => %(every_seconds)s)
+ORDER BY a.audited_at NULLS FIRST, t.tenant_id LIMIT %(limit)s
+
+-- name: record_audit
+-- What the last look at a tenant's books found.
+INSERT INTO ledger_audits (tenant_id, audited_at, verdict, drift_usd_micros, detail)
+VALUES (%(tenant_id)s, coalesce(%(now)s, now()), %(verdict)s, %(drift_usd_micros)s, %(detail)s)
+ON CONFLICT (tenant_id) DO UPDATE SET
+  audited_at = EXCLUDED.audited_at, verdict = EXCLUDED.verdict, drift_usd_micros = EXCLUDED.drift_usd_micros,
+  detail = EXCLUDED.detail
+
+-- name: disputed_ledgers
+-- How many tenants' books wait for an operator.
+SELECT count(*) FROM ledger_audits WHERE verdict = 'DISPUTED'
+
+-- name: closed_since
+-- Keyset page of the runs that ended while their receipts last, with what their rows say was charged.
+SELECT run_id, money_state, actual_cost_usd_micros, created_at FROM runs
+WHERE tenant_id = %(tenant_id)s AND finalize_stage = 'COMMITTED'
+  AND created_at > coalesce(%(now)s, now()) - make_interval(secs => %(age_seconds)s)
+  AND (created_at, run_id) > (%(after_time)s, %(after_id)s)
+ORDER BY created_at, run_id LIMIT %(limit)s
+
+-- name: record_rebuild
+-- A balance was written anew; append-only.
+INSERT INTO ledger_rebuilds (tenant_id, reason, before_usd_micros, balance_usd_micros)
+VALUES (%(tenant_id)s, %(reason)s, %(before_usd_micros)s, %(balance_usd_micros)s)
+
+-- name: rebuilds
+-- Every rebuild, the newest first.
+SELECT tenant_id, reason, before_usd_micros, balance_usd_micros, created_at FROM ledger_rebuilds
+WHERE %(tenant_id)s::text IS NULL OR tenant_id = %(tenant_id)s
+ORDER BY rebuild_id DESC LIMIT %(limit)s

@@ -3,20 +3,34 @@
 Safe under traffic. While the Redis script runs, Postgres lets no run be inserted, claimed or committed and no
 credit be entered, so what it says holds. What Redis knows better is kept: a receipt (the money has moved, the
 commit is still to come) and a reservation whose insert is still to come. A crash before the script changes
-nothing; after it, all is done.
+nothing; after it, all is done but the entry in `ledger_rebuilds`, of which the log has the same.
 """
 
-import json
+import logging
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 
-from dpp.money.ledger import Ledger, read_balance
+from dpp.money.books import QUERIES, read_books
+from dpp.money.ledger import Ledger, whole_number
 from dpp.platform.errors import RedisUnavailable
 from dpp.platform.postgres import Connection
-from dpp.platform.redis import unavailable_as_typed
-from dpp.platform.sql import Queries
 
-_QUERIES = Queries("dpp.money", "queries.sql")
+_LOG = logging.getLogger("dpp.money.rebuild")
 _TRIES = 50
+
+
+class RebuildReason(StrEnum):
+    """Why a balance was written anew."""
+
+    CREDIT = "CREDIT"
+    """A credit met no balance: it is the tenant's first, or Redis had lost the others."""
+    LOST = "LOST"
+    """Redis had no balance of a tenant with credits."""
+    DRIFT = "DRIFT"
+    """The balance was there and wrong."""
+    OPERATOR = "OPERATOR"
+    """`dpp ledger rebuild`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +43,31 @@ class Rebuilt:
     in_flight_usd_micros: int
 
 
+@dataclass(frozen=True, slots=True)
+class PastRebuild:
+    """One entry of the record of rebuilds, in micros."""
+
+    tenant_id: str
+    reason: RebuildReason
+    before_usd_micros: int | None
+    balance_usd_micros: int
+    created_at: datetime
+
+
+def past_rebuilds(connection: Connection, tenant_id: str | None, limit: int) -> list[PastRebuild]:
+    """The newest `limit` rebuilds, of one tenant or of all, the newest first."""
+    rows = connection.execute(QUERIES["rebuilds"], {"tenant_id": tenant_id, "limit": limit})
+    return [PastRebuild(tenant, RebuildReason(reason), *rest) for tenant, reason, *rest in rows]
+
+
 def is_lost(connection: Connection, ledger: Ledger, tenant_id: str) -> bool:
-    """Whether Redis holds no balance for a tenant that was given money: its data are gone."""
-    if ledger.balance(tenant_id) is not None:
+    """Whether Redis holds no balance, or no number for one, of a tenant that was given money."""
+    if whole_number(ledger.balance_text(tenant_id)) is not None:
         return False
-    return connection.execute(_QUERIES["has_credits"], {"tenant_id": tenant_id}).fetchone() is not None
+    return connection.execute(QUERIES["has_credits"], {"tenant_id": tenant_id}).fetchone() is not None
 
 
-def rebuild(connection: Connection, ledger: Ledger, tenant_id: str) -> Rebuilt:
+def rebuild(connection: Connection, ledger: Ledger, tenant_id: str, reason: RebuildReason) -> Rebuilt:
     """Rebuild one tenant's balance and index. Raises LookupError for an unknown tenant.
 
     Writes to `runs` wait meanwhile, for milliseconds; it gives up after 5 s without the lock. What Redis does
@@ -45,38 +76,39 @@ def rebuild(connection: Connection, ledger: Ledger, tenant_id: str) -> Rebuilt:
     """
     params: dict[str, object] = {"tenant_id": tenant_id}
     with connection.transaction():
-        connection.execute(_QUERIES["bound_the_wait"])
-        connection.execute(_QUERIES["stop_writes_to_runs"])
-        if connection.execute(_QUERIES["lock_credits"], params).fetchone() is None:
+        connection.execute(QUERIES["bound_the_wait"])
+        connection.execute(QUERIES["stop_writes_to_runs"])
+        if connection.execute(QUERIES["lock_credits"], params).fetchone() is None:
             raise LookupError(f"no tenant {tenant_id}")
         for _ in range(_TRIES):
             rebuilt = _write_anew(connection, ledger, tenant_id)
             if rebuilt is not None:
+                _record(connection, rebuilt, reason)
                 return rebuilt
     raise RedisUnavailable("the balance never rested")
 
 
 def _write_anew(connection: Connection, ledger: Ledger, tenant_id: str) -> Rebuilt | None:
     """One try; None where the balance moved between the look and the script."""
-    params: dict[str, object] = {"tenant_id": tenant_id}
     before = ledger.balance_text(tenant_id) or ""
-    with unavailable_as_typed():
-        entered = [str(run_id) for run_id in ledger.client.hkeys(ledger.keys.reservation_amounts(tenant_id))]
-    row = connection.execute(_QUERIES["position"], params).fetchone()
-    if row is None:
-        raise LookupError(f"no tenant {tenant_id}")
-    open_runs = [(str(run), str(amount)) for run, amount in connection.execute(_QUERIES["open_runs"], params)]
-    closed = connection.execute(_QUERIES["closed_among"], params | {"run_ids": entered})
-    told = {
-        "open": open_runs,
-        "closed": [str(found[0]) for found in closed],
-        "credits": [str(found[0]) for found in connection.execute(_QUERIES["credit_ids"], params)],
-    }
-    written = ledger.write_anew(
-        tenant_id, int(row[0]) - int(row[1]), [run for run, _ in open_runs], json.dumps(told), before
-    )
+    books = read_books(connection, tenant_id, ledger.entered(tenant_id))
+    written = ledger.write_anew(tenant_id, books, before)
     if written is None:
         return None
     balance, in_flight = written
-    known_before = int(before) if before.lstrip("-").isdecimal() else None
-    return Rebuilt(tenant_id, known_before, read_balance(balance), int(in_flight))
+    return Rebuilt(tenant_id, whole_number(before), balance, in_flight)
+
+
+def _record(connection: Connection, rebuilt: Rebuilt, reason: RebuildReason) -> None:
+    """Leave a trace, in the log first: what Redis holds is changed by now, whatever becomes of the row."""
+    if rebuilt.before_usd_micros == rebuilt.balance_usd_micros:
+        return
+    entry = {
+        "tenant_id": rebuilt.tenant_id,
+        "reason": reason,
+        "before_usd_micros": rebuilt.before_usd_micros,
+        "balance_usd_micros": rebuilt.balance_usd_micros,
+    }
+    level = logging.INFO if reason == RebuildReason.CREDIT else logging.WARNING
+    _LOG.log(level, "balance written anew", extra=entry)
+    connection.execute(QUERIES["record_rebuild"], entry)

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 from dpp.platform.errors import DependencyUnavailable, PostgresUnavailable
@@ -28,18 +28,32 @@ class BatchReport:
         return asdict(self)
 
 
+def in_time[Item](items: Iterable[Item], report: BatchReport, seconds: float) -> Iterator[Item]:
+    """The items, until the time is over."""
+    deadline = time.monotonic() + seconds
+    for item in items:
+        if time.monotonic() > deadline:
+            report.stopped_early = True
+            return
+        yield item
+
+
 def work_through(
-    runs: Iterable[Run], step: Callable[[Run], bool], report: BatchReport, *, limit: int = BATCH_LIMIT
+    runs: Iterable[Run],
+    step: Callable[[Run], bool],
+    report: BatchReport,
+    *,
+    limit: int = BATCH_LIMIT,
+    seconds: float = TIME_LIMIT_SECONDS,
 ) -> None:
     """Apply `step` to each run; True counts as ended, False as lost to another.
 
     A dependency that fails one run is logged and the next is tried; losing Postgres ends the batch, and the
-    next firing begins again. A later firing continues where the limits stopped this one, since what was done
-    no longer matches the scan.
+    next firing begins again. A later firing continues where the limits stopped this one, since what was done no
+    longer matches the scan.
     """
-    deadline = time.monotonic() + TIME_LIMIT_SECONDS
-    for run in runs:
-        if report.seen >= limit or time.monotonic() > deadline:
+    for run in in_time(runs, report, seconds):
+        if report.seen >= limit:
             report.stopped_early = True
             return
         report.seen += 1

@@ -172,10 +172,5 @@ DELETE FROM run_inputs WHERE run_id IN (
   SELECT run_id FROM run_inputs WHERE purge_after <= coalesce(%(now)s, now()) ORDER BY purge_after LIMIT %(limit)s)
 
 -- name: runs_among
--- Which of these ids are runs of the tenant; the others' reservations are orphans (D2).
-SELECT run_id FROM runs WHERE tenant_id = %(tenant_id)s AND run_id = ANY(%(run_ids)s)
-
--- name: ended_among
--- Which of these runs have ended; a reservation that is still open for one of them is a leftover (D2).
-SELECT * FROM runs
-WHERE tenant_id = %(tenant_id)s AND run_id = ANY(%(run_ids)s) AND finalize_stage = 'COMMITTED'
+-- Which of these ids are runs of the tenant; the others' reservations are orphans, one of an ended run a leftover (D2).
+SELECT * FROM runs WHERE tenant_id = %(tenant_id)s AND run_id = ANY(%(run_ids)s)

@@ -6,30 +6,35 @@
 - unsent runs: their message is sent.
 - orphaned reservations: those with no run are refunded; those of a run that has ended, which a failover of Redis
   brings back, are closed once more as the run ended.
+- audits: each tenant's balance is held against Postgres, those looked at longest ago first; drift that Postgres
+  proves is repaired, drift that it doesn't is left for an operator.
 
-Each step is a CAS or a repeatable ledger move, so any number of firings at once, with the reaper among them,
-do the work once.
+Each scan has its share of the firing's time, so that one that never comes to its end starves no other. Each step
+is a CAS or a repeatable ledger move, so any number of firings at once, with the reaper among them, do the work once.
 """
 
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
+from typing import assert_never
 from uuid import UUID
 
 from dpp.money.credits import all_tenants
+from dpp.money.drift import Verdict, audit, disputed_ledgers, due_audits
 from dpp.money.fees import charge_within
 from dpp.money.ledger import Ledger, NoReservation
-from dpp.money.rebuild import is_lost, rebuild
+from dpp.money.rebuild import RebuildReason, is_lost, rebuild
 from dpp.platform.errors import RedisUnavailable
 from dpp.platform.ids import parse_uuid
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
 from dpp.platform.storage import ObjectStore
 from dpp.runs import finalize, store
-from dpp.runs.batch import BatchReport, work_through
+from dpp.runs.batch import BatchReport, in_time, work_through
 from dpp.runs.envelope import EnvelopeUnreadable, StoredEnvelope, read_stored
 from dpp.runs.finalize import STUCK_AFTER_SECONDS, FinalizeEffects
-from dpp.runs.machine import MoneyState, Reason, Status
+from dpp.runs.machine import FinalizeStage, MoneyState, Reason, Status
 from dpp.runs.message import RunMessage
 from dpp.runs.model import Intent, ResultPointer, Run, envelope_key
 from dpp.runs.reap import expired_lease, timed_out
@@ -37,6 +42,34 @@ from dpp.runs.reap import expired_lease, timed_out
 _LOG = logging.getLogger("dpp.runs.reconcile")
 UNSENT_AFTER_SECONDS = 60
 ORPHANED_AFTER_SECONDS = 300
+SCAN_SECONDS = 8
+"""What each of the six scans may take of the function's minute."""
+
+
+@dataclass(slots=True)
+class AuditReport(BatchReport):
+    """What one firing found in the ledgers; `ended` counts repairs, `lost` those too busy to be measured."""
+
+    drift_usd_micros: int = 0
+    """Sum of the drifts found, repaired or not, without their signs."""
+    disputed: int = 0
+    """Tenants whose ledger waits for an operator, found now or before."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileReport:
+    """What one firing did, scan by scan."""
+
+    lost_ledgers: BatchReport = field(default_factory=BatchReport)
+    stuck_claims: BatchReport = field(default_factory=BatchReport)
+    expired_leases: BatchReport = field(default_factory=BatchReport)
+    unsent: BatchReport = field(default_factory=BatchReport)
+    orphans: BatchReport = field(default_factory=BatchReport)
+    audits: AuditReport = field(default_factory=AuditReport)
+
+    def as_dict(self) -> dict[str, dict[str, int | bool]]:
+        """The figures, for the log."""
+        return {scan.name: getattr(self, scan.name).as_dict() for scan in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +87,35 @@ class ReconcileEffects:
         return FinalizeEffects(self.database, self.ledger, self.storage)
 
 
-def reconcile(
-    effects: ReconcileEffects, scan: Database, now: datetime | None = None
-) -> dict[str, BatchReport]:
-    """One firing: all five scans. `scan` reads the pages on a connection of its own."""
-    names = ("lost_ledgers", "stuck_claims", "expired_leases", "unsent", "orphans")
-    reports = {name: BatchReport() for name in names}
+def reconcile(effects: ReconcileEffects, scan: Database, now: datetime | None = None) -> ReconcileReport:
+    """One firing: all six scans. `scan` reads the pages on a connection of its own."""
+    report = ReconcileReport()
     with scan.connection() as connection:
-        for tenant_id in all_tenants(connection):
-            rebuild_if_lost(effects, tenant_id, reports["lost_ledgers"])
-        stuck = store.page_through(connection, "page_stuck_claims", now, STUCK_AFTER_SECONDS)
-        work_through(stuck, lambda run: finish_stuck(effects, run, now) is not None, reports["stuck_claims"])
-        expired = store.page_through(connection, "page_expired_leases", now)
-        work_through(
-            expired, lambda run: finish_expired(effects, run, now) is not None, reports["expired_leases"]
+        for tenant_id in in_time(all_tenants(connection), report.lost_ledgers, SCAN_SECONDS):
+            rebuild_if_lost(effects, tenant_id, report.lost_ledgers)
+
+        def work(query: str, step: Callable[[Run], bool], done: BatchReport, *age_seconds: int) -> None:
+            runs = store.page_through(connection, query, now, *age_seconds)
+            work_through(runs, step, done, seconds=SCAN_SECONDS)
+
+        work(
+            "page_stuck_claims",
+            lambda run: finish_stuck(effects, run, now) is not None,
+            report.stuck_claims,
+            STUCK_AFTER_SECONDS,
         )
-        unsent = store.page_through(connection, "page_unsent", now, UNSENT_AFTER_SECONDS)
-        work_through(unsent, lambda run: send_again(effects, run, now), reports["unsent"])
-        for tenant_id in all_tenants(connection):
-            refund_orphans(effects, tenant_id, reports["orphans"])
-    return reports
+        work(
+            "page_expired_leases",
+            lambda run: finish_expired(effects, run, now) is not None,
+            report.expired_leases,
+        )
+        work("page_unsent", lambda run: send_again(effects, run, now), report.unsent, UNSENT_AFTER_SECONDS)
+        for tenant_id in in_time(all_tenants(connection), report.orphans, SCAN_SECONDS):
+            refund_orphans(effects, tenant_id, report.orphans)
+        for tenant_id in in_time(due_audits(connection, now), report.audits, SCAN_SECONDS):
+            audit_ledger(effects, tenant_id, report.audits, now)
+        report.audits.disputed = disputed_ledgers(connection)
+    return report
 
 
 def rebuild_if_lost(effects: ReconcileEffects, tenant_id: str, report: BatchReport) -> None:
@@ -83,7 +125,7 @@ def rebuild_if_lost(effects: ReconcileEffects, tenant_id: str, report: BatchRepo
             if not is_lost(connection, effects.ledger, tenant_id):
                 return
             report.seen += 1
-            rebuilt = rebuild(connection, effects.ledger, tenant_id)
+            rebuilt = rebuild(connection, effects.ledger, tenant_id, RebuildReason.LOST)
     except RedisUnavailable:
         report.failed += 1
         _LOG.error("ledger left for the next firing", extra={"tenant_id": tenant_id})
@@ -91,6 +133,30 @@ def rebuild_if_lost(effects: ReconcileEffects, tenant_id: str, report: BatchRepo
     report.ended += 1
     extra = {"tenant_id": tenant_id, "balance_usd_micros": rebuilt.balance_usd_micros}
     _LOG.error("lost ledger rebuilt", extra=extra)
+
+
+def audit_ledger(
+    effects: ReconcileEffects, tenant_id: str, report: AuditReport, now: datetime | None = None
+) -> None:
+    """Hold a tenant's balance against Postgres and repair what is provable (D2)."""
+    report.seen += 1
+    try:
+        with effects.database.connection() as connection:
+            found = audit(connection, effects.ledger, tenant_id, now)
+    except RedisUnavailable:
+        report.failed += 1
+        _LOG.error("audit left for the next firing", extra={"tenant_id": tenant_id})
+        return
+    report.drift_usd_micros += abs(found.drift_usd_micros)
+    match found.verdict:
+        case Verdict.REPAIRED:
+            report.ended += 1
+        case Verdict.BUSY:
+            report.lost += 1
+        case Verdict.BALANCED | Verdict.DISPUTED:
+            pass
+        case _:
+            assert_never(found.verdict)
 
 
 def finish_stuck(effects: ReconcileEffects, run: Run, now: datetime | None = None) -> Run | None:
@@ -144,12 +210,12 @@ def refund_orphans(
         ids = [run_id for text in old if (run_id := parse_uuid(text)) is not None]
         with effects.database.connection() as connection:
             known = store.runs_among(connection, tenant_id, ids)
-            ended = store.ended_among(connection, tenant_id, ids) if known else []
-        for orphan in sorted(set(ids) - known):
+        for orphan in sorted(set(ids) - {run.run_id for run in known}):
             report.seen += 1
             _refund_orphan(effects.ledger, tenant_id, orphan, report)
-        for run in ended:
-            _close_leftover(effects.ledger, run, report)
+        for run in known:
+            if run.finalize_stage == FinalizeStage.COMMITTED:
+                _close_leftover(effects.ledger, run, report)
     except RedisUnavailable:
         report.failed += 1
         _LOG.error("orphans left for the next firing", extra={"tenant_id": tenant_id})

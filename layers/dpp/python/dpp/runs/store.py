@@ -228,16 +228,10 @@ def page_through(
         after_time, after_id = rows[-1]["page_time"], rows[-1]["run_id"]
 
 
-def runs_among(connection: Connection, tenant_id: str, run_ids: list[UUID]) -> set[UUID]:
-    """Which of `run_ids` are runs of the tenant."""
+def runs_among(connection: Connection, tenant_id: str, run_ids: list[UUID]) -> list[Run]:
+    """Those of `run_ids` that are runs of the tenant."""
     params = {"tenant_id": tenant_id, "run_ids": run_ids}
-    return {row[0] for row in connection.execute(QUERIES["runs_among"], params)}
-
-
-def ended_among(connection: Connection, tenant_id: str, run_ids: list[UUID]) -> list[Run]:
-    """Those of `run_ids` that are runs of the tenant and have ended."""
-    params = {"tenant_id": tenant_id, "run_ids": run_ids}
-    return [_run(row) for row in _rows(connection, "ended_among", params)]
+    return [_run(row) for row in _rows(connection, "runs_among", params)]
 
 
 def _intent_params(run: Run, intent: Intent, finalize_token: str, now: datetime | None) -> dict[str, object]:

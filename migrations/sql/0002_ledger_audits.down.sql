@@ -1,0 +1,2 @@
+DROP TABLE ledger_rebuilds;
+DROP TABLE ledger_audits;

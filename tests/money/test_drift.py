@@ -1,0 +1,313 @@
+"""The continuous check of the ledger (D2): what is under way is no drift, what is wrong is found, and repaired where
+Postgres proves it."""
+
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from types import SimpleNamespace
+from uuid import uuid4
+
+import pytest
+
+from dpp.money import drift
+from dpp.money.credits import credit
+from dpp.money.drift import Audit, Verdict, audit, due_audits, measure
+from dpp.money.ledger import Ledger
+from dpp.money.rebuild import RebuildReason, rebuild
+from dpp.platform.errors import PostgresUnavailable
+from dpp.runs import batch, execute, reap, store
+from dpp.runs.machine import Status
+from dpp.runs.reconcile import reconcile
+from dpp.runs.store import Guard
+from dpp.runs.submit import submit
+from tests.world import A_COST, A_CREDIT, A_RESERVATION, Tenant, World, an_order, message_of
+
+
+def _audit(world: World, tenant: Tenant) -> Audit:
+    with world.database.connection() as connection:
+        return audit(connection, world.ledger, tenant.tenant_id)
+
+
+def _worked(world: World, tenant: Tenant) -> str:
+    run = world.submit(tenant).run
+    execute.execute(message_of(run), "receipt", world.work_effects())
+    return run.id
+
+
+def _rebuilds(world: World, tenant: Tenant) -> list[tuple[str, int | None, int]]:
+    with world.database.connection() as connection:
+        return connection.execute(
+            "SELECT reason, before_usd_micros, balance_usd_micros FROM ledger_rebuilds"
+            " WHERE tenant_id = %s AND reason <> 'CREDIT' ORDER BY rebuild_id",
+            [tenant.tenant_id],
+        ).fetchall()
+
+
+# --- what is under way --------------------------------------------------------------------------------------------
+
+
+def test_work_under_way_is_no_drift(world: World) -> None:
+    """D2: waiting, worked on, reserved and not yet inserted, settled and not yet committed, a credit on its way."""
+    tenant = world.tenant()
+    _worked(world, tenant)
+    world.submit(tenant)
+    settled = world.leased(tenant)
+    with world.database.connection() as connection:
+        guard = Guard(Status.PROCESSING, lease_token=settled.lease_token)
+        store.claim(connection, settled, guard, reap.timed_out(settled), finalize_token="t")
+        connection.execute(
+            "INSERT INTO budget_credits (credit_id, tenant_id, amount_usd_micros, reason) VALUES (%s, %s, 70, 'x')",
+            [uuid4(), tenant.tenant_id],
+        )
+    world.ledger.settle(tenant.tenant_id, settled.id, 5_000)
+    world.ledger.reserve(tenant.tenant_id, str(uuid4()), 1_000, 0)
+
+    with world.database.connection() as connection:
+        found = measure(connection, world.ledger, tenant.tenant_id)
+    assert found is not None
+    assert (found.drift_usd_micros, found.in_flight_usd_micros) == (0, 1_000)
+    assert found.due_usd_micros == A_CREDIT - A_COST - A_RESERVATION - 5_000 - 1_000
+    assert _audit(world, tenant) == Audit(Verdict.BALANCED)
+
+
+def test_under_traffic_no_measure_is_wrong(world: World) -> None:
+    """D2: a measure between submits, workers and credits is none at all, or says zero."""
+    tenant = world.tenant()
+    stop, failures, measured = threading.Event(), list[BaseException](), list[int]()
+
+    def traffic() -> None:
+        database = world.new_database()
+        try:
+            while not stop.is_set():
+                effects = replace(world.submit_effects(), database=database)
+                run = submit(an_order(reserved_usd_micros=60_000), tenant.caller, effects).run
+                execute.execute(message_of(run), "receipt", replace(world.work_effects(), database=database))
+                with database.connection() as connection:
+                    credit(
+                        connection,
+                        world.ledger,
+                        credit_id=uuid4(),
+                        tenant_id=tenant.tenant_id,
+                        amount_usd_micros=50_000,
+                        reason="under traffic",
+                    )
+        except BaseException as error:  # noqa: BLE001 - raised below, on the test's thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=traffic) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    with world.new_database().connection() as connection:
+        while len(measured) < 60 and not failures:
+            found = measure(connection, world.ledger, tenant.tenant_id)
+            if found is not None:
+                measured.append(found.drift_usd_micros)
+    stop.set()
+    for thread in threads:
+        thread.join(30)
+    assert not failures, failures
+    assert measured == [0] * 60
+    assert _audit(world, tenant).verdict == Verdict.BALANCED
+
+
+class _Restless(Ledger):
+    """A ledger whose balance moves between any two looks."""
+
+    def entered(self, tenant_id: str) -> list[str]:
+        self.client.incrby(self.keys.balance(tenant_id), 1)
+        return super().entered(tenant_id)
+
+
+def test_a_balance_that_never_rests_is_left_for_the_next_firing(world: World) -> None:
+    """D2: what can't be measured is neither balanced nor repaired, and waits its turn like all others."""
+    tenant = world.tenant()
+    ledger = _Restless(world.ledger.client, world.ledger.keys)
+    with world.database.connection() as connection:
+        assert audit(connection, ledger, tenant.tenant_id) == Audit(Verdict.BUSY)
+        assert tenant.tenant_id not in due_audits(connection)
+    assert _rebuilds(world, tenant) == []
+
+
+# --- what is wrong, and provable ----------------------------------------------------------------------------------
+
+
+def _lose_reserve_and_settle(world: World, tenant: Tenant) -> int:
+    """A failover that lost all of a run but its row: the balance is as before the reserve."""
+    run_id = _worked(world, tenant)
+    world.ledger.client.delete(world.ledger.keys.receipt(tenant.tenant_id, run_id))
+    world.ledger.client.incrby(world.ledger.keys.balance(tenant.tenant_id), A_COST)
+    return A_COST
+
+
+def _lose_reserve(world: World, tenant: Tenant) -> int:
+    run_id, keys = world.submit(tenant).run.id, world.ledger.keys
+    world.ledger.client.delete(keys.reservation(tenant.tenant_id, run_id))
+    world.ledger.client.hdel(keys.reservation_amounts(tenant.tenant_id), run_id)
+    world.ledger.client.zrem(keys.reservation_ages(tenant.tenant_id), run_id)
+    world.ledger.client.incrby(keys.balance(tenant.tenant_id), A_RESERVATION)
+    return A_RESERVATION
+
+
+def _bring_a_reservation_back(world: World, tenant: Tenant) -> int:
+    run_id, keys = _worked(world, tenant), world.ledger.keys
+    world.ledger.client.delete(keys.receipt(tenant.tenant_id, run_id))
+    world.ledger.client.hset(keys.reservation_amounts(tenant.tenant_id), run_id, str(A_RESERVATION))
+    world.ledger.client.zadd(keys.reservation_ages(tenant.tenant_id), {run_id: 9_999_999_999_999})
+    world.ledger.client.decrby(keys.balance(tenant.tenant_id), A_RESERVATION - A_COST)
+    return A_COST - A_RESERVATION
+
+
+def _lose_an_old_credit(world: World, tenant: Tenant) -> int:
+    with world.database.connection() as connection:
+        connection.execute(
+            "INSERT INTO budget_credits (credit_id, tenant_id, amount_usd_micros, reason, created_at)"
+            " VALUES (%s, %s, 70, 'x', now() - interval '6 minutes')",
+            [uuid4(), tenant.tenant_id],
+        )
+    return -70
+
+
+def _write_by_hand(world: World, tenant: Tenant) -> int:
+    _worked(world, tenant)
+    world.ledger.client.incrby(world.ledger.keys.balance(tenant.tenant_id), 1)
+    return 1
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _lose_reserve_and_settle,
+        _lose_reserve,
+        _bring_a_reservation_back,
+        _lose_an_old_credit,
+        _write_by_hand,
+    ],
+)
+def test_drift_that_postgres_proves_is_repaired_by_reconcile(
+    world: World, spoil: Callable[[World, Tenant], int]
+) -> None:
+    """D2: found in one firing, told to the micro, repaired, and entered in the record of rebuilds."""
+    tenant = world.tenant()
+    drifted = spoil(world, tenant)
+    before = world.ledger.balance(tenant.tenant_id)
+
+    report = reconcile(world.reconcile_effects(), world.new_database()).audits
+
+    assert (report.seen, report.ended, report.drift_usd_micros) == (1, 1, abs(drifted))
+    after = world.position(tenant)
+    assert after.balanced
+    assert before is not None
+    assert after.balance_usd_micros == before - drifted
+    assert _rebuilds(world, tenant) == [("DRIFT", before, before - drifted)]
+    again = reconcile(world.reconcile_effects(), world.new_database(), world.later(minutes=1)).audits
+    assert (again.seen, again.ended, again.drift_usd_micros) == (1, 0, 0)
+
+
+def test_a_run_whose_reservation_was_lost_is_paid_after_the_repair(world: World) -> None:
+    """D2, D3: without the repair its settle would find no reservation, and it would end DISPUTED."""
+    tenant = world.tenant()
+    _lose_reserve(world, tenant)
+    reconcile(world.reconcile_effects(), world.new_database())
+    with world.database.connection() as connection:
+        (run_id,) = connection.execute("SELECT run_id FROM runs").fetchone() or (None,)
+        assert run_id is not None
+        run = store.find(connection, tenant.tenant_id, run_id)
+    assert run is not None
+    assert execute.execute(message_of(run), "receipt", world.work_effects()) == execute.WorkOutcome.ENDED
+    assert world.position(tenant).balance_usd_micros == A_CREDIT - A_COST
+
+
+def test_a_crash_before_the_record_of_a_repair_repairs_nothing_twice(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D2: the next firing finds the books in order."""
+    tenant = world.tenant()
+    _write_by_hand(world, tenant)
+    real = drift._look
+
+    def look_and_die(*args: object) -> Audit:
+        real(*args)  # type: ignore[arg-type]
+        raise PostgresUnavailable("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(drift, "_look", look_and_die)
+        with pytest.raises(PostgresUnavailable):
+            reconcile(world.reconcile_effects(), world.new_database())
+    assert reconcile(world.reconcile_effects(), world.new_database()).audits.drift_usd_micros == 0
+    assert len(_rebuilds(world, tenant)) == 1
+    assert world.position(tenant).balanced
+
+
+# --- what is wrong, and not provable ------------------------------------------------------------------------------
+
+
+def test_a_receipt_that_contradicts_its_row_is_left_to_an_operator(world: World) -> None:
+    """D3: one of the two was changed by other hands; nothing is guessed, and it is told until somebody decides."""
+    tenant = world.tenant()
+    run_id = _worked(world, tenant)
+    keys, client = world.ledger.keys, world.ledger.client
+    client.hset(keys.receipt(tenant.tenant_id, run_id), "charge_usd_micros", str(A_COST - 7))
+    client.incrby(keys.balance(tenant.tenant_id), 7)
+
+    for minutes in (0, 1):
+        report = reconcile(
+            world.reconcile_effects(), world.new_database(), world.later(minutes=minutes)
+        ).audits
+        assert (report.ended, report.drift_usd_micros, report.disputed) == (0, 7, 1)
+        assert world.position(tenant).drift_usd_micros == 7
+    found = _audit(world, tenant)
+    assert found.verdict == Verdict.DISPUTED
+    assert run_id in (found.detail or "")
+
+    with world.new_database().connection() as connection:
+        rebuild(connection, world.ledger, tenant.tenant_id, RebuildReason.OPERATOR)
+    report = reconcile(world.reconcile_effects(), world.new_database(), world.later(minutes=3)).audits
+    assert (report.drift_usd_micros, report.disputed) == (0, 0)
+    assert _rebuilds(world, tenant) == [("OPERATOR", A_CREDIT - A_COST + 7, A_CREDIT - A_COST)]
+
+
+def test_contradictions_are_looked_for_page_by_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D2: more runs than a page holds, the contradicted one among the last."""
+    tenant = world.tenant()
+    run_ids = [_worked(world, tenant) for _ in range(5)]
+    monkeypatch.setattr(drift, "_PAGE_SIZE", 2)
+    world.ledger.client.hset(world.ledger.keys.receipt(tenant.tenant_id, run_ids[4]), "kind", "REFUNDED")
+    with world.database.connection() as connection:
+        assert drift.contradictions(connection, world.ledger, tenant.tenant_id) == [run_ids[4]]
+
+
+# --- whose turn it is ---------------------------------------------------------------------------------------------
+
+
+def test_the_tenant_looked_at_longest_ago_is_next(world: World) -> None:
+    """D2: with more tenants than a firing has time for, each still gets its turn."""
+    first, second, third = world.tenant(), world.tenant(), world.tenant()
+    now = world.now()
+    with world.database.connection() as connection:
+        for tenant, minutes in ((first, -2), (second, -3)):
+            audit(connection, world.ledger, tenant.tenant_id, now + timedelta(minutes=minutes))
+        order = [third.tenant_id, second.tenant_id, first.tenant_id]
+        assert [tenant for tenant in due_audits(connection, now) if tenant in order] == order
+        audit(connection, world.ledger, third.tenant_id, now - timedelta(seconds=30))
+        assert third.tenant_id not in due_audits(connection, now)
+
+
+def test_a_redis_that_hangs_takes_no_more_than_a_scans_share_of_the_firing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D5: with many tenants and seconds a call, the scans that need no Redis would never be reached."""
+    tenants = [world.tenant() for _ in range(4)]
+    world.submit(tenants[0])
+    with world.database.connection() as connection:
+        connection.execute("UPDATE runs SET enqueued_at = NULL")
+    clock = itertools.count(step=5)
+    monkeypatch.setattr(batch, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+
+    report = reconcile(world.reconcile_effects(), world.new_database(), world.later(minutes=2))
+
+    assert report.unsent.ended == 1
+    for scan in (report.lost_ledgers, report.orphans, report.audits):
+        assert scan.stopped_early
+    assert report.audits.seen == 1
