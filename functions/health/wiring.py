@@ -50,9 +50,9 @@ def probes_of(
 def wiring() -> Wiring:
     """Read the environment and build, with timeouts that let even the silent be named before the function's end."""
     settings = HealthSettings.load(os.environ)
-    database = Database(settings.database_url, reply_timeout_seconds=_REPLY_TIMEOUT_SECONDS)
+    database = Database(settings.database, reply_timeout_seconds=_REPLY_TIMEOUT_SECONDS)
     client = redis.connect(
-        settings.redis_url, cluster=settings.redis_cluster, timeout_seconds=_REPLY_TIMEOUT_SECONDS
+        settings.redis, cluster=settings.redis_cluster, timeout_seconds=_REPLY_TIMEOUT_SECONDS
     )
     # Made here and not by the probes' threads: boto3 makes no two clients at once.
     s3, sqs = s3_client(attempts=1), sqs_client(attempts=1)

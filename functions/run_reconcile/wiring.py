@@ -25,9 +25,9 @@ def wiring() -> Wiring:
     """Read the environment and build; connections open at their first use."""
     settings = RunReconcileSettings.load(os.environ)
     effects = ReconcileEffects(
-        database=Database(settings.database_url),
-        ledger=Ledger.connect(settings.redis_url, cluster=settings.redis_cluster),
+        database=Database(settings.database),
+        ledger=Ledger.connect(settings.redis, cluster=settings.redis_cluster),
         storage=ObjectStore(settings.results_bucket),
         queue=Queue(settings.run_queue_url),
     )
-    return Wiring(effects, scan=Database(settings.database_url))
+    return Wiring(effects, scan=Database(settings.database))

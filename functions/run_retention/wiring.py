@@ -20,4 +20,4 @@ class Wiring:
 def wiring() -> Wiring:
     """Read the environment and build; connections open at their first use."""
     settings = RunRetentionSettings.load(os.environ)
-    return Wiring(Database(settings.database_url), scan=Database(settings.database_url))
+    return Wiring(Database(settings.database), scan=Database(settings.database))

@@ -22,6 +22,6 @@ class Wiring:
 def wiring() -> Wiring:
     """Read the environment and build; connections open at their first use."""
     settings = RunSweeperSettings.load(os.environ)
-    ledger = Ledger.connect(settings.redis_url, cluster=settings.redis_cluster)
-    effects = FinalizeEffects(Database(settings.database_url), ledger)
-    return Wiring(effects, scan=Database(settings.database_url))
+    ledger = Ledger.connect(settings.redis, cluster=settings.redis_cluster)
+    effects = FinalizeEffects(Database(settings.database), ledger)
+    return Wiring(effects, scan=Database(settings.database))

@@ -19,9 +19,9 @@ def wiring() -> WorkEffects:
     packs = PackProcess(os.environ)
     packs.prestart()
     return WorkEffects(
-        database=Database(settings.database_url),
-        new_database=lambda: Database(settings.database_url),
-        ledger=Ledger.connect(settings.redis_url, cluster=settings.redis_cluster),
+        database=Database(settings.database),
+        new_database=lambda: Database(settings.database),
+        ledger=Ledger.connect(settings.redis, cluster=settings.redis_cluster),
         queue=Queue(settings.run_queue_url),
         storage=ObjectStore(settings.results_bucket),
         packs=packs,

@@ -23,6 +23,6 @@ class Wiring:
 def wiring() -> Wiring:
     """Read the environment and build; connections open at their first use."""
     settings = RunsSubmitSettings.load(os.environ)
-    database = Database(settings.database_url)
-    ledger = Ledger.connect(settings.redis_url, cluster=settings.redis_cluster)
+    database = Database(settings.database)
+    ledger = Ledger.connect(settings.redis, cluster=settings.redis_cluster)
     return Wiring(database, SubmitEffects(database, ledger, Queue(settings.run_queue_url)))

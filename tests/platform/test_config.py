@@ -5,9 +5,11 @@ from pydantic import Field, ValidationError
 
 from dpp.platform.config import (
     ConfigurationError,
+    DatabaseBySecret,
     DecisionEngineSettings,
     PostgresSettings,
     QueueSettings,
+    RedisBySecret,
     RedisSettings,
     Settings,
     StorageSettings,
@@ -72,9 +74,44 @@ def test_a_value_of_the_wrong_kind_is_never_shown(name: str, value: str) -> None
 
 def test_an_empty_value_is_an_unset_one() -> None:
     """CloudFormation writes empty strings for what isn't given."""
-    with pytest.raises(ConfigurationError, match="DATABASE_URL: Field required"):
+    with pytest.raises(
+        ConfigurationError, match="DATABASE_URL or DATABASE_HOST with DATABASE_SECRET_ARN: required"
+    ):
         _All.load(_GOOD | {"DATABASE_URL": ""})
     assert _All.load(_GOOD | {"DPP_REDIS_CLUSTER": ""}).redis_cluster is False
+
+
+_BY_SECRET = {
+    "DATABASE_HOST": "db",
+    "DATABASE_SECRET_ARN": "arn:aws:secretsmanager:us-east-1:1:secret:db",
+    "REDIS_HOST": "cache",
+    "REDIS_SECRET_ARN": "arn:aws:secretsmanager:us-east-1:1:secret:cache",
+}
+
+
+def test_a_host_and_a_secret_stand_in_for_a_url() -> None:
+    """PLAT-2: on AWS no password is in the environment; TLS is verified unless said otherwise."""
+    rest = {name: value for name, value in _GOOD.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
+    loaded = _All.load(rest | _BY_SECRET)
+    database, cache = _BY_SECRET["DATABASE_SECRET_ARN"], _BY_SECRET["REDIS_SECRET_ARN"]
+    assert loaded.database == DatabaseBySecret("db", 5432, "dpp", "verify-full", database)
+    assert loaded.redis == RedisBySecret("cache", 6379, cache)
+    assert _All.missing(rest | _BY_SECRET) == []
+
+
+def test_a_url_wins_over_a_host_and_a_secret() -> None:
+    """The local stack and the tests give it."""
+    loaded = _All.load(_GOOD | _BY_SECRET)
+    assert (loaded.database, loaded.redis) == (_GOOD["DATABASE_URL"], _GOOD["REDIS_URL"])
+
+
+@pytest.mark.parametrize("half", _BY_SECRET)
+def test_half_an_address_is_none(half: str) -> None:
+    """A host without its secret is found at start, by name."""
+    rest = {name: value for name, value in _GOOD.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
+    by_secret = {name: value for name, value in _BY_SECRET.items() if name != half}
+    with pytest.raises(ConfigurationError, match=half):
+        _All.load(rest | by_secret)
 
 
 def test_no_secret_stands_in_a_models_text() -> None:
@@ -92,7 +129,14 @@ def test_a_model_is_frozen() -> None:
 
 def test_a_model_says_which_variables_it_reads() -> None:
     """The CDK app asks, so that no name is typed twice."""
-    assert _All.variables(required_only=True) == tuple(sorted(_GOOD))
+    assert _All.variables(required_only=True) == ("DPP_RESULTS_BUCKET", "DPP_RUN_QUEUE_URL")
+    assert _All.missing({}) == [
+        "DPP_RESULTS_BUCKET",
+        "DPP_RUN_QUEUE_URL",
+        "DATABASE_URL or DATABASE_HOST with DATABASE_SECRET_ARN",
+        "REDIS_URL or REDIS_HOST with REDIS_SECRET_ARN",
+    ]
+    assert _All.missing(_GOOD) == []
     assert set(_All.variables()) > {"DPP_REDIS_CLUSTER", "DPP_DECISION_OPENAI_BASE_URL"}
     assert _Numbers.variables() == ("DPP_FLAG", "DPP_LIMIT")
 

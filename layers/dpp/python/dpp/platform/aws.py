@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dpp.platform.errors import DependencyUnavailable
@@ -9,11 +11,23 @@ from dpp.platform.errors import DependencyUnavailable
 if TYPE_CHECKING:
     from botocore.config import Config
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_secretsmanager import SecretsManagerClient
     from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sts import STSClient
 
 _CONNECT_TIMEOUT_SECONDS = 1
 _READ_TIMEOUT_SECONDS = 3
 _ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class AwsKeys:
+    """A set of credentials, and when it ends; `expires_at` None: never."""
+
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+    session_token: str | None = field(repr=False)
+    expires_at: datetime | None
 
 
 def sqs_client(attempts: int = _ATTEMPTS) -> "SQSClient":
@@ -23,14 +37,37 @@ def sqs_client(attempts: int = _ATTEMPTS) -> "SQSClient":
     return boto3.client("sqs", config=_bounds(attempts))
 
 
-def s3_client(attempts: int = _ATTEMPTS) -> "S3Client":
-    """An S3 client signing with version 4, which presigned URLs need."""
+def s3_client(attempts: int = _ATTEMPTS, keys: AwsKeys | None = None) -> "S3Client":
+    """An S3 client signing with version 4, which presigned URLs need; with `keys`, by these and no other."""
     import boto3  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
 
     # A path always resolves, at AWS and on a loopback endpoint alike.
     signing = Config(signature_version="s3v4", s3={"addressing_style": "path"})
-    return boto3.client("s3", config=_bounds(attempts).merge(signing))
+    config = _bounds(attempts).merge(signing)
+    if keys is None:
+        return boto3.client("s3", config=config)
+    return boto3.client(
+        "s3",
+        config=config,
+        aws_access_key_id=keys.access_key_id,
+        aws_secret_access_key=keys.secret_access_key,
+        aws_session_token=keys.session_token,
+    )
+
+
+def sts_client(attempts: int = _ATTEMPTS) -> "STSClient":
+    """An STS client."""
+    import boto3  # noqa: PLC0415
+
+    return boto3.client("sts", config=_bounds(attempts))
+
+
+def secrets_client(attempts: int = _ATTEMPTS) -> "SecretsManagerClient":
+    """A Secrets Manager client; a call gives up after about 4 s an attempt."""
+    import boto3  # noqa: PLC0415
+
+    return boto3.client("secretsmanager", config=_bounds(attempts))
 
 
 def _bounds(attempts: int) -> "Config":

@@ -5,8 +5,9 @@ the same models which variables a function needs (`Settings.variables()`). Nothi
 at import; a function's wiring calls `load` once, and a missing or wrong value fails there by name.
 """
 
-from collections.abc import Mapping
-from typing import Self
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -20,20 +21,45 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
+    either: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Sets of variables of which one must be given whole; a model that inherits from several needs one of each."""
+
     @classmethod
     def load(cls, environ: Mapping[str, str]) -> Self:
         """Build the model from `environ`; empty values count as unset.
 
         Raises ConfigurationError naming every variable that is missing or wrong.
         """
+        given = {name: value for name, value in environ.items() if value != ""}
+        faults = [f"{choice}: required" for choice in cls.missing(given, among_choices_only=True)]
         try:
-            return cls.model_validate({name: value for name, value in environ.items() if value != ""})
+            loaded = cls.model_validate(given)
         except ValidationError as error:
-            faults = "; ".join(
+            faults += [
                 ": ".join((*map(str, fault["loc"][:1]), fault["msg"].removeprefix("Value error, ")))
                 for fault in error.errors()
-            )
-            raise ConfigurationError(f"{cls.__name__}: {faults}") from None
+            ]
+            raise ConfigurationError(f"{cls.__name__}: {'; '.join(faults)}") from None
+        if faults:
+            raise ConfigurationError(f"{cls.__name__}: {'; '.join(faults)}")
+        return loaded
+
+    @classmethod
+    def missing(cls, given: Mapping[str, str], *, among_choices_only: bool = False) -> list[str]:
+        """What this model needs and `given` lacks: names of variables, and choices between sets of them."""
+        choices = [
+            " or ".join(" with ".join(names) for names in sets)
+            for sets in cls._choices()
+            if not any(all(given.get(name) for name in names) for names in sets)
+        ]
+        required = () if among_choices_only else cls.variables(required_only=True)
+        return [*(name for name in required if not given.get(name)), *choices]
+
+    @classmethod
+    def _choices(cls) -> Iterator[tuple[tuple[str, ...], ...]]:
+        for model in cls.__mro__:
+            if sets := vars(model).get("either"):
+                yield sets
 
     @classmethod
     def variables(cls, *, required_only: bool = False) -> tuple[str, ...]:
@@ -46,17 +72,88 @@ class Settings(BaseModel):
         )
 
 
-class PostgresSettings(Settings):
-    """Where the rows live: a libpq URL, `postgresql://user:password@host:port/database`."""
+@dataclass(frozen=True, slots=True)
+class DatabaseBySecret:
+    """A Postgres whose user and password stand in a secret, `{"username": …, "password": …}`."""
 
-    database_url: str = Field(alias="DATABASE_URL", pattern=r"^postgres(ql)?://", repr=False)
+    host: str
+    port: int
+    name: str
+    sslmode: str
+    secret_arn: str
+
+
+@dataclass(frozen=True, slots=True)
+class RedisBySecret:
+    """A Redis reached over TLS, whose token stands in a secret: `{"auth_token": …}`, with a `username` for RBAC."""
+
+    host: str
+    port: int
+    secret_arn: str
+
+
+type DatabaseAddress = str | DatabaseBySecret
+type RedisAddress = str | RedisBySecret
+
+
+class PostgresSettings(Settings):
+    """Where the rows live: a libpq URL, `postgresql://user:password@host:port/database`, or a host and a secret.
+
+    The URL wins. TLS with a host: `verify-full` holds the server's certificate against the public authorities
+    (RDS Proxy has such a one), `require` encrypts and asks for none (an RDS instance's is Amazon's own).
+    """
+
+    either: ClassVar = (("DATABASE_URL",), ("DATABASE_HOST", "DATABASE_SECRET_ARN"))
+
+    database_url: str | None = Field(
+        default=None, alias="DATABASE_URL", pattern=r"^postgres(ql)?://", repr=False
+    )
+    database_host: str | None = Field(default=None, alias="DATABASE_HOST")
+    database_port: int = Field(default=5432, alias="DATABASE_PORT", ge=1, le=65535)
+    database_name: str = Field(default="dpp", alias="DATABASE_NAME", min_length=1)
+    database_sslmode: Literal["require", "verify-full"] = Field(
+        default="verify-full", alias="DATABASE_SSLMODE"
+    )
+    database_secret_arn: str | None = Field(default=None, alias="DATABASE_SECRET_ARN", pattern=r"^arn:")
+
+    @property
+    def database(self) -> DatabaseAddress:
+        """What `postgres.Database` is opened with. Raises ConfigurationError for a model that `load` didn't make."""
+        if self.database_url:
+            return self.database_url
+        if self.database_host is None or self.database_secret_arn is None:
+            raise ConfigurationError("no DATABASE_URL, and no DATABASE_HOST with DATABASE_SECRET_ARN")
+        return DatabaseBySecret(
+            host=self.database_host,
+            port=self.database_port,
+            name=self.database_name,
+            sslmode=self.database_sslmode,
+            secret_arn=self.database_secret_arn,
+        )
 
 
 class RedisSettings(Settings):
-    """Where the budgets live: `redis://` or `rediss://`; cluster mode changes the key names (D11)."""
+    """Where the budgets live: `redis://` or `rediss://`, or a host and a secret, which means TLS. The URL wins.
 
-    redis_url: str = Field(alias="REDIS_URL", pattern=r"^rediss?://", repr=False)
+    Cluster mode changes the key names (D11).
+    """
+
+    either: ClassVar = (("REDIS_URL",), ("REDIS_HOST", "REDIS_SECRET_ARN"))
+
+    redis_url: str | None = Field(default=None, alias="REDIS_URL", pattern=r"^rediss?://", repr=False)
+    redis_host: str | None = Field(default=None, alias="REDIS_HOST")
+    redis_port: int = Field(default=6379, alias="REDIS_PORT", ge=1, le=65535)
+    redis_secret_arn: str | None = Field(default=None, alias="REDIS_SECRET_ARN", pattern=r"^arn:")
     redis_cluster: bool = Field(default=False, alias="DPP_REDIS_CLUSTER")
+
+    @property
+    def redis(self) -> RedisAddress:
+        """What `redis.connect` takes. Raises ConfigurationError for a model that `load` didn't make."""
+        if self.redis_url:
+            return self.redis_url
+        if self.redis_host is None or self.redis_secret_arn is None:
+            raise ConfigurationError("no REDIS_URL, and no REDIS_HOST with REDIS_SECRET_ARN")
+        return RedisBySecret(host=self.redis_host, port=self.redis_port, secret_arn=self.redis_secret_arn)
 
 
 class QueueSettings(Settings):
@@ -69,6 +166,14 @@ class StorageSettings(Settings):
     """The S3 bucket that keeps result envelopes (RUN-18)."""
 
     results_bucket: str = Field(alias="DPP_RESULTS_BUCKET", min_length=3, max_length=63)
+
+
+class SigningSettings(Settings):
+    """The role that signs result URLs (RUN-10); without one, the function's own credentials do."""
+
+    signing_role_arn: str | None = Field(
+        default=None, alias="DPP_SIGNING_ROLE_ARN", pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/.+$"
+    )
 
 
 class DecisionEngineSettings(Settings):

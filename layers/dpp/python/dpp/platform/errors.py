@@ -32,7 +32,19 @@ class QueueUnavailable(DependencyUnavailable):
     dependency = "sqs"
 
 
+class CredentialsUnavailable(DependencyUnavailable):
+    """STS gave no credentials, or those at hand can't be relied on; nothing was signed."""
+
+    dependency = "sts"
+
+
 class StorageUnavailable(DependencyUnavailable):
     """S3 refused or dropped the call; the object may have been written."""
 
     dependency = "s3"
+
+
+class SecretUnavailable(DependencyUnavailable):
+    """Secrets Manager refused or dropped the call; nothing was changed by it."""
+
+    dependency = "secretsmanager"

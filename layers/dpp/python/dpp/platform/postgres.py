@@ -10,9 +10,11 @@ from contextlib import contextmanager
 
 import psycopg
 from psycopg.abc import RV, PQGen
+from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow
 
-from dpp.platform.errors import PostgresNotReached, PostgresUnavailable
+from dpp.platform.config import DatabaseAddress, DatabaseBySecret
+from dpp.platform.errors import PostgresNotReached, PostgresUnavailable, SecretUnavailable
 
 type Connection = psycopg.Connection[TupleRow]
 
@@ -41,12 +43,12 @@ class Database:
 
     def __init__(
         self,
-        url: str,
+        address: DatabaseAddress,
         *,
         wall_clock: Callable[[], float] = time.time,
         reply_timeout_seconds: float = REPLY_TIMEOUT_SECONDS,
     ) -> None:
-        self._url = url
+        self._address = address
         self._reply_timeout_seconds = reply_timeout_seconds
         self._wall_clock = wall_clock
         self._connection: Connection | None = None
@@ -79,19 +81,24 @@ class Database:
             if idle < _PING_AFTER_IDLE_SECONDS or self._answers(self._connection):
                 return self._connection
             self.close()
-        try:
-            connection = _Connection.connect(
-                self._url,
-                autocommit=True,
-                prepare_threshold=None,
-                connect_timeout=_CONNECT_TIMEOUT_SECONDS,
-                tcp_user_timeout=_DEAD_PEER_MILLISECONDS,
-            )
-        except psycopg.OperationalError as error:
-            raise PostgresNotReached(type(error).__name__) from error
+        connection = self._opened()
         connection.reply_timeout_seconds = self._reply_timeout_seconds
         self._connection = connection
         return connection
+
+    def _opened(self) -> _Connection:
+        """A new connection, made with the present password where the one at hand is refused."""
+        try:
+            conninfo = _conninfo(self._address)
+            try:
+                return _open(conninfo)
+            except psycopg.OperationalError as refused:
+                renewed = _renewed_conninfo(self._address, refused)
+                if renewed is None or renewed == conninfo:
+                    raise
+                return _open(renewed)
+        except (psycopg.OperationalError, SecretUnavailable) as error:
+            raise PostgresNotReached(type(error).__name__) from error
 
     @staticmethod
     def _answers(connection: Connection) -> bool:
@@ -100,3 +107,50 @@ class Database:
         except psycopg.Error:
             return False
         return True
+
+
+def _open(conninfo: str) -> _Connection:
+    return _Connection.connect(
+        conninfo,
+        autocommit=True,
+        prepare_threshold=None,
+        connect_timeout=_CONNECT_TIMEOUT_SECONDS,
+        tcp_user_timeout=_DEAD_PEER_MILLISECONDS,
+    )
+
+
+def _conninfo(address: DatabaseAddress, *, renewed: bool = False) -> str:
+    if isinstance(address, str):
+        return address
+    from dpp.platform import secrets  # noqa: PLC0415 - boto3, which a given URL does without
+
+    secret = secrets.shared(address.secret_arn)
+    fields = secret.renewed() if renewed else secret.current()
+    return make_conninfo(
+        host=address.host,
+        port=address.port,
+        dbname=address.name,
+        user=secrets.field(fields, "username"),
+        password=secrets.field(fields, "password"),
+        sslmode=address.sslmode,
+        **_authorities(address),
+    )
+
+
+def _authorities(address: DatabaseBySecret) -> dict[str, str]:
+    if address.sslmode != "verify-full":
+        return {}
+    import certifi  # noqa: PLC0415 - the layer's own list; libpq's default path is where its wheel was built
+
+    return {"sslrootcert": certifi.where()}
+
+
+def _renewed_conninfo(address: DatabaseAddress, refused: psycopg.OperationalError) -> str | None:
+    """How to connect after a rotation; None where no password was asked for, so that none can be wrong.
+
+    libpq tells no SQLSTATE of a refused connection, and every proxy words its refusal differently.
+    """
+    attempt = refused.pgconn
+    if isinstance(address, str) or attempt is None or not attempt.used_password:
+        return None
+    return _conninfo(address, renewed=True)
