@@ -6,14 +6,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import boto3
 import pytest
+from botocore.config import Config
 
 from dpp.packs.contract import PackFailure, PackReason, PackSuccess
+from dpp.platform.signing import assumed_role
 from dpp.runs.contract import INLINE_LIMIT_BYTES
 from dpp.runs.reap import reap
+from dpp_cli.servers import HOST, free_port
 from tests.api import Answer, ApiClient, a_body
 from tests.http.state import work
-from tests.world import A_COST, DONE, World
+from tests.world import A_COST, DONE, Tenant, World
+
+_IMPATIENT = Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
 
 
 def assert_costs_agree(answer: Answer) -> None:
@@ -84,6 +90,39 @@ def test_a_completed_run_hands_out_its_result_for_ten_minutes(api: ApiClient, wo
     assert hashlib.sha256(stored).hexdigest() == result["sha256"]
     assert answer.costs() == ("0.2500", "0.0500", "9.9500", "7")
     assert_costs_agree(answer)
+
+
+class TestSigningRole:
+    """With a role of its own, as it is deployed (RUN-10): the session that STS gave signs, or nothing does."""
+
+    @pytest.fixture
+    def completed(self, api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Tenant, str]:
+        monkeypatch.setenv("DPP_SIGNING_ROLE_ARN", "arn:aws:iam::123456789012:role/signing")
+        tenant = world.tenant()
+        run_id: str = api.submit(tenant, a_body()).body["run_id"]
+        work(world)
+        return tenant, run_id
+
+    def test_its_session_signs(self, api: ApiClient, completed: tuple[Tenant, str]) -> None:
+        """RUN-10."""
+        result = api.read(*completed).body["result"]
+        query = parse_qs(urlsplit(result["presigned_url"]).query)
+        assert query["X-Amz-Expires"] == ["600"]
+        assert not query["X-Amz-Credential"][0].startswith("testing/")
+        assert query["X-Amz-Security-Token"]
+
+    def test_without_sts_the_read_is_a_503_and_then_right_again(
+        self, api: ApiClient, completed: tuple[Tenant, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """RUN-9, RUN-10: never a URL that might die early, and nothing of the inside in the answer."""
+        away = boto3.client("sts", endpoint_url=f"http://{HOST}:{free_port()}", config=_IMPATIENT)
+        with monkeypatch.context() as broken:
+            broken.setattr("runs_read.wiring.assumed_role", lambda arn: assumed_role(arn, lambda: away))
+            answer = api.read(*completed)
+        assert (answer.status, answer.body["reason_code"]) == (503, "DEPENDENCY_UNAVAILABLE")
+        assert "sts" not in answer.text.lower().replace("requests", "")
+        api.close()  # a new container
+        assert api.read(*completed).body["result"]["presigned_url"]
 
 
 @pytest.mark.parametrize(

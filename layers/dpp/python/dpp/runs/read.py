@@ -11,7 +11,8 @@ from dpp.platform.errors import StorageUnavailable
 from dpp.platform.ids import parse_uuid
 from dpp.platform.postgres import Database
 from dpp.platform.rate_limit import RateState
-from dpp.platform.storage import ObjectStore, PresignedUrl
+from dpp.platform.signing import PresignedUrl
+from dpp.platform.storage import ObjectStore
 from dpp.runs import admission, store
 from dpp.runs.contract import INLINE_LIMIT_BYTES, PRESIGNED_URL_TTL_SECONDS
 from dpp.runs.errors import RateLimited, RunExpired, RunNotFound
