@@ -89,6 +89,11 @@ class LambdaFunction(Construct):
             retry_attempts=spec.async_retries,
         )
 
+    @property
+    def role_arn(self) -> str:
+        """The ARN of the role that the function runs with."""
+        return self._role.role.role_arn
+
     def allow(self, actions: Sequence[str], resource_arn: str) -> None:
         """Permit exactly these actions on exactly this resource."""
         self._role.allow(list(actions), resource_arn)

@@ -93,7 +93,7 @@ RUNS_READ = FunctionSpec(
     settings=RunsReadSettings,
     timing=timings.RUNS_READ,
     memory_mib=512,
-    # Presigned by its role, and read for `inline`.
+    # Read for `inline`; URLs are signed by the role of `signing.py`.
     grants=(Grant(Resource.RESULT_OBJECTS, ("s3:GetObject",)),),
 )
 HEALTH = FunctionSpec(

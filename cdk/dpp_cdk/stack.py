@@ -10,6 +10,7 @@ from dpp_cdk.function import FunctionRecipe, LambdaFunction, Layers
 from dpp_cdk.functions import FUNCTIONS, FunctionSpec, Resource
 from dpp_cdk.queue import WorkQueue
 from dpp_cdk.schedules import EveryHalfMinute, EveryMinute
+from dpp_cdk.signing import SigningRole
 from dpp_cdk.storage import ResultStore
 
 
@@ -37,6 +38,9 @@ class DppStack(Stack):
             },
         )
         self._functions = {spec: LambdaFunction(self, recipe, spec) for spec in FUNCTIONS}
+        SigningRole(
+            self, "Signing", reader=self._made(functions.RUNS_READ), objects_arn=self._results.objects_arn
+        )
         self._api = self._http_api(deployment)
         self._runs.emptied_by(self._made(functions.RUN_WORKER))
         self._schedules()

@@ -137,7 +137,7 @@ class TestPermissions:
         ("name", "expected"),
         [
             ("runs_submit", {"sqs:SendMessage"}),
-            ("runs_read", {"s3:GetObject"}),
+            ("runs_read", {"s3:GetObject", "sts:AssumeRole"}),
             ("health", {"sqs:GetQueueAttributes", "s3:ListBucket"}),
             ("run_worker", {"s3:PutObject"} | CONSUMING),
             ("run_reaper", CONSUMING),  # its half-minute beat
@@ -178,6 +178,38 @@ class TestPermissions:
         assert statements
         for statement in statements:
             assert json.dumps(statement["Resource"]).endswith('"/dpp/*"]]}')
+
+
+class TestSigningRole:
+    """RUN-10: whose credentials sign the URLs of results."""
+
+    @staticmethod
+    def role_id(stack: Stack) -> str:
+        role: str
+        (role, _) = stack.function("runs_read")["Environment"]["Variables"]["DPP_SIGNING_ROLE_ARN"][
+            "Fn::GetAtt"
+        ]
+        return role
+
+    def test_it_reads_results_and_does_nothing_else(self, stack: Stack) -> None:
+        policies = stack.all("AWS::IAM::Policy").values()
+        (policy,) = (p for p in policies if {"Ref": self.role_id(stack)} in p["Roles"])
+        (statement,) = policy["PolicyDocument"]["Statement"]
+        assert (statement["Effect"], statement["Action"]) == ("Allow", "s3:GetObject")
+        assert json.dumps(statement["Resource"]).endswith('"/dpp/*"]]}')
+        assert "ManagedPolicyArns" not in stack.all("AWS::IAM::Role")[self.role_id(stack)]
+
+    def test_only_the_reader_may_assume_it(self, stack: Stack) -> None:
+        (statement,) = stack.all("AWS::IAM::Role")[self.role_id(stack)]["AssumeRolePolicyDocument"][
+            "Statement"
+        ]
+        reader = stack.function("runs_read")["Role"]
+        assert (statement["Effect"], statement["Action"]) == ("Allow", "sts:AssumeRole")
+        assert statement["Principal"] == {"AWS": reader}
+
+    def test_the_reader_may_assume_no_other(self, stack: Stack) -> None:
+        (statement,) = (s for s in stack.statements("runs_read") if s["Action"] == "sts:AssumeRole")
+        assert statement["Resource"] == {"Fn::GetAtt": [self.role_id(stack), "Arn"]}
 
 
 class TestSchedules:
