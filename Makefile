@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help bootstrap demo test check lint format types synth e2e sim bench up down status logs layers openapi clean
+.PHONY: help bootstrap demo test check lint format types synth e2e sim mutants bench up down status logs layers openapi clean
 
 BIN := .venv/bin
 # The stack of the e2e tests is not the one that a developer works with.
@@ -23,7 +23,7 @@ demo: bootstrap ## Bring the local stack up, send real runs through it, show wha
 test: bootstrap ## Run every test that needs no deployed stack, in parallel
 	$(BIN)/pytest -n auto -m "not e2e"
 
-check: lint types test synth e2e ## Everything that CI runs
+check: lint types test mutants synth e2e ## Everything that CI runs
 
 lint: bootstrap ## Check style, formatting, and which package may import which
 	$(BIN)/ruff check
@@ -48,6 +48,9 @@ e2e: bootstrap ## Deploy a stack of its own, run the end-to-end tests over HTTP,
 SEEDS ?= 100000
 sim: bootstrap ## Simulate SEEDS schedules of faults, races and crashes on the real use cases; check every micro
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
+
+mutants: bootstrap ## Put deliberate faults into a copy of money and finalize; each must be caught by its test
+	$(BIN)/python -m tests.mutants
 
 bench: bootstrap ## Measure a submit against its floor, on servers of its own
 	$(BIN)/python -m bench.submit
