@@ -3,11 +3,12 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help bootstrap demo test check lint format types synth e2e sim mutants bench up down status logs layers openapi clean
+.PHONY: help bootstrap demo test check lint format types synth e2e sim soak mutants bench up down status logs layers openapi clean
 
 BIN := .venv/bin
 # The stack of the e2e tests is not the one that a developer works with.
 E2E_STATE := $(CURDIR)/.dpp/e2e
+SOAK_STATE := $(CURDIR)/.dpp/soak
 # Byte code halves the start of every command after the first.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -49,6 +50,12 @@ SEEDS ?= 100000
 sim: bootstrap ## Simulate SEEDS schedules of faults, races and crashes on the real use cases; check every micro
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
 
+MINUTES ?= 10
+soak: bootstrap ## Let clients work for MINUTES on a stack of its own while its processes are killed; check every micro
+	@export DPP_LOCAL_STATE="$(SOAK_STATE)"; \
+	trap '$(BIN)/dpp local down' EXIT; trap 'exit 130' INT TERM; \
+	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/python -m tests.soak --minutes $(MINUTES)
+
 mutants: bootstrap ## Put deliberate faults into a copy of money and finalize; each must be caught by its test
 	$(BIN)/python -m tests.mutants
 
@@ -76,4 +83,5 @@ layers: bootstrap ## Build the Lambda layers into .dpp/build/layers
 clean: bootstrap ## End the local stacks; delete their data, what was built, and caches (installed tools stay)
 	@$(BIN)/dpp local down --wipe
 	@DPP_LOCAL_STATE="$(E2E_STATE)" $(BIN)/dpp local down --wipe
-	rm -rf .dpp/local .dpp/e2e .dpp/build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@DPP_LOCAL_STATE="$(SOAK_STATE)" $(BIN)/dpp local down --wipe
+	rm -rf .dpp/local .dpp/e2e .dpp/soak .dpp/build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
