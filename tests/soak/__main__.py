@@ -96,7 +96,7 @@ def _come_to_rest(connection: psycopg.Connection[tuple[object, ...]]) -> list[st
     began = time.monotonic()
     while (left := books.unfinished(connection)) and time.monotonic() - began < _REST_WITHIN_SECONDS:
         _say(f"{left} runs to end")
-        subprocess.run([sys.executable, "-m", "dpp_cli.main", "dlq", "redrive", "--yes"], check=False)
+        subprocess.run([sys.executable, "-m", "dpp_cli.main", "dlq", "redrive", "--all"], check=False)
         time.sleep(_LOOK_EVERY_SECONDS * 4)
     time.sleep(_LOOK_EVERY_SECONDS * 2)  # messages of runs that have ended are skipped and deleted
     _say(f"at rest after {time.monotonic() - began:.0f} s")
