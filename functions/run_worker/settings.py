@@ -2,6 +2,7 @@
 
 from dpp.platform.config import (
     DecisionEngineSettings,
+    OutsidePackSettings,
     PostgresSettings,
     QueueSettings,
     RedisSettings,
@@ -10,6 +11,11 @@ from dpp.platform.config import (
 
 
 class RunWorkerSettings(
-    PostgresSettings, RedisSettings, QueueSettings, StorageSettings, DecisionEngineSettings
+    PostgresSettings,
+    RedisSettings,
+    QueueSettings,
+    StorageSettings,
+    DecisionEngineSettings,
+    OutsidePackSettings,
 ):
-    """Rows, budgets, the run queue (to extend visibility), the results bucket and the decision engine."""
+    """Rows, budgets, the run queue (to extend visibility), the results bucket, and what the packs need."""

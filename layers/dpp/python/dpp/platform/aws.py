@@ -10,6 +10,7 @@ from dpp.platform.errors import DependencyUnavailable
 
 if TYPE_CHECKING:
     from botocore.config import Config
+    from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_secretsmanager import SecretsManagerClient
     from mypy_boto3_sqs import SQSClient
@@ -61,6 +62,14 @@ def sts_client(attempts: int = _ATTEMPTS) -> "STSClient":
     import boto3  # noqa: PLC0415
 
     return boto3.client("sts", config=_bounds(attempts))
+
+
+def lambda_client(reply_seconds: int) -> "LambdaClient":
+    """A Lambda client that waits so long for a reply, and asks once: a second call would be a second job."""
+    import boto3  # noqa: PLC0415
+    from botocore.config import Config  # noqa: PLC0415
+
+    return boto3.client("lambda", config=_bounds(1).merge(Config(read_timeout=reply_seconds)))
 
 
 def secrets_client(attempts: int = _ATTEMPTS) -> "SecretsManagerClient":

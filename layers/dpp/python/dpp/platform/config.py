@@ -177,17 +177,34 @@ class SigningSettings(Settings):
 
 
 class DecisionEngineSettings(Settings):
-    """Which engine answers a decision pack; with none configured, the offline extractive one does (RUN-25)."""
+    """Which engine answers a decision pack; with none configured, the offline extractive one does (RUN-25).
+
+    The key is given as it is, or as the ARN of a secret, `{"api_key": …}`; as it is, it wins.
+    """
 
     bedrock_model_id: str | None = Field(default=None, alias="DPP_DECISION_BEDROCK_MODEL_ID")
     openai_base_url: str | None = Field(
         default=None, alias="DPP_DECISION_OPENAI_BASE_URL", pattern=r"^https?://"
     )
     openai_api_key: str | None = Field(default=None, alias="DPP_DECISION_OPENAI_API_KEY", repr=False)
+    openai_api_key_secret_arn: str | None = Field(
+        default=None, alias="DPP_DECISION_OPENAI_API_KEY_SECRET_ARN", pattern=r"^arn:"
+    )
     openai_model: str | None = Field(default=None, alias="DPP_DECISION_OPENAI_MODEL")
+
+    @property
+    def meets_the_internet(self) -> bool:
+        """True when an engine is configured that is asked over the network."""
+        return bool(self.bedrock_model_id or self.openai_base_url)
 
     @model_validator(mode="after")
     def _endpoint_has_a_model(self) -> Self:
         if self.openai_base_url and not self.openai_model:
             raise ValueError("DPP_DECISION_OPENAI_MODEL: needed with DPP_DECISION_OPENAI_BASE_URL")
         return self
+
+
+class OutsidePackSettings(Settings):
+    """The function outside of the VPC that runs packs which meet the internet; without one they run in the worker."""
+
+    pack_outside_function: str | None = Field(default=None, alias="DPP_PACK_OUTSIDE_FUNCTION", min_length=1)

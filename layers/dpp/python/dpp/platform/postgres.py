@@ -89,7 +89,7 @@ class Database:
     def _opened(self) -> _Connection:
         """A new connection, made with the present password where the one at hand is refused."""
         try:
-            conninfo = _conninfo(self._address)
+            conninfo = conninfo_of(self._address)
             try:
                 return _open(conninfo)
             except psycopg.OperationalError as refused:
@@ -119,7 +119,8 @@ def _open(conninfo: str) -> _Connection:
     )
 
 
-def _conninfo(address: DatabaseAddress, *, renewed: bool = False) -> str:
+def conninfo_of(address: DatabaseAddress, *, renewed: bool = False) -> str:
+    """What libpq connects with; `renewed` asks Secrets Manager anew. Raises SecretUnavailable, ConfigurationError."""
     if isinstance(address, str):
         return address
     from dpp.platform import secrets  # noqa: PLC0415 - boto3, which a given URL does without
@@ -153,4 +154,4 @@ def _renewed_conninfo(address: DatabaseAddress, refused: psycopg.OperationalErro
     attempt = refused.pgconn
     if isinstance(address, str) or attempt is None or not attempt.used_password:
         return None
-    return _conninfo(address, renewed=True)
+    return conninfo_of(address, renewed=True)
