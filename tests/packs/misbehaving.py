@@ -120,6 +120,12 @@ def _write_a_big_file(request: PackRequest, environ: Mapping[str, str]) -> PackR
             file.write(bytes(1024 * 1024))
 
 
+def _fill_the_disk(request: PackRequest, environ: Mapping[str, str]) -> PackResult:
+    with Path("/dev/full").open("wb") as full:
+        full.write(b"more than there is room for")
+    return _success()
+
+
 def _answer_a_lot(request: PackRequest, environ: Mapping[str, str]) -> PackResult:
     return _success(text="a" * 1_000_001)
 

@@ -10,6 +10,7 @@ could hold a client's words (RUN-31).
 """
 
 import ctypes
+import errno
 import importlib
 import os
 import resource
@@ -35,6 +36,7 @@ STATUS = struct.Struct(">i")
 """How the job's process ended, as the guardian reports it: an exit status, or minus the signal."""
 
 _PR_SET_CHILD_SUBREAPER = 36
+_NO_ROOM = frozenset({errno.EFBIG, errno.ENOSPC, errno.EDQUOT})
 
 
 class RunnerArguments(BaseModel):
@@ -153,8 +155,14 @@ def _guarded(execute: Callable[[], PackResult]) -> PackResult:
 
 
 def _failure(error: BaseException) -> PackFailure:
-    reason = PackReason.PACK_MEMORY_EXCEEDED if isinstance(error, MemoryError) else PackReason.PACK_FAILED
-    return PackFailure(reason_code=reason, detail=type(error).__name__[:100])
+    match error:
+        case MemoryError():
+            return PackFailure(reason_code=PackReason.PACK_MEMORY_EXCEEDED, detail="MemoryError")
+        case OSError(errno=number) if number in _NO_ROOM:
+            detail = errno.errorcode[number]  # a file beyond its limit, or the scratch space is full
+            return PackFailure(reason_code=PackReason.PACK_DISK_EXCEEDED, detail=detail)
+        case _:
+            return PackFailure(reason_code=PackReason.PACK_FAILED, detail=type(error).__name__[:100])
 
 
 def _limit(arguments: RunnerArguments) -> None:
