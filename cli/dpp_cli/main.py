@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from dpp_cli import cdk, ledger, operate
+from dpp_cli import cdk, dlq, ledger, operate
 from dpp_cli import layers as layer_builds
 from dpp_cli.demo import demo
 from dpp_cli.local import commands as local_commands
@@ -25,6 +25,7 @@ app.add_typer(local_commands.app, name="local")
 app.add_typer(operate.tenant_app, name="tenant")
 app.add_typer(operate.key_app, name="key")
 app.add_typer(ledger.ledger_app, name="ledger")
+app.add_typer(dlq.dlq_app, name="dlq")
 app.command()(demo)
 
 

@@ -81,12 +81,48 @@ def test_a_message_that_is_worked_on_is_kept_invisible(world: World) -> None:
     assert "Messages" in world.sqs.receive_message(QueueUrl=world.queue_url)
 
 
+def test_received_messages_are_the_receivers_until_released_or_deleted(world: World) -> None:
+    """RUN-15: what an operator looks at is nobody else's meanwhile, and everybody's again at once."""
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    for number in range(12):
+        world.queue.send(f"m{number}")
+    first = world.queue.receive(at_most=50, invisible_seconds=60)
+    second = world.queue.receive(at_most=10, invisible_seconds=60)
+    assert (len(first), len(second)) == (10, 2)
+    assert {message.body for message in first + second} == {f"m{number}" for number in range(12)}
+    assert all(message.receive_count == 1 for message in first)
+    assert all(before <= message.sent_at <= datetime.now(UTC) + timedelta(seconds=1) for message in first)
+    assert world.queue.receive(at_most=10, invisible_seconds=60) == []
+    world.queue.delete(second[0].receipt_handle)
+    world.queue.delete(second[0].receipt_handle)
+    world.queue.release([message.receipt_handle for message in first + second[1:]])
+    again = [world.queue.receive(at_most=10, invisible_seconds=60) for _ in range(2)]
+    assert [len(batch) for batch in again] == [10, 1]
+    assert {message.receive_count for batch in again for message in batch} == {2}
+    world.queue.release([])
+
+
+def test_a_message_that_is_gone_does_not_keep_others_from_being_released(world: World) -> None:
+    """RUN-15: as when another deleted it meanwhile."""
+    world.queue.send("gone")
+    world.queue.send("there")
+    held = world.queue.receive(at_most=10, invisible_seconds=60)
+    gone = next(message for message in held if message.body == "gone")
+    world.queue.delete(gone.receipt_handle)
+    world.queue.release([message.receipt_handle for message in held])
+    (left,) = world.queue.receive(at_most=10, invisible_seconds=60)
+    assert left.body == "there"
+
+
 def test_a_queue_that_is_not_there_is_a_typed_error(world: World) -> None:
     """RUN-8: whatever SQS says, it did not take the message."""
     queue = Queue(f"{world.queue_url}-gone", lambda: world.sqs)
     asks: list[Callable[[], object]] = [
         lambda: queue.send("m"),
         lambda: queue.extend_visibility("handle", 1),
+        lambda: queue.receive(at_most=1, invisible_seconds=1),
+        lambda: queue.delete("handle"),
+        lambda: queue.release(["handle"]),
         queue.ping,
     ]
     for ask in asks:

@@ -1,6 +1,8 @@
-"""SQS: send a message, keep one invisible while it is worked on."""
+"""SQS: send a message, keep one invisible while it is worked on; receive, release and delete for an operator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -9,6 +11,21 @@ from dpp.platform.errors import QueueUnavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.type_defs import MessageTypeDef
+
+MAX_BATCH = 10
+"""As many messages as SQS takes or gives in one call."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedMessage:
+    """A message taken from a queue; `receive_count` includes this time, `sent_at` is its first send by SQS's clock."""
+
+    message_id: str
+    receipt_handle: str
+    body: str
+    receive_count: int
+    sent_at: datetime
 
 
 class Queue:
@@ -30,6 +47,41 @@ class Queue:
                 QueueUrl=self.url, ReceiptHandle=receipt_handle, VisibilityTimeout=seconds
             )
 
+    def receive(
+        self, *, at_most: int, invisible_seconds: int, wait_seconds: int = 0
+    ) -> list[ReceivedMessage]:
+        """Take up to `at_most` messages, 10 at most, that nobody else gets for so long; none where there are none.
+
+        With `wait_seconds` above 0 every server of the queue is asked, so an empty answer means that (SQS guide,
+        "Short and long polling").
+        """
+        with unavailable_as(QueueUnavailable):
+            answer = self._client.receive_message(
+                QueueUrl=self.url,
+                MaxNumberOfMessages=min(at_most, MAX_BATCH),
+                VisibilityTimeout=invisible_seconds,
+                WaitTimeSeconds=wait_seconds,
+                MessageSystemAttributeNames=["ApproximateReceiveCount", "SentTimestamp"],
+            )
+        return [_received(message) for message in answer.get("Messages", ())]
+
+    def delete(self, receipt_handle: str) -> None:
+        """Delete a received message; nothing happens if it is gone."""
+        with unavailable_as(QueueUnavailable):
+            self._client.delete_message(QueueUrl=self.url, ReceiptHandle=receipt_handle)
+
+    def release(self, receipt_handles: Sequence[str]) -> None:
+        """Show received messages to others again at once; one that is gone or visible already is let be."""
+        for start in range(0, len(receipt_handles), MAX_BATCH):
+            with unavailable_as(QueueUnavailable):
+                self._client.change_message_visibility_batch(
+                    QueueUrl=self.url,
+                    Entries=[
+                        {"Id": str(number), "ReceiptHandle": handle, "VisibilityTimeout": 0}
+                        for number, handle in enumerate(receipt_handles[start : start + MAX_BATCH])
+                    ],
+                )
+
     def ping(self) -> None:
         """Ask for the queue's attributes. Raises QueueUnavailable."""
         with unavailable_as(QueueUnavailable):
@@ -38,3 +90,14 @@ class Queue:
     @cached_property
     def _client(self) -> "SQSClient":
         return self._client_factory()
+
+
+def _received(message: "MessageTypeDef") -> ReceivedMessage:
+    attributes = message["Attributes"]
+    return ReceivedMessage(
+        message_id=message["MessageId"],
+        receipt_handle=message["ReceiptHandle"],
+        body=message["Body"],
+        receive_count=int(attributes["ApproximateReceiveCount"]),
+        sent_at=datetime.fromtimestamp(int(attributes["SentTimestamp"]) / 1000, UTC),
+    )

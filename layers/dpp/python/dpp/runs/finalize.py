@@ -1,4 +1,4 @@
-"""The end of a run (RUN-19, D3), the only code that ends one: worker, reaper, sweeper, reconcile and submit call it.
+"""The end of a run (RUN-19, D3), the only code that ends one: all who end one call it.
 
     claim    one CAS on version and state; it records what is about to happen. Who gets no row stops there:
              a loser settles nothing and writes nothing, in S3 neither.

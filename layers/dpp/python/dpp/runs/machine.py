@@ -42,6 +42,7 @@ class Reason(StrEnum):
     WORKER_TIMEOUT = "WORKER_TIMEOUT"
     RESERVATION_EXPIRED = "RESERVATION_EXPIRED"
     RESULT_MISSING = "RESULT_MISSING"
+    MESSAGE_DROPPED = "MESSAGE_DROPPED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +85,14 @@ _EXPIRED_REFUNDED = State(Status.EXPIRED, MoneyState.REFUNDED, FinalizeStage.COM
 TRANSITIONS: tuple[Transition, ...] = (
     Transition(None, _QUEUED, "insert_run", ("submit",)),
     Transition(_QUEUED, _PROCESSING, "start_processing", ("worker",)),
-    Transition(_QUEUED, _QUEUED_CLAIMED, "claim", ("submit", "sweeper")),
+    Transition(_QUEUED, _QUEUED_CLAIMED, "claim", ("submit", "sweeper", "operator")),
     Transition(_PROCESSING, _PROCESSING_CLAIMED, "claim", ("worker", "reaper", "reconcile")),
     Transition(_QUEUED_CLAIMED, _QUEUED_CLAIMED, "reclaim", ("reconcile",)),
     Transition(_PROCESSING_CLAIMED, _PROCESSING_CLAIMED, "reclaim", ("reconcile",)),
-    Transition(_QUEUED_CLAIMED, _FAILED_REFUNDED, "commit", ("submit", "sweeper", "reconcile")),
+    Transition(_QUEUED_CLAIMED, _FAILED_REFUNDED, "commit", ("submit", "sweeper", "operator", "reconcile")),
     Transition(_PROCESSING_CLAIMED, _COMPLETED, "commit", ("worker", "reconcile")),
     Transition(_PROCESSING_CLAIMED, _FAILED_SETTLED, "commit", ("worker", "reaper", "reconcile")),
-    Transition(_QUEUED_CLAIMED, _QUEUED_DISPUTED, "dispute", ("submit", "sweeper", "reconcile")),
+    Transition(_QUEUED_CLAIMED, _QUEUED_DISPUTED, "dispute", ("submit", "sweeper", "operator", "reconcile")),
     Transition(_PROCESSING_CLAIMED, _PROCESSING_DISPUTED, "dispute", ("worker", "reaper", "reconcile")),
     Transition(_COMPLETED, _EXPIRED_SETTLED, "expire", ("retention",)),
     Transition(_FAILED_SETTLED, _EXPIRED_SETTLED, "expire", ("retention",)),
