@@ -8,11 +8,13 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from dpp.platform.health import readiness
 from dpp.platform.http.api import Api
 from dpp.platform.logging import service_logger
+from dpp.platform.metrics import Meter
 from dpp.runs.http import PROBLEMS, error_headers
 from health.wiring import wiring
 
 logger = service_logger("api")
-api = Api(PROBLEMS, error_headers)
+meter = Meter()
+api = Api(PROBLEMS, error_headers, meter)
 
 
 @api.route("GET", "/healthz")
@@ -31,7 +33,8 @@ def readyz() -> Response[str]:
     return api.json(200 if ready else 503, body, error_headers(None))
 
 
-@logger.inject_lambda_context(clear_state=True)
+@meter.emits
+@logger.inject_lambda_context(clear_state=True, log_event=False)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one API Gateway event."""
     return api.answer(event, context)

@@ -5,16 +5,21 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.logging import service_logger
+from dpp.platform.metrics import FIRINGS, Meter
 from dpp.runs.reap import reap
 from run_reaper.wiring import wiring
 
 logger = service_logger("reaper")
+meter = Meter()
 
 
-@logger.inject_lambda_context(clear_state=True)
+@meter.emits
+@logger.inject_lambda_context(clear_state=True, log_event=False)
 def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """One firing; what the event holds doesn't matter."""
     parts = wiring()
-    report = reap(parts.effects, parts.scan).as_dict()
-    logger.info("fired", extra={"report": report})
-    return report
+    report = reap(parts.effects, parts.scan)
+    meter.add(FIRINGS)
+    meter.scanned("expired_leases", report)
+    logger.info("fired", extra={"report": report.as_dict()})
+    return report.as_dict()

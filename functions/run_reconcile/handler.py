@@ -5,16 +5,33 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.logging import service_logger
+from dpp.platform.metrics import (
+    FIRINGS,
+    LEDGER_DRIFT_USD_MICROS,
+    LEDGERS_DISPUTED,
+    RUNS_DISPUTED,
+    STUCK_CLAIMS,
+    Meter,
+)
 from dpp.runs.reconcile import reconcile
 from run_reconcile.wiring import wiring
 
 logger = service_logger("reconcile")
+meter = Meter()
 
 
-@logger.inject_lambda_context(clear_state=True)
+@meter.emits
+@logger.inject_lambda_context(clear_state=True, log_event=False)
 def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """One firing; what the event holds doesn't matter."""
     parts = wiring()
-    report = reconcile(parts.effects, parts.scan).as_dict()
-    logger.info("fired", extra={"report": report})
-    return report
+    report = reconcile(parts.effects, parts.scan)
+    meter.add(FIRINGS)
+    for scan, done in report.scans.items():
+        meter.scanned(scan, done)
+    meter.add(LEDGER_DRIFT_USD_MICROS, report.audits.drift_usd_micros)
+    meter.add(LEDGERS_DISPUTED, report.audits.disputed)
+    meter.add(RUNS_DISPUTED, report.unresolved.disputed_runs)
+    meter.add(STUCK_CLAIMS, report.unresolved.stuck_claims)
+    logger.info("fired", extra={"report": report.as_dict()})
+    return report.as_dict()

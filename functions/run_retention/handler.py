@@ -5,17 +5,23 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.logging import service_logger
+from dpp.platform.metrics import FIRINGS, INPUTS_PURGED, RUNS_EXPIRED, Meter
 from dpp.runs.retain import retain
 from run_retention.wiring import wiring
 
 logger = service_logger("retention")
+meter = Meter()
 
 
-@logger.inject_lambda_context(clear_state=True)
+@meter.emits
+@logger.inject_lambda_context(clear_state=True, log_event=False)
 def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """One firing; what the event holds doesn't matter."""
     parts = wiring()
     done = retain(parts.database, parts.scan)
+    meter.add(FIRINGS)
+    meter.scanned("expired", done.expired, RUNS_EXPIRED)
+    meter.add(INPUTS_PURGED, done.purged_inputs)
     report = {"expired": done.expired.as_dict(), "purged_inputs": done.purged_inputs}
     logger.info("fired", extra={"report": report})
     return report

@@ -12,11 +12,13 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.logging import service_logger
+from dpp.platform.metrics import MESSAGES, QUEUE_AGE, Meter
 from dpp.runs.execute import execute
 from dpp.runs.message import RunMessage
 from run_worker.wiring import wiring
 
 logger = service_logger("worker")
+meter = Meter()
 # A batch that fails whole is reported message by message too, so that each counts its own receives.
 processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 
@@ -24,14 +26,23 @@ processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 def work_on(record: SQSRecord) -> None:
     """Work on one message. Whatever is raised returns the message to the queue; the third time, to the DLQ."""
     message = RunMessage.model_validate_json(record.body)
-    outcome = execute(message, record.receipt_handle, wiring())
+    worked = execute(message, record.receipt_handle, wiring())
+    meter.add(MESSAGES, Outcome=worked.outcome)
+    if worked.waited_seconds is not None:
+        meter.add(QUEUE_AGE, worked.waited_seconds)
+    meter.run_ended(worked.ending)
     logger.info(
         "message done",
-        extra={"run_id": str(message.run_id), "tenant_id": message.tenant_id, "outcome": outcome},
+        extra={"run_id": str(message.run_id), "tenant_id": message.tenant_id, "outcome": worked.outcome},
     )
 
 
-@logger.inject_lambda_context(clear_state=True)
+@meter.emits
+@logger.inject_lambda_context(clear_state=True, log_event=False)
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
     """Work on a batch; the answer names the messages that failed."""
-    return process_partial_response(event=event, record_handler=work_on, processor=processor, context=context)
+    answer = process_partial_response(
+        event=event, record_handler=work_on, processor=processor, context=context
+    )
+    meter.add(MESSAGES, len(answer["batchItemFailures"]), Outcome="RETURNED")
+    return answer

@@ -8,12 +8,14 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
 from dpp.platform.logging import service_logger
+from dpp.platform.metrics import Meter
 from dpp.runs.http import PROBLEMS, error_headers, view
 from dpp.runs.read import read
 from runs_read.wiring import wiring
 
 logger = service_logger("api")
-api = Api(PROBLEMS, error_headers)
+meter = Meter()
+api = Api(PROBLEMS, error_headers, meter)
 
 
 @api.route(
@@ -28,7 +30,8 @@ def read_run() -> Response[str]:
     return api.json(200, view(found), {**found.costs.headers(), **found.rate.headers()})
 
 
-@logger.inject_lambda_context(clear_state=True)
+@meter.emits
+@logger.inject_lambda_context(clear_state=True, log_event=False)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one API Gateway event."""
     return api.answer(event, context)

@@ -8,12 +8,14 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
 from dpp.platform.logging import service_logger
+from dpp.platform.metrics import SUBMITS, Meter
 from dpp.runs.http import PROBLEMS, error_headers, read_order, receipt
 from dpp.runs.submit import submit
 from runs_submit.wiring import wiring
 
 logger = service_logger("api")
-api = Api(PROBLEMS, error_headers)
+meter = Meter()
+api = Api(PROBLEMS, error_headers, meter)
 
 
 @api.route("POST", "/v1/runs")
@@ -26,12 +28,14 @@ def submit_run() -> Response[str]:
     api.adopt_trace_id(order.trace_id)
     logger.append_keys(trace_id=order.trace_id)
     accepted = submit(order, caller, parts.effects)
+    meter.add(SUBMITS, Answer="REPLAYED" if accepted.replayed else "ACCEPTED")
     headers = {**accepted.costs.headers(), **accepted.rate.headers()}
     headers["Idempotent-Replayed"] = "true" if accepted.replayed else "false"
     return api.json(202, receipt(accepted.run), headers)
 
 
-@logger.inject_lambda_context(clear_state=True)
+@meter.emits
+@logger.inject_lambda_context(clear_state=True, log_event=False)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one API Gateway event."""
     return api.answer(event, context)

@@ -254,7 +254,7 @@ FAULTS = (
         "work-on-without-a-lease",
         "A worker whose lease is gone ends the run by its own answer.",
         "runs/execute.py",
-        "    if heartbeat.lost.is_set():\n        return WorkOutcome.LEASE_LOST\n",
+        "    if heartbeat.lost.is_set():\n        return Worked(WorkOutcome.LEASE_LOST, waited_seconds)\n",
         "",
         "tests/runs/test_worker.py::test_run_16_a_worker_that_lost_its_lease_stops_its_pack_and_writes_nothing",
     ),

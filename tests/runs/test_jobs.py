@@ -139,8 +139,8 @@ class TestSweeper:
         run = world.submit(world.tenant()).run
         _sweep(world, world.later(minutes=61))
         packs = ScriptedPacks()
-        outcome = execute.execute(message_of(run), "receipt", world.work_effects(packs))
-        assert (outcome, packs.requests) == (execute.WorkOutcome.SKIPPED, [])
+        worked = execute.execute(message_of(run), "receipt", world.work_effects(packs))
+        assert (worked.outcome, packs.requests) == (execute.WorkOutcome.SKIPPED, [])
 
     def test_run_21_the_sweeper_that_comes_too_late_leaves_the_worker_its_run(self, world: World) -> None:
         """RUN-21: seen QUEUED, leased before the write; the CAS on status and version refuses."""

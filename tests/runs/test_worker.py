@@ -26,7 +26,7 @@ FAILED = PackFailure(reason_code=PackReason.PACK_TIMEBOX_EXCEEDED, detail="over 
 
 
 def _work(world: World, run: Run, packs: Any = None) -> WorkOutcome:
-    return execute(message_of(run), "receipt", world.work_effects(packs))
+    return execute(message_of(run), "receipt", world.work_effects(packs)).outcome
 
 
 def test_run_15_the_message_carries_ids_and_nothing_of_the_inputs(world: World) -> None:
@@ -55,7 +55,7 @@ def test_run_16_a_message_of_no_run_is_acknowledged(world: World) -> None:
     """RUN-16: a message whose insert never committed asks for nothing."""
     run = world.submit(world.tenant()).run
     stray = message_of(run).model_copy(update={"run_id": uuid4()})
-    assert execute(stray, "receipt", world.work_effects()) == WorkOutcome.SKIPPED
+    assert execute(stray, "receipt", world.work_effects()).outcome == WorkOutcome.SKIPPED
 
 
 def test_run_16_the_lease_stands_in_the_row_and_in_redis_while_the_pack_runs(world: World) -> None:
@@ -107,7 +107,7 @@ def test_run_16_a_heartbeat_extends_row_redis_and_message_together(world: World)
 
     effects = world.work_effects(Slow())
     effects = replace(effects, queue=NotingQueue(""), heartbeat_interval_seconds=0.05)
-    assert execute(message_of(run), "the receipt", effects) == WorkOutcome.ENDED
+    assert execute(message_of(run), "the receipt", effects).outcome == WorkOutcome.ENDED
     assert extended[0] == ("the receipt", 120)
 
 
@@ -124,7 +124,7 @@ def test_run_16_a_worker_that_lost_its_lease_stops_its_pack_and_writes_nothing(w
             return PackFailure(reason_code=PackReason.PACK_CANCELLED)
 
     effects = replace(world.work_effects(Overtaken()), heartbeat_interval_seconds=0.05)
-    assert execute(message_of(run), "receipt", effects) == WorkOutcome.LEASE_LOST
+    assert execute(message_of(run), "receipt", effects).outcome == WorkOutcome.LEASE_LOST
     left = world.run(run)
     assert (left.status, left.finalize_stage) == (Status.PROCESSING, None)
     assert world.storage.get(envelope_key(left)) is None
@@ -246,7 +246,7 @@ def test_a_worker_whose_claim_reply_was_lost_finds_its_claim_again(world: World)
     database = FlakyDatabase(world.database_url, lose_reply={2, 4})
     world.opened.append(database)
     effects = replace(effects, database=database, pauses_seconds=(0, 0))
-    assert execute(message_of(run), "receipt", effects) == WorkOutcome.ENDED
+    assert execute(message_of(run), "receipt", effects).outcome == WorkOutcome.ENDED
     assert database.uses == 5
     ended = world.run(run)
     assert (ended.status, ended.finalize_stage, ended.version) == (

@@ -75,7 +75,7 @@ def test_after_a_fault_the_run_ends_once_and_the_books_balance(
     with pytest.raises(DependencyUnavailable):
         execute(message_of(run), "receipt", effects)
 
-    redelivered = execute(message_of(run), "receipt", world.work_effects())
+    redelivered = execute(message_of(run), "receipt", world.work_effects()).outcome
     _jobs(world)
 
     ended = world.run(run)
@@ -94,7 +94,7 @@ def test_a_patient_worker_outlives_a_fault_that_passes(world: World, name: str) 
     tenant = world.tenant()
     run = world.submit(tenant).run
     effects = FAULTS[name][0](world, replace(world.work_effects(), pauses_seconds=(0.0,)))
-    assert execute(message_of(run), "receipt", effects) == WorkOutcome.ENDED
+    assert execute(message_of(run), "receipt", effects).outcome == WorkOutcome.ENDED
     ended = world.run(run)
     assert (ended.status, ended.actual_cost_usd_micros) == (Status.COMPLETED, A_COST)
     assert world.position(tenant).balanced

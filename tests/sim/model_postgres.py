@@ -248,6 +248,14 @@ def _page_stuck_claims(tables: Tables, p: Params, now: datetime) -> Answer:
     )
 
 
+@models(store.QUERIES, "unresolved")
+def _unresolved(tables: Tables, p: Params, now: datetime) -> Answer:
+    rows, latest = tables.runs.values(), _ago(p, now)
+    disputed = sum(row["money_state"] == "DISPUTED" for row in rows)
+    stuck = sum(_claimed(row) and row["finalize_claimed_at"] < latest for row in rows)
+    return Answer(("count", "count"), [(disputed, stuck)], 1)
+
+
 @models(store.QUERIES, "page_unsent")
 def _page_unsent(tables: Tables, p: Params, now: datetime) -> Answer:
     latest = _ago(p, now)

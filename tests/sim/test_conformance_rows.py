@@ -143,6 +143,7 @@ class _Rows:
             store.inputs_of(connection, run_id),
             sorted(store.runs_among(connection, TENANT, [*self.ids, uuid4()]), key=lambda run: run.run_id),
             store.runs_among(connection, "t_another", self.ids),
+            store.unresolved(connection, 300, now),
             *self._look_as_an_audit(now),
         ]
         return seen

@@ -3,9 +3,10 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 
 from dpp.platform.errors import DependencyUnavailable, PostgresUnavailable
+from dpp.runs.endings import Ending, ending_of
 from dpp.runs.model import Run
 
 _LOG = logging.getLogger("dpp.runs.batch")
@@ -22,10 +23,12 @@ class BatchReport:
     lost: int = 0
     failed: int = 0
     stopped_early: bool = False
+    endings: list[Ending] = field(default_factory=list)
+    """The runs among `ended` that came to their end, to be counted."""
 
     def as_dict(self) -> dict[str, int | bool]:
         """The figures, for the log."""
-        return asdict(self)
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "endings"}
 
 
 def in_time[Item](items: Iterable[Item], report: BatchReport, seconds: float) -> Iterator[Item]:
@@ -40,13 +43,13 @@ def in_time[Item](items: Iterable[Item], report: BatchReport, seconds: float) ->
 
 def work_through(
     runs: Iterable[Run],
-    step: Callable[[Run], bool],
+    step: Callable[[Run], Run | None],
     report: BatchReport,
     *,
     limit: int = BATCH_LIMIT,
     seconds: float = TIME_LIMIT_SECONDS,
 ) -> None:
-    """Apply `step` to each run; True counts as ended, False as lost to another.
+    """Apply `step` to each run; what it returns is the run as it then stands, or None where another was first.
 
     A dependency that fails one run is logged and the next is tried; losing Postgres ends the batch, and the
     next firing begins again. A later firing continues where the limits stopped this one, since what was done no
@@ -58,10 +61,13 @@ def work_through(
             return
         report.seen += 1
         try:
-            if step(run):
-                report.ended += 1
-            else:
+            moved = step(run)
+            if moved is None:
                 report.lost += 1
+                continue
+            report.ended += 1
+            if (ending := ending_of(moved)) is not None:
+                report.endings.append(ending)
         except PostgresUnavailable:
             raise
         except DependencyUnavailable as error:

@@ -4,6 +4,7 @@
 """
 
 from dpp.platform.rate_limit import RateState
+from dpp.runs.endings import Ending
 from dpp.runs.model import Costs
 
 
@@ -42,6 +43,9 @@ class IdempotencyInProgress(RunsError):
 
 class EnqueueFailed(RunsError):
     """The run could not be queued; its reservation goes back to the budget. Send it again."""
+
+    ending: Ending | None = None
+    """How the run ended, where it could be ended at once."""
 
 
 class PackNotAvailable(RunsError):

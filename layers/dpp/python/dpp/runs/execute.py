@@ -21,6 +21,7 @@ from dpp.platform.queue import Queue
 from dpp.platform.retry import PAUSES_SECONDS
 from dpp.platform.storage import ObjectStore
 from dpp.runs import envelope, finalize, lease, store
+from dpp.runs.endings import Ending, ending_of
 from dpp.runs.lease import Heartbeat, LeaseEffects
 from dpp.runs.machine import MoneyState, Status
 from dpp.runs.message import RunMessage
@@ -64,22 +65,35 @@ class WorkOutcome(StrEnum):
     ENDED = "ENDED"
 
 
-def execute(message: RunMessage, receipt_handle: str, effects: WorkEffects) -> WorkOutcome:
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """What became of a message: how long it waited before its run was leased, and how the run ended, if it did."""
+
+    outcome: WorkOutcome
+    waited_seconds: float | None = None
+    ending: Ending | None = None
+
+
+def execute(message: RunMessage, receipt_handle: str, effects: WorkEffects) -> Worked:
     """Work on one message. Raises DependencyUnavailable where the message should come again."""
     leased = _lease(message, effects)
     if leased is None:
-        return WorkOutcome.SKIPPED
+        return Worked(WorkOutcome.SKIPPED)
     run, inputs = leased
+    # Two clocks, the sender's and Postgres's: only for measuring, nothing is decided by it (D1).
+    waited_seconds = max(0.0, (run.updated_at - message.enqueued_at).total_seconds())
     lease.take_in_redis(effects.ledger, run)
     beats = LeaseEffects(effects.new_database(), effects.ledger, effects.queue)
     with Heartbeat(beats, run, receipt_handle, effects.heartbeat_interval_seconds) as heartbeat:
         result = effects.packs.run(_request(run, inputs), cancelled=heartbeat.lost)
         effects.packs.prestart()
     if heartbeat.lost.is_set():
-        return WorkOutcome.LEASE_LOST
+        return Worked(WorkOutcome.LEASE_LOST, waited_seconds)
     ended = _finish(run, result, effects)
     lease.release_in_redis(effects.ledger, run)
-    return WorkOutcome.CLAIM_LOST if ended is None else WorkOutcome.ENDED
+    if ended is None:
+        return Worked(WorkOutcome.CLAIM_LOST, waited_seconds)
+    return Worked(WorkOutcome.ENDED, waited_seconds, ending_of(ended))
 
 
 def _lease(message: RunMessage, effects: WorkEffects) -> tuple[Run, dict[str, Any]] | None:

@@ -117,6 +117,27 @@ WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_token = %(final
   AND finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
 RETURNING *
 
+-- name: resolve
+-- An operator decides about a disputed run (D3): claimed anew, with the intent that was decided.
+UPDATE runs SET
+  money_state = 'RESERVED',
+  finalize_token = %(finalize_token)s, finalize_claimed_at = coalesce(%(now)s, now()),
+  finalize_outcome = %(outcome)s, finalize_money_state = %(money_state)s,
+  finalize_charge_usd_micros = %(charge)s, tokens_consumed = %(tokens_consumed)s,
+  result_bucket = %(result_bucket)s, result_key = %(result_key)s, result_sha256 = %(result_sha256)s,
+  last_error_reason_code = %(reason_code)s, last_error_detail = %(detail)s,
+  version = version + 1, updated_at = coalesce(%(now)s, now())
+WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_stage = 'CLAIMED' AND money_state = 'DISPUTED'
+RETURNING *
+
+-- name: disputed
+-- The runs that wait for an operator (D3).
+SELECT * FROM runs WHERE money_state = 'DISPUTED' ORDER BY tenant_id, run_id LIMIT %(limit)s
+
+-- name: run_by_id
+-- A run by its id alone, for an operator.
+SELECT * FROM runs WHERE run_id = %(run_id)s
+
 -- name: page_expired_leases
 -- PROCESSING with an expired lease, oldest first (RUN-20, RUN-22); keyset on (lease_expires_at, run_id).
 SELECT *, lease_expires_at AS page_time FROM runs
@@ -170,6 +191,13 @@ RETURNING *
 -- The inputs of runs that ended an hour ago (D8), a batch at a time.
 DELETE FROM run_inputs WHERE run_id IN (
   SELECT run_id FROM run_inputs WHERE purge_after <= coalesce(%(now)s, now()) ORDER BY purge_after LIMIT %(limit)s)
+
+-- name: unresolved
+-- What the jobs left: runs whose money waits for an operator (D3), claims that nobody finished (RUN-22).
+SELECT
+  (SELECT count(*) FROM runs WHERE money_state = 'DISPUTED'),
+  (SELECT count(*) FROM runs WHERE finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
+    AND finalize_claimed_at < coalesce(%(now)s, now()) - make_interval(secs => %(age_seconds)s))
 
 -- name: runs_among
 -- Which of these ids are runs of the tenant; the others' reservations are orphans, one of an ended run a leftover (D2).

@@ -21,7 +21,7 @@ def reap(effects: FinalizeEffects, scan: Database, now: datetime | None = None) 
     report = BatchReport()
     with scan.connection() as connection:
         expired = store.page_through(connection, "page_expired_leases", now)
-        work_through(expired, lambda run: reap_run(effects, run, now) is not None, report)
+        work_through(expired, lambda run: reap_run(effects, run, now), report)
     return report
 
 

@@ -38,10 +38,13 @@ from dpp.runs.machine import FinalizeStage, MoneyState, Reason, Status
 from dpp.runs.message import RunMessage
 from dpp.runs.model import Intent, ResultPointer, Run, envelope_key
 from dpp.runs.reap import expired_lease, timed_out
+from dpp.runs.store import Unresolved
 
 _LOG = logging.getLogger("dpp.runs.reconcile")
 UNSENT_AFTER_SECONDS = 60
 ORPHANED_AFTER_SECONDS = 300
+LEFT_STUCK_AFTER_SECONDS = STUCK_AFTER_SECONDS + 60
+"""A claim of this age was in reach of an earlier firing, which could not finish it."""
 SCAN_SECONDS = 8
 """What each of the six scans may take of the function's minute."""
 
@@ -56,9 +59,9 @@ class AuditReport(BatchReport):
     """Tenants whose ledger waits for an operator, found now or before."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReconcileReport:
-    """What one firing did, scan by scan."""
+    """What one firing did, scan by scan, and what it left to an operator."""
 
     lost_ledgers: BatchReport = field(default_factory=BatchReport)
     stuck_claims: BatchReport = field(default_factory=BatchReport)
@@ -66,10 +69,16 @@ class ReconcileReport:
     unsent: BatchReport = field(default_factory=BatchReport)
     orphans: BatchReport = field(default_factory=BatchReport)
     audits: AuditReport = field(default_factory=AuditReport)
+    unresolved: Unresolved = field(default_factory=Unresolved)
+
+    @property
+    def scans(self) -> dict[str, BatchReport]:
+        """The reports, by scan."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "unresolved"}
 
     def as_dict(self) -> dict[str, dict[str, int | bool]]:
         """The figures, for the log."""
-        return {scan.name: getattr(self, scan.name).as_dict() for scan in fields(self)}
+        return {one.name: getattr(self, one.name).as_dict() for one in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +103,19 @@ def reconcile(effects: ReconcileEffects, scan: Database, now: datetime | None = 
         for tenant_id in in_time(all_tenants(connection), report.lost_ledgers, SCAN_SECONDS):
             rebuild_if_lost(effects, tenant_id, report.lost_ledgers)
 
-        def work(query: str, step: Callable[[Run], bool], done: BatchReport, *age_seconds: int) -> None:
+        def work(query: str, step: Callable[[Run], Run | None], done: BatchReport, *age_seconds: int) -> None:
             runs = store.page_through(connection, query, now, *age_seconds)
             work_through(runs, step, done, seconds=SCAN_SECONDS)
 
         work(
             "page_stuck_claims",
-            lambda run: finish_stuck(effects, run, now) is not None,
+            lambda run: finish_stuck(effects, run, now),
             report.stuck_claims,
             STUCK_AFTER_SECONDS,
         )
         work(
             "page_expired_leases",
-            lambda run: finish_expired(effects, run, now) is not None,
+            lambda run: finish_expired(effects, run, now),
             report.expired_leases,
         )
         work("page_unsent", lambda run: send_again(effects, run, now), report.unsent, UNSENT_AFTER_SECONDS)
@@ -115,6 +124,7 @@ def reconcile(effects: ReconcileEffects, scan: Database, now: datetime | None = 
         for tenant_id in in_time(due_audits(connection, now), report.audits, SCAN_SECONDS):
             audit_ledger(effects, tenant_id, report.audits, now)
         report.audits.disputed = disputed_ledgers(connection)
+        report.unresolved = store.unresolved(connection, LEFT_STUCK_AFTER_SECONDS, now)
     return report
 
 
@@ -165,12 +175,18 @@ def finish_stuck(effects: ReconcileEffects, run: Run, now: datetime | None = Non
     The upload comes before the settle, so a missing envelope means that nothing was settled yet, and the intent
     may still become a failure. Should a receipt say otherwise, the run is disputed, never guessed (D3).
     """
+    return finalize.take_over(effects.ends, run, intent_that_stands(effects.storage, run), now=now)
+
+
+def intent_that_stands(storage: ObjectStore, run: Run) -> Intent:
+    """The recorded intent of a claimed run, or a failure where the result that it names never reached S3."""
     intent = run.intent
-    if intent.result is not None:
-        stored = _stored_envelope(effects.storage, run, intent.result.key)
-        if stored is None or stored.sha256 != intent.result.sha256:
-            intent = _without_result(run, intent)
-    return finalize.take_over(effects.ends, run, intent, now=now)
+    if intent.result is None:
+        return intent
+    stored = _stored_envelope(storage, run, intent.result.key)
+    if stored is None or stored.sha256 != intent.result.sha256:
+        return _without_result(run, intent)
+    return intent
 
 
 def finish_expired(effects: ReconcileEffects, run: Run, now: datetime | None = None) -> Run | None:
@@ -188,12 +204,12 @@ def finish_expired(effects: ReconcileEffects, run: Run, now: datetime | None = N
     return finalize.finish(effects.ends, run, expired_lease(run), intent, now=now)
 
 
-def send_again(effects: ReconcileEffects, run: Run, now: datetime | None = None) -> bool:
+def send_again(effects: ReconcileEffects, run: Run, now: datetime | None = None) -> Run:
     """Send the message of a run that was inserted and never sent (D5). A second one is harmless."""
     effects.queue.send(RunMessage.of(run, datetime.now(UTC)).model_dump_json())
     with effects.database.connection() as connection:
         store.mark_enqueued(connection, run.run_id, now)
-    return True
+    return run
 
 
 def refund_orphans(

@@ -37,10 +37,10 @@ def retain(database: Database, scan: Database, now: datetime | None = None) -> R
     return RetentionReport(report, purge_inputs(database, now))
 
 
-def expire_run(database: Database, run: Run, now: datetime | None = None) -> bool:
-    """Make a tombstone of one run; False where another firing was first."""
+def expire_run(database: Database, run: Run, now: datetime | None = None) -> Run | None:
+    """Make a tombstone of one run; None where another firing was first."""
     with database.connection() as connection:
-        return store.expire(connection, run, now) is not None
+        return store.expire(connection, run, now)
 
 
 def purge_inputs(database: Database, now: datetime | None = None) -> int:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -197,6 +197,23 @@ def dispute(connection: Connection, run: Run, detail: str, now: datetime | None 
     return _one(connection, "dispute", _claim_params(run, now) | {"detail": detail})
 
 
+def resolve(
+    connection: Connection, run: Run, intent: Intent, *, finalize_token: str, now: datetime | None = None
+) -> Run | None:
+    """Claim a disputed run anew with an operator's intent; None where it is disputed no more (D3)."""
+    return _one(connection, "resolve", _intent_params(run, intent, finalize_token, now))
+
+
+def disputed(connection: Connection, limit: int) -> list[Run]:
+    """Up to `limit` runs that wait for an operator."""
+    return [_run(row) for row in _rows(connection, "disputed", {"limit": limit})]
+
+
+def find_by_id(connection: Connection, run_id: UUID) -> Run | None:
+    """The run, whoever's it is: for operators, never for a request (RUN-11)."""
+    return _one(connection, "run_by_id", {"run_id": run_id})
+
+
 def expire(connection: Connection, run: Run, now: datetime | None = None) -> Run | None:
     """Make a tombstone of an ended run past its retention (D7); None where it is not, or is one already."""
     return _one(connection, "expire", {"run_id": run.run_id, "version": run.version, "now": now})
@@ -226,6 +243,26 @@ def page_through(
         if len(rows) < _PAGE_SIZE:
             return
         after_time, after_id = rows[-1]["page_time"], rows[-1]["run_id"]
+
+
+@dataclass(slots=True)
+class Unresolved:
+    """What the jobs could not bring to an end."""
+
+    disputed_runs: int = 0
+    """Runs whose money waits for an operator (D3)."""
+    stuck_claims: int = 0
+    """Claims of a certain age that were never committed (RUN-22)."""
+
+    def as_dict(self) -> dict[str, int]:
+        """The figures, for the log."""
+        return asdict(self)
+
+
+def unresolved(connection: Connection, age_seconds: int, now: datetime | None = None) -> Unresolved:
+    """Count what is left to an operator; `age_seconds` is that of a claim which reconcile should have finished."""
+    row = connection.execute(QUERIES["unresolved"], {"now": now, "age_seconds": age_seconds}).fetchone()
+    return Unresolved() if row is None else Unresolved(int(row[0]), int(row[1]))
 
 
 def runs_among(connection: Connection, tenant_id: str, run_ids: list[UUID]) -> list[Run]:

@@ -30,6 +30,7 @@ from dpp.platform.queue import Queue
 from dpp.platform.rate_limit import RateState
 from dpp.runs import admission, finalize, store
 from dpp.runs.admission import Admission, Admitted, Drained, Locked, Mapped, Ticket, TooMany
+from dpp.runs.endings import Ending, ending_of
 from dpp.runs.errors import (
     BudgetDrained,
     DuplicateKey,
@@ -162,10 +163,12 @@ def _give_up(
     ends = finalize.FinalizeEffects(effects.database, effects.ledger)
     detail: str | None = "The run could not be queued yet. Send it again to see what became of it."
     remaining = admitted.balance_usd_micros
+    ending: Ending | None = None
     try:
         ended = finalize.finish(ends, run, Guard(Status.QUEUED, lease_token=None), intent)
         if ended is None:
             return
+        ending = ending_of(ended)
         if ended.money_state == MoneyState.REFUNDED:
             detail = None
             remaining += run.reservation_max_cost_usd_micros
@@ -175,7 +178,9 @@ def _give_up(
             "refund left to reconcile", extra={"run_id": run.id, "error": {"dependency": error.dependency}}
         )
     costs = Costs(budget_remaining_usd_micros=remaining)
-    raise EnqueueFailed(detail, run_id=run.id, rate=admitted.rate, costs=costs) from cause
+    failed = EnqueueFailed(detail, run_id=run.id, rate=admitted.rate, costs=costs)
+    failed.ending = ending
+    raise failed from cause
 
 
 def _give_back(ticket: Ticket, effects: SubmitEffects) -> None:

@@ -29,7 +29,7 @@ def sweep(effects: FinalizeEffects, scan: Database, now: datetime | None = None)
     report = BatchReport()
     with scan.connection() as connection:
         waiting = store.page_through(connection, "page_waiting", now, RESERVATION_TTL_SECONDS)
-        work_through(waiting, lambda run: sweep_run(effects, run, now) is not None, report)
+        work_through(waiting, lambda run: sweep_run(effects, run, now), report)
     return report
 
 

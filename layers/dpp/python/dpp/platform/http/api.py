@@ -24,6 +24,7 @@ from dpp.platform.http.problem import (
     ProblemKind,
 )
 from dpp.platform.ids import trace_id_from
+from dpp.platform.metrics import REFUSALS, Meter
 
 _LOG = logging.getLogger("dpp.http")
 _TRACE_HEADER = "X-Trace-Id"
@@ -38,14 +39,16 @@ class Api:
     """Routes of one function. Whatever a route raises becomes a problem document; nothing leaks the inside.
 
     `problems` maps a context's exceptions to their kinds; `error_headers` adds a context's headers to every
-    error answer (RUN-13), given the exception or None where routing itself failed.
+    error answer (RUN-13), given the exception or None where routing itself failed. `meter` counts what is refused.
     """
 
     def __init__(
         self,
         problems: Mapping[type[Exception], ProblemKind],
         error_headers: Callable[[Exception | None], Mapping[str, str]],
+        meter: Meter,
     ) -> None:
+        self._meter = meter
         self._problems: dict[type[Exception], ProblemKind] = {
             **problems,
             DependencyUnavailable: DEPENDENCY_UNAVAILABLE,
@@ -53,7 +56,7 @@ class Api:
         self._error_headers = error_headers
         self._methods: dict[str, list[str]] = {}
         self._trace_id = ""
-        self._resolver = APIGatewayRestResolver()
+        self._resolver = APIGatewayRestResolver(debug=False)  # else POWERTOOLS_DEV prints every event (D8)
         self._resolver.exception_handler(Exception)(self._refuse)
         self._resolver.not_found(self._not_routed)
 
@@ -140,6 +143,8 @@ class Api:
         )
         refusal = {"trace_id": self.trace_id, "status_code": kind.status, "run_id": document.run_id}
         _LOG.info("refused", extra={**refusal, "error": {"reason_code": kind.reason_code}})
+        self._meter.add(REFUSALS, ReasonCode=kind.reason_code)
+        self._meter.run_ended(getattr(error, "ending", None))  # a refused submit may have ended its run
         return self._respond(kind.status, CONTENT_TYPE, document.to_json(), headers)
 
 

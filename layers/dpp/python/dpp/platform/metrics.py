@@ -1,0 +1,260 @@
+"""Metrics: the table of all there are, and the meter through which a function emits them (RUN-31; docs/metrics.md).
+
+They go out as lines of the log in CloudWatch's embedded metric format (EMF), written by powertools: no call is made,
+nothing waits. A metric tells what the rows and the ledger know better, so one that is lost with a killed process
+costs nobody anything.
+
+Every metric has the dimension `Function`, the name of the Lambda function, which names the deployment too; a metric's
+own dimensions come beside it. No dimension takes a value that clients choose or that grows with their number.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+NAMESPACE = "DPP"
+FUNCTION = "Function"
+"""The dimension that every metric has."""
+DIMENSIONS: Mapping[str, str] = {
+    FUNCTION: "the Lambda function that emitted it, such as `dpp-prod-run_worker`",
+    "Answer": "ACCEPTED, REPLAYED",
+    "ReasonCode": "the reason codes of [problems.md](problems.md)",
+    "Outcome": "of a message ENDED, SKIPPED, LEASE_LOST, CLAIM_LOST, RETURNED; of a run COMPLETED, FAILED, DISPUTED",
+    "Reason": "NONE (completed), INPUTS (the client's), LIMIT (time, memory, output), PACK, PROVIDER, PLATFORM (ours)",
+    "Scan": "the scans of reaper, sweeper, reconcile and retention, such as `stuck_claims`",
+}
+"""Every dimension and the values that it takes; none grows with clients or runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric; `dimensions` are those beside `Function`, `alarms` the entries of docs/runbook.md that watch it.
+
+    CloudWatch has no unit of money: micros have none.
+    """
+
+    name: str
+    unit: MetricUnit
+    meaning: str
+    dimensions: tuple[str, ...] = ()
+    alarms: tuple[str, ...] = ()
+
+
+COLD_STARTS = Metric("ColdStarts", MetricUnit.Count, "first invocations of a container")
+
+SUBMITS = Metric(
+    "Submits",
+    MetricUnit.Count,
+    "submits answered 202: ACCEPTED for a new run, REPLAYED for a known one",
+    ("Answer",),
+)
+REFUSALS = Metric(
+    "Refusals",
+    MetricUnit.Count,
+    "requests answered with a problem, by its reason_code (problems.md)",
+    ("ReasonCode",),
+)
+
+MESSAGES = Metric(
+    "Messages",
+    MetricUnit.Count,
+    "messages of the run queue: ENDED its run, SKIPPED, LEASE_LOST, CLAIM_LOST, or RETURNED to come again",
+    ("Outcome",),
+)
+QUEUE_AGE = Metric(
+    "QueueAge",
+    MetricUnit.Seconds,
+    "from the sending of a run's message to the lease by which its work begins",
+)
+RUNS_ENDED = Metric(
+    "RunsEnded",
+    MetricUnit.Count,
+    "runs that ended, or stopped as DISPUTED, counted once by whoever committed them, by the class of the reason",
+    ("Outcome", "Reason"),
+)
+SETTLED_USD_MICROS = Metric(
+    "SettledUsdMicros", MetricUnit.NoUnit, "what a run that ended was charged, in millionths of a US dollar"
+)
+REFUNDED_USD_MICROS = Metric(
+    "RefundedUsdMicros",
+    MetricUnit.NoUnit,
+    "what of its reservation went back when a run ended, in millionths of a US dollar",
+)
+
+FIRINGS = Metric(
+    "Firings",
+    MetricUnit.Count,
+    "firings of a scheduled job that came to their end; a silent job has none",
+    alarms=("reaper-silent", "reconcile-silent"),
+)
+INTERVENTIONS = Metric(
+    "Interventions",
+    MetricUnit.Count,
+    "what a firing put right, by the scan that found it; 0 in a quiet minute",
+    ("Scan",),
+)
+LEFT_FOR_NEXT_FIRING = Metric(
+    "LeftForNextFiring", MetricUnit.Count, "what a firing could not move since a dependency failed", ("Scan",)
+)
+STOPPED_EARLY = Metric(
+    "StoppedEarly", MetricUnit.Count, "1 where a scan ran into its limit of rows or time, else 0", ("Scan",)
+)
+
+LEDGER_DRIFT_USD_MICROS = Metric(
+    "LedgerDriftUsdMicros",
+    MetricUnit.NoUnit,
+    "sum of what balances were off, found in this firing, repaired or not; 0 when all is well",
+    alarms=("ledger-drift",),
+)
+LEDGERS_DISPUTED = Metric(
+    "LedgersDisputed",
+    MetricUnit.Count,
+    "tenants whose ledger waits for an operator; 0 when all is well",
+    alarms=("ledger-disputed",),
+)
+RUNS_DISPUTED = Metric(
+    "RunsDisputed",
+    MetricUnit.Count,
+    "runs whose money waits for an operator (DISPUTED); 0 when all is well",
+    alarms=("runs-disputed",),
+)
+STUCK_CLAIMS = Metric(
+    "StuckClaims",
+    MetricUnit.Count,
+    "claims that reconcile should have finished a firing ago and could not",
+    alarms=("stuck-claims",),
+)
+
+RUNS_EXPIRED = Metric("RunsExpired", MetricUnit.Count, "runs past their 30 days that became tombstones")
+INPUTS_PURGED = Metric("InputsPurged", MetricUnit.Count, "inputs deleted an hour after their run had ended")
+
+METRICS: tuple[Metric, ...] = (
+    SUBMITS,
+    REFUSALS,
+    QUEUE_AGE,
+    MESSAGES,
+    RUNS_ENDED,
+    SETTLED_USD_MICROS,
+    REFUNDED_USD_MICROS,
+    FIRINGS,
+    INTERVENTIONS,
+    LEFT_FOR_NEXT_FIRING,
+    STOPPED_EARLY,
+    LEDGER_DRIFT_USD_MICROS,
+    LEDGERS_DISPUTED,
+    RUNS_DISPUTED,
+    STUCK_CLAIMS,
+    RUNS_EXPIRED,
+    INPUTS_PURGED,
+    COLD_STARTS,
+)
+"""All there are, in the order of docs/metrics.md."""
+
+
+class RunEnding(Protocol):
+    """What became of a run, as far as it is counted."""
+
+    @property
+    def outcome(self) -> str:
+        """COMPLETED, FAILED or DISPUTED."""
+
+    @property
+    def reason(self) -> str:
+        """The class of the reason."""
+
+    @property
+    def charge_usd_micros(self) -> int:
+        """Charged."""
+
+    @property
+    def refund_usd_micros(self) -> int:
+        """Given back."""
+
+
+class ScanReport(Protocol):
+    """What one scan of a job did."""
+
+    @property
+    def ended(self) -> int:
+        """Moved."""
+
+    @property
+    def failed(self) -> int:
+        """Left, since a dependency failed."""
+
+    @property
+    def stopped_early(self) -> bool:
+        """Whether it ran into its limit."""
+
+    @property
+    def endings(self) -> Sequence[RunEnding]:
+        """The runs that it ended."""
+
+
+class Meter:
+    """What a function measures during one invocation; made once a container."""
+
+    def __init__(self) -> None:
+        self._measured: list[tuple[Metric, tuple[tuple[str, str], ...], float]] = []
+        self._cold = True
+
+    def add(self, metric: Metric, value: float = 1, **dimensions: str) -> None:
+        """Measure. Raises ValueError where the dimensions aren't those of the table."""
+        if set(dimensions) != set(metric.dimensions):
+            raise ValueError(f"{metric.name} has the dimensions {metric.dimensions}, not {tuple(dimensions)}")
+        own = tuple((name, str(dimensions[name])) for name in metric.dimensions)
+        self._measured.append((metric, own, value))
+
+    def run_ended(self, ending: RunEnding | None) -> None:
+        """Measure the end of a run, if there is one."""
+        if ending is None:
+            return
+        self.add(RUNS_ENDED, Outcome=ending.outcome, Reason=ending.reason)
+        self.add(SETTLED_USD_MICROS, ending.charge_usd_micros)
+        self.add(REFUNDED_USD_MICROS, ending.refund_usd_micros)
+
+    def scanned(self, scan: str, report: ScanReport, moved: Metric = INTERVENTIONS) -> None:
+        """Measure one scan of a job; `moved` is the metric of what it moved, where that is its daily work."""
+        self.add(moved, report.ended, **({"Scan": scan} if moved.dimensions else {}))
+        self.add(LEFT_FOR_NEXT_FIRING, report.failed, Scan=scan)
+        self.add(STOPPED_EARLY, int(report.stopped_early), Scan=scan)
+        for ending in report.endings:
+            self.run_ended(ending)
+
+    def emits[Event, Answer](
+        self, handler: Callable[[Event, LambdaContext], Answer]
+    ) -> Callable[[Event, LambdaContext], Answer]:
+        """Decorate a handler: what was measured goes out when it ends, however it ends."""
+
+        @functools.wraps(handler)
+        def emitting(event: Event, context: LambdaContext, **more: Any) -> Answer:
+            try:
+                return handler(event, context, **more)
+            finally:
+                self._emit(context.function_name)
+
+        return emitting
+
+    def _emit(self, function: str) -> None:
+        """Write one line for each set of dimensions: EMF gives all metrics of a line the same ones."""
+        measured, self._measured = self._measured, []
+        if self._cold:
+            self._cold = False
+            measured.append((COLD_STARTS, (), 1))
+        lines: dict[tuple[tuple[str, str], ...], AmazonCloudWatchEMFProvider] = {}
+        for metric, own, value in measured:
+            line = lines.get(own)
+            if line is None:
+                dimensions = {FUNCTION: function, **dict(own)}
+                # An empty service: powertools would take one from the environment, as one more dimension.
+                line = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, dimension_set=dimensions, service="")
+                lines[own] = line
+            line.add_metric(metric.name, metric.unit, value)
+        for line in lines.values():
+            if line.metric_set:  # written already where a metric had its hundredth value
+                line.flush_metrics()

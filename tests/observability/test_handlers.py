@@ -1,0 +1,365 @@
+"""What each function measures, read from its stdout as CloudWatch reads it."""
+
+import importlib
+from datetime import timedelta
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from dpp.packs.contract import PackFailure, PackReason
+from dpp.platform.errors import RedisUnavailable
+from dpp.platform.metrics import METRICS
+from dpp.runs import finalize, reap, store
+from dpp.runs.machine import Status
+from dpp.runs.model import Run
+from tests.api import ApiClient, a_body, lambda_context
+from tests.http.faulty import faulty_functions
+from tests.http.state import raw_messages
+from tests.observability.emf import Measured, measured, totals
+from tests.world import A_COST, A_RESERVATION, ScriptedPacks, Tenant, World
+
+A_FEE = 5_000
+QUIET_RECONCILE = dict.fromkeys(
+    [("lost_ledgers",), ("stuck_claims",), ("expired_leases",), ("unsent",), ("orphans",), ("audits",)], 0
+)
+
+type Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def fresh_meters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container of its own for each test; the API's meters are made anew where the routes hold them."""
+    for name in ("runs_submit", "runs_read", "health"):
+        module = importlib.import_module(f"{name}.handler")
+        monkeypatch.setattr(module.meter, "_cold", True)
+
+
+def fire(name: str, monkeypatch: pytest.MonkeyPatch, parts: Any, event: Any = None) -> Any:
+    """One invocation of a function that is no API function, in a container of its own."""
+    module = importlib.import_module(f"{name}.handler")
+    monkeypatch.setattr(module, "wiring", lambda: parts)
+    return module.handler(event or {}, lambda_context())
+
+
+def work(world: World, monkeypatch: pytest.MonkeyPatch, packs: Any = None, bodies: Any = None) -> Any:
+    """The worker's function over every message, or these."""
+    records = [
+        {"messageId": str(number), "receiptHandle": "handle", "body": body, "eventSource": "aws:sqs"}
+        for number, body in enumerate(bodies if bodies is not None else raw_messages(world))
+    ]
+    return fire("run_worker", monkeypatch, world.work_effects(packs), {"Records": records})
+
+
+def job(world: World, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """One firing of a job."""
+    effects: Any = world.reconcile_effects() if name == "run_reconcile" else world.finalize_effects()
+    wiring = importlib.import_module(f"{name}.wiring").Wiring
+    if name == "run_retention":
+        parts = wiring(world.database, world.new_database())
+    else:
+        parts = wiring(effects, world.new_database())
+    fire(name, monkeypatch, parts)
+
+
+def age(world: World, run: Run, **columns: timedelta) -> None:
+    """Move a run's times into the past."""
+    with world.database.connection() as connection:
+        for column, by in columns.items():
+            connection.execute(
+                f"UPDATE runs SET {column} = {column} - %s WHERE run_id = %s",
+                (by, run.run_id),
+            )
+
+
+def claimed(world: World, tenant: Tenant) -> Run:
+    """A run whose worker died between claim and settle, six minutes ago."""
+    run = world.leased(tenant)
+    guard = store.Guard(Status.PROCESSING, run.lease_token)
+    with patch("dpp.runs.finalize.roll_forward", return_value=None):
+        finalize.finish(world.finalize_effects(), run, guard, reap.timed_out(run))
+    age(world, run, finalize_claimed_at=timedelta(minutes=6))
+    return run
+
+
+def test_a_submit_is_counted_as_accepted_or_replayed(api: ApiClient, world: World, capsys: Output) -> None:
+    tenant = world.tenant()
+    for _ in range(3):
+        api.submit(tenant, a_body(), key="the-same-key")
+    out = capsys.readouterr().out
+    assert totals(out, "Submits") == {("ACCEPTED",): 1, ("REPLAYED",): 2}
+    assert totals(out, "ColdStarts") == {(): 1}
+    assert totals(out, "Refusals") == {}
+
+
+def test_a_refusal_is_counted_by_its_reason_code(api: ApiClient, world: World, capsys: Output) -> None:
+    tenant, poor = world.tenant(), world.tenant(credit_usd_micros=0)
+    api.submit(poor, a_body())
+    api.submit(tenant, a_body(surprise=1))
+    api.submit(tenant, None, raw="{")
+    api.submit(None, a_body())
+    api.read(tenant, "no-run")
+    api.call("GET", "/nothing")
+    assert totals(capsys.readouterr().out, "Refusals") == {
+        ("BUDGET_DRAINED",): 1,
+        ("VALIDATION_FAILED",): 1,
+        ("MALFORMED_REQUEST",): 1,
+        ("AUTH_INVALID",): 1,
+        ("NOT_FOUND",): 2,
+    }
+
+
+def test_a_fault_of_ours_is_counted_too(
+    api: ApiClient, world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(*_args: Any) -> Any:
+        raise RuntimeError
+
+    monkeypatch.setattr(store, "insert", explode)
+    assert api.submit(world.tenant(), a_body()).status == 500
+    assert totals(capsys.readouterr().out, "Refusals") == {("INTERNAL_ERROR",): 1}
+
+
+def test_a_submit_that_could_not_be_queued_counts_its_refund(
+    world: World, api: ApiClient, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RUN-8: the run ended at once, and nobody else will count it."""
+    with faulty_functions(world, monkeypatch) as broken:
+        broken.lose_sqs()
+        assert api.submit(world.tenant(), a_body()).status == 503
+    out = capsys.readouterr().out
+    assert totals(out, "Refusals") == {("QUEUE_ENQUEUE_FAILED",): 1}
+    assert totals(out, "RunsEnded") == {("FAILED", "PLATFORM"): 1}
+    assert totals(out, "RefundedUsdMicros") == {(): A_RESERVATION}
+    assert totals(out, "SettledUsdMicros") == {(): 0}
+
+
+def test_a_completed_run_counts_its_charge_and_what_goes_back(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.submit(world.tenant())
+    work(world, monkeypatch)
+    out = capsys.readouterr().out
+    assert totals(out, "RunsEnded") == {("COMPLETED", "NONE"): 1}
+    assert totals(out, "SettledUsdMicros") == {(): A_COST}
+    assert totals(out, "RefundedUsdMicros") == {(): A_RESERVATION - A_COST}
+    assert totals(out, "Messages") == {("ENDED",): 1, ("RETURNED",): 0}
+
+
+@pytest.mark.parametrize(
+    ("reason", "group"),
+    [
+        (PackReason.PACK_FAILED, "PACK"),
+        (PackReason.PACK_TIMEBOX_EXCEEDED, "LIMIT"),
+        (PackReason.PACK_PROVIDER_FAILED, "PROVIDER"),
+        (PackReason.PACK_INPUTS_INVALID, "INPUTS"),
+    ],
+)
+def test_a_failed_run_is_counted_by_the_class_of_its_reason(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch, reason: PackReason, group: str
+) -> None:
+    world.submit(world.tenant())
+    work(world, monkeypatch, ScriptedPacks(PackFailure(reason_code=reason, detail="It broke.")))
+    out = capsys.readouterr().out
+    assert totals(out, "RunsEnded") == {("FAILED", group): 1}
+    assert totals(out, "SettledUsdMicros") == {(): A_FEE}
+
+
+def test_the_age_of_a_message_is_from_its_sending_to_the_lease(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.submit(world.tenant())
+    sent = [body.replace('"enqueued_at":"20', '"enqueued_at":"19') for body in raw_messages(world)]
+    work(world, monkeypatch, bodies=sent)
+    [age_seconds] = [one.values for one in measured(capsys.readouterr().out) if one.name == "QueueAge"]
+    assert age_seconds == [pytest.approx(100 * 365.25 * 86_400, rel=0.001)]
+
+
+def test_a_message_that_will_come_again_is_counted_and_ends_nothing(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = work(world, monkeypatch, bodies=["not json", "{}"])
+    assert len(answer["batchItemFailures"]) == 2
+    out = capsys.readouterr().out
+    assert totals(out, "Messages") == {("RETURNED",): 2}
+    assert totals(out, "RunsEnded") == {}
+
+
+def test_a_redelivered_message_is_counted_as_skipped(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.submit(world.tenant())
+    bodies = raw_messages(world)
+    work(world, monkeypatch, bodies=bodies)
+    capsys.readouterr()
+    work(world, monkeypatch, bodies=bodies)
+    out = capsys.readouterr().out
+    assert totals(out, "Messages") == {("SKIPPED",): 1, ("RETURNED",): 0}
+    assert totals(out, "QueueAge") == {}
+
+
+def test_what_the_reaper_ends_is_counted(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RUN-20."""
+    run = world.leased(world.tenant())
+    age(world, run, lease_expires_at=timedelta(minutes=3))
+    job(world, monkeypatch, "run_reaper")
+    out = capsys.readouterr().out
+    assert totals(out, "Firings") == {(): 1}
+    assert totals(out, "Interventions") == {("expired_leases",): 1}
+    assert totals(out, "RunsEnded") == {("FAILED", "PLATFORM"): 1}
+    assert totals(out, "SettledUsdMicros") == {(): A_FEE}
+
+
+def test_what_the_sweeper_refunds_is_counted(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RUN-21."""
+    run = world.submit(world.tenant()).run
+    age(world, run, created_at=timedelta(minutes=61))
+    job(world, monkeypatch, "run_sweeper")
+    out = capsys.readouterr().out
+    assert totals(out, "Firings") == {(): 1}
+    assert totals(out, "Interventions") == {("waiting",): 1}
+    assert totals(out, "RefundedUsdMicros") == {(): A_RESERVATION}
+
+
+def test_a_quiet_firing_of_reconcile_says_zero_where_an_alarm_looks(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No datum is no news: the alarms of drift and disputes tell a zero from a silence."""
+    world.tenant()
+    job(world, monkeypatch, "run_reconcile")
+    out = capsys.readouterr().out
+    for name in ("LedgerDriftUsdMicros", "LedgersDisputed", "RunsDisputed", "StuckClaims"):
+        assert totals(out, name) == {(): 0}
+    for name in ("Interventions", "LeftForNextFiring", "StoppedEarly"):
+        assert totals(out, name) == QUIET_RECONCILE
+    assert totals(out, "Firings") == {(): 1}
+
+
+def test_drift_is_measured_by_the_firing_that_finds_it(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D2: without its sign, repaired or not."""
+    tenant = world.tenant()
+    world.ledger.client.decrby(world.ledger.keys.balance(tenant.tenant_id), 1_234)
+    job(world, monkeypatch, "run_reconcile")
+    out = capsys.readouterr().out
+    assert totals(out, "LedgerDriftUsdMicros") == {(): 1_234}
+    assert totals(out, "Interventions") == QUIET_RECONCILE | {("audits",): 1}
+    assert totals(out, "LedgersDisputed") == {(): 0}
+
+
+def test_a_disputed_ledger_is_shown_until_it_is_decided(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D2: a receipt that contradicts its row, and a balance that is off."""
+    tenant = world.tenant()
+    run = world.submit(tenant).run
+    work(world, monkeypatch)
+    world.ledger.client.hset(world.ledger.keys.receipt(tenant.tenant_id, run.id), "charge_usd_micros", "1")
+    world.ledger.client.incrby(world.ledger.keys.balance(tenant.tenant_id), 7)
+    for _ in range(2):
+        capsys.readouterr()
+        job(world, monkeypatch, "run_reconcile")
+        assert totals(capsys.readouterr().out, "LedgersDisputed") == {(): 1}
+
+
+def test_a_disputed_run_is_counted_once_and_shown_until_it_is_decided(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D3."""
+    tenant = world.tenant()
+    run = claimed(world, tenant)
+    for key in (
+        world.ledger.keys.reservation_amounts(tenant.tenant_id),
+        world.ledger.keys.reservation(tenant.tenant_id, run.id),
+    ):
+        world.ledger.client.delete(key)
+    job(world, monkeypatch, "run_reconcile")
+    out = capsys.readouterr().out
+    assert totals(out, "RunsEnded") == {("DISPUTED", "PLATFORM"): 1}
+    assert totals(out, "RunsDisputed") == {(): 1}
+    job(world, monkeypatch, "run_reconcile")
+    out = capsys.readouterr().out
+    assert totals(out, "RunsEnded") == {}
+    assert totals(out, "RunsDisputed") == {(): 1}
+
+
+def test_a_claim_that_reconcile_cannot_finish_is_shown_as_stuck(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RUN-22: one that it finishes is an intervention; one that it could not, a firing later, is stuck."""
+    run = claimed(world, world.tenant())
+    age(world, run, finalize_claimed_at=timedelta(minutes=1))
+
+    def unavailable(*_args: Any, **_more: Any) -> Any:
+        raise RedisUnavailable("RedisTimeout")
+
+    with patch("dpp.runs.finalize._move_money", unavailable):
+        # A claim that is taken over is as good as new: it is stuck once nobody could take it over for a while.
+        with patch("dpp.runs.store.reclaim", unavailable):
+            job(world, monkeypatch, "run_reconcile")
+        out = capsys.readouterr().out
+    assert totals(out, "StuckClaims") == {(): 1}
+    assert totals(out, "LeftForNextFiring") == QUIET_RECONCILE | {("stuck_claims",): 1}
+    job(world, monkeypatch, "run_reconcile")
+    out = capsys.readouterr().out
+    assert totals(out, "StuckClaims") == {(): 0}
+    assert totals(out, "Interventions") == QUIET_RECONCILE | {("stuck_claims",): 1}
+    assert totals(out, "RunsEnded") == {("FAILED", "PLATFORM"): 1}
+
+
+def test_a_scan_that_ran_into_its_limit_says_so(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.tenant()
+    monkeypatch.setattr("dpp.runs.reconcile.SCAN_SECONDS", -1)
+    job(world, monkeypatch, "run_reconcile")
+    stopped = totals(capsys.readouterr().out, "StoppedEarly")
+    assert stopped == QUIET_RECONCILE | {("lost_ledgers",): 1, ("orphans",): 1, ("audits",): 1}
+
+
+def test_what_retention_removes_is_counted(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RUN-12, D8."""
+    run = world.submit(world.tenant()).run
+    work(world, monkeypatch)
+    age(world, run, retention_until=timedelta(days=31))
+    with world.database.connection() as connection:
+        connection.execute("UPDATE run_inputs SET purge_after = now() - interval '1 minute'")
+    capsys.readouterr()
+    job(world, monkeypatch, "run_retention")
+    out = capsys.readouterr().out
+    assert totals(out, "RunsExpired") == {(): 1}
+    assert totals(out, "InputsPurged") == {(): 1}
+    assert totals(out, "RunsEnded") == {}
+    assert totals(out, "Firings") == {(): 1}
+
+
+def test_a_firing_that_fails_is_not_counted_as_one(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The alarm of a silent job sees it."""
+    with pytest.raises(AttributeError):
+        fire("run_reaper", monkeypatch, None)
+    assert totals(capsys.readouterr().out, "Firings") == {}
+
+
+def test_every_metric_of_the_table_is_emitted(
+    api: ApiClient, world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One day of the platform: nothing in the table is there for show."""
+    tenant = world.tenant()
+    api.submit(tenant, a_body())
+    api.submit(None, a_body())
+    work(world, monkeypatch)
+    for name in ("run_reaper", "run_sweeper", "run_reconcile", "run_retention"):
+        job(world, monkeypatch, name)
+    seen: list[Measured] = measured(capsys.readouterr().out)
+    assert {one.name for one in seen} == {metric.name for metric in METRICS}
+    values = {value for one in seen for value in one.dimensions.values()}
+    assert not {tenant.tenant_id, tenant.token} & values

@@ -1,0 +1,108 @@
+"""The table of metrics: what it promises of itself, and that the page is written from it."""
+
+import re
+
+import pytest
+
+from dpp.packs.contract import PackReason
+from dpp.platform import metrics
+from dpp.platform.metrics import DIMENSIONS, FUNCTION, METRICS, Meter, Metric
+from dpp.runs import endings
+from dpp.runs.machine import Reason
+from dpp_cli import metrics_page
+from tests.api import lambda_context
+from tests.observability.emf import measured, totals
+
+
+def test_the_page_is_written_from_the_table() -> None:
+    """docs/metrics.md; write it anew with `python -m dpp_cli.metrics_page`."""
+    assert metrics_page.PATH.read_text(encoding="utf-8") == metrics_page.render()
+
+
+def test_the_table_holds_every_metric_there_is_once() -> None:
+    defined = [value for value in vars(metrics).values() if isinstance(value, Metric)]
+    assert sorted(METRICS, key=lambda m: m.name) == sorted(defined, key=lambda m: m.name)
+    assert len({metric.name for metric in METRICS}) == len(METRICS)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_a_metric_says_its_unit_in_its_name_where_cloudwatch_has_none(metric: Metric) -> None:
+    assert re.fullmatch(r"[A-Z][A-Za-z]+", metric.name)
+    assert metric.name.endswith("UsdMicros") == (metric.unit.value == "None")
+    assert metric.meaning
+    assert set(metric.dimensions) < set(DIMENSIONS) - {FUNCTION}
+
+
+def test_every_dimension_is_used_and_none_is_a_tenant_or_a_run() -> None:
+    assert set(DIMENSIONS) == {FUNCTION, *(name for metric in METRICS for name in metric.dimensions)}
+    assert not [name for name in DIMENSIONS if re.search("tenant|run|trace|key", name, re.IGNORECASE)]
+
+
+@pytest.mark.parametrize("code", [*PackReason, *Reason])
+def test_every_reason_of_an_end_has_a_class(code: str) -> None:
+    """A new reason code is classed by hand, not by default."""
+    assert code in endings._CLASSES
+
+
+def test_a_reason_that_nobody_classed_is_ours_to_look_at() -> None:
+    assert endings.reason_class("NEW_REASON") == endings.ReasonClass.PLATFORM
+    assert endings.reason_class(None) == endings.ReasonClass.NONE
+
+
+def test_what_is_measured_goes_out_when_the_handler_ends_however_it_ends(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    meter = Meter()
+
+    @meter.emits
+    def handler(event: str, _context: object) -> str:
+        meter.add(metrics.MESSAGES, Outcome="SKIPPED")
+        if event == "bad":
+            raise RuntimeError
+        return event
+
+    assert handler("good", lambda_context()) == "good"
+    with pytest.raises(RuntimeError):
+        handler("bad", lambda_context())
+    assert totals(capsys.readouterr().out, "Messages") == {("SKIPPED",): 2}
+
+
+def test_a_container_has_one_cold_start(capsys: pytest.CaptureFixture[str]) -> None:
+    meter = Meter()
+    handler = meter.emits(lambda event, _context: event)
+    for _ in range(3):
+        handler(None, lambda_context())
+    assert totals(capsys.readouterr().out, "ColdStarts") == {(): 1}
+
+
+def test_no_value_is_lost_where_there_are_more_than_a_line_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    """EMF takes 100 values a metric and line."""
+    meter = Meter()
+
+    @meter.emits
+    def handler(_event: object, _context: object) -> None:
+        for value in range(250):
+            meter.add(metrics.SETTLED_USD_MICROS, value)
+            meter.add(metrics.RUNS_ENDED, Outcome="COMPLETED", Reason="NONE")
+
+    handler(None, lambda_context())
+    out = capsys.readouterr().out
+    assert totals(out, "SettledUsdMicros") == {(): sum(range(250))}
+    assert totals(out, "RunsEnded") == {("COMPLETED", "NONE"): 250}
+
+
+def test_the_environment_adds_no_dimension_and_no_namespace(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "other")
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Other")
+    Meter().emits(lambda event, _context: event)(None, lambda_context())
+    [one] = measured(capsys.readouterr().out)
+    assert one.dimensions == {FUNCTION: "test"}
+
+
+def test_a_dimension_that_the_table_does_not_have_is_refused() -> None:
+    wrong: list[dict[str, str]] = [{}, {"Outcome": "ENDED", "Tenant": "t_1"}, {"Scan": "orphans"}]
+    for dimensions in wrong:
+        with pytest.raises(ValueError, match="has the dimensions"):
+            Meter().add(metrics.MESSAGES, 1, **dimensions)
