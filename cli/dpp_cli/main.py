@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from dpp_cli import cdk, dlq, ledger, operate
+from dpp_cli import cdk, dispute, dlq, ledger, operate
 from dpp_cli import layers as layer_builds
 from dpp_cli.demo import demo
 from dpp_cli.local import commands as local_commands
@@ -26,6 +26,7 @@ app.add_typer(operate.tenant_app, name="tenant")
 app.add_typer(operate.key_app, name="key")
 app.add_typer(ledger.ledger_app, name="ledger")
 app.add_typer(dlq.dlq_app, name="dlq")
+app.add_typer(dispute.dispute_app, name="dispute")
 app.command()(demo)
 
 

@@ -8,9 +8,11 @@ import redis
 from typer.testing import CliRunner, Result
 
 from dpp.money.ledger import Ledger
+from dpp.runs.reap import reap
 from dpp_cli.local.state import StackError
 from dpp_cli.main import app
 from dpp_cli.servers import ValkeyServer
+from tests.world import World
 
 
 class Shell:
@@ -119,3 +121,26 @@ def test_money_under_way_is_no_drift_to_an_operator(shell: Shell, valkey_server:
     (told,) = json.loads(shell.dpp("ledger", "check", "busy-1", "--json"))
     assert (told["in_flight_usd_micros"], told["drift_usd_micros"]) == (250_000, 0)
     assert "0.2500" in shell.dpp("ledger", "check", "busy-1")
+
+
+def test_a_dispute_is_shown_with_its_evidence_and_ended_as_decided(
+    shell: Shell, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D3: what an operator reads at night, and the one command that follows."""
+    monkeypatch.setenv("DPP_RESULTS_BUCKET", world.bucket)
+    assert "no run is disputed" in shell.dpp("dispute", "list")
+    run = world.leased(world.tenant())
+    world.ledger.refund_full(run.tenant_id, run.id)
+    reap(world.finalize_effects(), world.new_database(), world.later(seconds=121))
+
+    shown = shell.dpp("dispute", "list")
+    assert run.id in shown
+    assert "REFUNDED, charged 0.0000 USD" in shown
+    (told,) = json.loads(shell.dpp("dispute", "list", "--json"))
+    assert (told["run_id"], told["receipt"]["kind"], told["is_reserved"]) == (run.id, "REFUNDED", False)
+
+    assert "decimal string" in shell.refused("dispute", "settle", run.id, "1e3")
+    assert "not more" in shell.refused("dispute", "settle", run.id, "99.0000")
+    assert "FAILED, SETTLED, charged 0.0050 USD" in shell.dpp("dispute", "settle", run.id, "0.0050")
+    assert "is not disputed" in shell.refused("dispute", "settle", run.id, "0.0050")
+    assert "no run is disputed" in shell.dpp("dispute", "list")

@@ -20,7 +20,7 @@ _COMPLETED = Intent(Status.COMPLETED, MoneyState.SETTLED, 50_000, 7, ResultPoint
 _FAILED = Intent(Status.FAILED, MoneyState.SETTLED, 5_000, reason_code="WORKER_TIMEOUT", detail="gone")
 _REFUNDED = Intent(Status.FAILED, MoneyState.REFUNDED, 0, reason_code="RESERVATION_EXPIRED")
 _INTENTS = (_COMPLETED, _FAILED, _REFUNDED)
-_QUERIES = ("start_processing", "claim", "reclaim", "commit", "dispute", "expire")
+_QUERIES = ("start_processing", "claim", "reclaim", "commit", "dispute", "resolve", "expire")
 
 
 def _state(run: Run) -> State:
@@ -83,7 +83,7 @@ def _one_run_in_every_state(connection: Connection) -> Iterator[Run]:
     yield _expired(connection, _committed(connection, _inserted(connection), _REFUNDED))
 
 
-def _attempts(
+def _attempts(  # noqa: PLR0911 - a case a query
     connection: Connection, query: str, run: Run, later: datetime
 ) -> list[Callable[[], Run | None]]:
     """Everything that the query could be asked to do with the run, by one who knows its version and tokens."""
@@ -111,6 +111,11 @@ def _attempts(
                 lambda release=release: store.commit(connection, run, release_idempotency_key=release)  # type: ignore[misc]
                 for release in {False, run.finalize_money_state == MoneyState.REFUNDED}
             ]
+        case "resolve":
+            return [
+                lambda intent=intent: store.resolve(connection, run, intent, finalize_token="new")  # type: ignore[misc]
+                for intent in _INTENTS
+            ]
         case "expire":
             return [lambda: store.expire(connection, run, run.retention_until)]
         case _:
@@ -125,7 +130,9 @@ def _reached(connection: Connection, query: str, run: Run, later: datetime) -> s
             try:
                 moved = attempt()
             except psycopg.errors.CheckViolation:
-                assert query in ("claim", "reclaim"), "only an intent that doesn't fit is left to the schema"
+                assert query in ("claim", "reclaim", "resolve"), (
+                    "only an intent that doesn't fit is left to the schema"
+                )
                 continue
             stored = _sure(store.find(connection, run.tenant_id, run.run_id))
             assert stored == (moved or run), "zero rows is what a loser gets, and nothing was written"

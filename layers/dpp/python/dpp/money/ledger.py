@@ -29,6 +29,7 @@ LEDGER_FUNCTIONS = (_LUA, "ledger.lua")
 _RESERVE = Script(LEDGER_FUNCTIONS, (_LUA, "reserve.lua"))
 _SETTLE = Script(LEDGER_FUNCTIONS, (_LUA, "settle.lua"))
 _REFUND_FULL = Script(LEDGER_FUNCTIONS, (_LUA, "refund_full.lua"))
+_REOPEN = Script(LEDGER_FUNCTIONS, (_LUA, "reopen.lua"))
 _CREDIT = Script(LEDGER_FUNCTIONS, (_LUA, "credit.lua"))
 _BOOKS = (_LUA, "books.lua")
 _REBUILD = Script(LEDGER_FUNCTIONS, _BOOKS, (_LUA, "rebuild.lua"))
@@ -131,6 +132,19 @@ class Ledger:
                 return _closed(charge, refund, balance, kind, how)
             case other:
                 raise self._not_closed(tenant_id, other)
+
+    def reopen(
+        self, tenant_id: str, run_id: str, reserved_usd_micros: int, charge: int, kind: CloseKind
+    ) -> None:
+        """Take a receipt back that says other than `charge` (micros) and `kind`, so that the run can be closed so.
+
+        For an operator's decision only (D3), of a run that is DISPUTED and so left alone by all others. Raises
+        NoReservation, LedgerLost.
+        """
+        args = (run_id, reserved_usd_micros, charge, kind.value)
+        reply = _REOPEN.run(self.client, self.move_keys(tenant_id, run_id), args)
+        if reply[0] != "OK":
+            raise self._not_closed(tenant_id, reply)
 
     def credit(self, tenant_id: str, credit_id: str, amount_usd_micros: int, *, opens: bool = True) -> int:
         """Add a credit to the balance, once however often it is asked; the new balance. Raises AmountRefused.

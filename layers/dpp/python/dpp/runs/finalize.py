@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from dpp.money.ledger import Closed, Ledger, NoReservation
+from dpp.money.ledger import Closed, CloseKind, Ledger, NoReservation
 from dpp.platform.ids import new_id
 from dpp.platform.postgres import Database
 from dpp.platform.retry import patiently
@@ -86,6 +86,21 @@ def take_over(
             stuck_after_seconds=STUCK_AFTER_SECONDS,
             now=now,
         )
+    return None if claimed is None else roll_forward(effects, claimed, now=now)
+
+
+def resolve(effects: FinalizeEffects, run: Run, intent: Intent, *, now: datetime | None = None) -> Run | None:
+    """End a disputed run as an operator decided (D3); None where it is disputed no more.
+
+    The ledger is opened first: a crash before the claim leaves the run DISPUTED with its reservation held, and the
+    same command goes on from there; one after it is reconcile's to finish. Raises NoReservation.
+    """
+    kind = CloseKind(intent.money_state.value)
+    effects.ledger.reopen(
+        run.tenant_id, run.id, run.reservation_max_cost_usd_micros, intent.charge_usd_micros, kind
+    )
+    with effects.database.connection() as connection:
+        claimed = store.resolve(connection, run, intent, finalize_token=str(new_id()), now=now)
     return None if claimed is None else roll_forward(effects, claimed, now=now)
 
 

@@ -94,6 +94,8 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(_PROCESSING_CLAIMED, _FAILED_SETTLED, "commit", ("worker", "reaper", "reconcile")),
     Transition(_QUEUED_CLAIMED, _QUEUED_DISPUTED, "dispute", ("submit", "sweeper", "operator", "reconcile")),
     Transition(_PROCESSING_CLAIMED, _PROCESSING_DISPUTED, "dispute", ("worker", "reaper", "reconcile")),
+    Transition(_QUEUED_DISPUTED, _QUEUED_CLAIMED, "resolve", ("operator",)),
+    Transition(_PROCESSING_DISPUTED, _PROCESSING_CLAIMED, "resolve", ("operator",)),
     Transition(_COMPLETED, _EXPIRED_SETTLED, "expire", ("retention",)),
     Transition(_FAILED_SETTLED, _EXPIRED_SETTLED, "expire", ("retention",)),
     Transition(_FAILED_REFUNDED, _EXPIRED_REFUNDED, "expire", ("retention",)),

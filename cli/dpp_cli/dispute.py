@@ -1,0 +1,135 @@
+"""Operator commands: runs whose charge can't be proved (D3). What each does is in `dpp.runs.disputes`.
+
+They work on `DATABASE_URL`, `REDIS_URL` and `DPP_RESULTS_BUCKET` where set, all three of them, else on the running
+local stack.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+from uuid import UUID
+
+import boto3
+import typer
+
+from dpp.money.ledger import Ledger, LedgerError
+from dpp.money.micros import AmountError, format_usd, parse_usd
+from dpp.platform.errors import DependencyUnavailable
+from dpp.platform.postgres import Database
+from dpp.platform.storage import ObjectStore
+from dpp.runs import disputes
+from dpp.runs.disputes import DecisionRefused, Dispute, DisputeEffects, NotDisputed
+from dpp_cli.local.localstack import client_environment
+from dpp_cli.local.state import StackError, running_state
+from dpp_cli.operate import console
+
+dispute_app = typer.Typer(no_args_is_help=True, help="Runs whose charge the ledger can't prove.")
+_VARIABLES = ("DATABASE_URL", "REDIS_URL", "DPP_RESULTS_BUCKET")
+
+
+@dispute_app.command("list")
+def show(
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Show no more runs than this.")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON array, amounts in micros.")] = False,
+) -> None:
+    """Show each disputed run with everything that says something about its money."""
+    with _effects() as effects:
+        found = disputes.look(effects, limit)
+    if as_json:
+        typer.echo(json.dumps([_fields(one) for one in found]))
+        return
+    for one in found:
+        _print(one)
+    console.print(f"{len(found)} disputed runs" if found else "no run is disputed")
+
+
+@dispute_app.command("settle")
+def settle(
+    run_id: Annotated[UUID, typer.Argument(help="The run.")],
+    charge_usd: Annotated[
+        str, typer.Argument(help='What it is charged in US dollars, at most 4 places; "0" for nothing.')
+    ],
+) -> None:
+    """End a disputed run: charge it so much, give the rest of its reservation back. Safe to repeat."""
+    try:
+        charge_usd_micros = 0 if charge_usd == "0" else parse_usd(charge_usd)
+    except AmountError as error:
+        raise StackError(f"the amount {error}") from None
+    with _effects() as effects:
+        ended = disputes.decide(effects, run_id, charge_usd_micros)
+    typer.echo(
+        f"run {ended.id}: {ended.status}, {ended.money_state}, charged {format_usd(charge_usd_micros)} USD"
+    )
+
+
+@contextmanager
+def _effects() -> Iterator[DisputeEffects]:
+    """Everything that a command touches. Raises StackError, also for what is refused or fails inside the block."""
+    database_url, redis_url, storage = _where()
+    database = Database(database_url)
+    ledger = Ledger.connect(redis_url, cluster=os.environ.get("DPP_REDIS_CLUSTER") == "1")
+    try:
+        yield DisputeEffects(database, ledger, storage)
+    except (DependencyUnavailable, LedgerError, NotDisputed, DecisionRefused) as error:
+        raise StackError(str(error) or type(error).__name__) from error
+    finally:
+        database.close()
+        ledger.client.close()
+
+
+def _where() -> tuple[str, str, ObjectStore]:
+    given = {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
+    if given:
+        # Never some of the one deployment and some of the other.
+        if missing := [name for name in _VARIABLES if name not in given]:
+            raise StackError(f"{', '.join(given)} set, so {', '.join(missing)} must be set, too")
+        database_url, redis_url, bucket = (given[name] for name in _VARIABLES)
+        return database_url, redis_url, ObjectStore(bucket)
+    state = running_state()
+    keys = client_environment(state.aws_endpoint_url)
+    client = boto3.client(
+        "s3",
+        endpoint_url=state.aws_endpoint_url,
+        region_name=keys["AWS_REGION"],
+        aws_access_key_id=keys["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
+    )
+    return state.database_url, state.redis_url, ObjectStore(state.outputs["ResultsBucket"], lambda: client)
+
+
+def _print(one: Dispute) -> None:
+    run = one.run
+    receipt = "none" if one.receipt is None else f"{one.receipt[0]}, charged {format_usd(one.receipt[1])} USD"
+    cost = one.envelope_cost_usd_micros
+    told = {
+        "tenant": run.tenant_id,
+        "run is": f"{run.status} since {run.updated_at:%Y-%m-%d %H:%M:%S%z}",
+        "because": run.last_error_detail or "",
+        "reserved": f"{format_usd(run.reservation_max_cost_usd_micros)} USD",
+        "intended": f"{run.finalize_outcome}, {format_usd(run.finalize_charge_usd_micros or 0)} USD",
+        "receipt": receipt,
+        "reservation": "held" if one.is_reserved else "gone",
+        "envelope": "none" if cost is None else f"says {format_usd(cost)} USD",
+    }
+    console.print(f"run {run.id}")
+    for name, value in told.items():
+        console.print(f"  {name:<12} {value}", highlight=False, markup=False)
+
+
+def _fields(one: Dispute) -> dict[str, Any]:
+    run, receipt = one.run, one.receipt
+    return {
+        "run_id": run.id,
+        "tenant_id": run.tenant_id,
+        "status": run.status,
+        "disputed_at": run.updated_at.isoformat(),
+        "detail": run.last_error_detail,
+        "reserved_usd_micros": run.reservation_max_cost_usd_micros,
+        "intended_outcome": run.finalize_outcome,
+        "intended_charge_usd_micros": run.finalize_charge_usd_micros,
+        "receipt": receipt and {"kind": receipt[0], "charge_usd_micros": receipt[1]},
+        "is_reserved": one.is_reserved,
+        "envelope_cost_usd_micros": one.envelope_cost_usd_micros,
+    }
