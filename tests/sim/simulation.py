@@ -10,6 +10,7 @@ from uuid import UUID
 
 import psycopg
 
+from dpp.money.audit import audit_tenant
 from dpp.money.keys import KeySpace
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackResult
@@ -231,6 +232,20 @@ class Simulation:
         """The next id: a number, so that a schedule can be read."""
         self._ids += 1
         return UUID(int=(self._ids << 96) | 0x4000_8000_0000_0000_0000)
+
+    def drift_of(self, tenant_id: str) -> int:
+        """What the platform's own audit finds, in micros."""
+        found: list[int] = []
+        parts = self.parts()
+        connection = SimConnection(self, self.tables)
+
+        def audit() -> None:
+            found.append(audit_tenant(connection, parts.ledger, tenant_id).drift_usd_micros)  # type: ignore[arg-type]
+
+        self.scheduler.spawn("audit", audit)
+        self.scheduler.run()
+        [drift] = found
+        return drift
 
     # --- a failover of Redis ------------------------------------------------------------------------------------
 
