@@ -6,13 +6,16 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.packs.contract import PACK_RESULT, PackRequest
+from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
+from dpp.platform.metrics import Meter
 from pack_outside.wiring import wiring
 
 logger = service_logger("packs")
+meter = Meter()
 
 
-@logger.inject_lambda_context(clear_state=True)
+@invocation(logger, meter)
 def handler(event: dict[str, Any], _context: LambdaContext) -> Any:
     """The result of the job in `event`, a `PackRequest`; nothing of it is logged but its ids (RUN-31)."""
     request = PackRequest.model_validate(event)

@@ -4,6 +4,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
 from dpp.platform.metrics import FIRINGS, Meter
 from dpp.runs.reap import reap
@@ -13,8 +14,7 @@ logger = service_logger("reaper")
 meter = Meter()
 
 
-@meter.emits
-@logger.inject_lambda_context(clear_state=True, log_event=False)
+@invocation(logger, meter)
 def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """One firing; what the event holds doesn't matter."""
     parts = wiring()

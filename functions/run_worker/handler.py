@@ -11,7 +11,8 @@ from aws_lambda_powertools.utilities.batch.types import PartialItemFailureRespon
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.platform.logging import service_logger
+from dpp.platform.invocation import invocation
+from dpp.platform.logging import service_logger, where
 from dpp.platform.metrics import MESSAGES, QUEUE_AGE, Meter
 from dpp.runs.execute import execute
 from dpp.runs.message import RunMessage
@@ -25,6 +26,17 @@ processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 
 def work_on(record: SQSRecord) -> None:
     """Work on one message. Whatever is raised returns the message to the queue; the third time, to the DLQ."""
+    try:
+        _work_on(record)
+    except Exception as error:
+        # The batch processor keeps the error to itself; without this line nobody would learn why a message returns.
+        logger.error(  # noqa: TRY400 - a traceback may quote what a client sent
+            "message returned", extra={"message_id": record.message_id, "error": where(error)}
+        )
+        raise
+
+
+def _work_on(record: SQSRecord) -> None:
     message = RunMessage.model_validate_json(record.body)
     worked = execute(message, record.receipt_handle, wiring())
     meter.add(MESSAGES, Outcome=worked.outcome)
@@ -37,8 +49,7 @@ def work_on(record: SQSRecord) -> None:
     )
 
 
-@meter.emits
-@logger.inject_lambda_context(clear_state=True, log_event=False)
+@invocation(logger, meter)
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
     """Work on a batch; the answer names the messages that failed."""
     answer = process_partial_response(

@@ -7,6 +7,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
+from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
 from dpp.platform.metrics import Meter
 from dpp.runs.http import PROBLEMS, error_headers, view
@@ -30,8 +31,7 @@ def read_run() -> Response[str]:
     return api.json(200, view(found), {**found.costs.headers(), **found.rate.headers()})
 
 
-@meter.emits
-@logger.inject_lambda_context(clear_state=True, log_event=False)
+@invocation(logger, meter)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one API Gateway event."""
     return api.answer(event, context)

@@ -7,6 +7,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
+from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
 from dpp.platform.metrics import SUBMITS, Meter
 from dpp.runs.http import PROBLEMS, error_headers, read_order, receipt
@@ -24,7 +25,7 @@ def submit_run() -> Response[str]:
     parts = wiring()
     caller = authenticate(api.event, parts.database)
     logger.append_keys(tenant_id=caller.tenant_id, trace_id=api.trace_id)
-    order = read_order(api.event, api.trace_id)
+    order = read_order(api.event, api.trace_id, caller.tenant_id)
     api.adopt_trace_id(order.trace_id)
     logger.append_keys(trace_id=order.trace_id)
     accepted = submit(order, caller, parts.effects)
@@ -34,8 +35,7 @@ def submit_run() -> Response[str]:
     return api.json(202, receipt(accepted.run), headers)
 
 
-@meter.emits
-@logger.inject_lambda_context(clear_state=True, log_event=False)
+@invocation(logger, meter)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one API Gateway event."""
     return api.answer(event, context)

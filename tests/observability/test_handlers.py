@@ -9,6 +9,7 @@ import pytest
 
 from dpp.packs.contract import PackFailure, PackReason
 from dpp.platform.errors import RedisUnavailable
+from dpp.platform.invocation import InvocationFailed
 from dpp.platform.metrics import METRICS
 from dpp.runs import finalize, reap, store
 from dpp.runs.machine import Status
@@ -344,7 +345,7 @@ def test_a_firing_that_fails_is_not_counted_as_one(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The alarm of a silent job sees it."""
-    with pytest.raises(AttributeError):
+    with pytest.raises(InvocationFailed):
         fire("run_reaper", monkeypatch, None)
     assert totals(capsys.readouterr().out, "Firings") == {}
 

@@ -1,11 +1,14 @@
 """The table of metrics: what it promises of itself, and that the page is written from it."""
 
 import re
+from typing import Any
 
 import pytest
 
 from dpp.packs.contract import PackReason
 from dpp.platform import metrics
+from dpp.platform.invocation import InvocationFailed, invocation
+from dpp.platform.logging import service_logger
 from dpp.platform.metrics import DIMENSIONS, FUNCTION, METRICS, Meter, Metric
 from dpp.runs import endings
 from dpp.runs.machine import Reason
@@ -54,38 +57,31 @@ def test_what_is_measured_goes_out_when_the_handler_ends_however_it_ends(
 ) -> None:
     meter = Meter()
 
-    @meter.emits
-    def handler(event: str, _context: object) -> str:
+    @invocation(service_logger("test"), meter)
+    def handler(event: dict[str, Any], _context: object) -> object:
         meter.add(metrics.MESSAGES, Outcome="SKIPPED")
-        if event == "bad":
-            raise RuntimeError
-        return event
+        return event["answer"]
 
-    assert handler("good", lambda_context()) == "good"
-    with pytest.raises(RuntimeError):
-        handler("bad", lambda_context())
+    assert handler({"answer": 1}, lambda_context()) == 1
+    with pytest.raises(InvocationFailed, match=r"^builtins\.KeyError$"):
+        handler({}, lambda_context())
     assert totals(capsys.readouterr().out, "Messages") == {("SKIPPED",): 2}
 
 
 def test_a_container_has_one_cold_start(capsys: pytest.CaptureFixture[str]) -> None:
     meter = Meter()
-    handler = meter.emits(lambda event, _context: event)
     for _ in range(3):
-        handler(None, lambda_context())
+        meter.emit("test")
     assert totals(capsys.readouterr().out, "ColdStarts") == {(): 1}
 
 
 def test_no_value_is_lost_where_there_are_more_than_a_line_takes(capsys: pytest.CaptureFixture[str]) -> None:
     """EMF takes 100 values a metric and line."""
     meter = Meter()
-
-    @meter.emits
-    def handler(_event: object, _context: object) -> None:
-        for value in range(250):
-            meter.add(metrics.SETTLED_USD_MICROS, value)
-            meter.add(metrics.RUNS_ENDED, Outcome="COMPLETED", Reason="NONE")
-
-    handler(None, lambda_context())
+    for value in range(250):
+        meter.add(metrics.SETTLED_USD_MICROS, value)
+        meter.add(metrics.RUNS_ENDED, Outcome="COMPLETED", Reason="NONE")
+    meter.emit("test")
     out = capsys.readouterr().out
     assert totals(out, "SettledUsdMicros") == {(): sum(range(250))}
     assert totals(out, "RunsEnded") == {("COMPLETED", "NONE"): 250}
@@ -96,7 +92,7 @@ def test_the_environment_adds_no_dimension_and_no_namespace(
 ) -> None:
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "other")
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Other")
-    Meter().emits(lambda event, _context: event)(None, lambda_context())
+    Meter().emit("test")
     [one] = measured(capsys.readouterr().out)
     assert one.dimensions == {FUNCTION: "test"}
 

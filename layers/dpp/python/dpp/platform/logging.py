@@ -5,12 +5,17 @@ lengths and reason codes, never an input, a key or a secret.
 """
 
 import logging
+import traceback
 
 from aws_lambda_powertools import Logger
 
+# At DEBUG these write requests whole, with bodies and signatures. Lambda's own setting of the level
+# (AWS_LAMBDA_LOG_LEVEL) is the root's, and must not reach them.
+_TALKATIVE = ("boto3", "botocore", "s3transfer", "urllib3", "httpcore", "httpx", "psycopg", "redis")
+
 
 def service_logger(service: str) -> Logger:
-    """The logger of one function; `service` is api, worker, reaper, sweeper, reconcile or retention.
+    """The logger of one function; `service` is api, worker, reaper, sweeper, reconcile, retention or packs.
 
     Powertools names its logger by the service, so the modules' loggers are no children of it: they are given its
     handler, and with it its formatter and the keys that a handler appends.
@@ -20,4 +25,15 @@ def service_logger(service: str) -> Logger:
     modules.handlers = [logger.registered_handler]
     modules.setLevel(logger.log_level)
     modules.propagate = False  # Lambda's own handler, on the root, would write each line a second time
+    for library in _TALKATIVE:
+        logging.getLogger(library).setLevel(logging.WARNING)
     return logger
+
+
+def where(error: BaseException) -> dict[str, object]:
+    """The error's class and frames, without its message: a library's message may hold what a client sent (RUN-31)."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return {
+        "class": f"{type(error).__module__}.{type(error).__qualname__}",
+        "frames": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
+    }

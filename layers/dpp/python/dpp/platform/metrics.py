@@ -8,14 +8,12 @@ Every metric has the dimension `Function`, the name of the Lambda function, whic
 own dimensions come beside it. No dimension takes a value that clients choose or that grows with their number.
 """
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 NAMESPACE = "DPP"
 FUNCTION = "Function"
@@ -226,22 +224,11 @@ class Meter:
         for ending in report.endings:
             self.run_ended(ending)
 
-    def emits[Event, Answer](
-        self, handler: Callable[[Event, LambdaContext], Answer]
-    ) -> Callable[[Event, LambdaContext], Answer]:
-        """Decorate a handler: what was measured goes out when it ends, however it ends."""
+    def emit(self, function: str) -> None:
+        """Write what was measured, at the end of an invocation of the Lambda function of this name.
 
-        @functools.wraps(handler)
-        def emitting(event: Event, context: LambdaContext, **more: Any) -> Answer:
-            try:
-                return handler(event, context, **more)
-            finally:
-                self._emit(context.function_name)
-
-        return emitting
-
-    def _emit(self, function: str) -> None:
-        """Write one line for each set of dimensions: EMF gives all metrics of a line the same ones."""
+        One line for each set of dimensions: EMF gives all metrics of a line the same ones.
+        """
         measured, self._measured = self._measured, []
         if self._cold:
             self._cold = False

@@ -13,7 +13,7 @@ from psycopg.abc import RV, PQGen
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow
 
-from dpp.platform.config import DatabaseAddress, DatabaseBySecret
+from dpp.platform.config import ConfigurationError, DatabaseAddress, DatabaseBySecret
 from dpp.platform.errors import PostgresNotReached, PostgresUnavailable, SecretUnavailable
 
 type Connection = psycopg.Connection[TupleRow]
@@ -110,13 +110,18 @@ class Database:
 
 
 def _open(conninfo: str) -> _Connection:
-    return _Connection.connect(
-        conninfo,
-        autocommit=True,
-        prepare_threshold=None,
-        connect_timeout=_CONNECT_TIMEOUT_SECONDS,
-        tcp_user_timeout=_DEAD_PEER_MILLISECONDS,
-    )
+    try:
+        return _Connection.connect(
+            conninfo,
+            autocommit=True,
+            prepare_threshold=None,
+            connect_timeout=_CONNECT_TIMEOUT_SECONDS,
+            tcp_user_timeout=_DEAD_PEER_MILLISECONDS,
+        )
+    except psycopg.ProgrammingError:  # it quotes what it can't read, a password among it
+        raise ConfigurationError(
+            "DATABASE_URL: can't be read; percent-encode what is special in it"
+        ) from None
 
 
 def conninfo_of(address: DatabaseAddress, *, renewed: bool = False) -> str:

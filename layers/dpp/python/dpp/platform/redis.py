@@ -14,7 +14,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, RedisClusterException, RedisError
 from redis.retry import Retry
 
-from dpp.platform.config import RedisAddress, RedisBySecret
+from dpp.platform.config import ConfigurationError, RedisAddress, RedisBySecret
 from dpp.platform.errors import RedisUnavailable, SecretUnavailable
 
 type RedisClient = Redis | RedisCluster
@@ -50,7 +50,7 @@ def connect(
 
     Connects at the first command; a cluster's asks for its nodes at once. A socket idle for 10 s is pinged
     first (a Lambda may have been frozen meanwhile), and one lost call is sent again: every script of the
-    platform is repeatable, so twice is as good as once. Raises RedisUnavailable (cluster mode only).
+    platform is repeatable, so twice is as good as once. Raises ConfigurationError, RedisUnavailable (cluster mode).
     """
     options: dict[str, Any] = {
         "decode_responses": True,
@@ -62,10 +62,13 @@ def connect(
     if isinstance(address, RedisBySecret):
         options["credential_provider"] = _Token(address.secret_arn)
     url = address if isinstance(address, str) else f"{_SCHEME}://{address.host}:{address.port}/0"
-    if cluster:
-        with unavailable_as_typed():
-            return RedisCluster.from_url(url, **options)
-    return Redis.from_url(url, retry_on_error=[RedisConnectionError], **options)
+    try:
+        if cluster:
+            with unavailable_as_typed():
+                return RedisCluster.from_url(url, **options)
+        return Redis.from_url(url, retry_on_error=[RedisConnectionError], **options)
+    except ValueError:  # it quotes what it can't read, a password among it
+        raise ConfigurationError("REDIS_URL: can't be read; percent-encode what is special in it") from None
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +23,7 @@ from dpp.platform.http.problem import (
     ProblemKind,
 )
 from dpp.platform.ids import trace_id_from
+from dpp.platform.logging import where
 from dpp.platform.metrics import REFUSALS, Meter
 
 _LOG = logging.getLogger("dpp.http")
@@ -114,7 +114,7 @@ class Api:
             return self._problem(error.kind, error.detail, headers, error)
         kind = next((kind for cls, kind in self._problems.items() if isinstance(error, cls)), INTERNAL_ERROR)
         if kind is INTERNAL_ERROR:
-            _LOG.error("unexpected error", extra={"trace_id": self.trace_id, "error": _where(error)})
+            _LOG.error("unexpected error", extra={"trace_id": self.trace_id, "error": where(error)})
             return self._problem(kind, "The fault is ours and has been logged.", headers, error)
         if kind is DEPENDENCY_UNAVAILABLE:
             _LOG.error(str(error), extra={"trace_id": self.trace_id})
@@ -146,12 +146,3 @@ class Api:
         self._meter.add(REFUSALS, ReasonCode=kind.reason_code)
         self._meter.run_ended(getattr(error, "ending", None))  # a refused submit may have ended its run
         return self._respond(kind.status, CONTENT_TYPE, document.to_json(), headers)
-
-
-def _where(error: Exception) -> dict[str, object]:
-    """The error's class and frames, without its message: a library's message may hold what a client sent (RUN-31)."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return {
-        "class": f"{type(error).__module__}.{type(error).__qualname__}",
-        "frames": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
-    }
