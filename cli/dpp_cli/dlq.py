@@ -202,8 +202,11 @@ def _account_for(choice: Choice, handled: list[Handled]) -> None:
 def _print_table(letters: list[DeadLetter]) -> None:
     if not letters:
         return
-    table = Table("run (or message)", "tenant", "run is", "age", "receives", box=None, header_style="dim")
+    table = Table(
+        "run (or message)", "tenant", "run is", "age", "tries", box=None, header_style="dim", pad_edge=False
+    )
     table.columns[0].no_wrap = True
+    table.columns[1].overflow = "fold"
     for column in table.columns[3:]:
         column.justify = "right"
     for letter in letters:

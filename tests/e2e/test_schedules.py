@@ -15,9 +15,10 @@ pytestmark = pytest.mark.e2e
 A_BEAT_SECONDS = 150  # a rule fires once a minute; a busy machine may miss one
 
 
-def _left_behind(platform: Platform, tenant: E2eTenant, *, age: timedelta, sent: bool) -> Run:
+def left_behind(platform: Platform, tenant: E2eTenant, *, age: timedelta, sent: bool) -> Run:
     """A run as a submit that crashed leaves it: reserved and inserted `age` ago, its message sent or not."""
-    order = an_order(inputs={"question": "What is left?", "context": "A run is left."}, timebox_sec=20)
+    inputs = {"question": "What is left?", "context": "A run is left."}
+    order = an_order(inputs=inputs, timebox_sec=20, min_reliability_score=0.0)
     run_id = uuid4()
     row = platform.database.execute("SELECT now()").fetchone()
     assert row is not None
@@ -46,7 +47,7 @@ def _left_behind(platform: Platform, tenant: E2eTenant, *, age: timedelta, sent:
 def test_run_20_the_reaper_ends_what_a_dead_worker_left(platform: Platform) -> None:
     """RUN-20: on its 30-second beat, with the minimum fee."""
     tenant = platform.tenant()
-    run = _left_behind(platform, tenant, age=timedelta(minutes=10), sent=True)
+    run = left_behind(platform, tenant, age=timedelta(minutes=10), sent=True)
     then = run.created_at
     assert store.start_processing(platform.database, run, "a dead worker's", then) is not None
     view = platform.finished(tenant, run.id, A_BEAT_SECONDS)
@@ -58,7 +59,7 @@ def test_run_20_the_reaper_ends_what_a_dead_worker_left(platform: Platform) -> N
 def test_run_21_the_sweeper_refunds_what_waited_for_over_an_hour(platform: Platform) -> None:
     """RUN-21: the whole reservation comes back."""
     tenant = platform.tenant()
-    run = _left_behind(platform, tenant, age=timedelta(hours=2), sent=True)
+    run = left_behind(platform, tenant, age=timedelta(hours=2), sent=True)
     view = platform.finished(tenant, run.id, A_BEAT_SECONDS)
     assert (view["status"], view["money_state"]) == ("FAILED", "REFUNDED")
     assert view["problem"]["reason_code"] == "RESERVATION_EXPIRED"
@@ -68,6 +69,6 @@ def test_run_21_the_sweeper_refunds_what_waited_for_over_an_hour(platform: Platf
 def test_d5_reconcile_sends_what_was_never_sent(platform: Platform) -> None:
     """D5: the run waits a minute, not an hour, and completes."""
     tenant = platform.tenant()
-    run = _left_behind(platform, tenant, age=timedelta(minutes=2), sent=False)
+    run = left_behind(platform, tenant, age=timedelta(minutes=2), sent=False)
     assert platform.finished(tenant, run.id, A_BEAT_SECONDS)["status"] == "COMPLETED"
     assert platform.position(tenant).balanced
