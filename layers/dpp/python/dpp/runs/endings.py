@@ -44,7 +44,6 @@ _CLASSES: Mapping[str, ReasonClass] = {
     PackReason.PACK_OUTPUT_TOO_LARGE: ReasonClass.LIMIT,
     PackReason.PACK_MEMORY_EXCEEDED: ReasonClass.LIMIT,
     PackReason.PACK_DISK_EXCEEDED: ReasonClass.LIMIT,
-    PackReason.PACK_DISK_EXCEEDED: ReasonClass.LIMIT,
     PackReason.PACK_FAILED: ReasonClass.PACK,
     PackReason.PACK_CRASHED: ReasonClass.PACK,
     PackReason.PACK_CANCELLED: ReasonClass.PACK,
