@@ -225,7 +225,7 @@ def _page_expired_leases(tables: Tables, p: Params, now: datetime) -> Answer:
         tables,
         p,
         "lease_expires_at",
-        lambda row: _unclaimed(row, "PROCESSING") and row["lease_expires_at"] < at,
+        lambda row: _unclaimed(row, "PROCESSING") and _is_no_lease(row["lease_expires_at"], at),
     )
 
 
@@ -311,6 +311,10 @@ def _guard_extend_lease(row: Row, p: Params, at: datetime) -> bool:
     )
 
 
+def _is_no_lease(expires: datetime, at: datetime) -> bool:
+    return expires < at or expires > at + timedelta(hours=1)
+
+
 def _guard_claim(row: Row, p: Params, at: datetime) -> bool:
     expires = row["lease_expires_at"]
     return (
@@ -318,7 +322,7 @@ def _guard_claim(row: Row, p: Params, at: datetime) -> bool:
         and row["status"] == p["expected_status"]
         and row["finalize_stage"] is None
         and row["lease_token"] == p["lease_token"]
-        and (not p["lease_must_have_expired"] or (expires is not None and expires < at))
+        and (not p["lease_must_have_expired"] or (expires is not None and _is_no_lease(expires, at)))
         and row["created_at"] <= at - timedelta(seconds=p["minimum_age_seconds"])
     )
 

@@ -69,7 +69,8 @@ UPDATE runs SET
 WHERE run_id = %(run_id)s AND version = %(version)s AND status = %(expected_status)s
   AND finalize_stage IS NULL
   AND lease_token IS NOT DISTINCT FROM %(lease_token)s
-  AND (%(lease_must_have_expired)s = false OR lease_expires_at < coalesce(%(now)s, now()))
+  AND (%(lease_must_have_expired)s = false OR lease_expires_at < coalesce(%(now)s, now())
+    OR lease_expires_at > coalesce(%(now)s, now()) + interval '1 hour')
   AND created_at <= coalesce(%(now)s, now()) - make_interval(secs => %(minimum_age_seconds)s)
 RETURNING *
 
@@ -139,10 +140,12 @@ SELECT * FROM runs WHERE money_state = 'DISPUTED' ORDER BY tenant_id, run_id LIM
 SELECT * FROM runs WHERE run_id = %(run_id)s
 
 -- name: page_expired_leases
--- PROCESSING with an expired lease, oldest first (RUN-20, RUN-22); keyset on (lease_expires_at, run_id).
+-- PROCESSING with an expired lease, oldest first (RUN-20, RUN-22); keyset on (lease_expires_at, run_id). A lease of over
+-- an hour is none: no worker can have taken it, and waiting for its end would keep the client's money for as long.
 SELECT *, lease_expires_at AS page_time FROM runs
 WHERE status = 'PROCESSING' AND finalize_stage IS NULL
-  AND lease_expires_at < coalesce(%(now)s, now())
+  AND (lease_expires_at < coalesce(%(now)s, now())
+    OR lease_expires_at > coalesce(%(now)s, now()) + interval '1 hour')
   AND (lease_expires_at, run_id) > (%(after_time)s, %(after_id)s)
 ORDER BY lease_expires_at, run_id LIMIT %(limit)s
 

@@ -31,7 +31,7 @@ def reap_run(effects: FinalizeEffects, run: Run, now: datetime | None = None) ->
 
 
 def expired_lease(run: Run) -> Guard:
-    """The claim's condition: the same lease, and run out at the moment of the write (001 §10.2)."""
+    """The claim's condition: the same lease, and run out at the moment of the write (001 §10.2), or longer than any."""
     return Guard(Status.PROCESSING, lease_token=run.lease_token, lease_must_have_expired=True)
 
 
