@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 
-from dpp.platform.errors import DependencyUnavailable, PostgresUnavailable
+from dpp.platform.errors import DependencyUnavailable, PostgresNotReached
 from dpp.runs.endings import Ending, ending_of
 from dpp.runs.model import Run
 
@@ -51,12 +51,13 @@ def work_through(
 ) -> None:
     """Apply `step` to each run; what it returns is the run as it then stands, or None where another was first.
 
-    A dependency that fails one run is logged and the next is tried; losing Postgres ends the batch, and the
-    next firing begins again. A later firing continues where the limits stopped this one, since what was done no
-    longer matches the scan.
+    A dependency that fails one run is logged and the next is tried, Postgres too, since what it fails may be that
+    row alone (somebody holds its lock); the batch ends where no connection can be made. A later firing continues where
+    the limits stopped this one, since what was done no longer matches the scan; what failed still does, and doesn't
+    count against `limit`, or enough of it would starve whatever stands behind it.
     """
     for run in in_time(runs, report, seconds):
-        if report.seen >= limit:
+        if report.seen - report.failed >= limit:
             report.stopped_early = True
             return
         report.seen += 1
@@ -68,7 +69,7 @@ def work_through(
             report.ended += 1
             if (ending := ending_of(moved)) is not None:
                 report.endings.append(ending)
-        except PostgresUnavailable:
+        except PostgresNotReached:
             raise
         except DependencyUnavailable as error:
             report.failed += 1
