@@ -1,0 +1,21 @@
+"""One set of servers for the whole matrix, emptied between tests: to make them anew would take longer than a test."""
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from dpp_cli.servers import PostgresServer, ValkeyServer
+from tests.crash.playhouse import Playhouse
+
+
+@pytest.fixture(scope="session")
+def playhouse(postgres_server: PostgresServer, valkey_server: ValkeyServer, aws: None) -> Iterator[Playhouse]:
+    """The servers, shared by the tests of this session."""
+    name = f"crash_{uuid4().hex}"
+    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
+    with Playhouse.opened(postgres_server.url(name), valkey_server.url) as opened:
+        yield opened

@@ -1,0 +1,91 @@
+"""An arranged stage, kept so that the next test of its scenario begins with a copy: to arrange one takes longer."""
+
+from collections import Counter, defaultdict
+from copy import deepcopy
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+from uuid import uuid4
+
+import psycopg
+from psycopg import sql
+
+from dpp.packs.contract import PackResult
+from tests.crash.stage import Client, Stage
+from tests.world import Tenant
+
+_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What stood in Postgres, Redis and S3, and what the stage knew."""
+
+    schema: str
+    keys: dict[bytes, tuple[int, bytes]]
+    objects: dict[str, bytes]
+    start: datetime
+    elapsed_seconds: int
+    moves: int
+    redis_lost_writes: bool
+    tenants: list[Tenant]
+    clients: list[Client]
+    started: Counter[str]
+    answers: dict[str, list[PackResult]]
+
+    @classmethod
+    def of(cls, stage: Stage, admin: psycopg.Connection[Any]) -> Self:
+        """Keep a stage."""
+        schema = f"kept_{uuid4().hex}"
+        admin.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+        for table in tables(admin):
+            copy, original = sql.Identifier(schema, table), sql.Identifier("public", table)
+            admin.execute(sql.SQL("CREATE TABLE {} AS TABLE {}").format(copy, original))
+        return cls(
+            schema=schema,
+            keys=_dumped(stage),
+            objects=stage.objects(),
+            start=stage.clock.start,
+            elapsed_seconds=stage.clock.elapsed_seconds,
+            moves=stage.moves(),
+            redis_lost_writes=stage.redis_lost_writes,
+            tenants=list(stage.tenants),
+            clients=deepcopy(stage.clients),
+            started=Counter(stage.packs.started),
+            answers=deepcopy(dict(stage.packs.answers)),
+        )
+
+    def restore(self, stage: Stage, admin: psycopg.Connection[Any]) -> None:
+        """Bring an empty stage to where the kept one was."""
+        for table in tables(admin):
+            original, copy = sql.Identifier("public", table), sql.Identifier(self.schema, table)
+            admin.execute(
+                sql.SQL("INSERT INTO {} OVERRIDING SYSTEM VALUE SELECT * FROM {}").format(original, copy)
+            )
+        with _binary(stage).pipeline(transaction=False) as told:
+            for key, (left_ms, value) in self.keys.items():
+                told.restore(key, max(left_ms, 0), value)
+            told.execute()
+        for name, body in self.objects.items():
+            stage.world.s3.put_object(Bucket=stage.world.bucket, Key=name, Body=body)
+        stage.forget_moves(self.moves)
+        stage.clock.start, stage.clock.elapsed_seconds = self.start, self.elapsed_seconds
+        stage.redis_lost_writes = self.redis_lost_writes
+        stage.tenants, stage.clients = list(self.tenants), deepcopy(self.clients)
+        stage.packs.started = Counter(self.started)
+        stage.packs.answers = defaultdict(list, deepcopy(self.answers))
+
+
+def tables(admin: psycopg.Connection[Any]) -> list[str]:
+    """Every table of the platform."""
+    return [row[0] for row in admin.execute(_TABLES)]
+
+
+def _dumped(stage: Stage) -> dict[bytes, tuple[int, bytes]]:
+    client = _binary(stage)
+    return {key: (client.pttl(key), client.dump(key)) for key in client.scan_iter(count=1_000)}
+
+
+def _binary(stage: Stage) -> Any:
+    """A client for dumps, which are no text."""
+    return stage.world.ledger.client.from_url(stage.world.redis_url)

@@ -1,0 +1,163 @@
+"""What must hold once a crash's aftermath is over, read from the real servers; each broken promise as a sentence.
+
+Runs, receipts, books and objects are judged by the simulation's promises (tests/sim/promises.py), to which the
+servers' data are handed as its models hold them. What only real servers show is added here.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpp.money.audit import audit_tenant
+from dpp.money.ledger import RECEIPT_TTL_SECONDS
+from dpp.packs.contract import PackResult
+from tests.crash.aftermath import is_at_rest
+from tests.crash.stage import Client, Stage
+from tests.sim import promises
+from tests.sim.model_postgres import Tables
+from tests.sim.model_redis import Keys
+from tests.sim.simulation import Accepted
+from tests.world import A_COST
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """The servers' data as the simulation's models hold them."""
+
+    stage: Stage
+    tables: Tables
+    keys: Keys
+    objects: dict[str, bytes]
+    accepted: list[Accepted]
+    started: Counter[str]
+    answers: dict[str, list[PackResult]]
+    inputs: int
+    writes_lost: int = 0
+    flushes: int = field(default=0, init=False)
+
+    def drift_of(self, tenant_id: str) -> int:
+        """What the platform's own audit finds, in micros."""
+        with self.stage.world.database.connection() as connection:
+            return audit_tenant(connection, self.stage.world.ledger, tenant_id).drift_usd_micros
+
+
+def snapshot(stage: Stage) -> Snapshot:
+    """Read everything but the objects."""
+    tables = Tables()
+    for row in _rows(stage, "SELECT * FROM runs"):
+        tables.runs[row["run_id"]] = row
+    tables.tenants = {row["tenant_id"]: row for row in _rows(stage, "SELECT * FROM tenants")}
+    tables.credits = {
+        row["credit_id"]: (row["tenant_id"], row["amount_usd_micros"])
+        for row in _rows(stage, "SELECT * FROM budget_credits")
+    }
+    tables.rebuilds = _rows(stage, "SELECT * FROM ledger_rebuilds")
+    return Snapshot(
+        stage=stage,
+        tables=tables,
+        keys=_keys(stage),
+        objects={},
+        accepted=[
+            told
+            for number, client in enumerate(stage.clients)
+            for told in _accepted(f"client {number}", client)
+        ],
+        started=stage.packs.started,
+        answers=stage.packs.answers,
+        inputs=len(_rows(stage, "SELECT run_id FROM run_inputs")),
+        writes_lost=int(stage.redis_lost_writes),
+    )
+
+
+def broken_at_rest(stage: Stage) -> list[str]:
+    """Every promise that is broken once nothing is left to do; receipts are asked for while they last (7 days)."""
+    if stage.clock.elapsed_seconds > RECEIPT_TTL_SECONDS:
+        return []
+    found = snapshot(stage)
+    found.objects = stage.objects()
+    return [
+        *promises.broken(found),
+        *_moves(stage, found),
+        *_clients(stage, found),
+    ]
+
+
+def broken_after_retention(stage: Stage) -> list[str]:
+    """Every promise that is broken once a month has passed; the objects are the bucket's own to expire (RUN-30)."""
+    found = snapshot(stage)
+    alive = [row for row in found.tables.runs.values() if row["status"] != "EXPIRED"]
+    drifts = {tenant.tenant_id: found.drift_of(tenant.tenant_id) for tenant in stage.tenants}
+    return [
+        *(f"run {row['run_id']} is {row['status']} after its retention" for row in alive),
+        *([f"{found.inputs} inputs are left after retention"] if found.inputs else []),
+        *(f"{tenant} drifts by {drift} after retention" for tenant, drift in drifts.items() if drift),
+        *([] if is_at_rest(stage) else ["something came back to life after retention"]),
+        *(["a message died: it comes again when it is redriven"] if stage.messages(dead_ones=True) else []),
+    ]
+
+
+def _clients(stage: Stage, found: Snapshot) -> Iterator[str]:
+    for client in stage.clients:
+        rows = [
+            row
+            for row in found.tables.runs.values()
+            if row["idempotency_key"] == client.order.idempotency_key
+        ]
+        paid = sum(row["actual_cost_usd_micros"] or 0 for row in rows)
+        if client.persistent and paid != A_COST:
+            yield f"a client who asked until accepted paid {paid} for {len(rows)} runs"
+        if not client.accepted:
+            continue
+        told = client.accepted[-1].run
+        again = client.ask(stage.world.submit_effects())
+        if again is None or not again.replayed or again.run.run_id != told.run_id:
+            yield f"a client was accepted as {told.run_id}, and then as {again and again.run.run_id}"
+
+
+def _moves(stage: Stage, found: Snapshot) -> Iterator[str]:
+    """A reservation is one move of the balance and its closing another, each leaving one receipt."""
+    if stage.redis_lost_writes:
+        return
+    receipts = [key for key in found.keys.hashes if key.startswith("receipt:")]
+    moves = stage.moves()
+    if moves != 2 * len(receipts):
+        yield f"{moves} moves of balances, {len(receipts)} receipts"
+
+
+def _accepted(name: str, client: Client) -> Iterator[Accepted]:
+    for told in client.accepted:
+        order = client.order
+        yield Accepted(
+            name, client.tenant.tenant_id, order.idempotency_key, told.run.payload_hash, told.run.run_id
+        )
+
+
+def _rows(stage: Stage, statement: str) -> list[dict[str, Any]]:
+    with stage.world.database.connection() as connection:
+        cursor = connection.execute(statement.encode())
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+def _keys(stage: Stage) -> Keys:
+    client: Any = stage.world.ledger.client
+    keys = Keys()
+    names = list(client.scan_iter(count=1_000))
+    with client.pipeline(transaction=False) as asked:
+        for name in names:
+            asked.type(name)
+        kinds = asked.execute()
+    for name, kind in zip(names, kinds, strict=True):
+        match kind:
+            case "string":
+                keys.strings[name] = client.get(name)
+            case "hash":
+                keys.hashes[name] = client.hgetall(name)
+            case "zset":
+                keys.scores[name] = {
+                    member: int(score) for member, score in client.zrange(name, 0, -1, withscores=True)
+                }
+            case _:
+                keys.sets[name] = dict.fromkeys(client.smembers(name))
+    return keys

@@ -1,0 +1,17 @@
+"""The list of points is the code's own (points.txt): a call that nobody crashes fails here."""
+
+from collections import Counter
+
+from tests.crash.playhouse import Playhouse, recorded
+from tests.crash.points import listed
+
+
+def test_every_call_of_every_scenario_is_in_the_matrix(playhouse: Playhouse) -> None:
+    """A new call, or one that is gone, changes the recording; the matrix then takes the new points by itself."""
+    found = [point.line() for point in recorded(playhouse)]
+    known = [point.line() for point in listed()]
+    new, gone = Counter(found) - Counter(known), Counter(known) - Counter(found)
+    assert found == known, (
+        f"the calls have changed; write them anew with `python -m tests.crash` and run tests/crash again.\n"
+        f"new: {sorted(new)}\ngone: {sorted(gone)}"
+    )
