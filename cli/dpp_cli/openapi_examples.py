@@ -9,6 +9,11 @@ type Json = dict[str, Any]
 RUN_ID = "8a7f4e52-7d0c-4b7e-9f57-2f8f2f6f4c11"
 KEY = "order-2026-0001"
 
+_BLANK_PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgAQAAAABbAUdZAAAAEUlEQVR42mP8z8DAwMQwaAkAswEBP25AfJYAAAAASUVORK5CYII="
+)
+"""32 by 32 pixels of white; of an object, `{"kind": "s3", "key": "inputs/<tenant id>/…"}`."""
+
 REQUESTS: Json = {
     "decision": {
         "pack_type": PackType.DECISION,
@@ -24,6 +29,15 @@ REQUESTS: Json = {
         "pack_type": PackType.URL,
         "inputs": {"urls": ["https://example.com/"]},
         "reservation": {"max_cost_usd": "0.1"},
+    },
+    "ocr": {
+        "pack_type": PackType.OCR,
+        "inputs": {
+            "images": [{"kind": "inline", "data": _BLANK_PNG}],
+            "ocr_profile": "P1",
+            "artifacts": {"include_markdown": True},
+        },
+        "reservation": {"max_cost_usd": "0.15", "timebox_sec": 90},
     },
     "compliance": {
         "pack_type": PackType.COMPLIANCE,

@@ -13,6 +13,7 @@ from pydantic import JsonValue, ValidationError
 
 from dpp.packs import prices
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess, PackType
+from dpp.packs.executor import execute
 from dpp.packs.process import PackProcess
 from dpp.packs.registry import INPUT_MODELS, DecisionInputs, available_packs
 from tests.packs.loopback import reply, serving
@@ -85,7 +86,7 @@ def test_a_url_pack_reaches_nothing_that_is_not_public() -> None:
 @pytest.mark.parametrize(
     ("pack_type", "inputs", "reason"),
     [
-        (PackType.OCR, {}, PackReason.PACK_NOT_AVAILABLE),
+        (PackType.OCR, {"images": []}, PackReason.PACK_INPUTS_INVALID),
         (PackType.DECISION, {"question": ""}, PackReason.PACK_INPUTS_INVALID),
     ],
 )
@@ -100,7 +101,8 @@ def test_the_registry_loads_no_pack() -> None:
     """RUN-3: the API imports it at its cold start."""
     code = (
         "import sys, dpp.packs.registry, dpp.packs.contract, dpp.packs.prices; "
-        "print({'httpx', 'httpcore', 'boto3', 'ssl', 'dpp.packs.process', 'idna', 're2'} & set(sys.modules))"
+        "unwanted = {'httpx', 'httpcore', 'boto3', 'ssl', 'dpp.packs.process', 'idna', 're2', 'PIL', 'tesserocr'}; "
+        "print(unwanted & set(sys.modules))"
     )
     output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert output.stdout.strip() == "set()"
@@ -135,7 +137,16 @@ def test_a_compliance_check_runs_in_the_process_too() -> None:
 def test_these_packs_are_what_this_deployment_has() -> None:
     """RUN-3."""
     assert set(available_packs()) == set(INPUT_MODELS)
-    assert set(available_packs()) == set(PackType) - {PackType.OCR}
+    assert set(available_packs()) == set(PackType)
+
+
+def test_a_pack_that_a_deployment_lacks_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RUN-3: the process says so, whatever the API let pass."""
+    monkeypatch.setattr("dpp.packs.executor.INPUT_MODELS", {PackType.DECISION: DecisionInputs})
+    request = PackRequest(
+        run_id="run", pack_type=PackType.OCR, inputs={}, timebox_sec=5, max_cost_usd_micros=250_000
+    )
+    assert execute(request, {}) == PackFailure(reason_code=PackReason.PACK_NOT_AVAILABLE)
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,9 @@ class PackRequest(_Message):
     timebox_sec: int = Field(ge=1, le=90)
     max_cost_usd_micros: int = Field(ge=0, le=MAX_EXACT_MICROS)
     trace_id: str = Field(default="", max_length=128)
+    object_urls: dict[str, str] = Field(
+        default_factory=dict, repr=False, description="A signed URL for each object that the inputs name."
+    )
 
 
 class PackSuccess(_Message):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from dpp.packs.contract import PackType
+from dpp.packs.ocr.settings import OcrSettings
 from dpp.packs.process_tree import MARK_VARIABLE
 from dpp.platform.config import DecisionEngineSettings
 
@@ -44,6 +45,8 @@ def process_environment(environ: Mapping[str, str], *, scratch: str, mark: str) 
         "TMPDIR": scratch,
         # Each thread's arena would count 64 MB against the address space limit.
         "MALLOC_ARENA_MAX": "2",
+        # Tesseract's threads would only wait for each other on a function's one CPU.
+        "OMP_THREAD_LIMIT": "1",
         "AWS_EC2_METADATA_DISABLED": "true",
         MARK_VARIABLE: mark,
     }
@@ -56,6 +59,8 @@ def job_environment(environ: Mapping[str, str], pack_type: PackType) -> dict[str
             bedrock = _AWS_VARIABLES if environ.get(BEDROCK_MODEL_VARIABLE) else ()
             names = (*DecisionEngineSettings.variables(), *bedrock)
             return {name: environ[name] for name in names if environ.get(name)}
-        case PackType.URL | PackType.OCR | PackType.COMPLIANCE | PackType.EVAL:
+        case PackType.OCR:  # its objects come by signed URLs, so no credentials
+            return {name: environ[name] for name in OcrSettings.variables() if environ.get(name)}
+        case PackType.URL | PackType.COMPLIANCE | PackType.EVAL:
             return {}
     assert_never(pack_type)

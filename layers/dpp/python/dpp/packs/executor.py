@@ -1,6 +1,7 @@
 """What a pack process runs: the request's pack, on inputs checked once more (D6)."""
 
 import importlib
+import importlib.util
 import os
 from collections.abc import Mapping
 
@@ -11,7 +12,15 @@ from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult
 from dpp.packs.decision import pack as decision_pack
 from dpp.packs.environment import BEDROCK_MODEL_VARIABLE
 from dpp.packs.evaluation import pack as evaluation_pack
-from dpp.packs.registry import INPUT_MODELS, ComplianceInputs, DecisionInputs, EvalInputs, UrlInputs
+from dpp.packs.ocr.settings import OcrSettings
+from dpp.packs.registry import (
+    INPUT_MODELS,
+    ComplianceInputs,
+    DecisionInputs,
+    EvalInputs,
+    OcrInputs,
+    UrlInputs,
+)
 from dpp.packs.url import pack as url_pack
 from dpp.platform.config import ConfigurationError, DecisionEngineSettings
 
@@ -21,6 +30,8 @@ def warm() -> None:
     for model in INPUT_MODELS.values():
         model.model_rebuild()
     url_pack.default_fetcher()
+    if importlib.util.find_spec("tesserocr"):  # in the layer that only the worker has
+        importlib.import_module("dpp.packs.ocr.pack")
     if os.environ.get(BEDROCK_MODEL_VARIABLE):
         importlib.import_module("boto3")
 
@@ -48,6 +59,10 @@ def _run(inputs: BaseModel, request: PackRequest, environ: Mapping[str, str]) ->
             return url_pack.run(inputs, request)
         case ComplianceInputs():
             return compliance_pack.run(inputs)
+        case OcrInputs():
+            from dpp.packs.ocr import pack as ocr_pack  # noqa: PLC0415 - see `warm`
+
+            return ocr_pack.run(inputs, request, OcrSettings.load(environ))
         case EvalInputs():
             return evaluation_pack.run(inputs)
         case _:

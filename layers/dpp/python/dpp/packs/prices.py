@@ -19,6 +19,10 @@ COMPLIANCE_BASE_USD_MICROS = 10_000
 COMPLIANCE_PER_10_000_CHARACTERS_USD_MICROS = 500
 COMPLIANCE_PER_PATTERN_AND_100_000_CHARACTERS_USD_MICROS = 100
 
+OCR_BASE_USD_MICROS = 5_000
+OCR_PER_PAGE_USD_MICROS = 2_000
+OCR_PER_MEGAPIXEL_USD_MICROS = 100
+
 EVAL_BASE_USD_MICROS = 10_000
 EVAL_PER_100_SCORES_USD_MICROS = 500
 EVAL_PER_MILLION_DRAWS_USD_MICROS = 1_000
@@ -54,6 +58,15 @@ def compliance_cost_usd_micros(*, characters: int, patterns: int) -> int:
         COMPLIANCE_BASE_USD_MICROS
         + _started(characters, 10_000) * COMPLIANCE_PER_10_000_CHARACTERS_USD_MICROS
         + _started(characters, 100_000) * patterns * COMPLIANCE_PER_PATTERN_AND_100_000_CHARACTERS_USD_MICROS
+    )
+
+
+def ocr_cost_usd_micros(*, pages: int, pixels: int) -> int:
+    """An ocr run that read `pages`, blank ones too, of `pixels` altogether as they stand in the files."""
+    return (
+        OCR_BASE_USD_MICROS
+        + pages * OCR_PER_PAGE_USD_MICROS
+        + _started(pixels, 1_000_000) * OCR_PER_MEGAPIXEL_USD_MICROS
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from dpp.money.fees import charge_within
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess
+from dpp.packs.objects import ObjectRefusedError, signed_urls
 from dpp.platform.ids import new_id
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
@@ -85,7 +86,7 @@ def execute(message: RunMessage, receipt_handle: str, effects: WorkEffects) -> W
     lease.take_in_redis(effects.ledger, run)
     beats = LeaseEffects(effects.new_database(), effects.ledger, effects.queue)
     with Heartbeat(beats, run, receipt_handle, effects.heartbeat_interval_seconds) as heartbeat:
-        result = effects.packs.run(_request(run, inputs), cancelled=heartbeat.lost)
+        result = _result(run, inputs, effects, heartbeat.lost)
         effects.packs.prestart()
     if heartbeat.lost.is_set():
         return Worked(WorkOutcome.LEASE_LOST, waited_seconds)
@@ -108,6 +109,15 @@ def _lease(message: RunMessage, effects: WorkEffects) -> tuple[Run, dict[str, An
             _LOG.info("another was first", extra={"run_id": run.id})
             return None
         return leased, store.inputs_of(connection, run.run_id) or {}
+
+
+def _result(run: Run, inputs: dict[str, Any], effects: WorkEffects, cancelled: threading.Event) -> PackResult:
+    """What the run's pack answers; it is not started for inputs that name what is not the tenant's."""
+    try:
+        request = _request(run, inputs, effects.storage)
+    except ObjectRefusedError as refused:
+        return PackFailure(reason_code=PackReason.PACK_INPUTS_INVALID, detail=str(refused))
+    return effects.packs.run(request, cancelled=cancelled)
 
 
 def _finish(run: Run, result: PackResult, effects: WorkEffects) -> Run | None:
@@ -162,7 +172,7 @@ def _charge(run: Run, result: PackResult) -> int:
     return charge_within(cost, run.reservation_max_cost_usd_micros)
 
 
-def _request(run: Run, inputs: dict[str, Any]) -> PackRequest:
+def _request(run: Run, inputs: dict[str, Any], storage: ObjectStore) -> PackRequest:
     return PackRequest(
         run_id=run.id,
         pack_type=run.pack_type,
@@ -170,4 +180,5 @@ def _request(run: Run, inputs: dict[str, Any]) -> PackRequest:
         timebox_sec=run.timebox_sec,
         max_cost_usd_micros=run.reservation_max_cost_usd_micros,
         trace_id=run.trace_id,
+        object_urls=signed_urls(run.pack_type, inputs, run.tenant_id, storage, run.timebox_sec),
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from dpp.money.micros import format_usd, parse_usd
-from dpp.packs.registry import INPUT_MODELS
+from dpp.packs.registry import INPUT_MODELS, tenant_context
 from dpp.platform.http.problem import MALFORMED_REQUEST, ProblemError, ProblemKind
 from dpp.platform.http.request import read_body, single_header, validation_failed
 from dpp.platform.rate_limit import RETRY_AFTER_SECONDS
@@ -85,7 +85,7 @@ def idempotency_key(event: "APIGatewayProxyEvent") -> str:
     return match.group("key")
 
 
-def read_order(event: "APIGatewayProxyEvent", trace_id: str) -> Order:
+def read_order(event: "APIGatewayProxyEvent", trace_id: str, tenant_id: str) -> Order:
     """The order in a submit's headers and body. Raises ProblemError and PackNotAvailable."""
     key = idempotency_key(event)
     body = read_body(event, RunCreateRequest)
@@ -93,7 +93,7 @@ def read_order(event: "APIGatewayProxyEvent", trace_id: str) -> Order:
     if model is None:
         raise PackNotAvailable
     try:
-        model.model_validate(body.inputs)
+        model.model_validate(body.inputs, context=tenant_context(tenant_id))
     except ValidationError as error:
         raise validation_failed(error, ("inputs",)) from None
     return Order(

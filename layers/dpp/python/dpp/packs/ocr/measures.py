@@ -1,0 +1,147 @@
+"""What can be measured of a grey page before it is read: light, noise, skew (RUN-27).
+
+Pillow alone: its box resize and histograms run in C, so no array library needs to be shipped for this.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from PIL import Image, ImageChops, ImageFilter, ImageStat
+
+_SAMPLE_SIDE = 1_000
+_SKEW_SIDE = 700
+MAX_SKEW_DEGREES = 8.0
+_SKEW_STEPS = (1.0, 0.1)
+_LEVELS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Light:
+    """Levels are 0 (black) to 255."""
+
+    ink: float
+    paper: float
+    ink_share: float
+    """Of the area that is darker than the threshold between ink and paper."""
+    threshold: int
+    unevenness: float
+    """How far apart the lightest and the darkest ninth of the paper are."""
+
+    @property
+    def contrast(self) -> float:
+        """Between paper and ink."""
+        return self.paper - self.ink
+
+    @property
+    def is_dark_paper(self) -> bool:
+        """Whether most of the page is dark: light text on a dark ground."""
+        return self.ink_share > 0.6
+
+
+def light(image: Image.Image) -> Light:
+    """Measure ink and paper by the threshold that parts them best (Otsu, IEEE SMC 9(1), 1979)."""
+    sample = _small(image, _SAMPLE_SIDE)
+    histogram = sample.histogram()
+    threshold = _otsu(histogram)
+    total = sum(histogram)
+    dark = sum(histogram[: threshold + 1])
+    ink = _mean(histogram, 0, threshold + 1)
+    paper = _mean(histogram, threshold + 1, _LEVELS) if dark < total else ink
+    # The lightest of each spot is its paper, so that text does not count as shade.
+    ninths = sample.filter(ImageFilter.MaxFilter(9)).resize((3, 3), Image.Resampling.BOX).histogram()
+    levels = [level for level, count in enumerate(ninths) if count]
+    return Light(ink, paper, dark / total, threshold, levels[-1] - levels[0])
+
+
+def noise(image: Image.Image, threshold: int) -> float:
+    """The share of pixels that stand alone: dark with no dark neighbour, or light with no light one."""
+    lone = lone_pixels(_centre(image, _SAMPLE_SIDE), threshold, neighbours=0)
+    return float(ImageStat.Stat(lone).mean[0]) / (_LEVELS - 1)
+
+
+def lone_pixels(image: Image.Image, threshold: int, *, neighbours: int) -> Image.Image:
+    """A mask of the pixels with at most so many like them among their eight neighbours.
+
+    A pixel of a stroke has two. Of small letters some have one, so that one is no sign of specks by itself.
+    """
+    dark = image.point([_LEVELS - 1 if level <= threshold else 0 for level in range(_LEVELS)])
+    around = dark.filter(ImageFilter.BoxBlur(1))
+    most = (neighbours + 1.5) / 9 * (_LEVELS - 1)
+    lone_dark = ImageChops.multiply(
+        dark, around.point([255 if level < most else 0 for level in range(_LEVELS)])
+    )
+    lone_light = ImageChops.multiply(
+        ImageChops.invert(dark),
+        around.point([255 if level > _LEVELS - 1 - most else 0 for level in range(_LEVELS)]),
+    )
+    return ImageChops.lighter(lone_dark, lone_light)
+
+
+def grain(image: Image.Image, threshold: int) -> float:
+    """The standard deviation of what is finer than text, on paper: 0 of a drawn page, 10 and more of a bad sensor."""
+    sample = _centre(image, _SAMPLE_SIDE)
+    fine = ImageChops.difference(sample, sample.filter(ImageFilter.MedianFilter(3)))
+    far_from_ink = sample.filter(ImageFilter.MinFilter(5))
+    paper = far_from_ink.point([255 if level > threshold else 0 for level in range(_LEVELS)])
+    if not paper.getbbox():
+        return 0.0
+    return float(ImageStat.Stat(fine, paper).rms[0])
+
+
+def skew_degrees(image: Image.Image, threshold: int) -> float:
+    """How far lines lean, counter-clockwise, within MAX_SKEW_DEGREES; 0 where no angle is better than none.
+
+    Rows of text make dark and light bands; turned the right way, neighbouring rows differ the most.
+    """
+    dark = image.point([255 if level <= threshold else 0 for level in range(_LEVELS)])
+    small = _small(dark, _SKEW_SIDE)
+    best = 0.0
+    reach = MAX_SKEW_DEGREES
+    for step in _SKEW_STEPS:
+        count = round(reach / step)
+        angles = [best + step * number for number in range(-count, count + 1)]
+        best = max(angles, key=lambda angle: (_banding(small, angle), -abs(angle)))
+        reach = step
+    if _banding(small, best) < 1.1 * _banding(small, 0.0):
+        return 0.0
+    return -best
+
+
+def _small(image: Image.Image, side: int) -> Image.Image:
+    share = side / max(image.size)
+    if share >= 1:
+        return image
+    size = max(1, round(image.width * share)), max(1, round(image.height * share))
+    return image.resize(size, Image.Resampling.BOX, reducing_gap=2.0)
+
+
+def _centre(image: Image.Image, side: int) -> Image.Image:
+    left, top = max(0, (image.width - side) // 2), max(0, (image.height - side) // 2)
+    return image.crop((left, top, min(image.width, left + side), min(image.height, top + side)))
+
+
+def _banding(image: Image.Image, angle: float) -> float:
+    turned = image.rotate(angle, Image.Resampling.NEAREST) if angle else image
+    rows = turned.resize((1, turned.height), Image.Resampling.BOX).tobytes()
+    return float(sum((above - below) ** 2 for above, below in pairwise(rows)))
+
+
+def _mean(histogram: Sequence[int], start: int, stop: int) -> float:
+    count = sum(histogram[start:stop])
+    return sum(level * histogram[level] for level in range(start, stop)) / count if count else float(start)
+
+
+def _otsu(histogram: Sequence[int]) -> int:
+    total = sum(histogram)
+    whole = sum(level * count for level, count in enumerate(histogram))
+    best, best_level, below, sum_below = -1.0, _LEVELS // 2, 0, 0
+    for level, count in enumerate(histogram):
+        below += count
+        sum_below += level * count
+        if not count or below == total:
+            continue
+        between = (whole * below / total - sum_below) ** 2 / (below * (total - below))
+        if between > best:
+            best, best_level = between, level
+    return best_level

@@ -1,0 +1,154 @@
+"""The passes over a page: titles, body and fine print, each region at the size that suits it (RUN-27)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from PIL import Image
+
+from dpp.packs.ocr.engine import Box, Engine, Line, mean_confidence
+from dpp.packs.ocr.layout import Region
+from dpp.packs.ocr.prepare import Prepared, prepare
+from dpp.packs.ocr.profiles import Pass, Profile, Segmentation, lock_segmentation
+
+_TITLE_SHARE = 1.45
+_FINE_PRINT_SHARE = 0.72
+"""Of the page's usual line height."""
+_GOOD_LINE = 40.0
+"""Pixels from the top to the bottom of a line, at which Tesseract reads best."""
+_FITTING_LINES = (26.0, 90.0)
+_MAX_ENLARGEMENT = 4.0
+_HEIGHTS_ALONE = (48.0, 28.0)
+_MAX_LINES_ALONE = 40
+_KEPT = 0.7
+"""Of the characters: a reading that lost more is no better for being sure of the rest."""
+_SURE = 70
+"""Mean confidence, 0–100, below which a page is also tried in the other three directions, and a region in
+another segmentation."""
+_VERY_SURE = 85
+"""The same where the page's letters suggest a direction."""
+_FEW_CHARACTERS = 8
+_HOPELESS = 40
+"""Mean confidence of a region, 0–100, whose lines are not worth a second look."""
+_WHITE = 255
+_FRAME = 12
+"""Pixels of paper around what is read; letters at an edge are lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The lines of a region, as they count, and what the region is on its page."""
+
+    lines: tuple[Line, ...]
+    kind: Pass
+
+
+@dataclass(frozen=True, slots=True)
+class PageReading:
+    """All that was read of a page; no block and not blank means ink that nothing could be made of."""
+
+    prepared: Prepared
+    blocks: tuple[Block, ...]
+
+
+def read_page(engine: Engine, page: Image.Image, profile: Profile, deadline: float) -> PageReading:
+    """Read a page until `deadline` (`time.monotonic()`). Raises OutOfTimeError."""
+    first = prepare(engine, page, profile)
+    if first.is_blank:
+        return PageReading(first, ())
+    best = _read(engine, first, profile, deadline)
+    for degrees in sorted({0, 90, 180, 270} - {first.rotation.degrees}, key=lambda turn: turn != first.guess):
+        lines = _all_lines(best)
+        # A few strokes of a page that lies on its side may be read with confidence, as letters like | and ㅡ.
+        enough = _VERY_SURE if degrees == first.guess else _SURE
+        if mean_confidence(lines) >= enough and sum(line.characters for line in lines) >= _FEW_CHARACTERS:
+            break
+        turned = _read(engine, prepare(engine, page, profile, rotation_degrees=degrees), profile, deadline)
+        if _weight(_all_lines(turned)) > _weight(lines):
+            best = turned
+    return best
+
+
+def _all_lines(reading: PageReading) -> list[Line]:
+    return [line for block in reading.blocks for line in block.lines]
+
+
+def _weight(lines: Sequence[Line]) -> float:
+    """Which of two readings of the same ink is better: the surer one, unless it lost letters."""
+    return mean_confidence(list(lines)) * math.sqrt(sum(line.characters for line in lines))
+
+
+def _read(engine: Engine, prepared: Prepared, profile: Profile, deadline: float) -> PageReading:
+    usual = prepared.layout.usual_line_height
+    blocks = []
+    alone_left = _MAX_LINES_ALONE
+    for region in prepared.layout.regions:
+        image, scale = _cut(prepared.image, region)
+        lines = _lines_of(engine, image, region, profile, deadline)
+        worth = mean_confidence(lines) >= _HOPELESS
+        for number, line in enumerate(lines):
+            if worth and alone_left and line.least_confidence < profile.reread_below:
+                alone_left -= 1
+                lines[number] = _read_alone(engine, image, line, region.line_height * scale, deadline)
+        if lines:
+            blocks.append(Block(tuple(lines), _kind(region, usual)))
+    return PageReading(prepared, tuple(blocks))
+
+
+def _lines_of(
+    engine: Engine, image: Image.Image, region: Region, profile: Profile, deadline: float
+) -> list[Line]:
+    """The region as the layout has it; where that gives little, as Tesseract would cut it itself."""
+    lines = engine.read(image, lock_segmentation(region.lines), deadline)
+    if mean_confidence(lines) >= _SURE:
+        return lines
+    other = Segmentation.SPARSE if profile.scattered or not lines else Segmentation.AUTO
+    again = engine.read(image, other, deadline)
+    return again if _weight(again) > _weight(lines) else lines
+
+
+def _kind(region: Region, usual: float) -> Pass:
+    if region.line_height >= _TITLE_SHARE * usual:
+        return Pass.TITLE
+    return Pass.FINE_PRINT if region.line_height <= _FINE_PRINT_SHARE * usual else Pass.BODY
+
+
+def _cut(page: Image.Image, region: Region) -> tuple[Image.Image, float]:
+    """The region with paper around it, at a size that fits, and by how much it was enlarged."""
+    margin = max(2, round(region.line_height / 6))
+    least, most = _FITTING_LINES
+    scale = 1.0
+    if not least <= region.line_height <= most:
+        scale = min(_MAX_ENLARGEMENT, _GOOD_LINE / region.line_height)
+        if region.lines == 1 or region.line_height < least:
+            scale = max(scale, 0.1)
+    return _framed(page, region.box, margin, scale), scale
+
+
+def _framed(image: Image.Image, box: Box, margin: int, scale: float) -> Image.Image:
+    left, top, right, bottom = box
+    edges = (
+        max(0, left - margin),
+        max(0, top - margin),
+        min(image.width, right + margin),
+        min(image.height, bottom + margin),
+    )
+    cut = image.crop(edges)
+    if scale != 1:
+        size = max(1, round(cut.width * scale)), max(1, round(cut.height * scale))
+        cut = cut.resize(size, Image.Resampling.LANCZOS)
+    framed = Image.new("L", (cut.width + 2 * _FRAME, cut.height + 2 * _FRAME), _WHITE)
+    framed.paste(cut, (_FRAME, _FRAME))
+    return framed
+
+
+def _read_alone(engine: Engine, image: Image.Image, line: Line, height: float, deadline: float) -> Line:
+    """The line read again by itself, larger and smaller; the best of the readings, in its place."""
+    best = line
+    for wanted in _HEIGHTS_ALONE:
+        cut = _framed(image, line.box, round(height / 4), wanted / max(8.0, height))
+        again = engine.read(cut, Segmentation.SINGLE_LINE, deadline)
+        other = replace(line, fragments=tuple(one for found in again for one in found.fragments))
+        if other.confidence > best.confidence and other.characters >= _KEPT * best.characters:
+            best = other
+    return best

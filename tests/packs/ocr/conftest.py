@@ -1,0 +1,65 @@
+"""What the ocr tests share: Tesseract with its trained data, and runs of the pack."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from dpp.packs.contract import PackRequest, PackResult, PackType
+from dpp.packs.ocr.engine import Engine, Line
+from dpp.packs.ocr.marks import Marked, mark
+from dpp.packs.ocr.pack import run
+from dpp.packs.ocr.profiles import PROFILES
+from dpp.packs.ocr.reading import PageReading, read_page
+from dpp.packs.ocr.settings import OcrSettings
+from dpp.packs.registry import OcrInputs
+from dpp_cli.ocr_layer import trained_data
+from tests.packs.ocr.drawing import inline
+
+type RunPack = Callable[..., PackResult]
+
+
+@pytest.fixture(scope="session")
+def tessdata() -> Path:
+    """The trained data, fetched once a checkout."""
+    return trained_data()
+
+
+@pytest.fixture(scope="session")
+def engine(tessdata: Path) -> Iterator[Engine]:
+    """Tesseract for Korean and English."""
+    with Engine(tessdata, "kor+eng") as loaded:
+        yield loaded
+
+
+@pytest.fixture(scope="session")
+def read(engine: Engine) -> Callable[..., tuple[Marked, PageReading]]:
+    """Read a drawn page by a profile."""
+
+    def read(page: Image.Image, profile: str = "P1") -> tuple[Marked, PageReading]:
+        reading = read_page(engine, page, PROFILES[profile], time.monotonic() + 60)
+        lines: list[Line] = [line for block in reading.blocks for line in block.lines]
+        return mark(lines), reading
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def ocr(tessdata: Path) -> RunPack:
+    """Run the pack on files given as bytes, in this process."""
+
+    def ocr(*files: bytes, timebox_sec: int = 60, **inputs: object) -> PackResult:
+        wanted = {"images": [inline(file) for file in files], **inputs}
+        request = PackRequest(
+            run_id="run",
+            pack_type=PackType.OCR,
+            inputs={},
+            timebox_sec=timebox_sec,
+            max_cost_usd_micros=250_000,
+        )
+        settings = OcrSettings.load({"DPP_TESSDATA_DIR": str(tessdata)})
+        return run(OcrInputs.model_validate(wanted), request, settings)
+
+    return ocr
