@@ -97,24 +97,31 @@ class ApiClient:
         values = {k: v if isinstance(v, list) else [v] for k, v in (headers or {}).items() if v != []}
         if tenant is not None:
             values.setdefault("Authorization", [f"Bearer {tenant.token}"])
-        run_id = path.removeprefix("/v1/runs/") if path.startswith("/v1/runs/") else None
-        event = {
-            "resource": path,
-            "path": path,
-            "httpMethod": method,
-            "headers": {name: found[-1] for name, found in values.items()},
-            "multiValueHeaders": values,
-            "queryStringParameters": None,
-            "multiValueQueryStringParameters": None,
-            "pathParameters": {"run_id": run_id} if run_id else None,
-            "stageVariables": None,
-            "requestContext": {"requestId": str(uuid4()), "stage": "test", "path": path},
-            "body": base64.b64encode(body).decode() if isinstance(body, bytes) else body,
-            "isBase64Encoded": isinstance(body, bytes),
-        }
-        answer = _HANDLERS[_function_of(path)](event, lambda_context())
+        event = gateway_event(method, path, values, body)
+        answer = _HANDLERS[function_of(path)](event, lambda_context())
         sent = {name: found[0] for name, found in answer["multiValueHeaders"].items()}
         return Answer(answer["statusCode"], sent, answer["body"])
+
+
+def gateway_event(
+    method: str, path: str, headers: Mapping[str, list[str]], body: str | bytes | None
+) -> dict[str, Any]:
+    """What API Gateway (REST, version 1) hands to a function."""
+    run_id = path.removeprefix("/v1/runs/") if path.startswith("/v1/runs/") else None
+    return {
+        "resource": path,
+        "path": path,
+        "httpMethod": method,
+        "headers": {name: found[-1] for name, found in headers.items()},
+        "multiValueHeaders": headers,
+        "queryStringParameters": None,
+        "multiValueQueryStringParameters": None,
+        "pathParameters": {"run_id": run_id} if run_id else None,
+        "stageVariables": None,
+        "requestContext": {"requestId": str(uuid4()), "stage": "test", "path": path},
+        "body": base64.b64encode(body).decode() if isinstance(body, bytes) else body,
+        "isBase64Encoded": isinstance(body, bytes),
+    }
 
 
 def lambda_context() -> Any:
@@ -138,7 +145,8 @@ def a_body(**changes: Any) -> dict[str, Any]:
     return body | changes
 
 
-def _function_of(path: str) -> str:
+def function_of(path: str) -> str:
+    """The function that the gateway sends a path to."""
     if path == "/v1/runs":
         return "runs_submit"
     return "runs_read" if path.startswith("/v1/runs/") else "health"

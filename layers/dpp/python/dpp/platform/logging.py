@@ -9,9 +9,19 @@ import traceback
 
 from aws_lambda_powertools import Logger
 
-# At DEBUG these write requests whole, with bodies and signatures. Lambda's own setting of the level
-# (AWS_LAMBDA_LOG_LEVEL) is the root's, and must not reach them.
-_TALKATIVE = ("boto3", "botocore", "s3transfer", "urllib3", "httpcore", "httpx", "psycopg", "redis")
+# At DEBUG these write requests whole, with bodies and signatures, and the messages of exceptions. Lambda's own setting
+# of the level (AWS_LAMBDA_LOG_LEVEL) is the root's, and must not reach them, nor must POWERTOOLS_DEBUG.
+_TALKATIVE = (
+    "aws_lambda_powertools",
+    "boto3",
+    "botocore",
+    "s3transfer",
+    "urllib3",
+    "httpcore",
+    "httpx",
+    "psycopg",
+    "redis",
+)
 
 
 def service_logger(service: str) -> Logger:

@@ -1,0 +1,112 @@
+"""A Lambda environment in a process of its own, for the test of what leaves it: `python -m tests.observability.driver`.
+
+Reads a JSON plan on stdin: `sabotage`, what breaks; `steps`, each a function and its event, or `deliver` for the
+worker over all messages. Writes to stdout and stderr what Lambda would put into the log, the message and stack of
+whatever a handler raises among it; and to the file `plan["leaves"]` every queue message that was sent, and how many
+steps answered what.
+"""
+
+import contextlib
+import importlib
+import json
+import logging
+import os
+import sys
+import traceback
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import boto3
+import psycopg
+from moto import mock_aws
+
+from dpp.packs.process import PackProcess
+from tests.api import lambda_context
+
+SECRET = os.environ.get("DPP_TEST_CANARY", "")
+
+
+def main() -> None:
+    """Carry the plan out."""
+    plan = json.loads(sys.stdin.read())
+    # Lambda's own handler on the root, and the level that AWS_LAMBDA_LOG_LEVEL gives it.
+    logging.basicConfig(
+        level=plan["root_level"], stream=sys.stdout, format="[%(levelname)s] %(name)s %(message)s"
+    )
+    for name in ("moto", "werkzeug", "responses", "asyncio"):  # stand in for AWS; not ours
+        logging.getLogger(name).setLevel(logging.WARNING)
+    left: dict[str, Any] = {"messages": [], "answers": []}
+    with mock_aws() if plan["aws"] else contextlib.nullcontext():
+        if plan["aws"]:
+            _make_resources()
+        if plan["packs"]:
+            made = partial(PackProcess, executor_module=plan["packs"])
+            importlib.import_module("run_worker.wiring").PackProcess = made  # type: ignore[attr-defined]
+        for module, attribute, kind in plan["sabotage"]:
+            setattr(importlib.import_module(module), attribute, _exploding(kind))
+        for step in plan["steps"]:
+            for event in _events(step, left):
+                left["answers"].append([step["function"], _invoke(step["function"], event)])
+        if plan["aws"]:
+            left["messages"] += _received()
+    Path(plan["leaves"]).write_text(json.dumps(left), encoding="utf-8")
+
+
+def _make_resources() -> None:
+    url = boto3.client("sqs").create_queue(QueueName="runs")["QueueUrl"]
+    os.environ["DPP_RUN_QUEUE_URL"] = url
+    boto3.client("s3").create_bucket(Bucket=os.environ["DPP_RESULTS_BUCKET"])
+
+
+def _events(step: dict[str, Any], left: dict[str, Any]) -> list[dict[str, Any]]:
+    if not step.get("deliver"):
+        return [step["event"]]
+    bodies = _received()
+    left["messages"] += bodies
+    records = [
+        {"messageId": f"m{number}", "receiptHandle": "handle", "body": body, "eventSource": "aws:sqs"}
+        for number, body in enumerate([*bodies, *step.get("more", [])])
+    ]
+    return [{"Records": [record]} for record in records]
+
+
+def _received() -> list[str]:
+    sqs, url, bodies = boto3.client("sqs"), os.environ["DPP_RUN_QUEUE_URL"], []
+    while found := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
+        for message in found:
+            bodies.append(
+                message["Body"] + json.dumps(message.get("MessageAttributes", {})).replace("{}", "")
+            )
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    return bodies
+
+
+def _invoke(function: str, event: dict[str, Any]) -> Any:
+    """What the function answers; what it raises is written as Lambda's runtime does."""
+    try:
+        answer = importlib.import_module(f"{function}.handler").handler(event, lambda_context())
+    except Exception as error:  # noqa: BLE001 - the runtime catches everything
+        traceback.print_exception(error, chain=False)  # Lambda writes message and stack, no causes
+        return type(error).__name__
+    return answer
+
+
+def _exploding(kind: str) -> Any:
+    errors: dict[str, Exception] = {
+        "library": psycopg.errors.DataError(f"Failing row contains ({SECRET})"),
+        "lookup": KeyError(SECRET),
+        "chained": RuntimeError(SECRET),
+        "value": ValueError(SECRET),
+    }
+
+    def explode(*_args: Any, **_more: Any) -> Any:
+        if kind == "chained":
+            raise errors[kind] from KeyError(SECRET)
+        raise errors[kind]
+
+    return explode
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,372 @@
+"""No raw input, key or secret leaves a function: not in a log, a metric, an error or a queue message (RUN-31, D8).
+
+Each case is a process of its own, as Lambda starts one, whose whole stdout and stderr are searched for canaries:
+in the inputs and results, in the API key, in the passwords of Postgres and Redis, in the key of the decision engine.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from dpp_cli.paths import ROOT
+from tests.api import a_body, function_of, gateway_event
+from tests.conftest import _AWS_ENVIRONMENT
+from tests.observability.emf import measured
+from tests.world import Tenant, World
+
+INPUT = "canary-1nput-k7q"
+DATABASE_PASSWORD = "canary-p0stgres-v2x"
+REDIS_PASSWORD = "canary-r3dis-m9w"
+ENGINE_KEY = "canary-3ngine-t5j"
+ANY_RELIABILITY = {"max_cost_usd": "0.2500", "min_reliability_score": 0.0}
+JOBS = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention")
+
+type Step = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Ran:
+    """What left the process."""
+
+    output: str
+    messages: list[str]
+    answers: list[tuple[str, Any]]
+
+    def statuses(self, function: str) -> list[int]:
+        """The HTTP statuses that a function answered."""
+        return [answer["statusCode"] for name, answer in self.answers if name == function]
+
+    def events(self) -> list[str]:
+        """The messages of our log lines."""
+        lines = [json.loads(line) for line in self.output.splitlines() if line.startswith("{")]
+        return [line["message"] for line in lines if "message" in line]
+
+
+@dataclass(slots=True)
+class Environment:
+    """A function's environment, and how to run functions in it."""
+
+    world: World
+    tenant: Tenant
+    folder: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def run(
+        self,
+        *steps: Step,
+        sabotage: Sequence[tuple[str, str, str]] = (),
+        packs: str = "",
+        aws: bool = True,
+        root_level: str = "DEBUG",
+    ) -> Ran:
+        """Run the steps; no canary may come out."""
+        leaves = self.folder / "leaves.json"
+        plan = {
+            "steps": steps,
+            "sabotage": sabotage,
+            "packs": packs,
+            "aws": aws,
+            "root_level": root_level,
+            "leaves": str(leaves),
+        }
+        ran = subprocess.run(
+            [
+                sys.executable,
+                "-X",
+                "dev",
+                "-W",
+                "ignore::ResourceWarning",
+                "-m",
+                "tests.observability.driver",
+            ],
+            input=json.dumps(plan),
+            env=self.variables,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+        output = ran.stdout + ran.stderr
+        assert ran.returncode == 0, output[-4_000:]
+        left = json.loads(leaves.read_text(encoding="utf-8"))
+        self.assert_clean(output + json.dumps(left["messages"], ensure_ascii=False))
+        if "POWERTOOLS_DEV" not in self.variables:  # which spreads each line over many
+            measured(ran.stdout)  # what is a metric holds nothing but what the table names
+        return Ran(output, left["messages"], [tuple(one) for one in left["answers"]])
+
+    def assert_clean(self, text: str) -> None:
+        """None of the canaries is in it, nor as Base64 or percent-encoded."""
+        secret = self.tenant.token.rpartition("_")[2]
+        for canary in (INPUT, DATABASE_PASSWORD, REDIS_PASSWORD, ENGINE_KEY, self.tenant.token, secret):
+            for form in (canary, b64encode(canary.encode()).decode().rstrip("=")[:-1], canary.encode().hex()):
+                assert form not in text, text[max(0, text.index(form) - 300) : text.index(form) + 100]
+
+    def submit(self, body: object = None, *, raw: str | None = None, **headers: str) -> Step:
+        """A submit with canaries in the inputs and in the idempotency key."""
+        sent = {
+            "Content-Type": ["application/json"],
+            "Idempotency-Key": [f"key-{INPUT}-{os.urandom(4).hex()}"],
+            "Authorization": [f"Bearer {self.tenant.token}"],
+        } | {name.replace("_", "-"): [value] for name, value in headers.items()}
+        text = json.dumps(body or decision()) if raw is None else raw
+        return {"function": "runs_submit", "event": gateway_event("POST", "/v1/runs", sent, text)}
+
+    def get(self, path: str) -> Step:
+        """A read."""
+        headers = {"Authorization": [f"Bearer {self.tenant.token}"], "X-Other": [INPUT]}
+        return {"function": function_of(path), "event": gateway_event("GET", path, headers, None)}
+
+
+def decision(question: str = "What is it?") -> dict[str, Any]:
+    """A decision whose inputs, and so whose answer, hold the canary."""
+    inputs = {"question": f"{question} {INPUT}", "context": f"It is {INPUT}. It was {INPUT}."}
+    return a_body(inputs=inputs, options={"inline": 1}, reservation=ANY_RELIABILITY)
+
+
+BODIES: dict[str, dict[str, Any]] = {
+    "decision": decision(),
+    "compliance": a_body(
+        pack_type="compliance",
+        inputs={
+            "documents": [{"id": "one", "text": f"{INPUT} 900101-1234568 {INPUT}@example.com"}],
+            "patterns": [{"id": "mine", "pattern": INPUT}],
+        },
+    ),
+    "eval": a_body(
+        pack_type="eval",
+        inputs={
+            "predictions": [{"id": "q1", "value": INPUT}],
+            "references": [{"id": "q1", "value": INPUT}],
+            "metrics": [{"type": "exact_match"}],
+        },
+    ),
+    "url": a_body(
+        pack_type="url",
+        inputs={"urls": [f"https://{INPUT}.invalid/{INPUT}", f"https://127.0.0.1/{INPUT}"]},
+        reservation=ANY_RELIABILITY,
+    ),
+}
+WORKER: Step = {"function": "run_worker", "deliver": True}
+FIRINGS: list[Step] = [{"function": name, "event": {"time": INPUT}} for name in JOBS]
+
+
+@pytest.fixture
+def environment(world: World, tmp_path: Path) -> Environment:
+    """Everything well, with canaries for passwords, and every switch of powertools set that makes it talk."""
+    tenant = world.tenant()
+    variables = {
+        **_AWS_ENVIRONMENT,
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
+        "DATABASE_URL": world.database_url.replace("postgres@", f"postgres:{DATABASE_PASSWORD}@"),
+        "REDIS_URL": world.redis_url.replace("redis://", f"redis://default:{REDIS_PASSWORD}@"),
+        "DPP_RUN_QUEUE_URL": world.queue_url,
+        "DPP_RESULTS_BUCKET": world.bucket,
+        "DPP_TEST_CANARY": INPUT,
+        "POWERTOOLS_LOG_LEVEL": "DEBUG",
+        "POWERTOOLS_LOGGER_LOG_EVENT": "true",
+        "POWERTOOLS_DEBUG": "true",
+    }
+    return Environment(world, tenant, tmp_path, variables)
+
+
+@pytest.mark.parametrize("pack", BODIES)
+def test_a_run_that_goes_well_tells_nothing(environment: Environment, pack: str) -> None:
+    ran = environment.run(environment.submit(BODIES[pack]), WORKER, *FIRINGS)
+    assert ran.statuses("runs_submit") == [202]
+    assert "run ended" in ran.events()
+    assert len(ran.messages) == 1
+    with environment.world.database.connection() as connection:
+        [row] = connection.execute("SELECT run_id, status FROM runs").fetchall()
+    assert row[1] == "COMPLETED"
+    read = environment.run(environment.get(f"/v1/runs/{row[0]}"))
+    assert read.statuses("runs_read") in ([200], [503])  # the object went with the first process's S3
+
+
+def test_the_developers_switch_of_powertools_tells_nothing(environment: Environment) -> None:
+    """POWERTOOLS_DEV prints every event and answers with tracebacks, unless it is told not to."""
+    environment.variables["POWERTOOLS_DEV"] = "true"
+    explodes = [("dpp.runs.store", "find_for_owner", "chained")]
+    read = environment.get("/v1/runs/8a7f4e52-7d0c-4b7e-9f57-2f8f2f6f4c11")
+    ran = environment.run(environment.submit(), WORKER, read, sabotage=explodes)
+    assert (ran.statuses("runs_submit"), ran.statuses("runs_read")) == ([202], [500])
+    environment.assert_clean(json.dumps(ran.answers))
+
+
+def test_a_request_that_is_refused_tells_nothing(environment: Environment) -> None:
+    submit = environment.submit
+    ran = environment.run(
+        submit(a_body(inputs={"question": INPUT, INPUT: INPUT})),
+        submit(a_body(inputs={"mode": INPUT})),
+        submit(a_body(pack_type=INPUT)),
+        submit(a_body(reservation={"max_cost_usd": INPUT})),
+        submit(a_body(meta={"trace_id": f"{INPUT} unfit"})),
+        submit({INPUT: INPUT}),
+        submit(raw=f'{{"{INPUT}'),
+        submit(raw=f'{{"{INPUT}":1,"{INPUT}":2}}'),
+        submit(raw=f'"{INPUT}\\u0000"'),
+        submit(Content_Type=INPUT),
+        submit(Authorization=f"Bearer dpp_{INPUT}"),
+        submit(Authorization=f"Basic {INPUT}"),
+        environment.get(f"/v1/runs/{INPUT}"),
+        environment.get(f"/{INPUT}"),
+    )
+    assert set(ran.statuses("runs_submit")) == {400, 401, 415, 422}
+    assert (ran.statuses("runs_read"), ran.statuses("health")) == ([404], [404])
+
+
+@pytest.mark.parametrize("end", ["echo", "raise", "exit"])
+def test_a_pack_that_tells_everything_is_not_heard(environment: Environment, end: str) -> None:
+    """D6, D8: its process has no way to the function's log, and what it raises is reported by class."""
+    environment.variables["DPP_DECISION_OPENAI_BASE_URL"] = "http://127.0.0.1:1/v1"
+    environment.variables["DPP_DECISION_OPENAI_MODEL"] = "any"
+    environment.variables["DPP_DECISION_OPENAI_API_KEY"] = ENGINE_KEY
+    ran = environment.run(environment.submit(decision(end)), WORKER, packs="tests.observability.leaky_pack")
+    assert "run ended" in ran.events()
+
+
+def test_an_engine_that_fails_tells_no_key(environment: Environment) -> None:
+    environment.variables["DPP_DECISION_OPENAI_BASE_URL"] = f"http://user:{ENGINE_KEY}@127.0.0.1:1/v1"
+    environment.variables["DPP_DECISION_OPENAI_MODEL"] = "any"
+    environment.variables["DPP_DECISION_OPENAI_API_KEY"] = ENGINE_KEY
+    outside = {
+        "function": "pack_outside",
+        "event": {
+            "run_id": "r",
+            "pack_type": "decision",
+            "inputs": decision()["inputs"],
+            "timebox_sec": 5,
+            "max_cost_usd_micros": 250_000,
+        },
+    }
+    broken = {"function": "pack_outside", "event": {"inputs": {"question": INPUT}, INPUT: INPUT}}
+    ran = environment.run(environment.submit(), WORKER, outside, broken)
+    failed, refused = (answer for _, answer in ran.answers[-2:])
+    assert failed["outcome"] == "failure"
+    assert refused == "InvocationFailed"
+
+
+@pytest.mark.parametrize(
+    ("module", "attribute", "kind"),
+    [
+        ("dpp.runs.store", "insert", "library"),
+        ("dpp.runs.store", "inputs_of", "lookup"),
+        ("dpp.runs.envelope", "build", "chained"),
+        ("dpp.runs.store", "claim", "library"),
+        ("dpp.runs.store", "page_through", "chained"),
+        ("dpp.runs.store", "find_for_owner", "value"),
+        ("dpp.platform.api_keys", "verify", "lookup"),
+    ],
+)
+def test_an_unexpected_error_tells_where_and_not_what(
+    environment: Environment, module: str, attribute: str, kind: str
+) -> None:
+    """A library's message quotes what it choked on; the log gets the class and the frames, Lambda no more."""
+    ran = environment.run(
+        environment.submit(),
+        WORKER,
+        environment.get("/v1/runs/8a7f4e52-7d0c-4b7e-9f57-2f8f2f6f4c11"),
+        *FIRINGS,
+        sabotage=[(module, attribute, kind)],
+    )
+    assert {"unexpected error", "message returned"} & set(ran.events())
+
+
+def _lost_database(variables: dict[str, str]) -> None:
+    variables["DATABASE_URL"] = f"postgresql://postgres:{DATABASE_PASSWORD}@127.0.0.1:1/postgres"
+
+
+def _lost_redis(variables: dict[str, str]) -> None:
+    variables["REDIS_URL"] = f"redis://default:{REDIS_PASSWORD}@127.0.0.1:1/0"
+
+
+def _wrong_password(variables: dict[str, str]) -> None:
+    variables["REDIS_URL"] = variables["REDIS_URL"].replace("default:", "nobody:")
+
+
+def _misspelt(variable: str, pattern: str) -> Callable[[dict[str, str]], None]:
+    def change(variables: dict[str, str]) -> None:
+        password = DATABASE_PASSWORD if variable == "DATABASE_URL" else REDIS_PASSWORD
+        variables[variable] = pattern.format(password)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        _lost_database,
+        _lost_redis,
+        _wrong_password,
+        _misspelt("DATABASE_URL", "mysql://u:{}@h/db"),
+        _misspelt("DATABASE_URL", "postgresql://u:{}%@127.0.0.1:1/db"),
+        _misspelt("DATABASE_URL", "postgresql://u:p@{}@127.0.0.1:1/db"),
+        _misspelt("DATABASE_URL", "postgresql://u:p@127.0.0.1:1/db?{}=1"),
+        _misspelt("REDIS_URL", "http://:{}@h:1/0"),
+        _misspelt("REDIS_URL", "redis://:{}/x@127.0.0.1:1/0"),
+        _misspelt("REDIS_URL", "redis://:{}#x@127.0.0.1:1/0"),
+    ],
+)
+def test_a_dependency_that_fails_or_is_misspelt_tells_no_password(
+    environment: Environment, breaks: Callable[[dict[str, str]], None]
+) -> None:
+    run = environment.world.submit(environment.tenant, inputs=decision()["inputs"]).run
+    [message] = environment.world.messages()
+    breaks(environment.variables)
+    environment.world.ledger.client.flushall()
+    ran = environment.run(
+        environment.submit(),
+        {**WORKER, "more": [message.model_dump_json()]},
+        environment.get(f"/v1/runs/{run.id}"),
+        environment.get("/readyz"),
+        *FIRINGS,
+    )
+    assert set(ran.statuses("runs_submit")) <= {500, 503}
+    assert not {200, 202} & {*ran.statuses("runs_submit"), *ran.statuses("runs_read")}
+
+
+def test_aws_that_fails_tells_nothing(environment: Environment) -> None:
+    """The envelope can't be put, the message can't be sent: neither shows in an error."""
+    environment.world.submit(environment.tenant, inputs=decision()["inputs"])
+    [message] = environment.world.messages()
+    environment.variables |= {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+        "DPP_RUN_QUEUE_URL": "http://127.0.0.1:1/000000000000/runs",
+    }
+    record = {
+        "messageId": "m",
+        "receiptHandle": "h",
+        "body": message.model_dump_json(),
+        "eventSource": "aws:sqs",
+    }
+    ran = environment.run(
+        environment.submit(),
+        {"function": "run_worker", "event": {"Records": [record]}},
+        environment.get("/readyz"),
+        aws=False,
+    )
+    assert ran.statuses("runs_submit") == [503]
+    assert "message returned" in ran.events()
+
+
+def test_the_check_itself_can_fail(environment: Environment) -> None:
+    """Whatever way a canary takes, it is seen."""
+    for form in (
+        INPUT,
+        b64encode(INPUT.encode()).decode(),
+        INPUT.encode().hex(),
+        f"x{environment.tenant.token}",
+    ):
+        with pytest.raises(AssertionError):
+            environment.assert_clean(f"before {form} after")
+    environment.assert_clean(quote("nothing to see"))
