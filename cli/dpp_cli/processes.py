@@ -106,11 +106,12 @@ def _die_with_parent(by: signal.Signals) -> None:
 def marked(state_dir: Path) -> Iterator[ProcessIdentity]:
     """Every running process that carries the mark of this stack, whoever its parent is now.
 
-    Finds what is left when a part was killed hard and its children (Lambda environments) went on.
+    Finds what is left when a part was killed hard and its children (Lambda environments) went on. Whoever runs this
+    command (a shell, `timeout`) may carry the mark, too, and is none of them.
     """
-    wanted = f"{MARK}={state_dir}".encode()
+    wanted, own = f"{MARK}={state_dir}".encode(), _own_line()
     for folder in _PROC.iterdir():
-        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+        if not folder.name.isdigit() or int(folder.name) in own:
             continue
         try:
             variables = (folder / "environ").read_bytes().split(b"\0")
@@ -118,6 +119,18 @@ def marked(state_dir: Path) -> Iterator[ProcessIdentity]:
             continue
         if wanted in variables and (found := ProcessIdentity.of(int(folder.name))):
             yield found
+
+
+def _own_line() -> set[int]:
+    """This process, its parent, and so on up."""
+    pid, line = os.getpid(), set[int]()
+    while pid > 0 and pid not in line:
+        line.add(pid)
+        try:
+            pid = int((_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:  # gone meanwhile, or not to be seen from this container
+            break
+    return line
 
 
 def _send(pid: int, number: signal.Signals) -> None:

@@ -1,6 +1,7 @@
 """The servers from wheels, and the processes behind them."""
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -95,6 +96,23 @@ def test_a_reused_pid_is_not_taken_for_the_process() -> None:
     stranger = ProcessIdentity(identity.pid, "another boot:1")
     assert not stranger.alive()
     stranger.end(patience_seconds=0)  # must not touch us
+
+
+def test_a_marked_process_that_runs_the_command_is_no_stray(tmp_path: Path) -> None:
+    """`DPP_LOCAL_STATE=… timeout 60 dpp local up` must not end the `timeout` that it runs under."""
+    look = (
+        "from pathlib import Path; from dpp_cli.processes import marked;"
+        f" print(len(list(marked(Path({str(tmp_path)!r})))))"
+    )
+    script = f"{sys.executable} -c {shlex.quote(look)}; true"  # `; true` keeps the shell as the parent
+    done = subprocess.run(
+        ["sh", "-c", script],
+        env={**os.environ, MARK: str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "0"
 
 
 def test_a_marked_process_is_found_though_its_parent_is_gone(tmp_path: Path) -> None:
