@@ -38,7 +38,7 @@ format: bootstrap ## Format, and fix what can be fixed
 types: bootstrap ## Check the types
 	$(BIN)/mypy
 
-synth: bootstrap ## Write the CloudFormation template into .dpp/build/cdk.out
+synth: bootstrap ## Write the CloudFormation templates of both sizes into .dpp/build/cdk.out, checked by cdk-nag
 	@$(BIN)/dpp synth
 
 e2e: bootstrap ## Deploy a stack of its own, run the end-to-end tests over HTTP, take it down

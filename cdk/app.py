@@ -1,26 +1,42 @@
 """Entry point of the CDK app; `cdk.json` calls it.
 
-Context: `-c stage=dev|prod`, `-c architecture=x86_64|aarch64`.
+Context, each `-c name=value`, all optional:
+
+- `size=dev|prod`: dev (the default) costs little and can be torn down, prod keeps its data (`dpp_cdk/sizes.py`);
+- `stage=NAME`: the name of the deployment, the size by default; it stands in the name of everything;
+- `architecture=x86_64|aarch64`: of functions and layers;
+- `alarm_email=ADDRESS`: who is told of alarms;
+- `domain_name=HOST` with `certificate_arn=ARN`: the API under a name of one's own;
+- `openai_secret_arn=ARN`: the secret with the key of an OpenAI-compatible endpoint;
+- `tracing=on`: X-Ray.
+
+With `DATABASE_URL` and `REDIS_URL` in the environment there is no network, no RDS and no ElastiCache.
 """
 
 import os
 import sys
 from pathlib import Path
 
-from aws_cdk import App
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT))  # `migrations`, whose content hash the template holds
 
-from dpp_cdk.config import Deployment, DeploymentError
-from dpp_cdk.stack import DppStack
+from aws_cdk import App  # noqa: E402
+
+from dpp_cdk.config import Deployment, DeploymentError  # noqa: E402
+from dpp_cdk.deployment import describe  # noqa: E402
+from dpp_cdk.nag import check  # noqa: E402
 
 
 def main() -> None:
-    """Describe the stack `Dpp-<stage>`; a missing value ends the synthesis with its name."""
+    """Describe one deployment; a missing or wrong value ends the synthesis with its name."""
     app = App()
     try:
-        deployment = Deployment.from_context(app, Path(__file__).resolve().parents[1], os.environ)
-        DppStack(app, f"Dpp-{deployment.stage}", deployment)
+        deployment = Deployment.from_context(app, ROOT, os.environ)
+        describe(app, deployment)
     except DeploymentError as error:
         sys.exit(f"error: {error}")
+    if not deployment.given_servers:  # what goes to AWS
+        check(app)
     app.synth()
 
 

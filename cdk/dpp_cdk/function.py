@@ -10,7 +10,9 @@ from constructs import Construct
 
 from dpp.platform.config import Settings
 from dpp_cdk.config import Deployment, DeploymentError
-from dpp_cdk.functions import FunctionSpec, LayerName, Resource
+from dpp_cdk.functions import LIVE, FunctionSpec, LayerName, Resource
+from dpp_cdk.nag import acknowledge
+from dpp_cdk.network import Place
 from dpp_cdk.role import FunctionRole
 
 
@@ -19,7 +21,11 @@ class Layers(Construct):
 
     def __init__(self, scope: Construct, id: str, deployment: Deployment) -> None:
         super().__init__(scope, id)
-        folders = {LayerName.DEPS: deployment.deps_layer, LayerName.DOMAIN: deployment.domain_layer}
+        folders = {
+            LayerName.DEPS: deployment.layers.deps,
+            LayerName.DOMAIN: deployment.layers.domain,
+            LayerName.MIGRATIONS: deployment.layers.migrations,
+        }
         self.versions = {
             name: lambda_.LayerVersion(
                 self,
@@ -34,69 +40,120 @@ class Layers(Construct):
 
 @dataclass(frozen=True)
 class FunctionRecipe:
-    """What all functions of a deployment share: layers, values of environment variables, ARNs of resources."""
+    """What all functions of a deployment share.
+
+    `variables`: values of environment variables. `secret_arns`: the secrets, by the variable that names one;
+    who is given the variable may read the secret. `resource_arns`: what grants name, and `findings`, what
+    cdk-nag says of those that are a pattern. `place`: the network, or None where there is none to be in.
+    """
 
     deployment: Deployment
     layers: Mapping[LayerName, lambda_.ILayerVersion]
     variables: Mapping[str, str]
-    resource_arns: Mapping[Resource, str]
+    secret_arns: Mapping[str, str]
+    resource_arns: Mapping[Resource, Sequence[str]]
+    place: Place | None
+    findings: Mapping[Resource, str]
 
     def environment(self, name: str, settings: type[Settings]) -> dict[str, str]:
         """The variables that this function's settings model reads, no more.
 
         Raises DeploymentError naming every required variable that has no value.
         """
-        missing = [v for v in settings.variables(required_only=True) if not self.variables.get(v)]
-        if missing:
-            raise DeploymentError(f"{name}: no value for {', '.join(missing)}")
+        if missing := settings.missing(self.variables):
+            raise DeploymentError(f"{name}: no value for {'; '.join(missing)}")
         return {v: self.variables[v] for v in settings.variables() if self.variables.get(v)}
 
 
 class LambdaFunction(Construct):
-    """One folder of `functions/` as a Lambda function: a role of its own, a log group that forgets after a month."""
+    """One folder of `functions/` as a Lambda function: a role of its own, a log group that forgets after a month.
+
+    `live` is what callers are pointed at: the function itself, or, where releases are gradual, its alias.
+    """
 
     def __init__(self, scope: Construct, recipe: FunctionRecipe, spec: FunctionSpec) -> None:
         super().__init__(scope, spec.construct_id)
         self.spec = spec
         deployment = recipe.deployment
-        function_name = f"dpp-{deployment.stage}-{spec.name}"
+        self.name = spec.function_name(deployment.stage)
+        place = recipe.place if spec.in_network else None
+        environment = recipe.environment(spec.name, spec.settings)
         log_group = logs.LogGroup(
             self,
             "Logs",
-            log_group_name=f"/aws/lambda/{function_name}",
+            log_group_name=f"/aws/lambda/{self.name}",
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=RemovalPolicy.DESTROY,
         )
         self._role = FunctionRole(
-            self, "Role", function_name=function_name, log_group=log_group, in_network=False
+            self, "Role", function_name=self.name, log_group=log_group, in_network=place is not None
         )
-        for grant in spec.grants:
-            self.allow(grant.actions, recipe.resource_arns[grant.resource])
+        self.role = self._role.role
+        self._grant(recipe, environment)
         self.function = lambda_.Function(
             self,
             "Function",
-            function_name=function_name,
+            function_name=self.name,
+            description=f"DPP {deployment.stage}: functions/{spec.name}",
             runtime=lambda_.Runtime.PYTHON_3_13,
             architecture=deployment.lambda_architecture,
             handler=f"{spec.name}.handler.handler",
             code=_code(deployment, spec.name),
             layers=[recipe.layers[name] for name in spec.layers],
-            environment=recipe.environment(spec.name, spec.settings),
+            environment=environment,
             timeout=Duration.seconds(spec.timing.timeout_seconds),
             memory_size=spec.memory_mib,
             log_group=log_group,
-            role=self._role.role,
+            role=self.role,
             retry_attempts=spec.async_retries,
+            reserved_concurrent_executions=spec.reserved_concurrency(deployment.size),
+            tracing=lambda_.Tracing.ACTIVE if deployment.tracing else lambda_.Tracing.DISABLED,
+            vpc=place.vpc if place else None,
+            vpc_subnets=place.subnets if place else None,
+            security_groups=[place.security_group] if place else None,
         )
+        acknowledge(
+            self.function,
+            "L1",
+            "Python 3.13 is what the locked layers are built for and every test runs on; a newer one is a release of"
+            " its own",
+        )
+        self.alias = self._alias() if deployment.size.gradual and spec.has_releases else None
+
+    @property
+    def live(self) -> lambda_.IFunction:
+        """What a caller calls."""
+        return self.alias or self.function
 
     @property
     def role_arn(self) -> str:
         """The ARN of the role that the function runs with."""
         return self._role.role.role_arn
 
-    def allow(self, actions: Sequence[str], resource_arn: str) -> None:
-        """Permit exactly these actions on exactly this resource."""
-        self._role.allow(list(actions), resource_arn)
+    def allow(self, actions: Sequence[str], *resource_arns: str) -> None:
+        """Permit exactly these actions on exactly these resources."""
+        self._role.allow(list(actions), *resource_arns)
+
+    def _grant(self, recipe: FunctionRecipe, environment: Mapping[str, str]) -> None:
+        for grant in self.spec.grants:
+            if arns := recipe.resource_arns[grant.resource]:
+                self.allow(grant.actions, *arns)
+            if (finding := recipe.findings.get(grant.resource)) is not None:
+                self._role.acknowledge(
+                    finding, "the objects below one prefix, whose names come with the runs"
+                )
+        for variable, arn in recipe.secret_arns.items():
+            if variable in environment:
+                self.allow(["secretsmanager:GetSecretValue"], arn)
+
+    def _alias(self) -> lambda_.Alias:
+        """A version is published by every change of code, layers or configuration, and kept for a rollback."""
+        version = self.function.current_version
+        version.apply_removal_policy(RemovalPolicy.RETAIN)
+        # Asynchronous calls of the alias follow its own settings, not those of the function.
+        return lambda_.Alias(
+            self, "Live", alias_name=LIVE, version=version, retry_attempts=self.spec.async_retries
+        )
 
 
 def _code(deployment: Deployment, name: str) -> lambda_.Code:

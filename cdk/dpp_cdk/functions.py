@@ -1,6 +1,10 @@
 """The functions there are, as data: what each is given and what it may do. `function.py` makes them.
 
 A function gets the variables that its settings model reads, and its role the grants written here; nothing else.
+
+None has SnapStart or provisioned concurrency. An API function is ready within 300 ms (`make bench-cold`), about what
+restoring a snapshot takes; a snapshot costs by the hour and version, a kept-warm instance by the hour, and both would
+be paid for starts that a busy deployment hardly has. A handler reads nothing at import, so either may be switched on.
 """
 
 from dataclasses import dataclass
@@ -8,8 +12,18 @@ from enum import Enum, auto
 
 from dpp.platform.config import Settings
 from dpp_cdk import timings
-from dpp_cdk.timings import QueueTiming, ScheduleTiming, Timing
+from dpp_cdk.sizes import Size
+from dpp_cdk.timings import (
+    DeployTiming,
+    InvokedTiming,
+    QueueTiming,
+    RequestTiming,
+    ScheduleTiming,
+    Timing,
+)
 from health.settings import HealthSettings
+from migrate.settings import MigrateSettings
+from pack_outside.settings import PackOutsideSettings
 from run_reaper.settings import RunReaperSettings
 from run_reconcile.settings import RunReconcileSettings
 from run_retention.settings import RunRetentionSettings
@@ -18,6 +32,9 @@ from run_worker.settings import RunWorkerSettings
 from runs_read.settings import RunsReadSettings
 from runs_submit.settings import RunsSubmitSettings
 
+LIVE = "live"
+"""The alias of the version that callers get, where releases are gradual."""
+
 
 class Resource(Enum):
     """What a grant may name; the stack knows the ARN of each."""
@@ -25,6 +42,8 @@ class Resource(Enum):
     RUN_QUEUE = auto()
     RESULTS_BUCKET = auto()
     RESULT_OBJECTS = auto()
+    PACK_OUTSIDE = auto()
+    DECISION_MODEL = auto()
 
 
 class LayerName(Enum):
@@ -32,6 +51,7 @@ class LayerName(Enum):
 
     DEPS = "Deps"
     DOMAIN = "Domain"
+    MIGRATIONS = "Migrations"
 
 
 @dataclass(frozen=True)
@@ -51,7 +71,9 @@ class FunctionSpec:
     """One folder of `functions/`.
 
     `alone`: two at once would only do the same work twice, so one may run at a time, where the size reserves
-    concurrency. What comes off a queue is not granted here: the event source grants it, on that queue.
+    concurrency. `in_network` false: the function stands outside of the VPC, with the internet and without a way
+    to the database. What comes off a queue is not granted here: the event source grants it, on that queue. A
+    secret is granted to whom its variable is given. A grant on a resource that a deployment lacks falls away.
     """
 
     name: str
@@ -60,6 +82,7 @@ class FunctionSpec:
     memory_mib: int
     grants: tuple[Grant, ...] = ()
     alone: bool = False
+    in_network: bool = True
     layers: tuple[LayerName, ...] = (LayerName.DEPS, LayerName.DOMAIN)
 
     def __post_init__(self) -> None:
@@ -77,8 +100,33 @@ class FunctionSpec:
 
     @property
     def async_retries(self) -> int | None:
-        """What the clock fires is not repeated when it fails, since the next firing does its work."""
-        return 0 if isinstance(self.timing, ScheduleTiming) else None
+        """What the clock fires is not repeated when it fails, since the next firing does its work.
+
+        A migration neither: its caller was told already, or is past waiting.
+        """
+        return 0 if isinstance(self.timing, ScheduleTiming | DeployTiming) else None
+
+    @property
+    def has_releases(self) -> bool:
+        """A migration is no release: it runs once, as it is."""
+        return not isinstance(self.timing, DeployTiming)
+
+    @property
+    def is_shifted_gradually(self) -> bool:
+        """What clients wait for; a job that fails is done by its next firing, and one at a time can't be two."""
+        return isinstance(self.timing, RequestTiming | QueueTiming | InvokedTiming)
+
+    def function_name(self, stage: str) -> str:
+        """What the function is called in its account and region."""
+        return f"dpp-{stage}-{self.name}"
+
+    def callable_name(self, stage: str, *, gradual: bool) -> str:
+        """What a caller calls by name: the function, or its alias where releases are gradual."""
+        return f"{self.function_name(stage)}:{LIVE}" if gradual else self.function_name(stage)
+
+    def reserved_concurrency(self, size: Size) -> int | None:
+        """How many may run at once at most, or None for as many as the account has."""
+        return 1 if self.alone and size.reserves_concurrency else None
 
 
 RUNS_SUBMIT = FunctionSpec(
@@ -111,7 +159,18 @@ RUN_WORKER = FunctionSpec(
     settings=RunWorkerSettings,
     timing=timings.RUN_WORKER,
     memory_mib=1024,
-    grants=(Grant(Resource.RESULT_OBJECTS, ("s3:PutObject",)),),
+    grants=(
+        Grant(Resource.RESULT_OBJECTS, ("s3:PutObject",)),
+        Grant(Resource.PACK_OUTSIDE, ("lambda:InvokeFunction",)),
+    ),
+)
+PACK_OUTSIDE = FunctionSpec(
+    name="pack_outside",
+    settings=PackOutsideSettings,
+    timing=timings.PACK_OUTSIDE,
+    memory_mib=1024,
+    in_network=False,
+    grants=(Grant(Resource.DECISION_MODEL, ("bedrock:InvokeModel",)),),
 )
 RUN_REAPER = FunctionSpec(
     name="run_reaper", settings=RunReaperSettings, timing=timings.RUN_REAPER, memory_mib=512, alone=True
@@ -139,14 +198,15 @@ RUN_RETENTION = FunctionSpec(
     memory_mib=512,
     alone=True,
 )
+MIGRATE = FunctionSpec(
+    name="migrate",
+    settings=MigrateSettings,
+    timing=timings.MIGRATE,
+    memory_mib=512,
+    layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.MIGRATIONS),
+)
 
 REQUEST_FUNCTIONS = (RUNS_SUBMIT, RUNS_READ, HEALTH)
 SCHEDULED_FUNCTIONS = (RUN_REAPER, RUN_SWEEPER, RUN_RECONCILE, RUN_RETENTION)
-FUNCTIONS = (*REQUEST_FUNCTIONS, RUN_WORKER, *SCHEDULED_FUNCTIONS)
-
-
-def queue_timing(spec: FunctionSpec) -> QueueTiming:
-    """The timing of a function that empties a queue. Raises ValueError for any other."""
-    if not isinstance(spec.timing, QueueTiming):
-        raise ValueError(f"{spec.name} is fed by no queue")  # noqa: TRY004 - a wrong table, not a wrong type
-    return spec.timing
+FUNCTIONS = (*REQUEST_FUNCTIONS, RUN_WORKER, PACK_OUTSIDE, *SCHEDULED_FUNCTIONS, MIGRATE)
+"""All of them; each folder of `functions/` is one."""

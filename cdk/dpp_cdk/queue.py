@@ -41,6 +41,13 @@ class WorkQueue(Construct):
             dead_letter_queue=dead_letter_queue,
         )
 
+    @property
+    def required_dead_letters(self) -> sqs.Queue:
+        """The dead-letter queue. Raises ValueError where the timing asked for none."""
+        if self.dead_letters is None:
+            raise ValueError(f"{self.node.path} has no dead-letter queue")
+        return self.dead_letters
+
     def emptied_by(self, function: LambdaFunction, *, max_concurrency: int | None = None) -> None:
         """Hand the queue's messages to the function, as many at once as the timing says.
 
@@ -50,7 +57,7 @@ class WorkQueue(Construct):
         """
         if function.spec.timing.timeout_seconds != self._timing.timeout_seconds:
             raise ValueError(f"{function.node.path} doesn't have the timeout of its queue, {self._timing}")
-        function.function.add_event_source(
+        function.live.add_event_source(
             sources.SqsEventSource(
                 self.queue,
                 batch_size=self._timing.batch_size,

@@ -19,7 +19,7 @@ class EveryMinute(Construct):
             "Rule",
             schedule=events.Schedule.rate(Duration.minutes(1)),
             targets=[
-                targets.LambdaFunction(function.function, retry_attempts=0, max_event_age=Duration.minutes(1))
+                targets.LambdaFunction(function.live, retry_attempts=0, max_event_age=Duration.minutes(1))
             ],
         )
 

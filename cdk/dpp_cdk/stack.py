@@ -1,57 +1,100 @@
-"""The stack: which functions there are, and how they hang together. What each may do stands in `functions.py`."""
+"""The stack of the functions: how they hang together. What each may do stands in `functions.py`."""
 
-from aws_cdk import CfnOutput, Stack, Tags
+from aws_cdk import ArnFormat, CfnOutput, Stack
+from aws_cdk.aws_codedeploy import LambdaApplication
+from aws_cdk.aws_s3_assets import Asset
 from constructs import Construct
 
 from dpp_cdk import functions, timings
 from dpp_cdk.api import HttpApi
 from dpp_cdk.config import Deployment
+from dpp_cdk.data import DataStack
 from dpp_cdk.function import FunctionRecipe, LambdaFunction, Layers
 from dpp_cdk.functions import FUNCTIONS, FunctionSpec, Resource
+from dpp_cdk.migration import Migration
+from dpp_cdk.models import model_arns
+from dpp_cdk.nag import acknowledge
+from dpp_cdk.network import NetworkStack
 from dpp_cdk.queue import WorkQueue
+from dpp_cdk.release import GradualRelease
 from dpp_cdk.schedules import EveryHalfMinute, EveryMinute
 from dpp_cdk.signing import SigningRole
-from dpp_cdk.storage import ResultStore
 
 
 class DppStack(Stack):
-    """Everything of one deployment but the network, the database and the cache, which are given by URL."""
+    """API, worker, jobs and the migration before them; what they work on is in the data stack."""
 
-    def __init__(self, scope: Construct, id: str, deployment: Deployment) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        deployment: Deployment,
+        data: DataStack,
+        network: NetworkStack | None,
+    ) -> None:
         super().__init__(scope, id, description="DPP: metered runs")
-        Tags.of(self).add("project", "dpp")
-        Tags.of(self).add("stage", deployment.stage)
-        self._results = ResultStore(self, "Results", keeps_data=deployment.keeps_data)
-        self._runs = WorkQueue(self, "Runs", timings.RUN_WORKER)
-        recipe = FunctionRecipe(
+        self._deployment = deployment
+        self._data = data
+        recipe = self._recipe(network)
+        self._functions = {spec: LambdaFunction(self, recipe, spec) for spec in FUNCTIONS}
+        signing = SigningRole(
+            self, "Signing", reader=self._made(functions.RUNS_READ), objects_arn=data.results.objects_arn
+        )
+        acknowledge(
+            signing, data.findings[Resource.RESULT_OBJECTS], "the results of every run, and nothing else"
+        )
+        self._migrate_first()
+        self.api = self._http_api()
+        data.runs.emptied_by(self._made(functions.RUN_WORKER), max_concurrency=deployment.size.max_workers)
+        self._schedules()
+        self._release_gradually()
+        self._outputs()
+
+    def _recipe(self, network: NetworkStack | None) -> FunctionRecipe:
+        deployment, data = self._deployment, self._data
+        outside = functions.PACK_OUTSIDE.callable_name(deployment.stage, gradual=deployment.size.gradual)
+        outside_arn = self.format_arn(
+            service="lambda",
+            resource="function",
+            resource_name=outside,
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+        secret_arns = dict(data.secret_arns)
+        if deployment.openai_secret_arn:
+            secret_arns["DPP_DECISION_OPENAI_API_KEY_SECRET_ARN"] = deployment.openai_secret_arn
+        return FunctionRecipe(
             deployment=deployment,
             layers=Layers(self, "Layers", deployment).versions,
             variables={
                 **deployment.variables,
-                "DPP_RUN_QUEUE_URL": self._runs.queue.queue_url,
-                "DPP_RESULTS_BUCKET": self._results.bucket.bucket_name,
+                **data.variables,
+                **secret_arns,
+                "DPP_PACK_OUTSIDE_FUNCTION": outside,
             },
+            secret_arns=secret_arns,
             resource_arns={
-                Resource.RUN_QUEUE: self._runs.queue.queue_arn,
-                Resource.RESULTS_BUCKET: self._results.bucket.bucket_arn,
-                Resource.RESULT_OBJECTS: self._results.objects_arn,
+                **data.resource_arns,
+                Resource.PACK_OUTSIDE: [outside_arn],
+                Resource.DECISION_MODEL: model_arns(
+                    self, deployment.variables.get("DPP_DECISION_BEDROCK_MODEL_ID", "")
+                ),
             },
+            place=network.functions if network else None,
+            findings=data.findings,
         )
-        self._functions = {spec: LambdaFunction(self, recipe, spec) for spec in FUNCTIONS}
-        SigningRole(
-            self, "Signing", reader=self._made(functions.RUNS_READ), objects_arn=self._results.objects_arn
-        )
-        self._api = self._http_api(deployment)
-        self._runs.emptied_by(self._made(functions.RUN_WORKER))
-        self._schedules()
-        self._outputs(deployment)
 
     def _made(self, spec: FunctionSpec) -> LambdaFunction:
         return self._functions[spec]
 
-    def _http_api(self, deployment: Deployment) -> HttpApi:
+    def _migrate_first(self) -> None:
+        migration = Migration(self, "Migrations", self._made(functions.MIGRATE))
+        for spec, function in self._functions.items():
+            if spec is not functions.MIGRATE:
+                migration.before(function.function)
+
+    def _http_api(self) -> HttpApi:
         health = self._made(functions.HEALTH)
-        api = HttpApi(self, "Api", stage=deployment.stage, otherwise=health)
+        api = HttpApi(self, "Api", self._deployment, otherwise=health)
         api.route("/v1/runs", self._made(functions.RUNS_SUBMIT))
         api.route("/v1/runs/{run_id}", self._made(functions.RUNS_READ))
         api.route("/healthz", health)
@@ -60,19 +103,27 @@ class DppStack(Stack):
 
     def _schedules(self) -> None:
         beat = WorkQueue(self, "RunReaperBeat", timings.RUN_REAPER_BEAT)
+        acknowledge(beat.queue, "SQS3", "a beat that is late is worth nothing; the next one is there")
         EveryHalfMinute(self, "RunReaperSchedule", self._made(functions.RUN_REAPER), beat)
         for spec in (functions.RUN_SWEEPER, functions.RUN_RECONCILE, functions.RUN_RETENTION):
             EveryMinute(self, f"{spec.construct_id}Schedule", self._made(spec))
 
-    def _outputs(self, deployment: Deployment) -> None:
-        dead_letters = self._runs.dead_letters
-        if dead_letters is None:
-            raise ValueError("the run queue has no dead-letter queue (RUN-15)")
+    def _release_gradually(self) -> None:
+        shifted = [f for f in self._functions.values() if f.alias and f.spec.is_shifted_gradually]
+        if not shifted:
+            return
+        application = LambdaApplication(self, "Releases", application_name=f"dpp-{self._deployment.stage}")
+        server_errors = self.api.server_error_alarm("ReleaseServerErrors")
+        for function in shifted:
+            GradualRelease(self, f"{function.spec.construct_id}Release", application, function, server_errors)
+
+    def _outputs(self) -> None:
+        """`OpenApiDocument`: the API's description as of this deployment, in the CDK's asset bucket."""
+        document = Asset(self, "OpenApi", path=str(self._deployment.openapi_document))
         for name, value in {
-            "ApiId": self._api.rest_api.rest_api_id,
-            "Stage": deployment.stage,
-            "RunQueueUrl": self._runs.queue.queue_url,
-            "RunDeadLetterQueueUrl": dead_letters.queue_url,
-            "ResultsBucket": self._results.bucket.bucket_name,
+            "ApiId": self.api.rest_api.rest_api_id,
+            "ApiUrl": self.api.url,
+            "Stage": self._deployment.stage,
+            "OpenApiDocument": document.s3_object_url,
         }.items():
             CfnOutput(self, name, value=value)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from dpp.packs.outside import START_SECONDS
+
 GATEWAY_TIMEOUT_SECONDS = 29
 """API Gateway gives up on an integration after this; a function behind it must answer sooner."""
 
@@ -86,7 +88,19 @@ class DeployTiming:
         return self.timeout_seconds + 60
 
 
-type Timing = RequestTiming | QueueTiming | ScheduleTiming | DeployTiming
+@dataclass(frozen=True)
+class InvokedTiming:
+    """A function that another one asks and waits for, which must live longer."""
+
+    timeout_seconds: int
+    caller_timeout_seconds: int
+
+    def __post_init__(self) -> None:
+        if self.timeout_seconds >= self.caller_timeout_seconds:
+            raise ValueError(f"the caller would be gone before the answer: {self}")
+
+
+type Timing = RequestTiming | QueueTiming | ScheduleTiming | DeployTiming | InvokedTiming
 
 RUNS_SUBMIT = RequestTiming(timeout_seconds=15)
 RUNS_READ = RequestTiming(timeout_seconds=15)
@@ -102,6 +116,11 @@ RUN_WORKER = QueueTiming(
 )
 if RUN_WORKER.timeout_seconds < MAX_TIMEBOX_SECONDS + 30:
     raise ValueError("the worker would be cut off before it could finalize a run that took its whole timebox")
+
+# The timebox, up to 15 s for the pack process to start, 2 s to end it; the caller waits as long and then finalizes.
+PACK_OUTSIDE = InvokedTiming(
+    timeout_seconds=MAX_TIMEBOX_SECONDS + START_SECONDS + 5, caller_timeout_seconds=RUN_WORKER.timeout_seconds
+)
 
 # D10: rules fire once a minute; the beat in between is the same event, delayed by half of it.
 RUN_REAPER = ScheduleTiming(timeout_seconds=25, every_seconds=30)

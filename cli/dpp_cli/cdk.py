@@ -2,28 +2,43 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dpp_cli.layers import build_deps_layer, build_domain_layer
+from dpp_cli.migrations_layer import build_migrations_layer
 from dpp_cli.ocr_layer import build_ocr_layer
 from dpp_cli.paths import ASSEMBLY
 from dpp_cli.toolchain import cdk_command, run, with_node
 
-# What only a deployment knows. A synthesis that is only looked at has a name that can't resolve instead.
-_PLACEHOLDERS = {
-    "DATABASE_URL": "postgresql://database.invalid/dpp",
-    "REDIS_URL": "rediss://cache.invalid:6379/0",
-}
+_SERVERS = ("DATABASE_URL", "REDIS_URL")
+SIZES = ("dev", "prod")
 
 
-def synth(stage: str, architecture: str) -> Path:
-    """Build the layers and describe the stack; return its template. Raises ToolError."""
-    build_deps_layer(architecture)
-    build_domain_layer()
-    build_ocr_layer(architecture)
-    context = ["-c", f"stage={stage}", "-c", f"architecture={architecture}"]
-    cdk(["synth", "--quiet", "--output", str(ASSEMBLY), *context], _PLACEHOLDERS | dict(os.environ))
-    return ASSEMBLY / f"Dpp-{stage}.template.json"
+def synth(sizes: Sequence[str], architecture: str) -> list[Path]:
+    """Build the layers and describe a deployment of each size; return their assemblies. Raises ToolError."""
+    build_layers(architecture)
+    # Servers that the environment names are the local stack's; on AWS they are made.
+    environment = {name: value for name, value in os.environ.items() if name not in _SERVERS}
+
+    def one(size: str) -> Path:
+        target = ASSEMBLY / size
+        context = ["-c", f"size={size}", "-c", f"architecture={architecture}"]
+        cdk(["synth", "--quiet", "--output", str(target), *context], environment)
+        return target
+
+    with ThreadPoolExecutor(len(sizes)) as side_by_side:
+        return list(side_by_side.map(one, sizes))
+
+
+def build_layers(architecture: str) -> list[Path]:
+    """Build every layer that is out of date; return their folders. Raises ToolError."""
+    return [
+        build_deps_layer(architecture),
+        build_domain_layer(),
+        build_ocr_layer(architecture),
+        build_migrations_layer(architecture),
+    ]
 
 
 def cdk(arguments: Sequence[str], environment: Mapping[str, str], log_path: Path | None = None) -> str:

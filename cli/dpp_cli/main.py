@@ -11,7 +11,6 @@ from dpp_cli import layers as layer_builds
 from dpp_cli.demo import demo
 from dpp_cli.local import commands as local_commands
 from dpp_cli.local.state import StackError
-from dpp_cli.ocr_layer import build_ocr_layer
 from dpp_cli.servers import ServerError
 from dpp_cli.toolchain import ToolError
 
@@ -37,23 +36,21 @@ def layers(
     ] = None,
 ) -> None:
     """Build the Lambda layers into .dpp/build/layers (skipped while up to date)."""
-    for folder in (
-        layer_builds.build_deps_layer(architecture),
-        layer_builds.build_domain_layer(),
-        build_ocr_layer(architecture),
-    ):
+    for folder in cdk.build_layers(architecture or layer_builds.machine_architecture()):
         typer.echo(f"{folder}  {layer_builds.size_bytes(folder) / 2**20:.1f} MB unpacked")
 
 
 @app.command()
 def synth(
-    stage: Annotated[str, typer.Option(help="dev or prod.")] = "prod",
+    size: Annotated[str | None, typer.Option(help="dev or prod; both if not given.")] = None,
     architecture: Annotated[
         str | None, typer.Option(help="x86_64 or aarch64; this machine's if not given.")
     ] = None,
 ) -> None:
-    """Write the CloudFormation template into .dpp/build/cdk.out, which needs no AWS account."""
-    typer.echo(cdk.synth(stage, architecture or layer_builds.machine_architecture()))
+    """Write the CloudFormation templates into .dpp/build/cdk.out, checked by cdk-nag; needs no AWS account."""
+    sizes = cdk.SIZES if size is None else (size,)
+    for folder in cdk.synth(sizes, architecture or layer_builds.machine_architecture()):
+        typer.echo(folder)
 
 
 def run() -> None:

@@ -14,6 +14,8 @@ FUNCTIONS = ROOT / "functions"
 DOMAIN_LAYER = ROOT / "layers" / "dpp"
 DOMAIN_BUILD = BUILD / "layers" / "dpp"
 DEPS_LAYER = BUILD / "layers" / "deps"
+MIGRATIONS = ROOT / "migrations"
+MIGRATIONS_LAYER = BUILD / "layers" / "migrations"
 OCR_LAYER = BUILD / "layers" / "ocr"
 
 

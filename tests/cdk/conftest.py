@@ -1,17 +1,21 @@
-"""The template, synthesized once a session in this process; jsii under the CDK needs a Node, the wheel's."""
+"""Both sizes and the local stack, synthesized once a session in this process; jsii needs a Node, the wheel's."""
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
 
-from dpp_cli.paths import FUNCTIONS
+from dpp_cli.paths import FUNCTIONS, ROOT
 from dpp_cli.toolchain import with_node
-from tests.cdk.template import Stack
+from tests.cdk.template import Assembly, Stack
 
 if TYPE_CHECKING:
     from dpp_cdk.config import Deployment
+
+LOCAL = {"DATABASE_URL": "postgresql://db.test/dpp", "REDIS_URL": "redis://cache.test:6379/0"}
+type Describe = Callable[["Deployment"], Assembly]
 
 
 @pytest.fixture(scope="session")
@@ -28,29 +32,75 @@ def node() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def deployment(node: None, tmp_path_factory: pytest.TempPathFactory) -> "Deployment":
     """A production deployment whose layers are stand-ins: what is in them isn't asked here."""
-    from dpp_cdk.config import Deployment
+    from dpp_cdk.config import Deployment, LayerFolders
+    from dpp_cdk.sizes import PROD
 
     layers = tmp_path_factory.mktemp("layers")
-    for name in ("deps", "dpp"):
+    for name in ("deps", "domain", "migrations"):
         (layers / name / "python").mkdir(parents=True)
         (layers / name / "python" / f"{name}.py").touch()
     return Deployment(
         stage="prod",
+        size=PROD,
         architecture="aarch64",
         functions=FUNCTIONS,
-        domain_layer=layers / "dpp",
-        deps_layer=layers / "deps",
-        variables={"DATABASE_URL": "postgresql://db.test/dpp", "REDIS_URL": "rediss://cache.test:6379/0"},
+        layers=LayerFolders(layers / "deps", layers / "domain", layers / "migrations"),
+        openapi_document=ROOT / "docs" / "openapi.json",
+        alarm_email="ops@example.com",
     )
 
 
 @pytest.fixture(scope="session")
-def stack(deployment: "Deployment", tmp_path_factory: pytest.TempPathFactory) -> Stack:
-    """The synthesized template."""
-    from aws_cdk import App
+def described(tmp_path_factory: pytest.TempPathFactory, node: None) -> Describe:
+    """Synthesizes a deployment."""
 
-    from dpp_cdk.stack import DppStack
+    def described(deployment: "Deployment") -> Assembly:
+        from aws_cdk import App
 
-    app = App(outdir=str(tmp_path_factory.mktemp("cdk.out")))
-    DppStack(app, "Dpp", deployment)
-    return Stack(app.synth().get_stack_by_name("Dpp").template)
+        from dpp_cdk.deployment import describe
+
+        context = json.loads((ROOT / "cdk.json").read_text())["context"]
+        app = App(outdir=str(tmp_path_factory.mktemp("cdk.out")), context=context)
+        describe(app, deployment)
+        assembly = app.synth()
+        return Assembly(
+            {
+                stack.stack_name.removeprefix(f"Dpp-{deployment.stage}-"): stack.template
+                for stack in assembly.stacks
+            }
+        )
+
+    return described
+
+
+@pytest.fixture(scope="session")
+def prod(described: Describe, deployment: "Deployment") -> Assembly:
+    """`-c size=prod`."""
+    return described(deployment)
+
+
+@pytest.fixture(scope="session")
+def dev(described: Describe, deployment: "Deployment") -> Assembly:
+    """`-c size=dev`."""
+    import dataclasses
+
+    from dpp_cdk.sizes import DEV
+
+    return described(dataclasses.replace(deployment, stage="dev", size=DEV, alarm_email=""))
+
+
+@pytest.fixture(scope="session")
+def local(described: Describe, deployment: "Deployment") -> Assembly:
+    """The local stack: servers by URL, everything else the same constructs."""
+    import dataclasses
+
+    from dpp_cdk.sizes import DEV
+
+    variables: Mapping[str, str] = LOCAL
+    return described(dataclasses.replace(deployment, stage="local", size=DEV, variables=variables))
+
+
+@pytest.fixture(scope="session")
+def stack(prod: Assembly) -> Stack:
+    """All of production as one template."""
+    return prod.whole

@@ -1,10 +1,50 @@
-"""Reads a CloudFormation template by what things are for, not by their generated names."""
+"""Reads CloudFormation templates by what things are for, not by their generated names."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 type Resource = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """The templates of one deployment, by the last word of their stacks' names."""
+
+    stacks: Mapping[str, Mapping[str, Any]]
+
+    def __getitem__(self, name: str) -> "Stack":
+        return Stack(self.stacks[name])
+
+    @cached_property
+    def whole(self) -> "Stack":
+        """All of it as one template: what one stack exports stands where another imports it."""
+        exported = {
+            output["Export"]["Name"]: output["Value"]
+            for template in self.stacks.values()
+            for output in template.get("Outputs", {}).values()
+            if "Export" in output
+        }
+        resources: dict[str, Any] = {}
+        for template in self.stacks.values():
+            shared = resources.keys() & template["Resources"].keys()
+            assert shared <= {"CDKMetadata"}, f"two stacks name the same: {shared}"
+            resources |= _resolved(template["Resources"], exported)
+        return Stack({"Resources": resources})
+
+
+def _resolved(part: Any, exported: Mapping[str, Any]) -> Any:
+    match part:
+        case {"Fn::ImportValue": str(name)}:
+            return exported[name]
+        case dict():
+            return {key: _resolved(value, exported) for key, value in part.items()}
+        case list():
+            return [_resolved(value, exported) for value in part]
+        case _:
+            return part
 
 
 @dataclass(frozen=True)
@@ -54,14 +94,20 @@ class Stack:
     def event_source(self, name: str) -> Resource:
         """The mapping between that queue and the function."""
         mappings = self.all("AWS::Lambda::EventSourceMapping").values()
-        (found,) = (m for m in mappings if m["FunctionName"] == {"Ref": self.function_id(name)})
+        (found,) = (m for m in mappings if self.calls(name, m["FunctionName"]))
         return found
+
+    def calls(self, name: str, target: Any) -> bool:
+        """True when `target` is the function or its alias."""
+        aliases = self.all("AWS::Lambda::Alias").items()
+        ids = {self.function_id(name)}
+        ids |= {id for id, alias in aliases if alias["FunctionName"] == {"Ref": self.function_id(name)}}
+        return any(f'"{id}"' in json.dumps(target) for id in ids)
 
     def rules_that_fire(self, name: str) -> list[Resource]:
         """The EventBridge rules that have the function as a target."""
-        arn = {"Fn::GetAtt": [self.function_id(name), "Arn"]}
         rules = self.all("AWS::Events::Rule").values()
-        return [rule for rule in rules if any(target["Arn"] == arn for target in rule["Targets"])]
+        return [rule for rule in rules if any(self.calls(name, target["Arn"]) for target in rule["Targets"])]
 
     def tls_only(self, policy_kind: str, target_key: str, target_id: str) -> bool:
         """True when a resource policy denies the target to everybody who comes without TLS."""

@@ -1,29 +1,23 @@
-"""What is deployed, read from the template."""
+"""What is deployed, read from the templates of production: functions, queue, results, schedules, API."""
 
 import dataclasses
 import json
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dpp.platform.config import Settings
-from tests.cdk.template import Stack
+from tests.cdk.conftest import LOCAL
+from tests.cdk.template import Assembly, Stack
 
 if TYPE_CHECKING:
     from dpp_cdk.config import Deployment
 
 API_FUNCTIONS = ("runs_submit", "runs_read", "health")
 SCHEDULED = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention")
-FUNCTIONS = (*API_FUNCTIONS, "run_worker", *SCHEDULED)
-OWN_LOGS = {"logs:CreateLogStream", "logs:PutLogEvents"}
-CONSUMING = {
-    "sqs:ReceiveMessage",
-    "sqs:DeleteMessage",
-    "sqs:ChangeMessageVisibility",
-    "sqs:GetQueueUrl",
-    "sqs:GetQueueAttributes",
-}
+FUNCTIONS = (*API_FUNCTIONS, "run_worker", "pack_outside", *SCHEDULED, "migrate")
 
 
 def settings_of(name: str) -> type[Settings]:
@@ -41,27 +35,25 @@ class TestFunctions:
         folders = {path.parent.name for path in deployment.functions.glob("*/handler.py")}
         handlers = {f["Handler"] for f in stack.all("AWS::Lambda::Function").values()}
         assert handlers == {f"{name}.handler.handler" for name in folders}
+        assert folders == set(FUNCTIONS)
 
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_a_function_gets_the_variables_of_its_settings_and_no_other(
         self, stack: Stack, name: str
     ) -> None:
-        given = set(stack.function(name)["Environment"]["Variables"])
-        assert set(settings_of(name).variables(required_only=True)) <= given
-        assert given <= set(settings_of(name).variables())
+        given = stack.function(name).get("Environment", {}).get("Variables", {})
+        assert settings_of(name).missing(dict.fromkeys(given, "given")) == []
+        assert set(given) <= set(settings_of(name).variables())
 
-    @pytest.mark.parametrize("variable", ["DATABASE_URL", "REDIS_URL"])
-    def test_a_required_variable_without_a_value_ends_the_synthesis_by_name(
+    @pytest.mark.parametrize("variable", LOCAL)
+    def test_one_server_without_the_other_ends_the_synthesis_by_name(
         self, deployment: "Deployment", variable: str
     ) -> None:
-        from aws_cdk import App
-
         from dpp_cdk.config import DeploymentError
-        from dpp_cdk.stack import DppStack
 
-        rest = {name: value for name, value in deployment.variables.items() if name != variable}
-        with pytest.raises(DeploymentError, match=variable):
-            DppStack(App(), "Lacking", dataclasses.replace(deployment, variables=rest))
+        rest = {name: value for name, value in LOCAL.items() if name != variable}
+        with pytest.raises(DeploymentError, match="given alone"):
+            dataclasses.replace(deployment, variables=rest)
 
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_all_functions_run_python_3_13_on_the_architecture_of_the_layers(
@@ -70,12 +62,38 @@ class TestFunctions:
         function = stack.function(name)
         assert function["Runtime"] == "python3.13"
         assert function["Architectures"] == ["arm64"]
-        assert len(function["Layers"]) == 2
+
+    def test_only_the_migration_carries_alembic(self, stack: Stack) -> None:
+        """A cold start pays for what it uses."""
+        layers = {name: len(stack.function(name)["Layers"]) for name in FUNCTIONS}
+        assert layers["migrate"] == 3
+        assert [layers[name] for name in (*API_FUNCTIONS, *SCHEDULED)] == [2] * 7
 
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_logs_are_kept_for_a_month(self, stack: Stack, name: str) -> None:
         log_group = stack.function(name)["LoggingConfig"]["LogGroup"]["Ref"]
         assert stack.all("AWS::Logs::LogGroup")[log_group]["RetentionInDays"] == 30
+
+    def test_no_log_group_keeps_for_ever(self, prod: Assembly, dev: Assembly) -> None:
+        for whole in (prod.whole, dev.whole):
+            groups = whole.all("AWS::Logs::LogGroup")
+            assert len(groups) > len(FUNCTIONS)
+            assert all(group["RetentionInDays"] <= 90 for group in groups.values())
+
+    def test_a_scan_is_alone_where_concurrency_is_reserved(self, prod: Assembly, dev: Assembly) -> None:
+        """A new account has ten to run at once, and can reserve none of them."""
+        for name in FUNCTIONS:
+            reserved = prod.whole.function(name).get("ReservedConcurrentExecutions")
+            assert reserved == (1 if name in SCHEDULED else None)
+            assert "ReservedConcurrentExecutions" not in dev.whole.function(name)
+
+    def test_x_ray_is_off_until_it_is_switched_on(
+        self, stack: Stack, deployment: "Deployment", described: Callable[["Deployment"], Assembly]
+    ) -> None:
+        assert all("TracingConfig" not in stack.function(name) for name in FUNCTIONS)
+        traced = described(dataclasses.replace(deployment, tracing=True)).whole
+        assert all(traced.function(name)["TracingConfig"] == {"Mode": "Active"} for name in FUNCTIONS)
+        assert traced.one("AWS::ApiGateway::Stage")["TracingEnabled"] is True
 
 
 class TestRunQueue:
@@ -97,6 +115,23 @@ class TestRunQueue:
         assert source["BatchSize"] == 1
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
+    def test_messages_beyond_the_workers_there_may_be_wait_in_the_queue(
+        self, prod: Assembly, dev: Assembly
+    ) -> None:
+        """A poller that is throttled instead would use up a message's three receives."""
+        from dpp_cdk.sizes import DEV, PROD
+
+        for assembly, size in ((prod, PROD), (dev, DEV)):
+            source = assembly.whole.event_source("run_worker")
+            assert source["ScalingConfig"] == {"MaximumConcurrency": size.max_workers}
+            assert "ReservedConcurrentExecutions" not in assembly.whole.function("run_worker")
+
+    def test_every_visibility_is_six_timeouts_or_has_its_reason(self, stack: Stack) -> None:
+        """AWS advises six; `timings.py` says why not, and refuses a batch then."""
+        for name in ("run_worker", "run_reaper"):
+            queue, function = stack.queue_emptied_by(name), stack.function(name)
+            assert queue["VisibilityTimeout"] >= function["Timeout"] * stack.event_source(name)["BatchSize"]
+
     def test_every_queue_is_encrypted_and_reached_over_tls_only(self, stack: Stack) -> None:
         queues = stack.all("AWS::SQS::Queue")
         assert len(queues) == 3
@@ -104,112 +139,43 @@ class TestRunQueue:
             assert queue["SqsManagedSseEnabled"] is True
             assert stack.tls_only("AWS::SQS::QueuePolicy", "Queues", name)
 
+    def test_the_worker_outlives_the_function_that_it_waits_for(self, stack: Stack) -> None:
+        assert 90 < stack.function("pack_outside")["Timeout"] < stack.function("run_worker")["Timeout"]
+
 
 class TestResults:
     """RUN-30."""
 
+    def results(self, stack: Stack) -> str:
+        ((name, _),) = (
+            pair for pair in stack.all("AWS::S3::Bucket").items() if "LoggingConfiguration" in pair[1]
+        )
+        return name
+
     def test_results_expire_after_30_days_and_abandoned_uploads_after_7(self, stack: Stack) -> None:
-        (rule,) = stack.one("AWS::S3::Bucket")["LifecycleConfiguration"]["Rules"]
+        bucket = stack.all("AWS::S3::Bucket")[self.results(stack)]
+        (rule,) = bucket["LifecycleConfiguration"]["Rules"]
         assert rule["Status"] == "Enabled"
         assert rule["ExpirationInDays"] == 30
         assert rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 7}
         assert "Prefix" not in rule
+        assert "VersioningConfiguration" not in bucket
 
-    def test_the_public_is_kept_out(self, stack: Stack) -> None:
-        assert stack.one("AWS::S3::Bucket")["PublicAccessBlockConfiguration"] == {
-            "BlockPublicAcls": True,
-            "BlockPublicPolicy": True,
-            "IgnorePublicAcls": True,
-            "RestrictPublicBuckets": True,
-        }
+    def test_the_public_is_kept_out_of_every_bucket(self, stack: Stack) -> None:
+        for bucket in stack.all("AWS::S3::Bucket").values():
+            assert bucket["PublicAccessBlockConfiguration"] == {
+                "BlockPublicAcls": True,
+                "BlockPublicPolicy": True,
+                "IgnorePublicAcls": True,
+                "RestrictPublicBuckets": True,
+            }
 
-    def test_the_bucket_is_encrypted_reached_over_tls_only_and_outlives_the_stack(self, stack: Stack) -> None:
-        ((name, bucket),) = stack.all("AWS::S3::Bucket").items()
-        assert bucket["BucketEncryption"]
-        assert stack.tls_only("AWS::S3::BucketPolicy", "Bucket", name)
-        assert stack.template["Resources"][name]["DeletionPolicy"] == "Retain"
-
-
-class TestPermissions:
-    """Each role is allowed what its function does, on the resource it does it to."""
-
-    @pytest.mark.parametrize(
-        ("name", "expected"),
-        [
-            ("runs_submit", {"sqs:SendMessage"}),
-            ("runs_read", {"s3:GetObject", "sts:AssumeRole"}),
-            ("health", {"sqs:GetQueueAttributes", "s3:ListBucket"}),
-            ("run_worker", {"s3:PutObject"} | CONSUMING),
-            ("run_reaper", CONSUMING),  # its half-minute beat
-            ("run_sweeper", set()),
-            ("run_reconcile", {"sqs:SendMessage", "s3:GetObject", "s3:ListBucket"}),
-            ("run_retention", set()),
-        ],
-    )
-    def test_a_role_has_the_actions_of_its_function_only(
-        self, stack: Stack, name: str, expected: set[str]
-    ) -> None:
-        assert stack.actions(name) == expected | OWN_LOGS
-
-    @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_each_function_has_a_role_of_its_own_without_a_managed_policy(
-        self, stack: Stack, name: str
-    ) -> None:
-        (role, _) = stack.function(name)["Role"]["Fn::GetAtt"]
-        users = [f for f in stack.all("AWS::Lambda::Function").values() if f["Role"]["Fn::GetAtt"][0] == role]
-        assert len(users) == 1
-        assert "ManagedPolicyArns" not in stack.all("AWS::IAM::Role")[role]
-
-    @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_a_function_writes_to_its_own_log_group_only(self, stack: Stack, name: str) -> None:
-        (statement,) = (s for s in stack.statements(name) if "logs:PutLogEvents" in s["Action"])
-        log_group = stack.function(name)["LoggingConfig"]["LogGroup"]["Ref"]
-        assert statement["Resource"] == {"Fn::GetAtt": [log_group, "Arn"]}
-
-    @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_no_statement_covers_every_resource(self, stack: Stack, name: str) -> None:
-        for statement in stack.statements(name):
-            assert statement["Resource"] != "*"
-            assert statement["Effect"] == "Allow"
-
-    @pytest.mark.parametrize("name", ["runs_read", "run_worker", "run_reconcile"])
-    def test_objects_are_reached_below_the_prefix_of_results_only(self, stack: Stack, name: str) -> None:
-        statements = [s for s in stack.statements(name) if "Object" in json.dumps(s["Action"])]
-        assert statements
-        for statement in statements:
-            assert json.dumps(statement["Resource"]).endswith('"/dpp/*"]]}')
-
-
-class TestSigningRole:
-    """RUN-10: whose credentials sign the URLs of results."""
-
-    @staticmethod
-    def role_id(stack: Stack) -> str:
-        role: str
-        (role, _) = stack.function("runs_read")["Environment"]["Variables"]["DPP_SIGNING_ROLE_ARN"][
-            "Fn::GetAtt"
-        ]
-        return role
-
-    def test_it_reads_results_and_does_nothing_else(self, stack: Stack) -> None:
-        policies = stack.all("AWS::IAM::Policy").values()
-        (policy,) = (p for p in policies if {"Ref": self.role_id(stack)} in p["Roles"])
-        (statement,) = policy["PolicyDocument"]["Statement"]
-        assert (statement["Effect"], statement["Action"]) == ("Allow", "s3:GetObject")
-        assert json.dumps(statement["Resource"]).endswith('"/dpp/*"]]}')
-        assert "ManagedPolicyArns" not in stack.all("AWS::IAM::Role")[self.role_id(stack)]
-
-    def test_only_the_reader_may_assume_it(self, stack: Stack) -> None:
-        (statement,) = stack.all("AWS::IAM::Role")[self.role_id(stack)]["AssumeRolePolicyDocument"][
-            "Statement"
-        ]
-        reader = stack.function("runs_read")["Role"]
-        assert (statement["Effect"], statement["Action"]) == ("Allow", "sts:AssumeRole")
-        assert statement["Principal"] == {"AWS": reader}
-
-    def test_the_reader_may_assume_no_other(self, stack: Stack) -> None:
-        (statement,) = (s for s in stack.statements("runs_read") if s["Action"] == "sts:AssumeRole")
-        assert statement["Resource"] == {"Fn::GetAtt": [self.role_id(stack), "Arn"]}
+    def test_every_bucket_is_encrypted_and_reached_over_tls_only(self, stack: Stack) -> None:
+        buckets = stack.all("AWS::S3::Bucket")
+        assert len(buckets) == 2
+        for name, bucket in buckets.items():
+            assert bucket["BucketEncryption"]
+            assert stack.tls_only("AWS::S3::BucketPolicy", "Bucket", name)
 
 
 class TestSchedules:
@@ -223,9 +189,7 @@ class TestSchedules:
         """RUN-20, D10."""
         (rule,) = stack.rules_that_fire("run_reaper")
         (queue_id,) = (
-            target["Arn"]["Fn::GetAtt"][0]
-            for target in rule["Targets"]
-            if target["Arn"]["Fn::GetAtt"][0] in stack.all("AWS::SQS::Queue")
+            target["Arn"]["Fn::GetAtt"][0] for target in rule["Targets"] if "Fn::GetAtt" in target["Arn"]
         )
         beat = stack.all("AWS::SQS::Queue")[queue_id]
         assert stack.queue_emptied_by("run_reaper") == beat
@@ -241,11 +205,15 @@ class TestSchedules:
     def test_a_firing_ends_before_the_next(self, stack: Stack, name: str, period_seconds: int) -> None:
         assert stack.function(name)["Timeout"] <= period_seconds
 
-    @pytest.mark.parametrize("name", SCHEDULED)
-    def test_a_failed_firing_is_left_to_the_next(self, stack: Stack, name: str) -> None:
-        configs = stack.all("AWS::Lambda::EventInvokeConfig").values()
-        (config,) = (c for c in configs if c["FunctionName"] == {"Ref": stack.function_id(name)})
-        assert config["MaximumRetryAttempts"] == 0
+    @pytest.mark.parametrize("name", [*SCHEDULED, "migrate"])
+    def test_a_failed_firing_is_left_to_the_next(self, prod: Assembly, dev: Assembly, name: str) -> None:
+        """Of the function and of its alias: each has settings of its own."""
+        for whole in (prod.whole, dev.whole):
+            configs = whole.all("AWS::Lambda::EventInvokeConfig").values()
+            own = [c for c in configs if c["FunctionName"] == {"Ref": whole.function_id(name)}]
+            aliased = whole is prod.whole and name != "migrate"
+            assert len(own) == (2 if aliased else 1)
+            assert all(config["MaximumRetryAttempts"] == 0 for config in own)
 
 
 class TestApi:
@@ -254,7 +222,7 @@ class TestApi:
         assert stack.function(name)["Timeout"] < 29
 
     def test_every_method_of_every_path_goes_to_a_function(self, stack: Stack) -> None:
-        """So that 404 and 405 are problem documents of our own (RUN-9)."""
+        """So that 404 and 405 are problem documents of our own (RUN-9); OPTIONS too: no CORS."""
         methods = stack.all("AWS::ApiGateway::Method").values()
         assert {method["HttpMethod"] for method in methods} == {"ANY"}
         assert {method["Integration"]["Type"] for method in methods} == {"AWS_PROXY"}
@@ -275,6 +243,7 @@ class TestApi:
             for name in ("Cost-Reserved", "Cost-Used", "Budget-Remaining"):
                 assert headers[f"gatewayresponse.header.X-DPP-{name}"] == "'0.0000'"
             assert headers["gatewayresponse.header.X-DPP-Tokens-Consumed"] == "'0'"
+            assert not any("Access-Control" in header for header in headers)
             (template,) = response["ResponseTemplates"].values()
             document = json.loads(template)
             assert str(document["status"]) == response["StatusCode"]
@@ -282,3 +251,68 @@ class TestApi:
 
     def test_the_stage_does_not_repeat_the_version_of_the_path(self, stack: Stack) -> None:
         assert stack.one("AWS::ApiGateway::Stage")["StageName"] == "prod"
+
+    def test_all_clients_together_are_throttled(self, prod: Assembly, dev: Assembly) -> None:
+        from dpp_cdk.sizes import DEV, PROD
+
+        for assembly, size in ((prod, PROD), (dev, DEV)):
+            (settings,) = assembly.whole.one("AWS::ApiGateway::Stage")["MethodSettings"]
+            assert (settings["HttpMethod"], settings["ResourcePath"]) == ("*", "/*")
+            assert settings["ThrottlingRateLimit"] == size.api.rate_per_second
+            assert settings["ThrottlingBurstLimit"] == size.api.burst
+            plan = assembly.whole.one("AWS::ApiGateway::UsagePlan")
+            assert plan["Quota"] == {"Limit": size.api.requests_per_day, "Period": "DAY"}
+            assert plan["Throttle"] == {"RateLimit": size.api.rate_per_second, "BurstLimit": size.api.burst}
+
+    def test_the_access_log_tells_requests_and_no_secret_of_theirs(self, stack: Stack) -> None:
+        """RUN-31."""
+        stage = stack.one("AWS::ApiGateway::Stage")
+        told = json.loads(stage["AccessLogSetting"]["Format"])
+        assert {"request_id", "method", "path", "status", "latency_ms"} <= set(told)
+        secrets = ("header", "authoriz", "requestBody", "querystring", "requestOverride", "apiKey")
+        assert not any(word in value for word in secrets for value in told.values())
+        (settings,) = stage["MethodSettings"]
+        assert (settings["LoggingLevel"], settings["DataTraceEnabled"]) == ("OFF", False)
+
+    def test_a_name_of_ones_own_becomes_the_only_way_in(
+        self, deployment: "Deployment", described: Callable[["Deployment"], Assembly]
+    ) -> None:
+        from dpp_cdk.config import DeploymentError
+
+        arn = "arn:aws:acm:us-east-1:123456789012:certificate/x"
+        with pytest.raises(DeploymentError, match="belong together"):
+            dataclasses.replace(deployment, domain_name="api.example.com")
+        named = described(
+            dataclasses.replace(deployment, domain_name="api.example.com", certificate_arn=arn)
+        ).whole
+        name = named.one("AWS::ApiGateway::DomainName")
+        assert (name["SecurityPolicy"], name["RegionalCertificateArn"]) == ("TLS_1_2", arn)
+        assert named.one("AWS::ApiGateway::RestApi")["DisableExecuteApiEndpoint"] is True
+
+    def test_the_published_document_goes_with_the_deployment(self, prod: Assembly) -> None:
+        assert "OpenApiDocument" in prod.stacks["app"]["Outputs"]
+
+
+class TestMigration:
+    """RUN-29."""
+
+    def test_it_runs_when_the_migrations_change_and_is_waited_for(self, stack: Stack) -> None:
+        from migrations.content import content_hash
+
+        migration = stack.one("Custom::DatabaseMigrations")
+        assert migration["ContentHash"] == content_hash()
+        assert stack.calls("migrate", migration["ServiceToken"])
+        assert int(migration["ServiceTimeout"]) > stack.function("migrate")["Timeout"]
+
+    @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "migrate"])
+    def test_no_function_changes_before_the_schema_did(self, stack: Stack, name: str) -> None:
+        ((migration, _),) = stack.all("Custom::DatabaseMigrations").items()
+        assert migration in stack.template["Resources"][stack.function_id(name)]["DependsOn"]
+
+    def test_it_is_asked_once_it_may_read_the_password(self, stack: Stack) -> None:
+        ((migration, _),) = stack.all("Custom::DatabaseMigrations").items()
+        waits_for = stack.template["Resources"][migration]["DependsOn"]
+        (role, _) = stack.function("migrate")["Role"]["Fn::GetAtt"]
+        policies = [id for id, p in stack.all("AWS::IAM::Policy").items() if {"Ref": role} in p["Roles"]]
+        assert policies
+        assert {*policies, role, stack.function_id("migrate")} <= set(waits_for)

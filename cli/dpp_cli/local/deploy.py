@@ -18,12 +18,13 @@ from dpp_cli.layers import build_deps_layer, build_domain_layer, machine_archite
 from dpp_cli.local.localstack import ACCOUNT, REGION, client_environment
 from dpp_cli.local.parts import LOCALSTACK
 from dpp_cli.local.state import StackError, StateStore
+from dpp_cli.migrations_layer import build_migrations_layer
 from dpp_cli.ocr_layer import build_ocr_layer
-from dpp_cli.paths import FUNCTIONS, ROOT
+from dpp_cli.paths import FUNCTIONS, MIGRATIONS, ROOT
 from dpp_cli.toolchain import fingerprint
 
 STAGE = "dev"
-_STACK = f"Dpp-{STAGE}"
+_STACKS = (f"Dpp-{STAGE}-data", f"Dpp-{STAGE}-app")  # in the order of their deployment
 _QUALIFIER = "hnb659fds"  # the CDK's own, the same in every account
 _ASSET_BUCKET = f"cdk-{_QUALIFIER}-assets-{ACCOUNT}-{REGION}"
 _BOOTSTRAP_VERSION = "30"  # the CLI wants at least what the template asks for, which is 6
@@ -31,9 +32,10 @@ _BOOTSTRAP_VERSION = "30"  # the CLI wants at least what the template asks for, 
 
 def build_layers() -> str:
     """Build the layers where they are out of date; say their size. Raises ToolError."""
-    layers = (build_deps_layer(), build_domain_layer(), build_ocr_layer())
+    layers = (build_deps_layer(), build_domain_layer(), build_ocr_layer(), build_migrations_layer())
     sizes = [size_bytes(layer) / 2**20 for layer in layers]
-    return f"packages {sizes[0]:.0f} MB, domain {sizes[1]:.1f} MB, ocr {sizes[2]:.0f} MB"
+    names = ("packages", "domain", "ocr", "migrations")
+    return ", ".join(f"{name} {size:.1f} MB" for name, size in zip(names, sizes, strict=True))
 
 
 def bootstrap(store: StateStore) -> str:
@@ -69,9 +71,9 @@ def is_current(store: StateStore) -> bool:
 
 def synth(store: StateStore) -> str:
     """Describe the stack for this machine and these URLs. Raises ToolError."""
-    context = ["-c", f"stage={STAGE}", "-c", f"architecture={machine_architecture()}"]
+    context = ["-c", "size=dev", "-c", f"stage={STAGE}", "-c", f"architecture={machine_architecture()}"]
     _cdk(store, ["synth", "--quiet", "--output", str(_assembly(store)), *context], "synth.log")
-    return _STACK
+    return ", ".join(_STACKS)
 
 
 def shape_changed(store: StateStore) -> bool:
@@ -88,11 +90,14 @@ def deploy(store: StateStore) -> str:
     fingerprint_before = _fingerprint(store)  # an edit during the deploy must lead to another one
     outputs = store.state_dir / "outputs.json"
     options = ["--require-approval", "never", "--method", "direct", "--progress", "events"]
-    command = ["deploy", "--app", str(_assembly(store)), *options, "--outputs-file", str(outputs)]
+    command = ["deploy", *_STACKS, "--app", str(_assembly(store)), *options, "--outputs-file", str(outputs)]
     _cdk(store, command, "deploy.log")
-    store.set(
-        outputs=json.loads(outputs.read_text())[_STACK], deployed=fingerprint_before, shape=_shape(store)
-    )
+    given = json.loads(outputs.read_text())
+    # What one stack passes to the other is among them, under names that the CDK made.
+    merged = {
+        name: value for stack in _STACKS for name, value in given[stack].items() if "Export" not in name
+    }
+    store.set(outputs=merged, deployed=fingerprint_before, shape=_shape(store))
     return store.state.api_base_url
 
 
@@ -113,9 +118,9 @@ def _assembly(store: StateStore) -> Path:
 
 
 def _shape(store: StateStore) -> str:
-    """The template's hash with every asset's hash left out."""
-    template = (_assembly(store) / f"{_STACK}.template.json").read_text()
-    return hashlib.sha256(re.sub(r"[0-9a-f]{64}", "", template).encode()).hexdigest()
+    """The templates' hash with every asset's hash left out, and that of the migrations."""
+    templates = "".join((_assembly(store) / f"{name}.template.json").read_text() for name in _STACKS)
+    return hashlib.sha256(re.sub(r"[0-9a-f]{64}", "", templates).encode()).hexdigest()
 
 
 def _whereabouts(store: StateStore) -> str:
@@ -129,7 +134,7 @@ def _fingerprint(store: StateStore) -> str:
 
 
 def _inputs() -> Iterator[Path]:
-    folders = (FUNCTIONS, ROOT / "cdk", ROOT / "layers")
+    folders = (FUNCTIONS, ROOT / "cdk", ROOT / "layers", MIGRATIONS)
     for folder in folders:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:

@@ -177,19 +177,13 @@ class SigningSettings(Settings):
 
 
 class DecisionEngineSettings(Settings):
-    """Which engine answers a decision pack; with none configured, the offline extractive one does (RUN-25).
-
-    The key is given as it is, or as the ARN of a secret, `{"api_key": …}`; as it is, it wins.
-    """
+    """Which engine answers a decision pack; with none configured, the offline extractive one does (RUN-25)."""
 
     bedrock_model_id: str | None = Field(default=None, alias="DPP_DECISION_BEDROCK_MODEL_ID")
     openai_base_url: str | None = Field(
         default=None, alias="DPP_DECISION_OPENAI_BASE_URL", pattern=r"^https?://"
     )
     openai_api_key: str | None = Field(default=None, alias="DPP_DECISION_OPENAI_API_KEY", repr=False)
-    openai_api_key_secret_arn: str | None = Field(
-        default=None, alias="DPP_DECISION_OPENAI_API_KEY_SECRET_ARN", pattern=r"^arn:"
-    )
     openai_model: str | None = Field(default=None, alias="DPP_DECISION_OPENAI_MODEL")
 
     @property

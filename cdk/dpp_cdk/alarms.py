@@ -1,0 +1,231 @@
+"""Every alarm, as data: what is watched, from when it is too much, and its entry in docs/runbook.md.
+
+A metric of ours is named in `dpp.platform.metrics` and watched here by adding a line to `_platform`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from dpp.platform import metrics
+from dpp.platform.metrics import Metric
+from dpp_cdk import functions
+from dpp_cdk.functions import FUNCTIONS, RUN_RECONCILE, FunctionSpec
+from dpp_cdk.sizes import Size
+
+RUNBOOK = "docs/runbook.md"
+
+_AT_LEAST = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
+_BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
+_QUIET_IS_WELL = cloudwatch.TreatMissingData.NOT_BREACHING
+_QUIET_IS_BAD = cloudwatch.TreatMissingData.BREACHING
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A metric of CloudWatch, and how it is summed up."""
+
+    namespace: str
+    name: str
+    dimensions: Mapping[str, str]
+    statistic: str
+    minutes: int = 5
+
+    def metric(self) -> cloudwatch.Metric:
+        """As the CDK names it."""
+        return cloudwatch.Metric(
+            namespace=self.namespace,
+            metric_name=self.name,
+            dimensions_map=dict(self.dimensions),
+            statistic=self.statistic,
+            period=Duration.minutes(self.minutes),
+        )
+
+
+@dataclass(frozen=True)
+class AlarmSpec:
+    """One alarm. `anchor`: its entry in the runbook; `subject`: of several alarms with one entry, which one."""
+
+    anchor: str
+    says: str
+    watched: Watched
+    threshold: float
+    periods: int = 1
+    comparison: cloudwatch.ComparisonOperator = _AT_LEAST
+    missing: cloudwatch.TreatMissingData = _QUIET_IS_WELL
+    subject: str = ""
+
+    @property
+    def id(self) -> str:
+        """Unique within a deployment."""
+        return f"{self.anchor}-{self.subject}" if self.subject else self.anchor
+
+
+@dataclass(frozen=True)
+class Named:
+    """What the resources of a deployment are called; None for a server that isn't ours."""
+
+    stage: str
+    api: str
+    runs_queue: str
+    dead_letters: str
+    database: str | None
+    cache_nodes: Sequence[str]
+
+
+def alarms(named: Named, size: Size) -> Iterator[AlarmSpec]:
+    """All alarms of a deployment."""
+    yield from _platform(named)
+    yield from _queue(named)
+    yield from _api(named)
+    for spec in FUNCTIONS:
+        yield from _function(spec, named)
+    if named.database:
+        yield from _database(named.database, size)
+    for node in named.cache_nodes:
+        yield from _cache(node)
+
+
+def of_ours(metric: Metric, spec: FunctionSpec, stage: str, statistic: str, minutes: int = 5) -> Watched:
+    """A metric that one of our functions emits."""
+    dimensions = {metrics.FUNCTION: spec.function_name(stage)}
+    return Watched(metrics.NAMESPACE, metric.name, dimensions, statistic, minutes)
+
+
+def _platform(named: Named) -> Iterator[AlarmSpec]:
+    """What only the platform knows of itself: its money, its runs, its jobs."""
+    for anchor, says, metric, periods in (
+        ("ledger-drift", "Balances differ from the books", metrics.LEDGER_DRIFT_USD_MICROS, 1),
+        ("ledger-disputed", "A ledger waits for an operator", metrics.LEDGERS_DISPUTED, 1),
+        ("runs-disputed", "The money of a run waits for an operator", metrics.RUNS_DISPUTED, 1),
+        ("stuck-claims", "Claims stay unfinished", metrics.STUCK_CLAIMS, 2),
+    ):
+        watched = of_ours(metric, RUN_RECONCILE, named.stage, "Maximum")
+        yield AlarmSpec(anchor, says, watched, threshold=1, periods=periods)
+    for spec in (functions.RUN_REAPER, functions.RUN_SWEEPER, RUN_RECONCILE, functions.RUN_RETENTION):
+        job = spec.name.removeprefix("run_")
+        yield AlarmSpec(
+            f"{job}-silent",
+            f"{job.title()} came to no end for five minutes",
+            of_ours(metrics.FIRINGS, spec, named.stage, "Sum"),
+            threshold=1,
+            comparison=_BELOW,
+            missing=_QUIET_IS_BAD,
+        )
+
+
+def _queue(named: Named) -> Iterator[AlarmSpec]:
+    yield AlarmSpec(
+        "dead-letters",
+        "A run's message failed three times",
+        Watched(
+            "AWS/SQS", "ApproximateNumberOfMessagesVisible", {"QueueName": named.dead_letters}, "Maximum", 1
+        ),
+        threshold=1,
+    )
+    yield AlarmSpec(
+        "queue-age",
+        "Runs wait for over five minutes",
+        Watched("AWS/SQS", "ApproximateAgeOfOldestMessage", {"QueueName": named.runs_queue}, "Maximum"),
+        threshold=300,
+        periods=2,
+    )
+
+
+def _api(named: Named) -> Iterator[AlarmSpec]:
+    dimensions = {"ApiName": named.api, "Stage": named.stage}
+    yield AlarmSpec(
+        "api-5xx",
+        "More than one answer in a hundred is a 5xx",
+        Watched("AWS/ApiGateway", "5XXError", dimensions, "Average"),
+        threshold=0.01,
+        periods=2,
+    )
+    yield AlarmSpec(
+        "api-latency",
+        "One request in twenty takes over two seconds",
+        Watched("AWS/ApiGateway", "Latency", dimensions, "p95"),
+        threshold=2_000,
+        periods=3,
+    )
+
+
+def _function(spec: FunctionSpec, named: Named) -> Iterator[AlarmSpec]:
+    dimensions = {"FunctionName": spec.function_name(named.stage)}
+    yield AlarmSpec(
+        "function-errors",
+        f"{spec.name} fails",
+        Watched("AWS/Lambda", "Errors", dimensions, "Sum"),
+        threshold=1 if not spec.is_shifted_gradually else 5,  # a job fails as a whole, a request alone
+        subject=spec.name,
+    )
+    yield AlarmSpec(
+        "function-throttles",
+        f"{spec.name} is refused for lack of concurrency",
+        Watched("AWS/Lambda", "Throttles", dimensions, "Sum"),
+        threshold=1,
+        periods=3,
+        subject=spec.name,
+    )
+
+
+def _database(identifier: str, size: Size) -> Iterator[AlarmSpec]:
+    def watched(name: str, statistic: str) -> Watched:
+        return Watched("AWS/RDS", name, {"DBInstanceIdentifier": identifier}, statistic)
+
+    wanted = size.database
+    yield AlarmSpec(
+        "database-cpu", "Postgres is busy above 80 %", watched("CPUUtilization", "Average"), 80, periods=3
+    )
+    yield AlarmSpec(
+        "database-connections",
+        "Postgres has given out 80 % of its connections",
+        watched("DatabaseConnections", "Maximum"),
+        threshold=round(0.8 * wanted.max_connections),
+        periods=2,
+    )
+    yield AlarmSpec(
+        "database-storage",
+        "Postgres has less than a tenth of its first storage left",
+        watched("FreeStorageSpace", "Minimum"),
+        threshold=wanted.storage_gib * 2**30 / 10,
+        comparison=_BELOW,
+    )
+    yield AlarmSpec(
+        "database-memory",
+        "Postgres has less than 64 MiB of memory left",
+        watched("FreeableMemory", "Minimum"),
+        threshold=64 * 2**20,
+        periods=3,
+        comparison=_BELOW,
+    )
+
+
+def _cache(node: str) -> Iterator[AlarmSpec]:
+    def watched(name: str, statistic: str) -> Watched:
+        return Watched("AWS/ElastiCache", name, {"CacheClusterId": node}, statistic)
+
+    yield AlarmSpec(
+        "cache-memory",
+        f"{node} is three quarters full; full, it refuses every reservation",
+        watched("DatabaseMemoryUsagePercentage", "Maximum"),
+        threshold=75,
+        subject=node,
+    )
+    yield AlarmSpec(
+        "cache-evictions",
+        f"{node} evicted a key, which may have been a budget",
+        watched("Evictions", "Sum"),
+        threshold=1,
+        subject=node,
+    )
+    yield AlarmSpec(
+        "cache-cpu",
+        f"{node} is busy above 80 %",
+        watched("EngineCPUUtilization", "Average"),
+        threshold=80,
+        periods=3,
+        subject=node,
+    )

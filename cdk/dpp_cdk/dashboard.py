@@ -1,0 +1,149 @@
+"""One dashboard, read from the top: is anything wrong, is the money right, do clients get answers, do runs end."""
+
+from collections.abc import Sequence
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from dpp.platform import metrics
+from dpp.platform.metrics import Metric
+from dpp_cdk.alarms import Named, Watched, of_ours
+from dpp_cdk.functions import FUNCTIONS, RUN_RECONCILE, RUN_WORKER, RUNS_SUBMIT
+
+_WIDTH = 24
+_HEIGHT = 6
+
+
+class OperatorDashboard(Construct):
+    """`dpp-<stage>` in CloudWatch."""
+
+    def __init__(self, scope: Construct, id: str, named: Named, alarms: Sequence[cloudwatch.IAlarm]) -> None:
+        super().__init__(scope, id)
+        board = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=f"dpp-{named.stage}")
+        board.add_widgets(
+            cloudwatch.AlarmStatusWidget(
+                title="Is anything wrong? (docs/runbook.md)",
+                alarms=list(alarms),
+                width=_WIDTH,
+                height=_HEIGHT,
+            )
+        )
+        for row in (_money(named), _clients(named), _runs(named), _functions(named), _servers(named)):
+            width = _WIDTH // max(1, len(row))
+            board.add_widgets(
+                *(
+                    cloudwatch.GraphWidget(title=title, left=list(left), width=width, height=_HEIGHT)
+                    for title, left in row
+                )
+            )
+
+
+type Row = Sequence[tuple[str, Sequence[cloudwatch.IMetric]]]
+
+
+def _money(named: Named) -> Row:
+    def of_reconcile(metric: Metric) -> cloudwatch.IMetric:
+        return of_ours(metric, RUN_RECONCILE, named.stage, "Maximum", 1).metric()
+
+    return (
+        ("Money: drift, in micros (0)", [of_reconcile(metrics.LEDGER_DRIFT_USD_MICROS)]),
+        (
+            "Money: waiting for an operator (0)",
+            [
+                of_reconcile(metric)
+                for metric in (metrics.RUNS_DISPUTED, metrics.LEDGERS_DISPUTED, metrics.STUCK_CLAIMS)
+            ],
+        ),
+        (
+            "Money: settled and given back, in micros",
+            [
+                of_ours(metric, RUN_WORKER, named.stage, "Sum").metric()
+                for metric in (metrics.SETTLED_USD_MICROS, metrics.REFUNDED_USD_MICROS)
+            ],
+        ),
+    )
+
+
+def _clients(named: Named) -> Row:
+    dimensions = {"ApiName": named.api, "Stage": named.stage}
+
+    def of_api(name: str, statistic: str) -> cloudwatch.IMetric:
+        return Watched("AWS/ApiGateway", name, dimensions, statistic).metric()
+
+    return (
+        ("Clients: requests, 4xx, 5xx", [of_api(name, "Sum") for name in ("Count", "4XXError", "5XXError")]),
+        ("Clients: latency, p50 p95 p99 in ms", [of_api("Latency", part) for part in ("p50", "p95", "p99")]),
+        (
+            "Clients: submits and refusals",
+            [
+                _each(metrics.SUBMITS, RUNS_SUBMIT.function_name(named.stage)),
+                _each(metrics.REFUSALS, RUNS_SUBMIT.function_name(named.stage)),
+            ],
+        ),
+    )
+
+
+def _runs(named: Named) -> Row:
+    def of_queue(queue: str, name: str) -> cloudwatch.IMetric:
+        return Watched("AWS/SQS", name, {"QueueName": queue}, "Maximum", 1).metric()
+
+    return (
+        (
+            "Runs: how they end",
+            [_each(metrics.RUNS_ENDED, RUN_WORKER.function_name(named.stage))],
+        ),
+        (
+            "Runs: waiting, and dead letters (0)",
+            [
+                of_queue(named.runs_queue, "ApproximateNumberOfMessagesVisible"),
+                of_queue(named.dead_letters, "ApproximateNumberOfMessagesVisible"),
+            ],
+        ),
+        ("Runs: age of the oldest, in s", [of_queue(named.runs_queue, "ApproximateAgeOfOldestMessage")]),
+    )
+
+
+def _functions(named: Named) -> Row:
+    def each(name: str, statistic: str) -> Sequence[cloudwatch.IMetric]:
+        return [
+            Watched("AWS/Lambda", name, {"FunctionName": spec.function_name(named.stage)}, statistic).metric()
+            for spec in FUNCTIONS
+        ]
+
+    return (
+        ("Functions: errors (0)", each("Errors", "Sum")),
+        ("Functions: throttles (0)", each("Throttles", "Sum")),
+        ("Functions: duration, p95 in ms", each("Duration", "p95")),
+        ("Functions: at once", each("ConcurrentExecutions", "Maximum")),
+    )
+
+
+def _servers(named: Named) -> Row:
+    row: list[tuple[str, Sequence[cloudwatch.IMetric]]] = []
+    if named.database:
+        dimensions = {"DBInstanceIdentifier": named.database}
+        row += [
+            (f"Postgres: {name}", [Watched("AWS/RDS", name, dimensions, "Average").metric()])
+            for name in ("CPUUtilization", "DatabaseConnections", "FreeStorageSpace")
+        ]
+    if named.cache_nodes:
+        row += [
+            (
+                f"Valkey: {name}",
+                [
+                    Watched("AWS/ElastiCache", name, {"CacheClusterId": node}, "Average").metric()
+                    for node in named.cache_nodes
+                ],
+            )
+            for name in ("DatabaseMemoryUsagePercentage", "EngineCPUUtilization", "CurrConnections")
+        ]
+    return row
+
+
+def _each(metric: Metric, function: str) -> cloudwatch.IMetric:
+    """The metric by the values of its dimensions, whichever have been seen."""
+    schema = ",".join((metrics.NAMESPACE, metrics.FUNCTION, *metric.dimensions))
+    search = f'{{{schema}}} MetricName="{metric.name}" {metrics.FUNCTION}="{function}"'
+    return cloudwatch.MathExpression(
+        expression=f"SEARCH('{search}', 'Sum')", using_metrics={}, label=metric.name
+    )

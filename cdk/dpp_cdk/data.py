@@ -1,0 +1,79 @@
+"""What outlives a release: database, cache, results and the run queue. Functions come and go in another stack."""
+
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import CfnOutput, Stack
+from constructs import Construct
+
+from dpp_cdk import timings
+from dpp_cdk.cache import Cache
+from dpp_cdk.config import Deployment
+from dpp_cdk.database import Database
+from dpp_cdk.functions import Resource
+from dpp_cdk.network import NetworkStack
+from dpp_cdk.queue import WorkQueue
+from dpp_cdk.storage import RESULT_PREFIX, ResultStore
+
+
+class DataStack(Stack):
+    """With no network there are no servers to make: Postgres and Redis are given by URL, as on the local stack."""
+
+    def __init__(
+        self, scope: Construct, id: str, deployment: Deployment, network: NetworkStack | None
+    ) -> None:
+        super().__init__(
+            scope,
+            id,
+            description="DPP: what outlives a release",
+            termination_protection=deployment.keeps_data,
+        )
+        self.results = ResultStore(
+            self, "Results", keeps_data=deployment.keeps_data, empties_itself=network is not None
+        )
+        self.runs = WorkQueue(self, "Runs", timings.RUN_WORKER)
+        self.database = Database(self, "Database", deployment, network) if network else None
+        self.cache = Cache(self, "Cache", deployment, network) if network else None
+        self._outputs()
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What functions find here, by environment variable."""
+        return {
+            "DPP_RUN_QUEUE_URL": self.runs.queue.queue_url,
+            "DPP_RESULTS_BUCKET": self.results.bucket.bucket_name,
+            **(self.database.variables if self.database else {}),
+            **(self.cache.variables if self.cache else {}),
+        }
+
+    @property
+    def secret_arns(self) -> Mapping[str, str]:
+        """The secrets that a function may read that has the variable."""
+        arns: dict[str, str] = {}
+        if self.database:
+            arns["DATABASE_SECRET_ARN"] = self.database.secret.secret_arn
+        if self.cache:
+            arns["REDIS_SECRET_ARN"] = self.cache.secret.secret_arn
+        return arns
+
+    @property
+    def resource_arns(self) -> Mapping[Resource, Sequence[str]]:
+        """What grants may name."""
+        return {
+            Resource.RUN_QUEUE: [self.runs.queue.queue_arn],
+            Resource.RESULTS_BUCKET: [self.results.bucket.bucket_arn],
+            Resource.RESULT_OBJECTS: [self.results.objects_arn],
+        }
+
+    @property
+    def findings(self) -> Mapping[Resource, str]:
+        """What cdk-nag says of the resources that are patterns; it names a bucket by what this stack exports."""
+        imported = self.resolve(self.export_value(self.results.bucket.bucket_arn))["Fn::ImportValue"]
+        return {Resource.RESULT_OBJECTS: f"IAM5[Resource::{imported}/{RESULT_PREFIX}*]"}
+
+    def _outputs(self) -> None:
+        for name, value in {
+            "RunQueueUrl": self.runs.queue.queue_url,
+            "RunDeadLetterQueueUrl": self.runs.required_dead_letters.queue_url,
+            "ResultsBucket": self.results.bucket.bucket_name,
+        }.items():
+            CfnOutput(self, name, value=value)

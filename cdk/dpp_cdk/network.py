@@ -1,0 +1,159 @@
+"""The network: where the functions stand, what they reach, and that nothing leads out (PLAT-2).
+
+There is no internet gateway and no NAT: functions, database and cache stand in subnets whose only routes are to
+each other and to AWS by endpoints. What has to meet the internet (the url pack, a model elsewhere) runs in a
+function outside of this network (`functions.PACK_OUTSIDE`), so that a page that tricks it finds no database, no
+cache and no route to them. A NAT would cost 33 USD a month and zone, and would put the two in one network.
+
+Endpoints are those that the code calls. None for CloudWatch: Lambda carries a function's output to its log
+group by itself, metrics are lines of that log (EMF), and an interface endpoint costs 7 USD a month and zone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from dpp_cdk.config import Deployment
+
+POSTGRES_PORT = 5432
+REDIS_PORT = 6379
+_TLS_PORT = 443
+_FUNCTIONS, _DATA = "Functions", "Data"
+
+_ENDPOINTS = {
+    "Sqs": ec2.InterfaceVpcEndpointAwsService.SQS,
+    "SecretsManager": ec2.InterfaceVpcEndpointAwsService.SECRETS_MANAGER,
+    "Sts": ec2.InterfaceVpcEndpointAwsService.STS,  # the role that signs presigned URLs
+    "Lambda": ec2.InterfaceVpcEndpointAwsService.LAMBDA_,  # the worker calls the function outside
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something stands: a VPC, the subnets there, and what it may talk to."""
+
+    vpc: ec2.IVpc
+    subnets: ec2.SubnetSelection
+    security_group: ec2.ISecurityGroup
+
+    def closed_group(self, scope: Construct, id: str) -> ec2.ISecurityGroup:
+        """The security group, to which nothing can be added: the rules are the network's, all in one place."""
+        return ec2.SecurityGroup.from_security_group_id(
+            scope, id, self.security_group.security_group_id, mutable=False
+        )
+
+
+class NetworkStack(Stack):
+    """VPC, subnets, endpoints, and one security group a kind of thing."""
+
+    def __init__(self, scope: Construct, id: str, deployment: Deployment) -> None:
+        super().__init__(
+            scope,
+            id,
+            description="DPP: the network",
+            termination_protection=deployment.keeps_data,
+        )
+        size = deployment.size
+        self.vpc = ec2.Vpc(
+            self,
+            "Vpc",
+            max_azs=size.availability_zones,
+            nat_gateways=0,
+            subnet_configuration=[
+                ec2.SubnetConfiguration(
+                    name=name, subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=mask
+                )
+                for name, mask in ((_FUNCTIONS, 20), (_DATA, 24))
+            ],
+        )
+        self._log_refusals(deployment)
+        self._functions = self._group("FunctionsGroup", "Functions of the platform")
+        self._endpoints = self._group("EndpointsGroup", "Interface endpoints")
+        self._proxy = self._group("ProxyGroup", "RDS Proxy")
+        self._database = self._group("DatabaseGroup", "Postgres")
+        self._cache = self._group("CacheGroup", "Valkey")
+        self._allow()
+        self._reach_aws(size.endpoint_zones)
+
+    @property
+    def functions(self) -> Place:
+        """Where functions stand that need the database or the cache."""
+        return self._place(_FUNCTIONS, self._functions)
+
+    @property
+    def database(self) -> Place:
+        """Where Postgres stands."""
+        return self._place(_DATA, self._database)
+
+    @property
+    def proxy(self) -> Place:
+        """Where RDS Proxy stands."""
+        return self._place(_DATA, self._proxy)
+
+    @property
+    def cache(self) -> Place:
+        """Where Valkey stands."""
+        return self._place(_DATA, self._cache)
+
+    def _place(self, subnets: str, group: ec2.SecurityGroup) -> Place:
+        return Place(self.vpc, ec2.SubnetSelection(subnet_group_name=subnets), group)
+
+    def _group(self, id: str, description: str) -> ec2.SecurityGroup:
+        return ec2.SecurityGroup(
+            self,
+            id,
+            vpc=self.vpc,
+            description=description,
+            allow_all_outbound=False,
+            disable_inline_rules=True,
+        )
+
+    def _allow(self) -> None:
+        """Everything that may talk to anything."""
+        allowed: Sequence[tuple[ec2.SecurityGroup, ec2.SecurityGroup, int]] = (
+            (self._functions, self._proxy, POSTGRES_PORT),
+            (self._functions, self._database, POSTGRES_PORT),
+            (self._proxy, self._database, POSTGRES_PORT),
+            (self._functions, self._cache, REDIS_PORT),
+            (self._functions, self._endpoints, _TLS_PORT),
+        )
+        for source, target, port in allowed:
+            target.add_ingress_rule(source, ec2.Port.tcp(port))
+            source.add_egress_rule(target, ec2.Port.tcp(port))
+        # S3 answers from public addresses, which only its gateway endpoint routes to from here. Its prefix list
+        # would say so more narrowly, but has another id in every region, and a synthesis looks nothing up.
+        self._functions.add_egress_rule(
+            ec2.Peer.any_ipv4(),
+            ec2.Port.tcp(_TLS_PORT),
+            "S3, by its gateway endpoint: no other route leads out",
+        )
+
+    def _reach_aws(self, zones: int) -> None:
+        self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+        subnets = self.vpc.select_subnets(subnet_group_name=_FUNCTIONS).subnets[:zones]
+        for name, service in _ENDPOINTS.items():
+            self.vpc.add_interface_endpoint(
+                name,
+                service=service,
+                subnets=ec2.SubnetSelection(subnets=subnets),
+                security_groups=[self._endpoints],
+                open=False,
+            )
+
+    def _log_refusals(self, deployment: Deployment) -> None:
+        """What was refused is what an investigation asks for, and costs next to nothing."""
+        group = logs.LogGroup(
+            self,
+            "Refused",
+            retention=logs.RetentionDays.THREE_MONTHS,
+            removal_policy=RemovalPolicy.RETAIN if deployment.keeps_data else RemovalPolicy.DESTROY,
+        )
+        self.vpc.add_flow_log(
+            "FlowLog",
+            destination=ec2.FlowLogDestination.to_cloud_watch_logs(group),
+            traffic_type=ec2.FlowLogTrafficType.REJECT,
+        )

@@ -1,0 +1,128 @@
+"""The two sizes (`-c size=dev|prod`), as data, and the relations between their numbers.
+
+`dev` costs little and can be torn down wholly; `prod` survives the loss of a zone, keeps its data and rolls back.
+"""
+
+from dataclasses import dataclass
+
+_CONNECTIONS_PER_WORKER = 2  # the run's, and the heartbeat's
+_CONNECTIONS_PER_REQUEST = 1
+_CONNECTIONS_OF_JOBS = 8  # four jobs, one of each at a time, with a second connection for their scans
+_CONNECTIONS_RESERVED = 10  # for the superuser, the migration and an operator
+
+
+@dataclass(frozen=True)
+class DatabaseSize:
+    """RDS. `max_connections`: what the class gives by its default formula, `memory / 9531392`, rounded down."""
+
+    instance_class: str
+    max_connections: int
+    storage_gib: int
+    max_storage_gib: int
+    multi_az: bool
+    backup_days: int
+    proxy: bool
+
+
+@dataclass(frozen=True)
+class CacheSize:
+    """ElastiCache. `replicas` beyond the primary; with one or more a failover is automatic."""
+
+    node_type: str
+    replicas: int
+    snapshot_days: int
+
+    @property
+    def fails_over(self) -> bool:
+        """True when a node that is lost is replaced by its replica."""
+        return self.replicas > 0
+
+
+@dataclass(frozen=True)
+class ApiSize:
+    """What the gateway lets through: requests a second, and how many at once above that."""
+
+    rate_per_second: int
+    burst: int
+    requests_per_day: int
+
+
+@dataclass(frozen=True)
+class Size:
+    """One size. `reserves_concurrency`: a new account may run ten functions at once and can reserve none of them."""
+
+    name: str
+    keeps_data: bool
+    availability_zones: int
+    endpoint_zones: int
+    database: DatabaseSize
+    cache: CacheSize
+    api: ApiSize
+    max_workers: int
+    reserves_concurrency: bool
+    gradual: bool
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.max_workers <= 1000:
+            raise ValueError(
+                f"an event source keeps 2 to 1000 functions busy: {self.max_workers} ({self.name})"
+            )
+        if self.availability_zones < 2:
+            raise ValueError(f"RDS asks for subnets in two zones: {self.name}")
+        if self.keeps_data and not (self.database.backup_days and self.database.multi_az):
+            raise ValueError(f"what keeps data has backups and a standby: {self.name}")
+        if self.cache.replicas >= self.availability_zones:
+            raise ValueError(f"each node of the cache stands in a zone of its own: {self.name}")
+        wanted = (
+            self.max_workers * _CONNECTIONS_PER_WORKER
+            + self.api.burst * _CONNECTIONS_PER_REQUEST
+            + _CONNECTIONS_OF_JOBS
+            + _CONNECTIONS_RESERVED
+        )
+        # A proxy shares connections between statements, so that ten clients do with one.
+        given = self.database.max_connections * (10 if self.database.proxy else 1)
+        if wanted > given:
+            raise ValueError(f"{self.name}: {wanted} connections wanted at the worst, {given} given")
+
+
+DEV = Size(
+    name="dev",
+    keeps_data=False,
+    availability_zones=2,
+    endpoint_zones=1,
+    database=DatabaseSize(
+        instance_class="t4g.micro",
+        max_connections=112,
+        storage_gib=20,
+        max_storage_gib=50,
+        multi_az=False,
+        backup_days=1,
+        proxy=False,
+    ),
+    cache=CacheSize(node_type="cache.t4g.micro", replicas=0, snapshot_days=0),
+    api=ApiSize(rate_per_second=20, burst=40, requests_per_day=100_000),
+    max_workers=5,
+    reserves_concurrency=False,
+    gradual=False,
+)
+PROD = Size(
+    name="prod",
+    keeps_data=True,
+    availability_zones=2,
+    endpoint_zones=2,
+    database=DatabaseSize(
+        instance_class="m7g.large",
+        max_connections=900,
+        storage_gib=100,
+        max_storage_gib=1000,
+        multi_az=True,
+        backup_days=14,
+        proxy=True,
+    ),
+    cache=CacheSize(node_type="cache.m7g.large", replicas=1, snapshot_days=7),
+    api=ApiSize(rate_per_second=500, burst=1000, requests_per_day=20_000_000),
+    max_workers=100,
+    reserves_concurrency=True,
+    gradual=True,
+)
+SIZES = {size.name: size for size in (DEV, PROD)}
