@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 from uuid import UUID
 
-import boto3
 import typer
 
 from dpp.money.ledger import Ledger, LedgerError
@@ -21,12 +20,13 @@ from dpp.platform.postgres import Database
 from dpp.platform.storage import ObjectStore
 from dpp.runs import disputes
 from dpp.runs.disputes import DecisionRefused, Dispute, DisputeEffects, NotDisputed
-from dpp_cli.local.localstack import client_environment
-from dpp_cli.local.state import StackError, running_state
+from dpp_cli.local.state import StackError
 from dpp_cli.operate import console
+from dpp_cli.reach import DATABASE, REDIS, Wanted, reach
 
 dispute_app = typer.Typer(no_args_is_help=True, help="Runs whose charge the ledger can't prove.")
-_VARIABLES = ("DATABASE_URL", "REDIS_URL", "DPP_RESULTS_BUCKET")
+_RESULTS = "DPP_RESULTS_BUCKET"
+_WANTED: Wanted = {**DATABASE, **REDIS, _RESULTS: lambda state: state.outputs["ResultsBucket"]}
 
 
 @dispute_app.command("list")
@@ -67,9 +67,10 @@ def settle(
 @contextmanager
 def _effects() -> Iterator[DisputeEffects]:
     """Everything that a command touches. Raises StackError, also for what is refused or fails inside the block."""
-    database_url, redis_url, storage = _where()
-    database = Database(database_url)
-    ledger = Ledger.connect(redis_url, cluster=os.environ.get("DPP_REDIS_CLUSTER") == "1")
+    at = reach(_WANTED)
+    database = Database(at["DATABASE_URL"])
+    ledger = Ledger.connect(at["REDIS_URL"], cluster=os.environ.get("DPP_REDIS_CLUSTER") == "1")
+    storage = ObjectStore(at[_RESULTS], lambda: at.client("s3"))
     try:
         yield DisputeEffects(database, ledger, storage)
     except (DependencyUnavailable, LedgerError, NotDisputed, DecisionRefused) as error:
@@ -77,26 +78,6 @@ def _effects() -> Iterator[DisputeEffects]:
     finally:
         database.close()
         ledger.client.close()
-
-
-def _where() -> tuple[str, str, ObjectStore]:
-    given = {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
-    if given:
-        # Never some of the one deployment and some of the other.
-        if missing := [name for name in _VARIABLES if name not in given]:
-            raise StackError(f"{', '.join(given)} set, so {', '.join(missing)} must be set, too")
-        database_url, redis_url, bucket = (given[name] for name in _VARIABLES)
-        return database_url, redis_url, ObjectStore(bucket)
-    state = running_state()
-    keys = client_environment(state.aws_endpoint_url)
-    client = boto3.client(
-        "s3",
-        endpoint_url=state.aws_endpoint_url,
-        region_name=keys["AWS_REGION"],
-        aws_access_key_id=keys["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
-    )
-    return state.database_url, state.redis_url, ObjectStore(state.outputs["ResultsBucket"], lambda: client)
 
 
 def _print(one: Dispute) -> None:

@@ -9,30 +9,30 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import boto3
 import typer
 from rich.table import Table
 
 from dpp.money.ledger import Ledger, LedgerError
-from dpp.platform.aws import sqs_client
 from dpp.platform.errors import DependencyUnavailable
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
 from dpp.runs import dead_letters
 from dpp.runs.dead_letters import Action, Choice, DeadLetter, DeadLetterEffects, Handled, Standing
-from dpp_cli.local.localstack import client_environment
-from dpp_cli.local.state import StackError, running_state
+from dpp_cli.local.state import StackError
 from dpp_cli.operate import console
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
+from dpp_cli.reach import DATABASE, REDIS, Wanted, reach
 
 dlq_app = typer.Typer(no_args_is_help=True, help="Run messages that failed three times.")
-_VARIABLES = ("DATABASE_URL", "REDIS_URL", "DPP_RUN_QUEUE_URL", "DPP_RUN_DEAD_LETTER_QUEUE_URL")
+_QUEUE, _DEAD_LETTERS = "DPP_RUN_QUEUE_URL", "DPP_RUN_DEAD_LETTER_QUEUE_URL"
+_WANTED: Wanted = {
+    **DATABASE,
+    **REDIS,
+    _QUEUE: lambda state: state.outputs["RunQueueUrl"],
+    _DEAD_LETTERS: lambda state: state.outputs["RunDeadLetterQueueUrl"],
+}
 _DONE = {
     Action.SENT_BACK: "sent back",
     Action.RUN_ENDED: "run ended, refunded in full; deleted",
@@ -46,17 +46,6 @@ Ids = Annotated[
 All = Annotated[bool, typer.Option("--all", help="Every message, up to --limit.")]
 Limit = Annotated[int, typer.Option(min=1, max=1_000, help="Look at no more messages than this.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON array.")]
-
-
-@dataclass(frozen=True)
-class _Urls:
-    """Where everything is; `client` reaches the two queues."""
-
-    database: str
-    redis: str
-    queue: str
-    dead_letters: str
-    client: "SQSClient"
 
 
 @dlq_app.command("list")
@@ -116,38 +105,17 @@ def drop(
 @contextmanager
 def _effects() -> Iterator[DeadLetterEffects]:
     """Everything that a command touches. Raises StackError, also for a dependency that fails inside the block."""
-    urls = _urls()
-    database = Database(urls.database)
-    ledger = Ledger.connect(urls.redis, cluster=os.environ.get("DPP_REDIS_CLUSTER") == "1")
-    queues = [Queue(url, lambda: urls.client) for url in (urls.dead_letters, urls.queue)]
+    at = reach(_WANTED)
+    database = Database(at["DATABASE_URL"])
+    ledger = Ledger.connect(at["REDIS_URL"], cluster=os.environ.get("DPP_REDIS_CLUSTER") == "1")
+    dead, runs = (Queue(at[name], lambda: at.client("sqs")) for name in (_DEAD_LETTERS, _QUEUE))
     try:
-        yield DeadLetterEffects(database, ledger, *queues)
+        yield DeadLetterEffects(database, ledger, dead, runs)
     except (DependencyUnavailable, LedgerError) as error:
         raise StackError(str(error) or type(error).__name__) from error
     finally:
         database.close()
         ledger.client.close()
-
-
-def _urls() -> _Urls:
-    given = {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
-    if given:
-        # Never some of the one deployment and some of the other: an unknown run's message would be dropped.
-        if missing := [name for name in _VARIABLES if name not in given]:
-            raise StackError(f"{', '.join(given)} set, so {', '.join(missing)} must be set, too")
-        database, redis, queue, dead = (given[name] for name in _VARIABLES)
-        return _Urls(database, redis, queue, dead, sqs_client())
-    state = running_state()
-    keys = client_environment(state.aws_endpoint_url)
-    client = boto3.client(
-        "sqs",
-        endpoint_url=state.aws_endpoint_url,
-        region_name=keys["AWS_REGION"],
-        aws_access_key_id=keys["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
-    )
-    queue, dead = state.outputs["RunQueueUrl"], state.outputs["RunDeadLetterQueueUrl"]
-    return _Urls(state.database_url, state.redis_url, queue, dead, client)
 
 
 def _choice(ids: list[str] | None, every: bool, limit: int) -> Choice:

@@ -18,7 +18,8 @@ from dpp.money.ledger import Ledger, LedgerError
 from dpp.platform import api_keys
 from dpp.platform.errors import DependencyUnavailable
 from dpp.platform.postgres import Connection
-from dpp_cli.local.state import StackError, running_state
+from dpp_cli.local.state import StackError
+from dpp_cli.reach import DATABASE, REDIS, reach
 
 console = Console()
 tenant_app = typer.Typer(no_args_is_help=True, help="Tenants.")
@@ -38,13 +39,10 @@ class Backends:
 @contextmanager
 def backends() -> Iterator[Backends]:
     """Connect; raises StackError, also for what the database or the ledger refuses inside the block."""
-    database_url, redis_url = os.environ.get("DATABASE_URL"), os.environ.get("REDIS_URL")
-    if not (database_url and redis_url):
-        state = running_state()
-        database_url, redis_url = state.database_url, state.redis_url
-    ledger = Ledger.connect(redis_url, cluster=os.environ.get("DPP_REDIS_CLUSTER") == "1")
+    at = reach({**DATABASE, **REDIS})
+    ledger = Ledger.connect(at["REDIS_URL"], cluster=os.environ.get("DPP_REDIS_CLUSTER") == "1")
     try:
-        connection = psycopg.connect(database_url, autocommit=True, connect_timeout=5)
+        connection = psycopg.connect(at["DATABASE_URL"], autocommit=True, connect_timeout=5)
     except psycopg.OperationalError as error:
         raise StackError(f"can't reach Postgres: {str(error).splitlines()[0]}") from error
     with connection:

@@ -144,3 +144,10 @@ def test_a_dispute_is_shown_with_its_evidence_and_ended_as_decided(
     assert "FAILED, SETTLED, charged 0.0050 USD" in shell.dpp("dispute", "settle", run.id, "0.0050")
     assert "is not disputed" in shell.refused("dispute", "settle", run.id, "0.0050")
     assert "no run is disputed" in shell.dpp("dispute", "list")
+
+
+@pytest.mark.parametrize("missing", ["DATABASE_URL", "REDIS_URL"])
+def test_half_a_deployment_is_refused(shell: Shell, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    """Never the rows of one deployment and the ledger of another: that is how money is lost by hand."""
+    monkeypatch.delenv(missing)
+    assert f"{missing} must be set, too" in shell.refused("ledger", "check")
