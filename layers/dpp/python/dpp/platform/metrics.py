@@ -88,7 +88,7 @@ FIRINGS = Metric(
     "Firings",
     MetricUnit.Count,
     "firings of a scheduled job that came to their end; a silent job has none",
-    alarms=("reaper-silent", "reconcile-silent"),
+    alarms=("reaper-silent", "sweeper-silent", "reconcile-silent", "retention-silent"),
 )
 INTERVENTIONS = Metric(
     "Interventions",

@@ -1,0 +1,76 @@
+"""docs/runbook.md: an entry for every alarm, each complete, and no link or command in it that leads nowhere."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import typer.main
+
+from dpp.platform.metrics import METRICS
+from dpp_cdk.alarms import Named, alarms
+from dpp_cdk.sizes import SIZES
+from dpp_cli.main import app
+from dpp_cli.paths import FUNCTIONS, ROOT
+
+DOCS = ROOT / "docs"
+RUNBOOK = (DOCS / "runbook.md").read_text(encoding="utf-8")
+ENTRIES = dict(re.findall(r"^## (.+)\n((?:(?!^## ).*\n?)*)", RUNBOOK, re.MULTILINE))
+NAMED = Named("test", "api", "runs", "dead", "database", ("cache-001",))
+ANCHORS = sorted({alarm.anchor for size in SIZES.values() for alarm in alarms(NAMED, size)})
+_SQL = re.compile(r"^```sql\n(.*?)^```|`(SELECT [^`…]+)`", re.MULTILINE | re.DOTALL)
+SQL = [block or inline for block, inline in _SQL.findall(RUNBOOK)]
+LINKS = [
+    (page.name, target)
+    for page in sorted([*DOCS.glob("*.md"), ROOT / "README.md"])
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    if not target.startswith(("http:", "https:"))
+]
+
+
+@pytest.mark.parametrize("anchor", ANCHORS)
+def test_every_alarm_has_an_entry_that_says_all_four_things(anchor: str) -> None:
+    """What it means, how to look, what to do, how to know that it is over."""
+    for part in ("Means", "Look", "Do", "Over"):
+        assert re.search(rf"\*\*(?:\w+, )?{part}\b", ENTRIES[anchor]), part
+
+
+def test_every_alarm_of_a_metric_is_one_that_there_is() -> None:
+    """docs/metrics.md links them."""
+    assert {alarm for metric in METRICS for alarm in metric.alarms} <= set(ANCHORS)
+
+
+@pytest.mark.parametrize(("page", "target"), LINKS)
+def test_every_link_of_the_docs_leads_somewhere(page: str, target: str) -> None:
+    name, _, anchor = target.partition("#")
+    folder = ROOT if page == "README.md" else DOCS
+    path = (folder / name).resolve() if name else folder / page
+    assert path.exists()
+    if anchor:
+        assert anchor in _anchors(path)
+
+
+@pytest.mark.parametrize("command", sorted(set(re.findall(r"`dpp ([a-z]+ [a-z]+)", RUNBOOK))))
+def test_every_command_of_the_runbook_exists(command: str) -> None:
+    group: Any = typer.main.get_command(app)
+    for name in command.split():
+        group = group.commands[name]
+
+
+@pytest.mark.parametrize("sql", SQL)
+def test_every_query_of_the_runbook_fits_the_schema(database_url: str, sql: str) -> None:
+    """Nobody corrects a column's name at three in the morning."""
+    with psycopg.connect(database_url) as connection:
+        connection.execute(sql.encode())
+
+
+def test_every_function_of_the_runbook_exists() -> None:
+    named = set(re.findall(r"\b(runs?_[a-z]+|pack_[a-z]+)\b", re.sub(r"run_(?:id|inputs)", "", RUNBOOK)))
+    assert named
+    assert named <= {path.name for path in FUNCTIONS.iterdir() if path.is_dir()}
+
+
+def _anchors(path: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
