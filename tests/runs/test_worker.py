@@ -286,7 +286,7 @@ class TestHandler:
         """RUN-16: nothing was touched, so the retry finds the run QUEUED and does it."""
         run = world.submit(world.tenant()).run
         module = importlib.import_module("run_worker.handler")
-        away = replace(world.work_effects(), database=AwayDatabase())
+        away = replace(world.work_effects(), database=AwayDatabase(), pauses_seconds=())
         monkeypatch.setattr(module, "wiring", lambda: away)
         answer = module.handler({"Records": [_record("a", message_of(run))]}, lambda_context())
         assert answer == {"batchItemFailures": [{"itemIdentifier": "a"}]}

@@ -19,7 +19,7 @@ from dpp.packs.objects import ObjectRefusedError, signed_urls
 from dpp.platform.ids import new_id
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
-from dpp.platform.retry import PAUSES_SECONDS
+from dpp.platform.retry import PAUSES_SECONDS, patiently
 from dpp.platform.storage import ObjectStore
 from dpp.runs import envelope, finalize, lease, store
 from dpp.runs.endings import Ending, ending_of
@@ -98,17 +98,26 @@ def execute(message: RunMessage, receipt_handle: str, effects: WorkEffects) -> W
 
 
 def _lease(message: RunMessage, effects: WorkEffects) -> tuple[Run, dict[str, Any]] | None:
-    """The run with a fresh lease, and its inputs; None where there is nothing to do (RUN-16: ack and skip)."""
-    with effects.database.connection() as connection:
-        run = store.find(connection, message.tenant_id, message.run_id)
-        if run is None or run.status != Status.QUEUED:
+    """The run with a fresh lease, and its inputs; None where there is nothing to do (RUN-16: ack and skip).
+
+    Tried again with the same token, so that a lease whose reply was lost is found again; and the inputs are read before
+    it. A client would else pay the fee of a run that nobody worked on, for a moment's fault of ours.
+    """
+    token = str(new_id())
+
+    def take() -> tuple[Run, dict[str, Any]] | None:
+        with effects.database.connection() as connection:
+            run = store.find(connection, message.tenant_id, message.run_id)
+            inputs = store.inputs_of(connection, message.run_id) or {}
+            if run is not None and run.status == Status.QUEUED:
+                leased = store.start_processing(connection, run, token)
+                run = leased or store.find(connection, message.tenant_id, message.run_id)
+        if run is None or run.status != Status.PROCESSING or run.lease_token != token:
             _LOG.info("nothing to do", extra={"run_id": str(message.run_id), "known": run is not None})
             return None
-        leased = store.start_processing(connection, run, str(new_id()))
-        if leased is None:
-            _LOG.info("another was first", extra={"run_id": run.id})
-            return None
-        return leased, store.inputs_of(connection, run.run_id) or {}
+        return run, inputs
+
+    return patiently(take, pauses_seconds=effects.pauses_seconds)
 
 
 def _result(run: Run, inputs: dict[str, Any], effects: WorkEffects, cancelled: threading.Event) -> PackResult:
