@@ -39,13 +39,14 @@ from dpp.runs.errors import (
     IdempotencyInProgress,
     RateLimited,
 )
-from dpp.runs.machine import MoneyState, Reason, Status
+from dpp.runs.machine import FinalizeStage, MoneyState, Reason, Status
 from dpp.runs.message import RunMessage
 from dpp.runs.model import Costs, Intent, Run
 from dpp.runs.payload_hash import payload_hash
 from dpp.runs.store import Guard, NewRun
 
 _LOG = logging.getLogger("dpp.runs.submit")
+_NOT_QUEUED_YET = "The run could not be queued yet. Send it again to see what became of it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ def _give_up(
         detail="The run could not be queued.",
     )
     ends = finalize.FinalizeEffects(effects.database, effects.ledger)
-    detail: str | None = "The run could not be queued yet. Send it again to see what became of it."
+    detail: str | None = _NOT_QUEUED_YET
     remaining = admitted.balance_usd_micros
     ending: Ending | None = None
     try:
@@ -223,6 +224,14 @@ def _replay_of_key(ticket: Ticket, admitted: Admission, effects: SubmitEffects) 
 def _replay(known: Run, ticket: Ticket, admitted: Admission) -> Submitted:
     if known.payload_hash != ticket.payload_hash:
         raise IdempotencyConflict(run_id=known.id, rate=admitted.rate, costs=_only_balance(admitted))
+    if (
+        known.finalize_stage == FinalizeStage.CLAIMED
+        and known.last_error_reason_code == Reason.QUEUE_ENQUEUE_FAILED
+    ):
+        # Its refund is under way: a receipt would promise a run that nobody works on, and then free its key (RUN-8).
+        raise EnqueueFailed(
+            _NOT_QUEUED_YET, run_id=known.id, rate=admitted.rate, costs=_only_balance(admitted)
+        )
     return _submitted(known, admitted, replayed=True)
 
 
