@@ -72,19 +72,23 @@ class Playhouse:
         stage.forget_moves()
         return stage
 
-    def play(self, scenario: str, points: Points) -> Stage:
-        """Arrange an empty stage, start a container, let it act until it is done, fails or is killed."""
-        played = SCENARIOS[scenario]
+    def arranged(self, scenario: str) -> Stage:
+        """The stage of a scenario before anything happens."""
         stage = self.stage()
         if scenario in self.kept:
             self.kept[scenario].restore(stage, self.admin)
-        else:
-            played.arrange(stage)
-            if played.keeps:
-                self.kept[scenario] = Kept.of(stage, self.admin)
+            return stage
+        SCENARIOS[scenario].arrange(stage)
+        if SCENARIOS[scenario].keeps:
+            self.kept[scenario] = Kept.of(stage, self.admin)
+        return stage
+
+    def play(self, scenario: str, points: Points) -> Stage:
+        """Arrange a stage, start a container, let it act until it is done, fails or is killed."""
+        stage = self.arranged(scenario)
         container = Container.started(stage.world, points, sqs=stage.sqs)
         with container as started, suppress(Killed, DependencyUnavailable):
-            played.act(stage, started)
+            SCENARIOS[scenario].act(stage, started)
         stage.packs.during = None
         points.land()
         return stage

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Self
+from typing import NoReturn, Self
 
 LISTED = Path(__file__).with_name("points.txt")
 
@@ -114,16 +114,18 @@ class Points:
             with suppress(Exception):  # nobody hears of a refusal any more
                 late()
 
+    def _die(self) -> NoReturn:
+        self.dead = True
+        raise Killed
+
     def _fail[Result](self, call: Call[Result]) -> Result:
         match self._kind:
             case Kind.KILLED_BEFORE:
-                self.dead = True
-                raise Killed
+                self._die()
             case Kind.KILLED_AFTER:
                 with suppress(Exception):  # a refusal is a reply like any other
                     call.make()
-                self.dead = True
-                raise Killed
+                self._die()
             case Kind.REPLY_LOST:
                 for _ in range(1 + call.repeated):
                     call.make()
@@ -137,4 +139,5 @@ class Points:
                     self._late.append(call.late)
                 raise call.overdue()
             case None:
-                return call.make()
+                pass
+        return call.make()

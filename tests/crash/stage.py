@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Event
 from typing import Any, Self
+from uuid import UUID
 
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackRequest, PackResult
@@ -15,7 +16,7 @@ from dpp.platform.errors import DependencyUnavailable
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
 from dpp.platform.storage import ObjectStore
-from dpp.runs import execute
+from dpp.runs import execute, store
 from dpp.runs.errors import RunsError
 from dpp.runs.execute import WorkEffects
 from dpp.runs.finalize import FinalizeEffects
@@ -222,10 +223,12 @@ class Stage:
     def beat_once(self, container: Container) -> None:
         """While the next pack runs, the heartbeat beats once, on this thread."""
 
-        def beat(_run_id: str) -> None:
+        def beat(run_id: str) -> None:
             self.packs.during = None
             [client] = self.clients
-            leased = self.world.run(client.accepted[0].run)
+            with self.world.database.connection() as connection:
+                leased = store.find(connection, client.tenant.tenant_id, UUID(run_id))
+            assert leased is not None
             beats = LeaseEffects(container.new_database(), container.ledger, container.queue)
             Heartbeat(beats, leased, self.receipt_handle).beat()
 

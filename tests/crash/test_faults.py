@@ -14,9 +14,9 @@ from dpp.money.keys import KeySpace
 from dpp.money.ledger import _REFUND_FULL, _SETTLE, Closed, Ledger
 from dpp.packs.contract import PackRequest, PackResult
 from dpp.platform import redis
-from dpp.platform.errors import RedisUnavailable
+from dpp.platform.errors import QueueUnavailable, RedisUnavailable
 from dpp.platform.redis import Script
-from dpp.runs.errors import BudgetDrained
+from dpp.runs.errors import BudgetDrained, EnqueueFailed
 from dpp.runs.execute import execute
 from dpp.runs.finalize import FinalizeEffects
 from dpp.runs.machine import MoneyState, Status
@@ -25,8 +25,9 @@ from dpp.runs.reap import reap
 from dpp.runs.reconcile import finish_expired, reconcile
 from dpp.runs.submit import SubmitEffects, Submitted, submit
 from dpp.runs.sweep import sweep
+from tests.faults import Flaky
 from tests.proxy import Fault, Proxy
-from tests.world import A_COST, A_CREDIT, DONE, ScriptedPacks, World, an_order, message_of
+from tests.world import A_COST, A_CREDIT, A_RESERVATION, DONE, ScriptedPacks, World, an_order, message_of
 
 A_FEE = 5_000
 
@@ -173,6 +174,26 @@ def test_run_19_a_loser_leaves_the_object_at_the_winners_key_as_it_is(world: Wor
 def replace_cost(cost_usd_micros: int) -> Any:
     """The usual answer at another price."""
     return DONE.model_copy(update={"cost_usd_micros": cost_usd_micros})
+
+
+def test_run_8_who_asks_again_while_the_refund_is_under_way_is_not_promised_a_run(world: World) -> None:
+    """RUN-8, RUN-4: not queued, claimed, and its process died: a 202 now would name a run that nobody works on."""
+    tenant, order = world.tenant(), an_order()
+    no_refund: Any = Flaky(world.ledger, RedisUnavailable, before={"refund_full"})
+    no_queue: Any = Flaky(world.queue, QueueUnavailable, before={"send"})
+    dying = replace(world.submit_effects(), ledger=no_refund, queue=no_queue)
+    with pytest.raises(EnqueueFailed) as first:
+        submit(order, tenant.caller, dying)
+
+    with pytest.raises(EnqueueFailed) as again:
+        submit(order, tenant.caller, world.submit_effects())
+
+    assert again.value.run_id == first.value.run_id
+    reconcile(world.reconcile_effects(), world.new_database(), world.later(minutes=6))
+    accepted = submit(order, tenant.caller, world.submit_effects())
+    assert accepted.run.id != first.value.run_id
+    assert world.position(tenant).balance_usd_micros == A_CREDIT - A_RESERVATION
+    assert world.position(tenant).balanced
 
 
 def test_every_script_may_be_forgotten_before_every_call_of_a_runs_life(world: World) -> None:

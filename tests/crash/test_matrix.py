@@ -6,6 +6,7 @@ The points are those of points.txt, which `test_points.py` holds against the cod
 
 import pytest
 
+from dpp.runs.machine import Status
 from tests.crash.aftermath import come_to_rest, retire
 from tests.crash.playhouse import Playhouse
 from tests.crash.points import Kind, Point, Points, listed
@@ -22,6 +23,12 @@ def test_a_crash_costs_nobody_a_micro_and_leaves_nothing_behind(
     points = Points(point.scenario, at=point.number, kind=kind)
     stage = playhouse.play(point.scenario, points)
     assert points.met[point.number - 1 :][:1] == [point], "points.txt is stale: python -m tests.crash"
+
+    if point.scenario == "work patiently" and kind not in {Kind.KILLED_BEFORE, Kind.KILLED_AFTER}:
+        [client] = stage.clients
+        assert stage.world.run(client.accepted[0].run).status == Status.COMPLETED, (
+            "a fault that passes costs nothing"
+        )
 
     assert come_to_rest(stage), "an hour and more later, something is still under way"
     assert broken_at_rest(stage) == []

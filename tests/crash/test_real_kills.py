@@ -1,0 +1,75 @@
+"""The matrix kills by an exception that nobody catches. A process that is killed by SIGKILL leaves the very same."""
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.crash.aftermath import come_to_rest, retire
+from tests.crash.playhouse import Playhouse
+from tests.crash.points import Kind, Point, Points, listed
+from tests.crash.promises import broken_after_retention, broken_at_rest, snapshot
+from tests.crash.stage import Stage
+from tests.crash.victim import told
+
+ROOT = Path(__file__).parents[2]
+KILLS = [
+    ("submit", "admit", Kind.KILLED_AFTER),
+    ("submit", "insert_run", Kind.KILLED_AFTER),
+    ("work", "start_processing", Kind.KILLED_AFTER),
+    ("work", "claim", Kind.KILLED_AFTER),
+    ("reap", "settle", Kind.KILLED_AFTER),
+    ("sweep", "commit", Kind.KILLED_BEFORE),
+    ("reconcile lost ledgers", "rebuild", Kind.KILLED_AFTER),
+]
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|t_[0-9a-f]{12}|[0-9a-f]{64}")
+
+
+@pytest.mark.parametrize(("scenario", "call", "kind"), KILLS, ids=[f"{s}:{c}:{k}" for s, c, k in KILLS])
+def test_a_process_killed_by_sigkill_leaves_what_the_matrix_leaves(
+    playhouse: Playhouse, scenario: str, call: str, kind: Kind
+) -> None:
+    """Rows and keys agree after either death, and what comes after the real one keeps every promise."""
+    point = next(each for each in listed() if (each.scenario, each.call) == (scenario, call))
+    simulated = _left(playhouse.play(scenario, Points(scenario, at=point.number, kind=kind)))
+
+    stage = playhouse.arranged(scenario)
+    _kill(stage, point, kind)
+
+    assert _left(stage) == simulated
+    assert come_to_rest(stage)
+    assert broken_at_rest(stage) == []
+    retire(stage)
+    assert broken_after_retention(stage) == []
+
+
+def _kill(stage: Stage, point: Point, kind: Kind) -> None:
+    victim = subprocess.run(
+        [sys.executable, "-m", "tests.crash.victim"],
+        input=told(stage, point, kind),
+        text=True,
+        capture_output=True,
+        timeout=60,
+        cwd=ROOT,
+        check=False,
+    )
+    assert victim.returncode == -signal.SIGKILL, victim.stderr
+
+
+def _left(stage: Stage) -> tuple[list[str], list[str]]:
+    """Rows and keys without what no two processes share: ids, tokens, times."""
+    found = snapshot(stage)
+    rows = [
+        f"{row['status']} {row['money_state']} {row['finalize_stage']} version {row['version']} "
+        f"{row['finalize_charge_usd_micros']} {row['actual_cost_usd_micros']} {row['last_error_reason_code']} "
+        f"enqueued {row['enqueued_at'] is not None} leased {row['lease_token'] is not None}"
+        for row in found.tables.runs.values()
+    ]
+    balances = [
+        f"{name} = {value}" for name, value in found.keys.strings.items() if name.startswith("budget:")
+    ]
+    names = [*found.keys.strings, *found.keys.hashes, *found.keys.scores, *found.keys.sets]
+    return sorted(rows), sorted(_ID.sub("*", name) for name in (*names, *balances))
