@@ -37,6 +37,7 @@ class LayerFolders:
     deps: Path
     domain: Path
     migrations: Path
+    ocr: Path
 
 
 @dataclass(frozen=True)
@@ -139,8 +140,9 @@ def _built_layers(build: Path, architecture: str) -> LayerFolders:
         deps=build / "deps" / architecture,
         domain=build / "dpp",
         migrations=build / "migrations" / architecture,
+        ocr=build / "ocr" / architecture,
     )
-    for folder in (layers.deps, layers.domain, layers.migrations):
+    for folder in (layers.deps, layers.domain, layers.migrations, layers.ocr):
         if not folder.is_dir():
             raise DeploymentError(f"{folder} is not built: run `dpp layers --architecture {architecture}`")
     return layers

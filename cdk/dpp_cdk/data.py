@@ -62,6 +62,7 @@ class DataStack(Stack):
             Resource.RUN_QUEUE: [self.runs.queue.queue_arn],
             Resource.RESULTS_BUCKET: [self.results.bucket.bucket_arn],
             Resource.RESULT_OBJECTS: [self.results.objects_arn],
+            Resource.INPUT_OBJECTS: [self.results.input_objects_arn],
         }
 
     @property

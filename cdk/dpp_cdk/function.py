@@ -25,6 +25,7 @@ class Layers(Construct):
             LayerName.DEPS: deployment.layers.deps,
             LayerName.DOMAIN: deployment.layers.domain,
             LayerName.MIGRATIONS: deployment.layers.migrations,
+            LayerName.OCR: deployment.layers.ocr,
         }
         self.versions = {
             name: lambda_.LayerVersion(

@@ -42,6 +42,7 @@ class Resource(Enum):
     RUN_QUEUE = auto()
     RESULTS_BUCKET = auto()
     RESULT_OBJECTS = auto()
+    INPUT_OBJECTS = auto()
     PACK_OUTSIDE = auto()
     DECISION_MODEL = auto()
 
@@ -52,6 +53,7 @@ class LayerName(Enum):
     DEPS = "Deps"
     DOMAIN = "Domain"
     MIGRATIONS = "Migrations"
+    OCR = "Ocr"
 
 
 @dataclass(frozen=True)
@@ -158,9 +160,11 @@ RUN_WORKER = FunctionSpec(
     name="run_worker",
     settings=RunWorkerSettings,
     timing=timings.RUN_WORKER,
-    memory_mib=1024,
+    memory_mib=1769,  # from here on a function has one CPU to itself, which reading a page is a matter of
+    layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.OCR),
     grants=(
         Grant(Resource.RESULT_OBJECTS, ("s3:PutObject",)),
+        Grant(Resource.INPUT_OBJECTS, ("s3:GetObject",)),  # by the URLs that it signs for its pack process
         Grant(Resource.PACK_OUTSIDE, ("lambda:InvokeFunction",)),
     ),
 )

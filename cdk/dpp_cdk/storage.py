@@ -6,6 +6,8 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from dpp.packs.registry import INPUT_OBJECT_PREFIX
+
 RESULT_PREFIX = "dpp/"
 """Every result lies below this (RUN-18), so every grant ends here."""
 
@@ -42,6 +44,11 @@ class ResultStore(Construct):
     def objects_arn(self) -> str:
         """The ARN of every result."""
         return self.bucket.arn_for_objects(f"{RESULT_PREFIX}*")
+
+    @property
+    def input_objects_arn(self) -> str:
+        """The ARN of what clients put there for the ocr pack; whose an object is, its key says (RUN-27)."""
+        return self.bucket.arn_for_objects(f"{INPUT_OBJECT_PREFIX}*")
 
     def _bucket(
         self, id: str, removal: RemovalPolicy, empties: bool, rule: s3.LifecycleRule, **more: Any

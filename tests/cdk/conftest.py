@@ -36,7 +36,7 @@ def deployment(node: None, tmp_path_factory: pytest.TempPathFactory) -> "Deploym
     from dpp_cdk.sizes import PROD
 
     layers = tmp_path_factory.mktemp("layers")
-    for name in ("deps", "domain", "migrations"):
+    for name in ("deps", "domain", "migrations", "ocr"):
         (layers / name / "python").mkdir(parents=True)
         (layers / name / "python" / f"{name}.py").touch()
     return Deployment(
@@ -44,7 +44,7 @@ def deployment(node: None, tmp_path_factory: pytest.TempPathFactory) -> "Deploym
         size=PROD,
         architecture="aarch64",
         functions=FUNCTIONS,
-        layers=LayerFolders(layers / "deps", layers / "domain", layers / "migrations"),
+        layers=LayerFolders(layers / "deps", layers / "domain", layers / "migrations", layers / "ocr"),
         openapi_document=ROOT / "docs" / "openapi.json",
         alarm_email="ops@example.com",
     )

@@ -69,6 +69,17 @@ class TestFunctions:
         assert layers["migrate"] == 3
         assert [layers[name] for name in (*API_FUNCTIONS, *SCHEDULED)] == [2] * 7
 
+    def test_only_the_worker_carries_what_reads_images(self, stack: Stack) -> None:
+        """RUN-27: 90 MB that no other function unpacks."""
+        carriers = [name for name in FUNCTIONS if "Ocr" in str(stack.function(name)["Layers"])]
+        assert carriers == ["run_worker"]
+
+    def test_the_worker_reads_what_clients_put_and_nothing_else(self, stack: Stack) -> None:
+        """RUN-27: of the bucket, objects below inputs/ only."""
+        [reading] = [one for one in stack.statements("run_worker") if "s3:GetObject" in str(one["Action"])]
+        assert str(reading["Resource"]).count("/inputs/*") == 1
+        assert "/dpp/" not in str(reading["Resource"])
+
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_logs_are_kept_for_a_month(self, stack: Stack, name: str) -> None:
         log_group = stack.function(name)["LoggingConfig"]["LogGroup"]["Ref"]

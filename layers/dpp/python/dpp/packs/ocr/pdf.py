@@ -7,7 +7,7 @@ import pypdfium2
 from PIL import Image
 
 from dpp.packs.ocr.faults import ImageFault, ImageFaultError
-from dpp.packs.ocr.images import WORKING_PIXELS, LostPage, Page, check_pixels
+from dpp.packs.ocr.images import WORKING_PIXELS, LostPage, Page, check_pixels, reduced
 
 DOTS_PER_INCH = 300
 _POINTS_PER_INCH = 72
@@ -68,4 +68,4 @@ def _rendered(document: pypdfium2.PdfDocument, number: int) -> Page:
             bitmap.close()
     finally:
         page.close()
-    return Page(image, pixels)
+    return Page(reduced(image), pixels)
