@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from aws_cdk import CfnOutput, Stack
 from constructs import Construct
 
+from dpp.packs.registry import INPUT_OBJECT_PREFIX
 from dpp_cdk import timings
 from dpp_cdk.cache import Cache
 from dpp_cdk.config import Deployment
@@ -69,7 +70,10 @@ class DataStack(Stack):
     def findings(self) -> Mapping[Resource, str]:
         """What cdk-nag says of the resources that are patterns; it names a bucket by what this stack exports."""
         imported = self.resolve(self.export_value(self.results.bucket.bucket_arn))["Fn::ImportValue"]
-        return {Resource.RESULT_OBJECTS: f"IAM5[Resource::{imported}/{RESULT_PREFIX}*]"}
+        return {
+            Resource.RESULT_OBJECTS: f"IAM5[Resource::{imported}/{RESULT_PREFIX}*]",
+            Resource.INPUT_OBJECTS: f"IAM5[Resource::{imported}/{INPUT_OBJECT_PREFIX}*]",
+        }
 
     def _outputs(self) -> None:
         for name, value in {
