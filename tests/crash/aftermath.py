@@ -51,8 +51,8 @@ def is_at_rest(stage: Stage) -> bool:
 
 def retire(stage: Stage) -> None:
     """Three hours, and then a month: what must go has its time to go, and every job fires once more."""
+    stage.clock.move(PAST_THE_GRACE_SECONDS)
     retain(stage.world.database, stage.scan, stage.clock.now)
-    for pause in (PAST_THE_GRACE_SECONDS, PAST_RETENTION_SECONDS):
-        stage.clock.move(pause)
-        fire_jobs(stage)
-        retain(stage.world.database, stage.scan, stage.clock.now)
+    stage.clock.move(PAST_RETENTION_SECONDS)
+    retain(stage.world.database, stage.scan, stage.clock.now)
+    fire_jobs(stage)
