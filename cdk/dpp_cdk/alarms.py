@@ -14,6 +14,7 @@ from dpp.platform.metrics import Metric
 from dpp_cdk import functions
 from dpp_cdk.functions import FUNCTIONS, RUN_RECONCILE, FunctionSpec
 from dpp_cdk.sizes import Size
+from dpp_cdk.timings import DeployTiming
 
 RUNBOOK = "docs/runbook.md"
 
@@ -161,6 +162,14 @@ def _function(spec: FunctionSpec, named: Named) -> Iterator[AlarmSpec]:
         threshold=1 if not spec.is_shifted_gradually else 5,  # a job fails as a whole, a request alone
         subject=spec.name,
     )
+    if not isinstance(spec.timing, DeployTiming):
+        yield AlarmSpec(
+            "function-duration-near-timeout",
+            f"{spec.name} takes nearly as long as it may",
+            Watched("AWS/Lambda", "Duration", dimensions, "Maximum"),
+            threshold=900 * spec.timing.timeout_seconds,  # 90 % of it, in milliseconds
+            subject=spec.name,
+        )
     yield AlarmSpec(
         "function-throttles",
         f"{spec.name} is refused for lack of concurrency",

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,16 +59,20 @@ def described(tmp_path_factory: pytest.TempPathFactory, node: None) -> Describe:
         from aws_cdk import App
 
         from dpp_cdk.deployment import describe
+        from dpp_cdk.nag import check
 
         context = json.loads((ROOT / "cdk.json").read_text())["context"]
         app = App(outdir=str(tmp_path_factory.mktemp("cdk.out")), context=context)
         describe(app, deployment)
+        if not deployment.given_servers:
+            check(app)  # raises at a finding
         assembly = app.synth()
         return Assembly(
             {
                 stack.stack_name.removeprefix(f"Dpp-{deployment.stage}-"): stack.template
                 for stack in assembly.stacks
-            }
+            },
+            report=Path(assembly.directory) / "validation-report.json",
         )
 
     return described

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 type Resource = Mapping[str, Any]
@@ -14,6 +15,7 @@ class Assembly:
     """The templates of one deployment, by the last word of their stacks' names."""
 
     stacks: Mapping[str, Mapping[str, Any]]
+    report: Path
 
     def __getitem__(self, name: str) -> "Stack":
         return Stack(self.stacks[name])

@@ -1,0 +1,66 @@
+"""cdk-nag (AwsSolutions): no finding in either size, but those that are answered, each for one resource."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cdk.template import Assembly
+
+EVERYWHERE = {"APIG2", "APIG3", "APIG4", "APIG6", "COG4", "L1", "RDS11", "SMG4", "SQS3"}
+ROLES = {
+    "IAM5[Resource::*]",
+    "IAM5[Resource::…/dpp/*]",
+    "IAM5[Resource::…/inputs/*]",
+    "IAM4[Policy::…/AmazonAPIGatewayPushToCloudWatchLogs]",
+}
+ANSWERED = {
+    "prod": EVERYWHERE | ROLES | {"IAM4[Policy::…/AWSCodeDeployRoleForLambdaLimited]"},
+    "dev": EVERYWHERE | ROLES | {"RDS3", "RDS10", "AEC4"},
+}
+
+
+def nag(assembly: Assembly) -> Any:
+    reports = json.loads(assembly.report.read_text())["pluginReports"]
+    (own,) = (report for report in reports if report["pluginName"] == "AwsSolutions")
+    return own
+
+
+@pytest.mark.parametrize("size", ANSWERED)
+def test_every_finding_is_answered_and_no_answer_is_for_nothing(
+    size: str, request: pytest.FixtureRequest
+) -> None:
+    report = nag(request.getfixturevalue(size))
+    assert (report["conclusion"], report["violations"]) == ("success", [])
+    rules = {_short(finding["ruleName"]) for finding in report["suppressedViolations"]}
+    assert rules == ANSWERED[size]
+
+
+def _short(rule: str) -> str:
+    """Without what the CDK generated."""
+    rule = rule.removeprefix("AwsSolutions-")
+    if rule.endswith("/*]"):
+        return f"IAM5[Resource::…/{rule.split('/')[-2]}/*]"
+    return f"IAM4[Policy::…/{rule.rpartition('/')[2]}" if rule.startswith("IAM4") else rule
+
+
+def test_a_finding_that_nobody_answered_ends_the_synthesis(node: None, tmp_path: Path) -> None:
+    """A check that can't fail would be none."""
+    from aws_cdk import App, Stack
+    from aws_cdk import aws_s3 as s3
+
+    from dpp_cdk.nag import acknowledge, check
+
+    app = App(outdir=str(tmp_path))
+    bucket = s3.Bucket(Stack(app, "Careless"), "Bucket")
+    check(app)
+    acknowledge(bucket, "S1", "one of two findings")
+    with pytest.raises(RuntimeError, match="ValidationFailed: .*SSL"):
+        app.synth()
+    (report,) = (
+        r
+        for r in json.loads((tmp_path / "validation-report.json").read_text())["pluginReports"]
+        if r["pluginName"] == "AwsSolutions"
+    )
+    assert {finding["ruleName"] for finding in report["violations"]} == {"AwsSolutions-S10"}

@@ -1,0 +1,122 @@
+"""Alarms, who is told, what to do; the dashboard; releases that are taken back."""
+
+import json
+import re
+
+import pytest
+
+from dpp.platform import metrics
+from dpp_cli.paths import ROOT
+from tests.cdk.template import Assembly
+from tests.cdk.test_stack import FUNCTIONS, SCHEDULED
+
+SHIFTED = ("runs_submit", "runs_read", "health", "run_worker", "pack_outside")
+
+
+def entries() -> set[str]:
+    """The anchors of the runbook, as GitHub makes them of its headings."""
+    headings = re.findall(r"(?m)^#{2,3} (.+)$", (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8"))
+    return {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("size", ["prod", "dev"])
+def test_every_alarm_tells_somebody_and_says_what_to_do(size: str, request: pytest.FixtureRequest) -> None:
+    assembly: Assembly = request.getfixturevalue(size)
+    stack = assembly["observability"]
+    ((topic, _),) = stack.all("AWS::SNS::Topic").items()
+    known = entries()
+    alarms = stack.all("AWS::CloudWatch::Alarm").values()
+    assert len(alarms) > 30
+    for alarm in alarms:
+        assert alarm["AlarmActions"] == alarm["OKActions"] == [{"Ref": topic}]
+        (anchor,) = re.findall(r"docs/runbook\.md#([a-z0-9-]+)$", alarm["AlarmDescription"])
+        assert anchor in known
+
+
+def test_an_address_is_told_where_one_is_given(prod: Assembly, dev: Assembly) -> None:
+    subscription = prod["observability"].one("AWS::SNS::Subscription")
+    assert (subscription["Protocol"], subscription["Endpoint"]) == ("email", "ops@example.com")
+    assert dev["observability"].all("AWS::SNS::Subscription") == {}
+
+
+def alarmed(assembly: Assembly, namespace: str) -> set[tuple[str, str]]:
+    """Name of the metric, and the value of its first dimension where that is a plain name."""
+    found = assembly["observability"].all("AWS::CloudWatch::Alarm").values()
+    return {
+        (alarm["MetricName"], str(alarm["Dimensions"][0]["Value"]))
+        for alarm in found
+        if alarm["Namespace"] == namespace
+    }
+
+
+def test_each_function_is_watched_for_errors_and_throttles(prod: Assembly) -> None:
+    kinds = ("Errors", "Throttles", "Duration")
+    expected = {(kind, f"dpp-prod-{name}") for name in FUNCTIONS for kind in kinds}
+    assert alarmed(prod, "AWS/Lambda") == expected - {("Duration", "dpp-prod-migrate")}
+
+
+def test_the_servers_are_watched(prod: Assembly, dev: Assembly) -> None:
+    assert alarmed(prod, "AWS/RDS") == {
+        (name, "dpp-prod")
+        for name in ("CPUUtilization", "DatabaseConnections", "FreeStorageSpace", "FreeableMemory")
+    }
+    of_the_cache = ("DatabaseMemoryUsagePercentage", "Evictions", "EngineCPUUtilization")
+    assert alarmed(prod, "AWS/ElastiCache") == {
+        (name, node) for name in of_the_cache for node in ("dpp-prod-001", "dpp-prod-002")
+    }
+    assert alarmed(dev, "AWS/ElastiCache") == {(name, "dpp-dev-001") for name in of_the_cache}
+
+
+def test_every_metric_that_promises_an_alarm_has_it(prod: Assembly) -> None:
+    """`dpp.platform.metrics` names the runbook entries that watch a metric."""
+    found = prod["observability"].all("AWS::CloudWatch::Alarm").values()
+    by_metric = {
+        (alarm["MetricName"], alarm["AlarmDescription"].rpartition("#")[2])
+        for alarm in found
+        if alarm["Namespace"] == metrics.NAMESPACE
+    }
+    promised = {(metric.name, anchor) for metric in metrics.METRICS for anchor in metric.alarms}
+    assert promised
+    assert promised <= by_metric
+
+
+def test_a_silent_job_is_an_alarm(prod: Assembly) -> None:
+    """Quiet is bad for a job that fires each minute, and well for everything else."""
+    found = prod["observability"].all("AWS::CloudWatch::Alarm").values()
+    silent = {alarm["Dimensions"][0]["Value"] for alarm in found if alarm["TreatMissingData"] == "breaching"}
+    assert silent == {f"dpp-prod-{name}" for name in SCHEDULED}
+
+
+def test_the_dashboard_begins_with_what_is_wrong_and_shows_metrics_that_exist(prod: Assembly) -> None:
+    body = json.dumps(prod["observability"].one("AWS::CloudWatch::Dashboard")["DashboardBody"])
+    first = body.index('\\"type\\":\\"alarm\\"') if '\\"type\\":\\"alarm\\"' in body else -1
+    assert 0 <= first < body.index("metric\\")
+    for metric in (metrics.LEDGER_DRIFT_USD_MICROS, metrics.RUNS_ENDED, metrics.REFUSALS):
+        assert metric.name in body
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+def test_a_release_that_fails_is_taken_back(prod: Assembly, name: str) -> None:
+    app = prod["app"]
+    groups = {g["DeploymentGroupName"]: g for g in app.all("AWS::CodeDeploy::DeploymentGroup").values()}
+    assert set(groups) == {f"dpp-prod-{shifted}" for shifted in SHIFTED}
+    group = groups[f"dpp-prod-{name}"]
+    assert "CodeDeployDefault.LambdaCanary10Percent5Minutes" in json.dumps(group["DeploymentConfigName"])
+    assert group["AutoRollbackConfiguration"] == {
+        "Enabled": True,
+        "Events": ["DEPLOYMENT_FAILURE", "DEPLOYMENT_STOP_ON_REQUEST", "DEPLOYMENT_STOP_ON_ALARM"],
+    }
+    watched = {next(iter(alarm["Name"].values())) for alarm in group["AlarmConfiguration"]["Alarms"]}
+    names = {app.all("AWS::CloudWatch::Alarm")[alarm]["MetricName"] for alarm in watched}
+    assert names == {"Errors", "5XXError"}
+
+
+def test_callers_are_pointed_at_the_version_that_is_released(prod: Assembly, dev: Assembly) -> None:
+    for name in FUNCTIONS:
+        function = {"Ref": prod.whole.function_id(name)}
+        aliases = [a for a in prod.whole.all("AWS::Lambda::Alias").values() if a["FunctionName"] == function]
+        assert [alias["Name"] for alias in aliases] == ([] if name == "migrate" else ["live"])
+    for mapping in prod.whole.all("AWS::Lambda::EventSourceMapping").values():
+        assert ":live" in json.dumps(mapping["FunctionName"]) or "Live" in json.dumps(mapping["FunctionName"])
+    assert dev.whole.all("AWS::Lambda::Alias") == {}
+    assert dev.whole.all("AWS::CodeDeploy::DeploymentGroup") == {}

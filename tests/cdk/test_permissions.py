@@ -1,0 +1,186 @@
+"""Each role is allowed what its function does, on the resource it does it to, and nothing else (PLAT-1)."""
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cdk.template import Assembly, Stack
+from tests.cdk.test_stack import FUNCTIONS
+
+if TYPE_CHECKING:
+    from dpp_cdk.config import Deployment
+
+OWN_LOGS = {"logs:CreateLogStream", "logs:PutLogEvents"}
+IN_NETWORK = {
+    "ec2:CreateNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:DeleteNetworkInterface",
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:UnassignPrivateIpAddresses",
+}
+SECRETS = {"secretsmanager:GetSecretValue"}
+CONSUMING = {
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    "sqs:ChangeMessageVisibility",
+    "sqs:GetQueueUrl",
+    "sqs:GetQueueAttributes",
+}
+ALLOWED = {
+    "runs_submit": {"sqs:SendMessage"} | SECRETS | IN_NETWORK,
+    "runs_read": {"s3:GetObject", "sts:AssumeRole"} | SECRETS | IN_NETWORK,
+    "health": {"sqs:GetQueueAttributes", "s3:ListBucket"} | SECRETS | IN_NETWORK,
+    "run_worker": {"s3:PutObject", "s3:GetObject", "lambda:InvokeFunction"}
+    | CONSUMING
+    | SECRETS
+    | IN_NETWORK,
+    "pack_outside": set[str](),
+    "run_reaper": CONSUMING | SECRETS | IN_NETWORK,  # its half-minute beat
+    "run_sweeper": SECRETS | IN_NETWORK,
+    "run_reconcile": {"sqs:SendMessage", "s3:GetObject", "s3:ListBucket"} | SECRETS | IN_NETWORK,
+    "run_retention": SECRETS | IN_NETWORK,
+    "migrate": SECRETS | IN_NETWORK,
+}
+READABLE_SECRETS = dict.fromkeys(FUNCTIONS, 2) | {"run_retention": 1, "migrate": 1, "pack_outside": 0}
+
+
+def allowing(stack: Stack, name: str) -> list[dict[str, object]]:
+    return [dict(s) for s in stack.statements(name) if s["Effect"] == "Allow"]
+
+
+def listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def actions(stack: Stack, name: str) -> set[object]:
+    return {action for statement in allowing(stack, name) for action in listed(statement["Action"])}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_role_has_the_actions_of_its_function_only(prod: Assembly, dev: Assembly, name: str) -> None:
+    for assembly in (prod, dev):
+        assert actions(assembly.whole, name) == ALLOWED[name] | OWN_LOGS
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_function_has_a_role_of_its_own_without_a_managed_policy(stack: Stack, name: str) -> None:
+    (role, _) = stack.function(name)["Role"]["Fn::GetAtt"]
+    users = [
+        f for f in stack.all("AWS::Lambda::Function").values() if f["Role"] == {"Fn::GetAtt": [role, "Arn"]}
+    ]
+    assert len(users) == 1
+    assert "ManagedPolicyArns" not in stack.all("AWS::IAM::Role")[role]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_writes_to_its_own_log_group_only(stack: Stack, name: str) -> None:
+    (statement,) = (s for s in allowing(stack, name) if "logs:PutLogEvents" in listed(s["Action"]))
+    log_group = stack.function(name)["LoggingConfig"]["LogGroup"]["Ref"]
+    assert statement["Resource"] == {"Fn::GetAtt": [log_group, "Arn"]}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_resource_is_named_but_the_interfaces_that_lambda_makes(stack: Stack, name: str) -> None:
+    """They have no name before they are made; the function's own code is denied them."""
+    for statement in allowing(stack, name):
+        if statement["Resource"] == "*":
+            assert set(listed(statement["Action"])) == IN_NETWORK
+    denied = [s for s in stack.statements(name) if s["Effect"] == "Deny"]
+    for refusal in denied:
+        assert set(listed(refusal["Action"])) == IN_NETWORK
+        assert f"dpp-prod-{name}" in json.dumps(refusal["Condition"])
+    assert len(denied) == (0 if name == "pack_outside" else 1)
+
+
+def test_no_policy_of_the_deployment_allows_an_action_by_pattern(prod: Assembly, dev: Assembly) -> None:
+    """The CDK's own function that empties dev's buckets has none of ours."""
+    for assembly in (prod, dev):
+        for id, policy in assembly.whole.all("AWS::IAM::Policy").items():
+            for statement in policy["PolicyDocument"]["Statement"]:
+                assert not any("*" in str(action) for action in listed(statement["Action"])), id
+
+
+@pytest.mark.parametrize("name", ["runs_read", "run_worker", "run_reconcile"])
+def test_objects_are_reached_below_the_prefix_of_results_only(stack: Stack, name: str) -> None:
+    statements = [s for s in allowing(stack, name) if "Object" in json.dumps(s["Action"])]
+    assert statements
+    for statement in statements:
+        # What clients put there is read by the worker alone (RUN-27).
+        inputs = name == "run_worker" and statement["Action"] == "s3:GetObject"
+        assert json.dumps(statement["Resource"]).endswith('"/inputs/*"]]}' if inputs else '"/dpp/*"]]}')
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_reads_the_secrets_of_the_servers_that_it_uses(stack: Stack, name: str) -> None:
+    readable = [
+        resource
+        for statement in allowing(stack, name)
+        if SECRETS & set(map(str, listed(statement["Action"])))
+        for resource in listed(statement["Resource"])
+    ]
+    assert len(readable) == READABLE_SECRETS[name]
+    assert "*" not in readable
+
+
+def test_the_worker_calls_the_one_function_outside(stack: Stack) -> None:
+    (statement,) = (s for s in allowing(stack, "run_worker") if s["Action"] == "lambda:InvokeFunction")
+    assert json.dumps(statement["Resource"]).endswith(':function:dpp-prod-pack_outside:live"]]}')
+    given = stack.function("run_worker")["Environment"]["Variables"]
+    assert given["DPP_PACK_OUTSIDE_FUNCTION"] == "dpp-prod-pack_outside:live"
+
+
+@pytest.mark.parametrize(
+    ("model_id", "expected"),
+    [
+        ("", []),
+        ("anthropic.x-v1:0", ["arn:p:bedrock:r::foundation-model/anthropic.x-v1:0"]),
+        (
+            "eu.anthropic.x-v1:0",
+            [
+                "arn:p:bedrock:r:a:inference-profile/eu.anthropic.x-v1:0",
+                "arn:p:bedrock:*::foundation-model/anthropic.x-v1:0",
+            ],
+        ),
+        ("arn:aws:bedrock:r:a:x/y", ["arn:aws:bedrock:r:a:x/y"]),
+    ],
+)
+def test_only_the_configured_model_may_be_asked(
+    deployment: "Deployment", model_id: str, expected: list[str]
+) -> None:
+    """RUN-25. `deployment` brings the CDK up."""
+    from types import SimpleNamespace
+    from typing import Any
+
+    from dpp_cdk.models import model_arns
+
+    stack: Any = SimpleNamespace(partition="p", region="r", account="a")
+    assert list(model_arns(stack, model_id)) == expected
+
+
+class TestSecrets:
+    """RUN-31: never in the clear, neither in a template nor in an environment."""
+
+    def test_no_environment_holds_a_url_with_a_password_or_a_key(self, prod: Assembly, dev: Assembly) -> None:
+        for assembly in (prod, dev):
+            for name in FUNCTIONS:
+                given = assembly.whole.function(name).get("Environment", {}).get("Variables", {})
+                assert not {"DATABASE_URL", "REDIS_URL", "DPP_DECISION_OPENAI_API_KEY"} & set(given)
+                assert "resolve:secretsmanager" not in json.dumps(given)
+
+    def test_the_only_secret_value_in_a_template_is_a_reference(self, stack: Stack) -> None:
+        token = stack.one("AWS::ElastiCache::ReplicationGroup")["AuthToken"]
+        assert "{{resolve:secretsmanager:" in json.dumps(token)
+        assert "MasterUserPassword" not in stack.one("AWS::RDS::DBInstance")
+
+    def test_a_key_in_the_clear_ends_the_synthesis_and_says_where_it_belongs(
+        self, deployment: "Deployment"
+    ) -> None:
+        import dataclasses
+
+        from dpp_cdk.config import DeploymentError
+
+        with pytest.raises(DeploymentError, match="openai_secret_arn") as refused:
+            dataclasses.replace(deployment, variables={"DPP_DECISION_OPENAI_API_KEY": "hunter2"})
+        assert "hunter2" not in str(refused.value)
