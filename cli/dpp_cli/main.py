@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from dpp_cli import cdk, dispute, dlq, ledger, operate
+from dpp_cli import cdk, deploy, dispute, dlq, ledger, operate
 from dpp_cli import layers as layer_builds
 from dpp_cli.demo import demo
 from dpp_cli.local import commands as local_commands
@@ -27,6 +27,10 @@ app.add_typer(ledger.ledger_app, name="ledger")
 app.add_typer(dlq.dlq_app, name="dlq")
 app.add_typer(dispute.dispute_app, name="dispute")
 app.command()(demo)
+app.command()(deploy.deploy)
+app.command()(deploy.diff)
+app.command()(deploy.destroy)
+app.command(context_settings={"ignore_unknown_options": True})(deploy.cdk)
 
 
 @app.command()
