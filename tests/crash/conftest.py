@@ -9,6 +9,7 @@ from psycopg import sql
 
 from dpp_cli.servers import PostgresServer, ValkeyServer
 from tests.crash.playhouse import Playhouse
+from tests.crash.points import listed
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +20,13 @@ def playhouse(postgres_server: PostgresServer, valkey_server: ValkeyServer, aws:
         admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
     with Playhouse.opened(postgres_server.url(name), valkey_server.url) as opened:
         yield opened
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How large the matrix is, where the folder is run by itself."""
+    points = listed()
+    tests = sum(len(point.kinds) for point in points)
+    scenarios = {point.scenario for point in points}
+    terminalreporter.write_line(
+        f"crash matrix: {len(scenarios)} paths, {len(points)} points, {tests} crashes"
+    )

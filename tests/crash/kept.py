@@ -4,11 +4,13 @@ from collections import Counter, defaultdict
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, Self
 from uuid import uuid4
 
 import psycopg
 from psycopg import sql
+from redis import Redis
 
 from dpp.packs.contract import PackResult
 from tests.crash.stage import Client, Stage
@@ -38,9 +40,7 @@ class Kept:
         """Keep a stage."""
         schema = f"kept_{uuid4().hex}"
         admin.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-        for table in tables(admin):
-            copy, original = sql.Identifier(schema, table), sql.Identifier("public", table)
-            admin.execute(sql.SQL("CREATE TABLE {} AS TABLE {}").format(copy, original))
+        for_each_table(admin, "CREATE TABLE " + schema + ".{0} AS TABLE public.{0}")
         return cls(
             schema=schema,
             keys=_dumped(stage),
@@ -57,11 +57,8 @@ class Kept:
 
     def restore(self, stage: Stage, admin: psycopg.Connection[Any]) -> None:
         """Bring an empty stage to where the kept one was."""
-        for table in tables(admin):
-            original, copy = sql.Identifier("public", table), sql.Identifier(self.schema, table)
-            admin.execute(
-                sql.SQL("INSERT INTO {} OVERRIDING SYSTEM VALUE SELECT * FROM {}").format(original, copy)
-            )
+        copy = "INSERT INTO public.{0} OVERRIDING SYSTEM VALUE SELECT * FROM " + self.schema + ".{0}"
+        for_each_table(admin, copy)
         with _binary(stage).pipeline(transaction=False) as told:
             for key, (left_ms, value) in self.keys.items():
                 told.restore(key, max(left_ms, 0), value)
@@ -76,9 +73,14 @@ class Kept:
         stage.packs.answers = defaultdict(list, deepcopy(self.answers))
 
 
-def tables(admin: psycopg.Connection[Any]) -> list[str]:
-    """Every table of the platform."""
-    return [row[0] for row in admin.execute(_TABLES)]
+def for_each_table(admin: psycopg.Connection[Any], statement: str) -> None:
+    """Do the same with every table of the platform, in one trip."""
+    admin.execute("; ".join(statement.format(table) for table in _tables(admin)).encode())
+
+
+@cache
+def _tables(admin: psycopg.Connection[Any]) -> tuple[str, ...]:
+    return tuple(row[0] for row in admin.execute(_TABLES))
 
 
 def _dumped(stage: Stage) -> dict[bytes, tuple[int, bytes]]:
@@ -87,5 +89,10 @@ def _dumped(stage: Stage) -> dict[bytes, tuple[int, bytes]]:
 
 
 def _binary(stage: Stage) -> Any:
+    return _client_of_bytes(stage.world.redis_url)
+
+
+@cache
+def _client_of_bytes(url: str) -> Any:
     """A client for dumps, which are no text."""
-    return stage.world.ledger.client.from_url(stage.world.redis_url)
+    return Redis.from_url(url)

@@ -13,7 +13,7 @@ from dpp.platform.errors import DependencyUnavailable
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
 from tests.crash.drivers import names_of_scripts, scripts
-from tests.crash.kept import Kept, tables
+from tests.crash.kept import Kept, for_each_table
 from tests.crash.points import Killed, Point, Points
 from tests.crash.scenarios import SCENARIOS
 from tests.crash.stage import END_OF_NEWS, Clock, Container, Stage
@@ -56,8 +56,7 @@ class Playhouse:
     def stage(self) -> Stage:
         """An empty stage."""
         world = self.world
-        for table in tables(self.admin):
-            self.admin.execute(psycopg.sql.SQL("DELETE FROM {}").format(psycopg.sql.Identifier(table)))
+        for_each_table(self.admin, "DELETE FROM public.{0}")
         client: Any = world.ledger.client
         client.flushdb()
         if not all(client.script_exists(*names_of_scripts())):

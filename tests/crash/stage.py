@@ -259,12 +259,7 @@ class Stage:
         """How many messages are left, invisible ones among them; or how many dead letters."""
         name = (self.dead_letters_url if dead_ones else self.world.queue_url).rpartition("/")[2]
         # Asked of moto itself: over HTTP this is a tenth of a test's time.
-        [queue] = [
-            found
-            for regions in sqs_backends.values()
-            for region in regions.values()
-            if (found := region.queues.get(name))
-        ]
+        [queue] = [found for region in _moto() if (found := region.queues.get(name)) is not None]
         return int(queue.approximate_number_of_messages + queue.approximate_number_of_messages_not_visible)
 
     def moves(self) -> int:
@@ -300,3 +295,7 @@ class Stage:
             self.world.sqs.change_message_visibility(
                 QueueUrl=self.world.queue_url, ReceiptHandle=handle, VisibilityTimeout=0
             )
+
+
+def _moto() -> Iterator[Any]:
+    return (region for regions in sqs_backends.values() for region in regions.values())

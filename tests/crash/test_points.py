@@ -3,7 +3,8 @@
 from collections import Counter
 
 from tests.crash.playhouse import Playhouse, recorded
-from tests.crash.points import listed
+from tests.crash.points import Kind, listed
+from tests.crash.scenarios import SCENARIOS
 
 
 def test_every_call_of_every_scenario_is_in_the_matrix(playhouse: Playhouse) -> None:
@@ -15,3 +16,12 @@ def test_every_call_of_every_scenario_is_in_the_matrix(playhouse: Playhouse) -> 
         f"the calls have changed; write them anew with `python -m tests.crash` and run tests/crash again.\n"
         f"new: {sorted(new)}\ngone: {sorted(gone)}"
     )
+
+
+def test_every_kind_of_crash_meets_every_port_and_every_scenario_has_points() -> None:
+    """A matrix with a hole in it would be green, too."""
+    points = listed()
+    assert {point.scenario for point in points} == set(SCENARIOS)
+    for port in ("postgres", "redis", "s3", "sqs"):
+        assert {kind for point in points if point.port == port for kind in point.kinds} == set(Kind)
+    assert len(points) == len({point.id for point in points})

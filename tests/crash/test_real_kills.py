@@ -17,9 +17,7 @@ from tests.crash.victim import told
 
 ROOT = Path(__file__).parents[2]
 KILLS = [
-    ("submit", "admit", Kind.KILLED_AFTER),
     ("submit", "insert_run", Kind.KILLED_AFTER),
-    ("work", "start_processing", Kind.KILLED_AFTER),
     ("work", "claim", Kind.KILLED_AFTER),
     ("reap", "settle", Kind.KILLED_AFTER),
     ("sweep", "commit", Kind.KILLED_BEFORE),
