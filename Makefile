@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help bootstrap demo test check lint format types synth e2e sim soak mutants bench up down status logs layers openapi clean
+.PHONY: help bootstrap demo test check lint format types synth e2e sim soak mutants bench bench-cold up down status logs layers openapi clean
 
 BIN := .venv/bin
 # The stack of the e2e tests is not the one that a developer works with.
@@ -61,6 +61,9 @@ mutants: bootstrap ## Put deliberate faults into a copy of money and finalize; e
 
 bench: bootstrap ## Measure a submit against its floor, on servers of its own
 	$(BIN)/python -m bench.submit
+
+bench-cold: bootstrap ## Measure the cold start of every function against its floor and a cookbook's handler
+	$(BIN)/python -m bench.cold
 
 up: bootstrap ## Start the local stack and deploy to it
 	@$(BIN)/dpp local up

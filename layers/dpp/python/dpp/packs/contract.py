@@ -43,7 +43,10 @@ class PackReason(StrEnum):
 
 class _Message(BaseModel):
     # Validation errors of these models must not carry a client's words into a log (RUN-31).
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
+    # Built when first used: the API functions import this module for the names of the packs alone.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False, defer_build=True
+    )
 
 
 class PackRequest(_Message):
@@ -89,5 +92,7 @@ class PackFailure(_Message):
 
 PackResult = PackSuccess | PackFailure
 
-PACK_RESULT: TypeAdapter[PackResult] = TypeAdapter(Annotated[PackResult, Field(discriminator="outcome")])
+PACK_RESULT: TypeAdapter[PackResult] = TypeAdapter(
+    Annotated[PackResult, Field(discriminator="outcome")], config=ConfigDict(defer_build=True)
+)
 """Reads a `PackResult` back from JSON."""

@@ -74,6 +74,7 @@ def main(arguments: RunnerArguments) -> NoReturn:
     _adopt_orphans()
     executor = importlib.import_module(arguments.executor_module)
     executor.warm()
+    PACK_RESULT.rebuild()  # else the first to use it builds it, within its run's time
     pack = os.fork()
     if pack == 0:
         os.close(arguments.status_fd)

@@ -41,8 +41,12 @@ Usd = Annotated[str, Field(pattern=r"^-?[0-9]+\.[0-9]{4}$", description="US doll
 TraceId = Annotated[str, Field(pattern=f"^{TRACE_ID_PATTERN}$")]
 
 
+# Built when first used (defer_build): a cold start would else build the models of every answer for a function that
+# gives one of them.
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True
+    )
 
 
 class ReservationRequest(_Model):
@@ -86,7 +90,7 @@ class RunCreateRequest(_Model):
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class Reservation(_Answer):
