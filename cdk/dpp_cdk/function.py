@@ -119,6 +119,10 @@ class LambdaFunction(Construct):
             "Python 3.13 is what the locked layers are built for and every test runs on; a newer one is a release of"
             " its own",
         )
+        if deployment.tracing and place is None:
+            self._role.acknowledge(
+                "IAM5[Resource::*]", "X-Ray takes segments for no resource that could be named"
+            )
         self.alias = self._alias() if deployment.size.gradual and spec.has_releases else None
 
     @property

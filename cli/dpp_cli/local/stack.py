@@ -37,6 +37,8 @@ def up(state_dir: Path, steps: Steps) -> StackState:
             data.result()
             aws.result()
         if deploy.is_current(store):
+            # A deployment migrates by itself; one that is left out does not, and the rows may be older than it.
+            steps.run("migrations", lambda: _migrate(store))
             steps.run("deploy", lambda: f"{store.state.api_base_url} (was deployed)")
             return store.state
         if deploy.shape_changed(store):
@@ -142,7 +144,6 @@ def _forget_aws(store: StateStore) -> str:
 
 def _data_lane(store: StateStore, steps: Steps) -> None:
     steps.run(parts.POSTGRES, lambda: parts.ensure_postgres(store))
-    steps.run("migrations", lambda: _migrate(store))
     steps.run(parts.VALKEY, lambda: parts.ensure_valkey(store))
     steps.run("layers", deploy.build_layers)
     if not deploy.is_current(store):

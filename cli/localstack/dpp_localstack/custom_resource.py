@@ -1,0 +1,123 @@
+"""Lets LocalStack's CloudFormation ask a custom resource's function, as AWS does; the community edition does not.
+
+Found by LocalStack through its plugin namespace of resource providers. The function is invoked with the request of
+the CloudFormation guide ("Custom resources"), and answers by a PUT to the URL in it, which is a server of ours here.
+"""
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from queue import Empty, SimpleQueue
+from typing import Any, ClassVar
+
+from localstack.services.cloudformation.resource_provider import (
+    CloudFormationResourceProviderPlugin,
+    OperationStatus,
+    ProgressEvent,
+    ResourceProvider,
+    ResourceRequest,
+)
+
+_DEFAULT_SECONDS = 3600  # as on AWS, where a template says nothing
+_ID = "PhysicalResourceId"
+
+type Answer = dict[str, Any]
+
+
+class CustomResourceProvider(ResourceProvider):  # type: ignore[misc]  # LocalStack ships no types
+    """Create, update and delete by asking the function that `ServiceToken` names."""
+
+    TYPE = "AWS::CloudFormation::CustomResource"
+    SCHEMA: ClassVar[Any] = {
+        "typeName": TYPE,
+        "properties": {_ID: {"type": "string"}},
+        "primaryIdentifier": [f"/properties/{_ID}"],
+        "readOnlyProperties": [f"/properties/{_ID}"],
+    }
+
+    def create(self, request: ResourceRequest) -> ProgressEvent:
+        """Ask for a new one."""
+        return self._asked(request, "Create", {})
+
+    def update(self, request: ResourceRequest) -> ProgressEvent:
+        """Ask for a change; the function learns what was before."""
+        before = dict(request.previous_state or {})
+        more = {_ID: before.pop(_ID, ""), "OldResourceProperties": before}
+        return self._asked(request, "Update", more)
+
+    def delete(self, request: ResourceRequest) -> ProgressEvent:
+        """Ask for the end."""
+        return self._asked(request, "Delete", {_ID: dict(request.desired_state).get(_ID, "")})
+
+    def _asked(self, request: ResourceRequest, kind: str, more: Answer) -> ProgressEvent:
+        properties = {name: value for name, value in dict(request.desired_state).items() if name != _ID}
+        with _mailbox() as (url, answers):
+            event = {
+                "RequestType": kind,
+                "ResponseURL": url,
+                "StackId": request.stack_id,
+                "RequestId": str(uuid.uuid4()),
+                "ResourceType": request.resource_type,
+                "LogicalResourceId": request.logical_resource_id,
+                "ResourceProperties": properties,
+                **more,
+            }
+            request.aws_client_factory.lambda_.invoke(
+                FunctionName=properties["ServiceToken"],
+                InvocationType="Event",
+                Payload=json.dumps(event).encode(),
+            )
+            seconds = int(properties.get("ServiceTimeout", _DEFAULT_SECONDS))
+            try:
+                answer = answers.get(timeout=seconds)
+            except Empty:
+                answer = {"Status": "FAILED", "Reason": f"no answer within {seconds} s"}
+        if answer["Status"] != "SUCCESS":
+            reason = answer.get("Reason", "")
+            return ProgressEvent(status=OperationStatus.FAILED, resource_model=properties, message=reason)
+        model = {**properties, **answer.get("Data", {}), _ID: answer[_ID]}
+        return ProgressEvent(status=OperationStatus.SUCCESS, resource_model=model)
+
+
+class CustomResourcePlugin(CloudFormationResourceProviderPlugin):  # type: ignore[misc]
+    """Entry point of `localstack.cloudformation.resource_providers`."""
+
+    name = CustomResourceProvider.TYPE
+
+    def __init__(self) -> None:
+        self.factory: type[CustomResourceProvider] | None = None
+
+    def load(self) -> None:
+        """What LocalStack then calls for a provider."""
+        self.factory = CustomResourceProvider
+
+
+@contextmanager
+def _mailbox() -> Iterator[tuple[str, "SimpleQueue[Answer]"]]:
+    """A URL on loopback that takes one answer, which is then in the queue."""
+    answers: SimpleQueue[Answer] = SimpleQueue()
+    secret = uuid.uuid4().hex
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            known = self.path == f"/{secret}"
+            if known:
+                answers.put(json.loads(body))
+            self.send_response(200 if known else 403)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing: the URL would be in it."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, name="custom-resource", daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/{secret}", answers
+    finally:
+        server.shutdown()
+        server.server_close()
