@@ -9,7 +9,8 @@ from constructs import Construct
 
 from dpp_cdk.config import Deployment
 from dpp_cdk.nag import acknowledge
-from dpp_cdk.network import REDIS_PORT, NetworkStack
+from dpp_cdk.network import REDIS_PORT, NetworkStack, Place
+from dpp_cdk.sizes import CacheSize
 
 _TOKEN_FIELD = "auth_token"  # noqa: S105 - the name of a field
 
@@ -19,12 +20,26 @@ class Cache(Construct):
 
     def __init__(self, scope: Construct, id: str, deployment: Deployment, network: NetworkStack) -> None:
         super().__init__(scope, id)
-        size = deployment.size
-        place, wanted = network.cache, size.cache
+        wanted = deployment.size.cache
         identifier = f"dpp-{deployment.stage}"
-        count = 1 + wanted.replicas
-        self.nodes = [f"{identifier}-{number:03}" for number in range(1, count + 1)]
-        self.secret = secretsmanager.Secret(
+        self.nodes = [f"{identifier}-{number:03}" for number in range(1, wanted.nodes + 1)]
+        self.secret = self._token()
+        self.group = self._group(identifier, wanted, network.cache)
+        self.group.apply_removal_policy(
+            RemovalPolicy.SNAPSHOT if deployment.keeps_data else RemovalPolicy.DESTROY
+        )
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """How a function finds it, by environment variable; the token is in the secret, not here."""
+        return {
+            "REDIS_HOST": self.group.attr_primary_end_point_address,
+            "REDIS_PORT": str(REDIS_PORT),
+            "REDIS_SECRET_ARN": self.secret.secret_arn,
+        }
+
+    def _token(self) -> secretsmanager.Secret:
+        secret = secretsmanager.Secret(
             self,
             "Token",
             description="Token of the cache",
@@ -36,20 +51,22 @@ class Cache(Construct):
             ),
             removal_policy=RemovalPolicy.DESTROY,  # of no use without the cache
         )
-        parameters = elasticache.CfnParameterGroup(
-            self,
-            "Parameters",
-            cache_parameter_group_family="valkey8",
-            description="A budget that was evicted would be a budget lost",
-            properties={"maxmemory-policy": "noeviction"},
+        acknowledge(
+            secret,
+            "SMG4",
+            "ElastiCache takes a new token in two steps (ROTATE, then SET), which Secrets Manager's own rotation knows"
+            " not; an operator rotates it (docs/deploy.md), and functions fetch the present one when they connect",
         )
+        return secret
+
+    def _group(self, identifier: str, wanted: CacheSize, place: Place) -> elasticache.CfnReplicationGroup:
         subnets = elasticache.CfnSubnetGroup(
             self,
             "Subnets",
             description="Where the cache stands",
             subnet_ids=place.vpc.select_subnets(subnet_group_name=place.subnets.subnet_group_name).subnet_ids,
         )
-        self.group = elasticache.CfnReplicationGroup(
+        group = elasticache.CfnReplicationGroup(
             self,
             "Group",
             replication_group_id=identifier,
@@ -57,7 +74,7 @@ class Cache(Construct):
             engine="valkey",
             engine_version="8.0",
             cache_node_type=wanted.node_type,
-            num_cache_clusters=count,
+            num_cache_clusters=wanted.nodes,
             automatic_failover_enabled=wanted.fails_over,
             multi_az_enabled=wanted.fails_over,
             transit_encryption_enabled=True,
@@ -65,7 +82,7 @@ class Cache(Construct):
             at_rest_encryption_enabled=True,
             # A reference that CloudFormation resolves; the template holds no token.
             auth_token=self.secret.secret_value_from_json(_TOKEN_FIELD).unsafe_unwrap(),
-            cache_parameter_group_name=parameters.ref,
+            cache_parameter_group_name=self._parameters().ref,
             cache_subnet_group_name=subnets.ref,
             security_group_ids=[place.security_group.security_group_id],
             port=REDIS_PORT,
@@ -74,23 +91,15 @@ class Cache(Construct):
             preferred_maintenance_window="sun:18:30-sun:19:30",
             auto_minor_version_upgrade=True,
         )
-        acknowledge(
-            self.secret,
-            "SMG4",
-            "ElastiCache takes a new token in two steps (ROTATE, then SET), which Secrets Manager's own rotation knows"
-            " not; an operator rotates it (docs/deploy.md), and functions fetch the present one when they connect",
-        )
         if not wanted.fails_over:
-            acknowledge(
-                self.group, "AEC4", "size dev: what is lost with the one node is rebuilt from Postgres"
-            )
-        self.group.apply_removal_policy(RemovalPolicy.SNAPSHOT if size.keeps_data else RemovalPolicy.DESTROY)
+            acknowledge(group, "AEC4", "size dev: what is lost with the one node is rebuilt from Postgres")
+        return group
 
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """How a function finds it, by environment variable; the token is in the secret, not here."""
-        return {
-            "REDIS_HOST": self.group.attr_primary_end_point_address,
-            "REDIS_PORT": str(REDIS_PORT),
-            "REDIS_SECRET_ARN": self.secret.secret_arn,
-        }
+    def _parameters(self) -> elasticache.CfnParameterGroup:
+        return elasticache.CfnParameterGroup(
+            self,
+            "Parameters",
+            cache_parameter_group_family="valkey8",
+            description="A budget that was evicted would be a budget lost",
+            properties={"maxmemory-policy": "noeviction"},
+        )

@@ -79,13 +79,7 @@ class LambdaFunction(Construct):
         self.name = spec.function_name(deployment.stage)
         place = recipe.place if spec.in_network else None
         environment = recipe.environment(spec.name, spec.settings)
-        log_group = logs.LogGroup(
-            self,
-            "Logs",
-            log_group_name=f"/aws/lambda/{self.name}",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
+        log_group = self._log_group()
         self._role = FunctionRole(
             self, "Role", function_name=self.name, log_group=log_group, in_network=place is not None
         )
@@ -113,16 +107,7 @@ class LambdaFunction(Construct):
             vpc_subnets=place.subnets if place else None,
             security_groups=[place.security_group] if place else None,
         )
-        acknowledge(
-            self.function,
-            "L1",
-            "Python 3.13 is what the locked layers are built for and every test runs on; a newer one is a release of"
-            " its own",
-        )
-        if deployment.tracing and place is None:
-            self._role.acknowledge(
-                "IAM5[Resource::*]", "X-Ray takes segments for no resource that could be named"
-            )
+        self._acknowledge(traced_outside=deployment.tracing and place is None)
         self.alias = self._alias() if deployment.size.gradual and spec.has_releases else None
 
     @property
@@ -150,6 +135,26 @@ class LambdaFunction(Construct):
         for variable, arn in recipe.secret_arns.items():
             if variable in environment:
                 self.allow(["secretsmanager:GetSecretValue"], arn)
+
+    def _log_group(self) -> logs.LogGroup:
+        return logs.LogGroup(
+            self,
+            "Logs",
+            log_group_name=f"/aws/lambda/{self.name}",
+            retention=logs.RetentionDays.ONE_MONTH,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+
+    def _acknowledge(self, *, traced_outside: bool) -> None:
+        acknowledge(
+            self.function,
+            "L1",
+            "Python 3.13 is what the locked layers are built for and every test runs on; a newer one is a release of"
+            " its own",
+        )
+        if traced_outside:
+            reason = "X-Ray takes segments for no resource that could be named"
+            self._role.acknowledge("IAM5[Resource::*]", reason)
 
     def _alias(self) -> lambda_.Alias:
         """A version is published by every change of code, layers or configuration, and kept for a rollback."""

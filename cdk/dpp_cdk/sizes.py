@@ -33,6 +33,11 @@ class CacheSize:
     snapshot_days: int
 
     @property
+    def nodes(self) -> int:
+        """The primary and its replicas."""
+        return 1 + self.replicas
+
+    @property
     def fails_over(self) -> bool:
         """True when a node that is lost is replaced by its replica."""
         return self.replicas > 0
