@@ -31,13 +31,14 @@ class _Checked:
 
     @property
     def balanced(self) -> bool:
-        return self.measured is not None and self.measured.drift_usd_micros == 0
+        return self.measured is not None and self.measured.is_well
 
     def as_dict(self) -> dict[str, Any]:
         found = self.measured
         return asdict(self.position) | {
             "in_flight_usd_micros": found and found.in_flight_usd_micros,
             "drift_usd_micros": found and found.drift_usd_micros,
+            "missing_reservations": found and found.missing_reservations,
         }
 
 
@@ -162,13 +163,14 @@ def _print_checked(checked: list[_Checked]) -> None:
         if found is None:
             table.add_row(*cells, "", "", "", "[yellow]too busy to tell[/]")
             continue
-        drift, held = found.drift_usd_micros, found.balance_usd_micros
+        drift, held, missing = found.drift_usd_micros, found.balance_usd_micros, found.missing_reservations
+        lost = f"[red]{missing} reservations lost[/]" if missing else "[green]balanced[/]"
         table.add_row(
             *cells,
             format_usd(found.in_flight_usd_micros),
             "none" if held is None else format_usd(held),
             f"{drift:+d} µ" if drift else "0",
-            "[red]NOT balanced[/]" if drift else "[green]balanced[/]",
+            "[red]NOT balanced[/]" if drift else lost,
         )
     console.print(table)
     wrong = sum(not one.balanced for one in checked)

@@ -15,8 +15,9 @@ from `dpp/runs/machine.py`, and the checks of the table `runs` refuse every othe
 - A run ends in two stages (RUN-19). The **claim** is one compare-and-swap that also writes down what is about to
   happen: outcome, charge, result pointer. The winner settles or refunds in the ledger, then **commits**.
 - Every way names the state and the version that it expects. Who finds another gets no row and does nothing.
-- **DISPUTED** is where the platform stops: the ledger holds neither a reservation nor a receipt, or a receipt that
-  contradicts the recorded intent. No job touches such a run again; an operator decides.
+- **DISPUTED** is where the platform stops: the ledger holds a receipt that contradicts the recorded intent. No job
+  touches such a run again; an operator decides. (A reservation that Redis has lost is no dispute: by Postgres it is
+  open, and reconcile enters it anew.)
 - **EXPIRED** is a tombstone: after 30 days the result is gone, the money state stays, the idempotency key is free. A
   read answers 410 as soon as `retention_until` has passed, whatever the status (RUN-12).
 

@@ -12,14 +12,15 @@ CREATE TABLE ledger_audits (
 );
 CREATE INDEX ledger_audits_disputed ON ledger_audits (tenant_id) WHERE verdict = 'DISPUTED';
 
--- A balance is never changed behind an auditor's back: found, written, why, when. Append-only.
+-- Nothing is written anew behind an auditor's back: found, written, why, when. Append-only.
 CREATE TABLE ledger_rebuilds (
-  rebuild_id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  tenant_id          text NOT NULL REFERENCES tenants (tenant_id),
-  reason             text NOT NULL CHECK (reason IN ('CREDIT', 'LOST', 'DRIFT', 'OPERATOR')),
-  before_usd_micros  bigint, -- NULL: Redis held no number
-  balance_usd_micros bigint NOT NULL,
-  created_at         timestamptz NOT NULL DEFAULT now()
+  rebuild_id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  tenant_id            text NOT NULL REFERENCES tenants (tenant_id),
+  reason               text NOT NULL CHECK (reason IN ('CREDIT', 'LOST', 'DRIFT', 'OPERATOR')),
+  before_usd_micros    bigint, -- NULL: Redis held no number
+  balance_usd_micros   bigint NOT NULL,
+  missing_reservations integer NOT NULL CHECK (missing_reservations >= 0), -- of open runs, entered anew
+  created_at           timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX ledger_rebuilds_by_tenant ON ledger_rebuilds (tenant_id, rebuild_id);
 CREATE TRIGGER ledger_rebuilds_append_only

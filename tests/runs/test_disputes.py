@@ -1,6 +1,7 @@
 """An operator decides about a disputed run (D3): the ledger and the row agree again, and the run ends once."""
 
 from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -20,21 +21,19 @@ def _effects(world: World) -> DisputeEffects:
     return DisputeEffects(world.database, world.ledger, world.storage)
 
 
-def _lose_both(world: World, run: Run) -> None:
-    """Neither reservation nor receipt: a failover lost them. The balance is as if nothing had been reserved."""
-    for key in world.ledger.move_keys(run.tenant_id, run.id)[1:]:
-        world.ledger.client.delete(key)
-    world.ledger.client.incrby(world.ledger.keys.balance(run.tenant_id), A_RESERVATION)
-
-
 def _disputed_completion(world: World, tenant: Tenant) -> Run:
-    """A worker with its result in S3 found the ledger without its reservation."""
+    """A worker with its result in S3 found its reservation refunded by other hands."""
     run = world.leased(tenant)
-    _lose_both(world, run)
+    world.ledger.refund_full(run.tenant_id, run.id)
     execute._finish(run, DONE, world.work_effects())
     found = world.run(run)
     assert found.is_disputed
     return found
+
+
+def _lose_receipt(world: World, run: Run) -> None:
+    """Its seven days are over, or Redis lost it: there is neither receipt nor reservation any more."""
+    world.ledger.client.delete(world.ledger.keys.receipt(run.tenant_id, run.id))
 
 
 def _disputed_by_receipt(world: World, tenant: Tenant) -> Run:
@@ -62,7 +61,7 @@ def test_the_evidence_is_shown_whole(world: World) -> None:
     second = _disputed_by_receipt(world, world.tenant())
     found = {one.run.id: one for one in look(_effects(world), 100)}
     assert set(found) == {first.id, second.id}
-    assert (found[first.id].receipt, found[first.id].is_reserved) == (None, False)
+    assert (found[first.id].receipt, found[first.id].is_reserved) == (("REFUNDED", 0), False)
     assert found[first.id].envelope_cost_usd_micros == A_COST
     assert found[second.id].receipt == ("REFUNDED", 0)
     assert found[second.id].envelope_cost_usd_micros is None
@@ -73,6 +72,8 @@ def test_a_run_without_reservation_or_receipt_is_charged_as_decided(world: World
     """D3: the reservation comes back from Postgres first, and the result that stands is the client's."""
     tenant = world.tenant()
     run = _disputed_completion(world, tenant)
+    _lose_receipt(world, run)
+    assert look(_effects(world), 1)[0].receipt is None
     ended = decide(_effects(world), run.run_id, A_COST - 10_000)
     assert (ended.status, ended.money_state, ended.finalize_stage) == (
         Status.COMPLETED,
@@ -166,7 +167,7 @@ def test_a_crash_after_the_row_moved_is_finished_by_reconcile(world: World) -> N
     """D3: by then the decision is the run's recorded intent."""
     tenant = world.tenant()
     run = _disputed_by_receipt(world, tenant)
-    dying = Flaky(world.ledger, RedisUnavailable, before=["settle"])
+    dying: Any = Flaky(world.ledger, RedisUnavailable, before=["settle"])
     with pytest.raises(RedisUnavailable):
         decide(replace(_effects(world), ledger=dying), run.run_id, 5_000)
     assert world.run(run).money_state == MoneyState.RESERVED

@@ -267,17 +267,24 @@ class TestReconcile:
         assert world.position(tenant).balance_usd_micros == A_CREDIT - A_RESERVATION
         assert world.position(tenant).balanced
 
-    def test_d3_what_cannot_be_proved_is_disputed_and_left_to_an_operator(self, world: World) -> None:
-        """D3: neither reservation nor receipt; the run waits, claimed, and no job touches it again."""
+    def test_d2_a_reservation_that_redis_lost_is_entered_anew_and_the_claim_finished(
+        self, world: World
+    ) -> None:
+        """D2, D3: neither reservation nor receipt is no dispute, since by Postgres the reservation is open."""
         tenant = world.tenant()
         run = world.leased(tenant)
         for key in world.ledger.move_keys(run.tenant_id, run.id)[1:]:
             world.ledger.client.delete(key)
-        _reap(world, world.later(seconds=121))
-        disputed = world.run(run)
-        assert (disputed.status, disputed.money_state) == (Status.PROCESSING, MoneyState.DISPUTED)
-        _reconcile(world, world.later(minutes=30))
-        assert world.run(run) == disputed
+        assert _reap(world, world.later(seconds=121)).failed == 1
+        assert world.run(run).finalize_stage == FinalizeStage.CLAIMED
+
+        report = _reconcile(world, world.later(minutes=8))
+        assert (report.stuck_claims.failed, report.audits.ended, report.audits.drift_usd_micros) == (1, 1, 0)
+        assert _reconcile(world, world.later(minutes=14)).stuck_claims.ended == 1
+        ended = world.run(run)
+        assert (ended.status, ended.money_state) == (Status.FAILED, MoneyState.SETTLED)
+        assert world.position(tenant).balance_usd_micros == A_CREDIT - 5_000
+        assert world.position(tenant).balanced
 
     def test_d3_a_receipt_that_contradicts_the_intent_is_disputed(self, world: World) -> None:
         """D3: refunded by hand, claimed as settled; nobody guesses which is right."""

@@ -22,6 +22,8 @@ def worked(world: World, tenant: Tenant, score: float, **order: Any) -> Run:
     return world.run(run)
 
 
+# The worker looks into the inputs of this pack before it starts it, for the objects that they name.
+INPUTS = {PackType.OCR: {"images": [{"kind": "inline", "data": "aW1hZ2U="}]}}
 # minimum, score, whether that is enough
 CASES = [
     (0.8, 0.8, True),
@@ -40,8 +42,11 @@ def test_run_3_the_minimum_holds_for_every_pack_and_equal_is_enough(
 ) -> None:
     """RUN-3, RUN-17: whatever the pack measures; what is charged, and why it failed."""
     tenant = world.tenant()
+    asked: dict[str, Any] = {"pack_type": pack_type}
+    if pack_type in INPUTS:
+        asked["inputs"] = INPUTS[pack_type]
     for minimum, score, enough in CASES:
-        ended = worked(world, tenant, score, pack_type=pack_type, min_reliability_score=minimum)
+        ended = worked(world, tenant, score, min_reliability_score=minimum, **asked)
         found = (ended.status, ended.money_state, ended.actual_cost_usd_micros, ended.last_error_reason_code)
         if enough:
             assert found == (Status.COMPLETED, MoneyState.SETTLED, A_COST, None), (minimum, score)

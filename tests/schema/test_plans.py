@@ -82,6 +82,7 @@ _PARAMS: dict[str, Any] = {
     "reason": "DRIFT",
     "before_usd_micros": None,
     "balance_usd_micros": 1,
+    "missing_reservations": 0,
 }
 _HOT = [
     *((QUERIES, name) for name in QUERIES.names() if name != "insert_run"),

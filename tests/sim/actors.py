@@ -233,7 +233,7 @@ def _work(sim: Simulation, message: Message, parts: Parts) -> None:
         parts.database, parts.new_database, parts.ledger, parts.queue, parts.storage, _Packs(sim)
     )
     try:
-        outcome = execute(run_message, handle, effects)
+        outcome = execute(run_message, handle, effects).outcome
     except DependencyUnavailable as error:
         sim.note("", f"raised {type(error).__name__}", "")
         return

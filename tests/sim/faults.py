@@ -23,7 +23,7 @@ class Fault(StrEnum):
     SCRIPTS_LOST = "scripts lost"
     """Redis has forgotten its scripts (a restart): the digest is unknown."""
     REDIS_LOSS = "redis loses writes"
-    """A failover loses the writes of the last moments; a run may then end DISPUTED, money never wrong."""
+    """A failover loses the writes of the last moments; reconcile's audit mends the ledger from Postgres."""
     REDIS_FLUSH = "redis starts empty"
     """Redis forgets everything; reconcile writes the ledger anew from Postgres."""
     MESSAGE_LOST = "message lost"

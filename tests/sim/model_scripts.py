@@ -142,6 +142,7 @@ class _Reckoned:
 
     balance: int
     in_flight: int
+    missing: int
     to_enter: dict[str, str]
     to_forget: list[str]
 
@@ -159,7 +160,8 @@ def _reckon(db: Keys, keys: Sequence[str], told: Any) -> _Reckoned:
     entered = db.hashes.get(keys[2], {})
     in_flight = sum(int(amount) for run_id, amount in entered.items() if run_id not in known)
     to_forget = [run_id for run_id in entered if run_id in known and run_id not in to_enter]
-    return _Reckoned(left - in_flight, in_flight, to_enter, to_forget)
+    missing = sum(run_id not in entered for run_id in to_enter)
+    return _Reckoned(left - in_flight, in_flight, missing, to_enter, to_forget)
 
 
 def _rebuild(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str]:
@@ -179,7 +181,7 @@ def _rebuild(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str]:
         db.sets.setdefault(applied, {})[credit_id] = None
     db.strings[balance] = str(books.balance)
     db.expires_at_ms.pop(balance, None)
-    return ["OK", db.strings[balance], str(books.in_flight)]
+    return ["OK", db.strings[balance], str(books.in_flight), str(books.missing)]
 
 
 def _measure(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str]:
@@ -189,7 +191,7 @@ def _measure(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str]:
     books = _reckon(db, keys, told)
     applied = db.sets.get(keys[3], {})
     on_its_way = sum(int(amount) for credit_id, amount in told["credits"] if credit_id not in applied)
-    return ["OK", str(books.balance - on_its_way), str(books.in_flight)]
+    return ["OK", str(books.balance - on_its_way), str(books.in_flight), str(books.missing)]
 
 
 def _receipts(db: Keys, keys: Sequence[str], _args: Sequence[str]) -> list[str]:

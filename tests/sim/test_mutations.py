@@ -12,7 +12,7 @@ from tests.sim.shrink import shrunk
 
 WITHIN_SEEDS = 1_500
 KEPT_DATA = ALL - {Fault.REDIS_LOSS, Fault.REDIS_FLUSH}
-"""Where Redis keeps its data nothing may end DISPUTED, so that a bug can't hide there."""
+"""Where Redis keeps its data nothing may have to be mended, so that a bug can't hide behind the repair."""
 
 
 def _first_broken() -> Verdict | None:

@@ -2,7 +2,9 @@
 
 `audit.py` compares two sums, which agree at rest. Here what is under way is told from what is wrong: a settle
 whose commit is still to come has a receipt, a reservation whose insert is still to come stands in the index, a
-credit on its way is young. What none of them explains is drift: Redis lost writes (a failover), or somebody wrote.
+credit on its way is young. What none of them explains is drift: Redis lost writes (a failover), or somebody wrote. An
+open run of which Redis holds neither reservation nor receipt is as wrong, whatever the balance says: its claim waits
+until the reservation is entered anew.
 
 The rows of Postgres prove what a balance must be, for no run is committed unless the ledger's receipt said the
 same. Drift is therefore repaired by a rebuild, unless a receipt that still exists contradicts its run's row: then
@@ -53,11 +55,18 @@ class Measure:
     due_usd_micros: int
     in_flight_usd_micros: int
     """Reserved by submits whose run is still to be inserted, or by nobody any more (orphans)."""
+    missing_reservations: int = 0
+    """Open runs whose reservation Redis has lost; the balance may be right all the same."""
 
     @property
     def drift_usd_micros(self) -> int:
         """Balance minus what it must be; positive: the client could spend what it doesn't have."""
         return (self.balance_usd_micros or 0) - self.due_usd_micros
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the balance is right and every open run has its reservation, or its receipt."""
+        return self.drift_usd_micros == 0 and self.missing_reservations == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +102,13 @@ def measure(connection: Connection, ledger: Ledger, tenant_id: str) -> Measure |
         books = read_books(connection, tenant_id, entered, _CREDIT_ARRIVES_WITHIN_SECONDS)
         reckoned = ledger.measure(tenant_id, books, before)
         if reckoned is not None:
-            return Measure(tenant_id, whole_number(before), *reckoned)
+            return Measure(
+                tenant_id,
+                whole_number(before),
+                reckoned.balance_usd_micros,
+                reckoned.in_flight_usd_micros,
+                reckoned.missing_reservations,
+            )
     return None
 
 
@@ -120,10 +135,10 @@ def _look(connection: Connection, ledger: Ledger, tenant_id: str, now: datetime 
     if first is None:
         return Audit(Verdict.BUSY)
     drift = first.drift_usd_micros
-    if drift == 0:
+    if first.is_well:
         return Audit(Verdict.BALANCED)
     second = measure(connection, ledger, tenant_id)
-    if second is None or second.drift_usd_micros != drift:
+    if second is None or second.is_well or second.drift_usd_micros != drift:
         return Audit(Verdict.BUSY)
     contradicted = contradictions(connection, ledger, tenant_id, now)
     if contradicted:

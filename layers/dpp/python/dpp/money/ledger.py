@@ -57,8 +57,26 @@ class NoReservation(LedgerError):
     """Neither a reservation nor a receipt: what was charged can't be proved (D3)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reckoned:
+    """What a balance must be, in micros, by what Postgres told and Redis knows better (lua/books.lua)."""
+
+    balance_usd_micros: int
+    in_flight_usd_micros: int
+    """Reserved, and of no run that Postgres knows."""
+    missing_reservations: int
+    """Open runs of which Redis held neither a reservation nor a receipt."""
+
+
 class LedgerLost(RedisUnavailable):
     """Redis holds no balance for a tenant that must have one: its data are gone until they are rebuilt."""
+
+
+class ReservationLost(LedgerLost):
+    """Redis lost a run's reservation: it holds a balance, and neither reservation nor receipt of the run.
+
+    No dispute: by Postgres the reservation is open, and the audit of reconcile enters it anew (`dpp.money.drift`).
+    """
 
 
 class AmountRefused(LedgerError):
@@ -201,19 +219,19 @@ class Ledger:
         _, *said = _RECEIPTS.run(self.client, [self.keys.receipt(tenant_id, run) for run in run_ids], ())
         return [(kind, charge) if kind else None for kind, charge in zip(said[::2], said[1::2], strict=True)]
 
-    def write_anew(self, tenant_id: str, books: Books, before: str) -> tuple[int, int] | None:
-        """Write the balance and the index anew; the new balance and what is in flight (`dpp.money.rebuild`).
+    def write_anew(self, tenant_id: str, books: Books, before: str) -> Reckoned | None:
+        """Write the balance and the index anew; what was written (`dpp.money.rebuild`).
 
         None where the balance is no longer `before`, as Redis held it: what was read may be stale, so nothing is
         written.
         """
         return self._reckon(_REBUILD, tenant_id, books, before)
 
-    def measure(self, tenant_id: str, books: Books, before: str) -> tuple[int, int] | None:
-        """What the balance must be, and what of it is in flight; None as above, and nothing is ever written."""
+    def measure(self, tenant_id: str, books: Books, before: str) -> Reckoned | None:
+        """What would be written; None as above, and nothing ever is."""
         return self._reckon(_MEASURE, tenant_id, books, before)
 
-    def _reckon(self, script: Script, tenant_id: str, books: Books, before: str) -> tuple[int, int] | None:
+    def _reckon(self, script: Script, tenant_id: str, books: Books, before: str) -> Reckoned | None:
         keys = self.keys
         names = [
             keys.balance(tenant_id),
@@ -223,8 +241,8 @@ class Ledger:
             *(keys.receipt(tenant_id, run_id) for run_id, _ in books.open_runs),
         ]
         match script.run(self.client, names, (books.told(), before)):
-            case ["OK", balance, in_flight]:
-                return read_balance(balance), int(in_flight)
+            case ["OK", balance, in_flight, missing]:
+                return Reckoned(read_balance(balance), int(in_flight), int(missing))
             case ["ERR_MOVED"]:
                 return None
             case other:

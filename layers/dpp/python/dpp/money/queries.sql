@@ -96,11 +96,11 @@ ORDER BY created_at, run_id LIMIT %(limit)s
 
 -- name: record_rebuild
 -- A balance was written anew; append-only.
-INSERT INTO ledger_rebuilds (tenant_id, reason, before_usd_micros, balance_usd_micros)
-VALUES (%(tenant_id)s, %(reason)s, %(before_usd_micros)s, %(balance_usd_micros)s)
+INSERT INTO ledger_rebuilds (tenant_id, reason, before_usd_micros, balance_usd_micros, missing_reservations)
+VALUES (%(tenant_id)s, %(reason)s, %(before_usd_micros)s, %(balance_usd_micros)s, %(missing_reservations)s)
 
 -- name: rebuilds
 -- Every rebuild, the newest first.
-SELECT tenant_id, reason, before_usd_micros, balance_usd_micros, created_at FROM ledger_rebuilds
+SELECT tenant_id, reason, before_usd_micros, balance_usd_micros, missing_reservations, created_at FROM ledger_rebuilds
 WHERE %(tenant_id)s::text IS NULL OR tenant_id = %(tenant_id)s
 ORDER BY rebuild_id DESC LIMIT %(limit)s

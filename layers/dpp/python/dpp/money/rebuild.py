@@ -41,6 +41,7 @@ class Rebuilt:
     before_usd_micros: int | None
     balance_usd_micros: int
     in_flight_usd_micros: int
+    missing_reservations: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class PastRebuild:
     reason: RebuildReason
     before_usd_micros: int | None
     balance_usd_micros: int
+    missing_reservations: int
     created_at: datetime
 
 
@@ -95,19 +97,25 @@ def _write_anew(connection: Connection, ledger: Ledger, tenant_id: str) -> Rebui
     written = ledger.write_anew(tenant_id, books, before)
     if written is None:
         return None
-    balance, in_flight = written
-    return Rebuilt(tenant_id, whole_number(before), balance, in_flight)
+    return Rebuilt(
+        tenant_id,
+        whole_number(before),
+        written.balance_usd_micros,
+        written.in_flight_usd_micros,
+        written.missing_reservations,
+    )
 
 
 def _record(connection: Connection, rebuilt: Rebuilt, reason: RebuildReason) -> None:
     """Leave a trace, in the log first: what Redis holds is changed by now, whatever becomes of the row."""
-    if rebuilt.before_usd_micros == rebuilt.balance_usd_micros:
+    if rebuilt.before_usd_micros == rebuilt.balance_usd_micros and not rebuilt.missing_reservations:
         return
     entry = {
         "tenant_id": rebuilt.tenant_id,
         "reason": reason,
         "before_usd_micros": rebuilt.before_usd_micros,
         "balance_usd_micros": rebuilt.balance_usd_micros,
+        "missing_reservations": rebuilt.missing_reservations,
     }
     level = logging.INFO if reason == RebuildReason.CREDIT else logging.WARNING
     _LOG.log(level, "balance written anew", extra=entry)

@@ -82,7 +82,7 @@ def execute(message: RunMessage, receipt_handle: str, effects: WorkEffects) -> W
         return Worked(WorkOutcome.SKIPPED)
     run, inputs = leased
     # Two clocks, the sender's and Postgres's: only for measuring, nothing is decided by it (D1).
-    waited_seconds = max(0.0, (run.updated_at - message.enqueued_at).total_seconds())
+    waited_seconds = max(0, (run.updated_at - message.enqueued_at).total_seconds())
     lease.take_in_redis(effects.ledger, run)
     beats = LeaseEffects(effects.new_database(), effects.ledger, effects.queue)
     with Heartbeat(beats, run, receipt_handle, effects.heartbeat_interval_seconds) as heartbeat:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from dpp.money.ledger import Closed, CloseKind, Ledger, NoReservation
+from dpp.money.ledger import Closed, CloseKind, Ledger, NoReservation, ReservationLost
 from dpp.platform.ids import new_id
 from dpp.platform.postgres import Database
 from dpp.platform.retry import patiently
@@ -107,7 +107,11 @@ def resolve(effects: FinalizeEffects, run: Run, intent: Intent, *, now: datetime
 def roll_forward(
     effects: FinalizeEffects, claimed: Run, *, envelope: bytes | None = None, now: datetime | None = None
 ) -> Run | None:
-    """Everything after the claim, repeatable; None where the claim was taken over before the commit."""
+    """Everything after the claim, repeatable; None where the claim was taken over before the commit.
+
+    Raises ReservationLost where Redis has lost the run's reservation: the claim stays, reconcile's audit enters the
+    reservation anew, and a later firing finishes the claim.
+    """
     intent = claimed.intent
     if envelope is not None:
         _upload(effects, intent, envelope)
@@ -116,7 +120,7 @@ def roll_forward(
             lambda: _move_money(effects.ledger, claimed, intent), pauses_seconds=effects.pauses_seconds
         )
     except NoReservation:
-        return _dispute(effects, claimed, "The ledger holds neither a reservation nor a receipt.", now)
+        raise ReservationLost(f"run {claimed.id} has neither a reservation nor a receipt") from None
     if closed.kind.value != intent.money_state.value or closed.charge_usd_micros != intent.charge_usd_micros:
         return _dispute(effects, claimed, "The ledger's receipt differs from the recorded intent.", now)
 

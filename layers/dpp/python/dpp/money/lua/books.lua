@@ -16,6 +16,10 @@ local function reckon(keys, told)
     left = left - tonumber(charged or run[2])
     if not charged then to_enter[run[1]] = run[2] end
   end
+  local missing = 0
+  for run_id in pairs(to_enter) do
+    if redis.call('HEXISTS', keys[3], run_id) == 0 then missing = missing + 1 end
+  end
   -- What the index holds beyond that was reserved by a submit whose insert is still to come.
   local in_flight, to_forget = 0, {}
   for i = 1, #entered, 2 do
@@ -26,5 +30,8 @@ local function reckon(keys, told)
       to_forget[#to_forget + 1] = run_id
     end
   end
-  return {balance = left - in_flight, in_flight = in_flight, to_enter = to_enter, to_forget = to_forget}
+  return {
+    balance = left - in_flight, in_flight = in_flight, missing = missing,
+    to_enter = to_enter, to_forget = to_forget,
+  }
 end
