@@ -56,13 +56,14 @@ import sys, time
 before = set(sys.modules)
 started, clock = time.process_time(), time.perf_counter()
 import {module}
-imported, clock = time.process_time(), time.perf_counter() - clock
-{put_off}
-ended = time.process_time()
-import json, resource
+init, clock = time.process_time() - started, time.perf_counter() - clock
 loaded = [name for name in sys.modules if name not in before]
+started = time.process_time()
+{put_off}
+then = time.process_time() - started
+import json, resource
 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps([clock, imported - started, ended - imported, memory, loaded]))
+print(json.dumps([clock, init, then, memory, loaded]))
 """
 _FLOOR = """
 import sys, time
