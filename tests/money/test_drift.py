@@ -215,7 +215,9 @@ def test_a_run_whose_reservation_was_lost_is_paid_after_the_repair(world: World)
         assert run_id is not None
         run = store.find(connection, tenant.tenant_id, run_id)
     assert run is not None
-    assert execute.execute(message_of(run), "receipt", world.work_effects()).outcome == execute.WorkOutcome.ENDED
+    assert (
+        execute.execute(message_of(run), "receipt", world.work_effects()).outcome == execute.WorkOutcome.ENDED
+    )
     assert world.position(tenant).balance_usd_micros == A_CREDIT - A_COST
 
 
