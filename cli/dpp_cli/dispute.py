@@ -1,13 +1,12 @@
 """Operator commands: runs whose charge can't be proved (D3). What each does is in `dpp.runs.disputes`.
 
-They work on `DATABASE_URL`, `REDIS_URL` and `DPP_RESULTS_BUCKET` where set, all three of them, else on the running
-local stack.
+They work on the database, the Redis and the results bucket that the environment names, all three of them, else on the
+running local stack.
 """
 
 import json
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -15,18 +14,21 @@ import typer
 
 from dpp.money.ledger import Ledger, LedgerError
 from dpp.money.micros import AmountError, format_usd, parse_usd
+from dpp.platform.config import ConfigurationError, StorageSettings
 from dpp.platform.errors import DependencyUnavailable
 from dpp.platform.postgres import Database
 from dpp.platform.storage import ObjectStore
 from dpp.runs import disputes
 from dpp.runs.disputes import DecisionRefused, Dispute, DisputeEffects, NotDisputed
-from dpp_cli.local.state import StackError
+from dpp_cli.errors import StackError
 from dpp_cli.operate import console
-from dpp_cli.reach import DATABASE, REDIS, Wanted, reach
+from dpp_cli.reach import BackendSettings, reach
 
 dispute_app = typer.Typer(no_args_is_help=True, help="Runs whose charge the ledger can't prove.")
-_RESULTS = "DPP_RESULTS_BUCKET"
-_WANTED: Wanted = {**DATABASE, **REDIS, _RESULTS: lambda state: state.outputs["ResultsBucket"]}
+
+
+class _DisputeSettings(BackendSettings, StorageSettings):
+    """The rows, the ledger and the envelopes."""
 
 
 @dispute_app.command("list")
@@ -67,17 +69,18 @@ def settle(
 @contextmanager
 def _effects() -> Iterator[DisputeEffects]:
     """Everything that a command touches. Raises StackError, also for what is refused or fails inside the block."""
-    at = reach(_WANTED)
-    database = Database(at["DATABASE_URL"])
-    ledger = Ledger.connect(at["REDIS_URL"], cluster=os.environ.get("DPP_REDIS_CLUSTER") == "1")
-    storage = ObjectStore(at[_RESULTS], lambda: at.client("s3"))
+    at = reach(_DisputeSettings)
+    wanted = at.settings
+    storage = ObjectStore(wanted.results_bucket, lambda: at.client("s3"))
+    database = Database(wanted.database)
     try:
-        yield DisputeEffects(database, ledger, storage)
-    except (DependencyUnavailable, LedgerError, NotDisputed, DecisionRefused) as error:
+        ledger = Ledger.connect(wanted.redis, cluster=wanted.redis_cluster)
+        with closing(ledger.client):
+            yield DisputeEffects(database, ledger, storage)
+    except (ConfigurationError, DependencyUnavailable, LedgerError, NotDisputed, DecisionRefused) as error:
         raise StackError(str(error) or type(error).__name__) from error
     finally:
         database.close()
-        ledger.client.close()
 
 
 def _print(one: Dispute) -> None:

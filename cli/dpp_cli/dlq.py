@@ -1,14 +1,13 @@
 """Operator commands: the dead-letter queue of runs (RUN-15). What each does is in `dpp.runs.dead_letters`.
 
-They work on `DATABASE_URL`, `REDIS_URL`, `DPP_RUN_QUEUE_URL` and `DPP_RUN_DEAD_LETTER_QUEUE_URL` where set, all four of
-them, else on the running local stack.
+They work on the database, the Redis and the two queues that the environment names, all four of them, else on the
+running local stack.
 """
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -16,23 +15,17 @@ import typer
 from rich.table import Table
 
 from dpp.money.ledger import Ledger, LedgerError
+from dpp.platform.config import ConfigurationError, DeadLetterSettings, QueueSettings
 from dpp.platform.errors import DependencyUnavailable
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
 from dpp.runs import dead_letters
 from dpp.runs.dead_letters import Action, Choice, DeadLetter, DeadLetterEffects, Handled, Standing
-from dpp_cli.local.state import StackError
+from dpp_cli.errors import StackError
 from dpp_cli.operate import console
-from dpp_cli.reach import DATABASE, REDIS, Wanted, reach
+from dpp_cli.reach import BackendSettings, reach
 
 dlq_app = typer.Typer(no_args_is_help=True, help="Run messages that failed three times.")
-_QUEUE, _DEAD_LETTERS = "DPP_RUN_QUEUE_URL", "DPP_RUN_DEAD_LETTER_QUEUE_URL"
-_WANTED: Wanted = {
-    **DATABASE,
-    **REDIS,
-    _QUEUE: lambda state: state.outputs["RunQueueUrl"],
-    _DEAD_LETTERS: lambda state: state.outputs["RunDeadLetterQueueUrl"],
-}
 _DONE = {
     Action.SENT_BACK: "sent back",
     Action.RUN_ENDED: "run ended, refunded in full; deleted",
@@ -46,6 +39,10 @@ Ids = Annotated[
 All = Annotated[bool, typer.Option("--all", help="Every message, up to --limit.")]
 Limit = Annotated[int, typer.Option(min=1, max=1_000, help="Look at no more messages than this.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON array.")]
+
+
+class _DlqSettings(BackendSettings, QueueSettings, DeadLetterSettings):
+    """The rows, the ledger and both queues."""
 
 
 @dlq_app.command("list")
@@ -105,17 +102,19 @@ def drop(
 @contextmanager
 def _effects() -> Iterator[DeadLetterEffects]:
     """Everything that a command touches. Raises StackError, also for a dependency that fails inside the block."""
-    at = reach(_WANTED)
-    database = Database(at["DATABASE_URL"])
-    ledger = Ledger.connect(at["REDIS_URL"], cluster=os.environ.get("DPP_REDIS_CLUSTER") == "1")
-    dead, runs = (Queue(at[name], lambda: at.client("sqs")) for name in (_DEAD_LETTERS, _QUEUE))
+    at = reach(_DlqSettings)
+    wanted = at.settings
+    urls = (wanted.run_dead_letter_queue_url, wanted.run_queue_url)
+    dead, runs = (Queue(url, lambda: at.client("sqs")) for url in urls)
+    database = Database(wanted.database)
     try:
-        yield DeadLetterEffects(database, ledger, dead, runs)
-    except (DependencyUnavailable, LedgerError) as error:
+        ledger = Ledger.connect(wanted.redis, cluster=wanted.redis_cluster)
+        with closing(ledger.client):
+            yield DeadLetterEffects(database, ledger, dead, runs)
+    except (ConfigurationError, DependencyUnavailable, LedgerError) as error:
         raise StackError(str(error) or type(error).__name__) from error
     finally:
         database.close()
-        ledger.client.close()
 
 
 def _choice(ids: list[str] | None, every: bool, limit: int) -> Choice:

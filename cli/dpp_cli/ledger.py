@@ -14,7 +14,7 @@ from dpp.money.credits import all_tenants, credit
 from dpp.money.drift import Measure, measure
 from dpp.money.micros import AmountError, format_usd, parse_usd
 from dpp.money.rebuild import RebuildReason, past_rebuilds, rebuild
-from dpp_cli.local.state import StackError
+from dpp_cli.errors import StackError
 from dpp_cli.operate import Backends, TenantId, backends, console
 
 ledger_app = typer.Typer(no_args_is_help=True, help="What tenants have and spend.")

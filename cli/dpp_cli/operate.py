@@ -1,29 +1,38 @@
 """Operator commands: tenants and keys, and how every operator command reaches the rows and the ledger.
 
-They work on `DATABASE_URL` and `REDIS_URL` where set, else on the running local stack.
+They work on the database and the Redis that the environment names, else on the running local stack.
 """
 
-import os
+import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Annotated
+from uuid import UUID
 
 import psycopg
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from dpp.money.credits import CreditConflict, create_tenant
 from dpp.money.ledger import Ledger, LedgerError
 from dpp.platform import api_keys
-from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.postgres import Connection
-from dpp_cli.local.state import StackError
-from dpp_cli.reach import DATABASE, REDIS, reach
+from dpp.platform.api_keys import ApiKey
+from dpp.platform.config import ConfigurationError
+from dpp.platform.errors import DependencyUnavailable, PostgresNotReached
+from dpp.platform.postgres import Connection, Database
+from dpp_cli.errors import StackError
+from dpp_cli.reach import BackendSettings, reach
 
 console = Console()
 tenant_app = typer.Typer(no_args_is_help=True, help="Tenants.")
 key_app = typer.Typer(no_args_is_help=True, help="API keys.")
+
+_REPLY_SECONDS = (
+    60.0  # an operator's statement may read every run of a tenant; a function's takes 5 s at most
+)
 
 TenantId = Annotated[str, typer.Argument(help="The tenant's id: 1 to 64 of A-Z, a-z, 0-9, _ and -.")]
 
@@ -39,21 +48,22 @@ class Backends:
 @contextmanager
 def backends() -> Iterator[Backends]:
     """Connect; raises StackError, also for what the database or the ledger refuses inside the block."""
-    at = reach({**DATABASE, **REDIS})
-    ledger = Ledger.connect(at["REDIS_URL"], cluster=os.environ.get("DPP_REDIS_CLUSTER") == "1")
+    at = reach(BackendSettings).settings
+    database = Database(at.database, reply_timeout_seconds=_REPLY_SECONDS)
     try:
-        connection = psycopg.connect(at["DATABASE_URL"], autocommit=True, connect_timeout=5)
-    except psycopg.OperationalError as error:
-        raise StackError(f"can't reach Postgres: {str(error).splitlines()[0]}") from error
-    with connection:
-        try:
+        ledger = Ledger.connect(at.redis, cluster=at.redis_cluster)
+        with closing(ledger.client), database.connection() as connection:
             yield Backends(connection, ledger)
-        except psycopg.errors.ForeignKeyViolation:
-            raise StackError("there is no such tenant: `dpp tenant create` makes one") from None
-        except psycopg.errors.CheckViolation as error:
-            raise StackError(f"the database refuses it: {error.diag.constraint_name}") from None
-        except (CreditConflict, DependencyUnavailable, LedgerError, ValueError) as error:
-            raise StackError(str(error) or type(error).__name__) from error
+    except PostgresNotReached as error:
+        raise StackError(f"can't reach Postgres: {str(error.__cause__ or error).splitlines()[0]}") from error
+    except psycopg.errors.ForeignKeyViolation:
+        raise StackError("there is no such tenant: `dpp tenant create` makes one") from None
+    except psycopg.errors.CheckViolation as error:
+        raise StackError(f"the database refuses it: {error.diag.constraint_name}") from None
+    except (CreditConflict, ConfigurationError, DependencyUnavailable, LedgerError, ValueError) as error:
+        raise StackError(str(error) or type(error).__name__) from error
+    finally:
+        database.close()
 
 
 @tenant_app.command("create")
@@ -77,3 +87,50 @@ def create_key(
     with backends() as to:
         api_keys.store(to.connection, minted, tenant_id, label)
     typer.echo(minted.token)
+
+
+@key_app.command("list")
+def list_keys(
+    tenant_id: TenantId,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
+) -> None:
+    """Show a tenant's API keys by their ids, the newest first; nothing here is a secret."""
+    with backends() as to:
+        keys = api_keys.keys_of(to.connection, tenant_id)
+    if as_json:
+        typer.echo(json.dumps([_fields(key) for key in keys]))
+        return
+    if not keys:
+        console.print(f"{tenant_id} has no key, or there is no such tenant", highlight=False)
+        return
+    table = Table("key id", "status", "made", "last used", "label", box=None, header_style="dim")
+    table.columns[0].no_wrap = True
+    for key in keys:
+        used = "never" if key.last_used_at is None else f"{key.last_used_at:%Y-%m-%d %H:%M%z}"
+        table.add_row(
+            str(key.key_id), key.status, f"{key.created_at:%Y-%m-%d %H:%M%z}", used, Text(key.label or "")
+        )
+    console.print(table)
+
+
+@key_app.command("revoke")
+def revoke_key(
+    key_id: Annotated[UUID, typer.Argument(help="As `list` shows it; the ID in a key dpp_ID_SECRET.")],
+) -> None:
+    """Refuse an API key from its next request on (401). Nothing happens if it is revoked already."""
+    with backends() as to:
+        tenant_id = api_keys.revoke(to.connection, key_id)
+    if tenant_id is None:
+        raise StackError(f"there is no key {key_id}")
+    typer.echo(f"key {key_id} of {tenant_id} is revoked")
+
+
+def _fields(key: ApiKey) -> dict[str, str | None]:
+    return {
+        "key_id": str(key.key_id),
+        "tenant_id": key.tenant_id,
+        "label": key.label,
+        "status": key.status,
+        "created_at": key.created_at.isoformat(),
+        "last_used_at": None if key.last_used_at is None else key.last_used_at.isoformat(),
+    }

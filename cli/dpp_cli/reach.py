@@ -1,36 +1,35 @@
-"""What an operator's command works on: the deployment that the environment names, else the running local stack."""
+"""What an operator's command works on: the deployment that the environment names, else the running local stack.
+
+The environment is that of a function: a URL, or on AWS a host and a secret. This module goes to Lambda with the
+operator commands, so what it needs of the local stack is imported where there is one.
+"""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, overload
 
-import boto3
-
 from dpp.platform.aws import s3_client, sqs_client
-from dpp_cli.local.localstack import client_environment
-from dpp_cli.local.state import StackError, StackState, running_state
+from dpp.platform.config import ConfigurationError, PostgresSettings, RedisSettings, Settings
+from dpp_cli.errors import StackError
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
 
-type Wanted = Mapping[str, Callable[[StackState], str]]
-"""Names of environment variables, and where the local stack's state has the same."""
+    from dpp_cli.local.state import StackState
 
-DATABASE: Wanted = {"DATABASE_URL": lambda state: state.database_url}
-REDIS: Wanted = {"REDIS_URL": lambda state: state.redis_url}
+
+class BackendSettings(PostgresSettings, RedisSettings):
+    """The rows, and the ledger beside them: what every operator command works on."""
 
 
 @dataclass(frozen=True)
-class Reach:
-    """The values that were wanted, by variable; `endpoint_url` is the local stack's AWS, None for AWS itself."""
+class Reach[Wanted: Settings]:
+    """Where everything that was wanted is; `endpoint_url` is the local stack's AWS, None for AWS itself."""
 
-    values: Mapping[str, str]
+    settings: Wanted
     endpoint_url: str | None
-
-    def __getitem__(self, name: str) -> str:
-        return self.values[name]
 
     @overload
     def client(self, service: Literal["sqs"]) -> "SQSClient": ...
@@ -40,25 +39,41 @@ class Reach:
         """A client of the same deployment's AWS."""
         if self.endpoint_url is None:
             return sqs_client() if service == "sqs" else s3_client()
-        keys = client_environment(self.endpoint_url)
-        session = boto3.Session(
-            region_name=keys["AWS_REGION"],
-            aws_access_key_id=keys["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
-        )
-        return session.client(service, endpoint_url=self.endpoint_url)
+        from dpp_cli.local.localstack import client_session  # noqa: PLC0415
+
+        return client_session(self.endpoint_url).client(service, endpoint_url=self.endpoint_url)
 
 
-def reach(wanted: Wanted) -> Reach:
+def reach[Wanted: Settings](wanted: type[Wanted]) -> Reach[Wanted]:
     """Find everything that is wanted. Raises StackError.
 
     Never some of the one deployment and some of the other: an unknown run's message would be dropped, or a tenant
     credited in one and charged in the other.
     """
-    given = {name: os.environ[name] for name in wanted if os.environ.get(name)}
+    given = [name for name in wanted.variables() if os.environ.get(name)]
     if given:
-        if missing := [name for name in wanted if name not in given]:
-            raise StackError(f"{', '.join(given)} set, so {', '.join(missing)} must be set, too")
-        return Reach(given, None)
+        if missing := wanted.missing(os.environ):
+            raise StackError(f"{', '.join(given)} set; missing: {', '.join(missing)}")
+        return Reach(_loaded(wanted, os.environ), None)
+    from dpp_cli.local.state import running_state  # noqa: PLC0415
+
     state = running_state()
-    return Reach({name: find(state) for name, find in wanted.items()}, state.aws_endpoint_url)
+    return Reach(_loaded(wanted, _of_local_stack(state)), state.aws_endpoint_url)
+
+
+def _loaded[Wanted: Settings](wanted: type[Wanted], environ: Mapping[str, str]) -> Wanted:
+    try:
+        return wanted.load(environ)
+    except ConfigurationError as error:
+        raise StackError(str(error)) from None
+
+
+def _of_local_stack(state: "StackState") -> Mapping[str, str]:
+    """What a deployment's environment says, as the local stack's state has it."""
+    return {
+        "DATABASE_URL": state.database_url,
+        "REDIS_URL": state.redis_url,
+        "DPP_RESULTS_BUCKET": state.outputs["ResultsBucket"],
+        "DPP_RUN_QUEUE_URL": state.outputs["RunQueueUrl"],
+        "DPP_RUN_DEAD_LETTER_QUEUE_URL": state.outputs["RunDeadLetterQueueUrl"],
+    }

@@ -151,7 +151,7 @@ def test_half_of_one_deployment_is_refused(
     monkeypatch.delenv(missing)
     result = shell.dlq("list")
     assert isinstance(result.exception, StackError)
-    assert f"{missing} must be set, too" in str(result.exception)
+    assert f"missing: {missing}" in str(result.exception)
 
 
 @pytest.mark.parametrize("broken", ["DATABASE_URL", "DPP_RUN_DEAD_LETTER_QUEUE_URL"])

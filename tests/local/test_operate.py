@@ -1,7 +1,7 @@
 """The operator commands, as an operator types them, on real servers."""
 
 import json
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 import redis
@@ -12,6 +12,7 @@ from dpp.runs.reap import reap
 from dpp_cli.local.state import StackError
 from dpp_cli.main import app
 from dpp_cli.servers import ValkeyServer
+from tests.api import ApiClient
 from tests.world import World
 
 
@@ -150,4 +151,52 @@ def test_a_dispute_is_shown_with_its_evidence_and_ended_as_decided(
 def test_half_a_deployment_is_refused(shell: Shell, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     """Never the rows of one deployment and the ledger of another: that is how money is lost by hand."""
     monkeypatch.delenv(missing)
-    assert f"{missing} must be set, too" in shell.refused("ledger", "check")
+    assert f"missing: {missing} or" in shell.refused("ledger", "check")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "missing"),
+    [
+        ("DATABASE_HOST", "db.test", "DATABASE_URL or DATABASE_HOST with DATABASE_SECRET_ARN"),
+        ("REDIS_SECRET_ARN", "arn:aws:secretsmanager:x", "REDIS_URL or REDIS_HOST with REDIS_SECRET_ARN"),
+    ],
+)
+def test_a_host_without_its_secret_is_half_a_deployment_too(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, missing: str
+) -> None:
+    monkeypatch.delenv(f"{variable.partition('_')[0]}_URL")
+    monkeypatch.setenv(variable, value)
+    assert missing in shell.refused("ledger", "check")
+
+
+def test_keys_are_listed_without_a_secret_and_a_revoked_one_is_refused_at_once(
+    shell: Shell, api: ApiClient
+) -> None:
+    """RUN-2: the next request with it answers 401; the tenant's other key goes on working."""
+    shell.dpp("tenant", "create", "acme-3")
+    kept = shell.dpp("key", "create", "acme-3", "--label", "[new] key").strip()
+    token = shell.dpp("key", "create", "acme-3").strip()
+    (_, key_id, secret) = token.split("_")
+    asked = {"Authorization": f"Bearer {token}"}
+    path = f"/v1/runs/{uuid4()}"
+    assert api.call("GET", path, headers=asked).status == 404
+
+    shown = shell.dpp("key", "list", "acme-3")
+    assert str(UUID(key_id)) in shown
+    assert "[new] key" in shown
+    assert secret not in shown
+    assert "is revoked" in shell.dpp("key", "revoke", key_id)
+    assert api.call("GET", path, headers=asked).status == 401
+    assert api.call("GET", path, headers={"Authorization": f"Bearer {kept}"}).status == 404
+
+    assert "is revoked" in shell.dpp("key", "revoke", key_id)  # a repetition finds it so
+    told = {one["key_id"]: one for one in json.loads(shell.dpp("key", "list", "acme-3", "--json"))}
+    assert told[str(UUID(key_id))]["status"] == "REVOKED"
+    assert told[str(UUID(kept.split("_")[1]))]["status"] == "ACTIVE"
+    assert secret not in json.dumps(told)
+
+
+def test_a_key_or_a_tenant_that_there_is_not_is_said_not_to_be(shell: Shell) -> None:
+    assert "there is no key 00000000-" in shell.refused("key", "revoke", "0" * 32)
+    assert shell.told("key", "revoke", "acme")[0] == 2
+    assert "no such tenant" in shell.dpp("key", "list", "nobody")

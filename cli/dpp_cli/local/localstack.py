@@ -6,12 +6,16 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 
 from dpp_cli.processes import MARK, ProcessIdentity, spawn
 from dpp_cli.servers import HOST, ServerError, log_tail
 from dpp_cli.toolchain import lambda_python, localstack_python
+
+if TYPE_CHECKING:
+    from boto3 import Session
 
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
@@ -36,6 +40,14 @@ def client_environment(endpoint: str) -> dict[str, str]:
         "AWS_DEFAULT_REGION": REGION,
         "AWS_EC2_METADATA_DISABLED": "true",
     }
+
+
+def client_session(endpoint: str) -> "Session":
+    """A session whose clients, given the endpoint, talk to LocalStack and to nothing else."""
+    import boto3  # noqa: PLC0415 - what starts LocalStack needs none
+
+    keys = client_environment(endpoint)
+    return boto3.Session(keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], region_name=REGION)
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,22 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from dpp_cli.errors import StackError
 from dpp_cli.paths import state_dir as default_state_dir
 from dpp_cli.processes import ProcessIdentity
 
+__all__ = [
+    "LOCK_NAME",
+    "PartRecord",
+    "StackError",
+    "StackState",
+    "StateStore",
+    "exclusive",
+    "load_state",
+    "running_state",
+]
+
 LOCK_NAME = "lock"
-
-
-class StackError(Exception):
-    """The stack can't do what was asked; the message says what to do."""
 
 
 class PartRecord(BaseModel):

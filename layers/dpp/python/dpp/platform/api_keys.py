@@ -9,6 +9,7 @@ import re
 import secrets
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 from uuid import UUID, uuid4
 
 from psycopg.rows import class_row
@@ -41,6 +42,18 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
+class ApiKey:
+    """What may be seen of a key."""
+
+    key_id: UUID
+    tenant_id: str
+    label: str | None
+    status: Literal["ACTIVE", "REVOKED"]
+    created_at: datetime
+    last_used_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class _StoredKey:
     key_id: UUID
     tenant_id: str
@@ -62,6 +75,23 @@ def store(connection: Connection, minted: MintedApiKey, tenant_id: str, label: s
         _QUERIES["insert_api_key"],
         {"key_id": minted.key_id, "tenant_id": tenant_id, "key_hash": minted.secret_sha256, "label": label},
     )
+
+
+def keys_of(connection: Connection, tenant_id: str) -> list[ApiKey]:
+    """A tenant's keys, the newest first; none for an unknown tenant."""
+    with connection.cursor(row_factory=class_row(ApiKey)) as cursor:
+        return cursor.execute(_QUERIES["select_keys_of_tenant"], {"tenant_id": tenant_id}).fetchall()
+
+
+def revoke(connection: Connection, key_id: UUID) -> str | None:
+    """Refuse a key from its next request on; the tenant it was given to, or None for an unknown key. Repeatable."""
+    row = connection.execute(_QUERIES["revoke_api_key"], {"key_id": key_id}).fetchone()
+    return None if row is None else str(row[0])
+
+
+def without_secret(text: str) -> str:
+    """`text` with the secret of every key in it masked: an operator may paste a key where its id is asked for."""
+    return _TOKEN.sub(r"dpp_\1_***", text)
 
 
 def verify(connection: Connection, token: str, now: datetime | None = None) -> Caller | None:

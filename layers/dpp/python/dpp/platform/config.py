@@ -162,6 +162,12 @@ class QueueSettings(Settings):
     run_queue_url: str = Field(alias="DPP_RUN_QUEUE_URL", pattern=r"^https?://")
 
 
+class DeadLetterSettings(Settings):
+    """The queue of run messages that failed three times (RUN-15)."""
+
+    run_dead_letter_queue_url: str = Field(alias="DPP_RUN_DEAD_LETTER_QUEUE_URL", pattern=r"^https?://")
+
+
 class StorageSettings(Settings):
     """The S3 bucket that keeps result envelopes (RUN-18)."""
 

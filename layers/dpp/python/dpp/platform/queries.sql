@@ -13,6 +13,17 @@ SELECT k.key_id, k.tenant_id, k.key_hash,
 FROM api_keys k JOIN tenants t USING (tenant_id)
 WHERE k.key_id = %(key_id)s
 
+-- name: select_keys_of_tenant
+-- What an operator may see of a tenant's keys, the newest first; the hash is nobody's business.
+SELECT key_id, tenant_id, label, status, created_at, last_used_at
+FROM api_keys WHERE tenant_id = %(tenant_id)s
+ORDER BY created_at DESC, key_id
+
+-- name: revoke_api_key
+-- Repeatable: a key that is revoked stays so. Zero rows: there is no such key.
+UPDATE api_keys SET status = 'REVOKED' WHERE key_id = %(key_id)s
+RETURNING tenant_id
+
 -- name: touch_api_key
 -- Guarded by age again, so that many at once write one row version.
 UPDATE api_keys SET last_used_at = coalesce(%(now)s, now())
