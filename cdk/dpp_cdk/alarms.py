@@ -14,7 +14,7 @@ from dpp.platform.metrics import Metric
 from dpp_cdk import functions
 from dpp_cdk.functions import FUNCTIONS, RUN_RECONCILE, FunctionSpec
 from dpp_cdk.sizes import Size
-from dpp_cdk.timings import DeployTiming
+from dpp_cdk.timings import DeployTiming, OperatorTiming
 
 RUNBOOK = "docs/runbook.md"
 
@@ -162,7 +162,7 @@ def _function(spec: FunctionSpec, named: Named) -> Iterator[AlarmSpec]:
         threshold=1 if not spec.is_shifted_gradually else 5,  # a job fails as a whole, a request alone
         subject=spec.name,
     )
-    if not isinstance(spec.timing, DeployTiming):
+    if not isinstance(spec.timing, DeployTiming | OperatorTiming):  # whose caller sees how long it takes
         yield AlarmSpec(
             "function-duration-near-timeout",
             f"{spec.name} takes nearly as long as it may",

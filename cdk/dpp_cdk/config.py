@@ -38,6 +38,7 @@ class LayerFolders:
     domain: Path
     migrations: Path
     ocr: Path
+    operate: Path
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,9 @@ def _built_layers(build: Path, architecture: str) -> LayerFolders:
         domain=build / "dpp",
         migrations=build / "migrations" / architecture,
         ocr=build / "ocr" / architecture,
+        operate=build / "operate" / architecture,
     )
-    for folder in (layers.deps, layers.domain, layers.migrations, layers.ocr):
+    for folder in (layers.deps, layers.domain, layers.migrations, layers.ocr, layers.operate):
         if not folder.is_dir():
             raise DeploymentError(f"{folder} is not built: run `dpp layers --architecture {architecture}`")
     return layers

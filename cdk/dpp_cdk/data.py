@@ -41,6 +41,7 @@ class DataStack(Stack):
         """What functions find here, by environment variable."""
         return {
             "DPP_RUN_QUEUE_URL": self.runs.queue.queue_url,
+            "DPP_RUN_DEAD_LETTER_QUEUE_URL": self.runs.required_dead_letters.queue_url,
             "DPP_RESULTS_BUCKET": self.results.bucket.bucket_name,
             **(self.database.variables if self.database else {}),
             **(self.cache.variables if self.cache else {}),
@@ -61,6 +62,7 @@ class DataStack(Stack):
         """What grants may name."""
         return {
             Resource.RUN_QUEUE: [self.runs.queue.queue_arn],
+            Resource.DEAD_LETTERS: [self.runs.required_dead_letters.queue_arn],
             Resource.RESULTS_BUCKET: [self.results.bucket.bucket_arn],
             Resource.RESULT_OBJECTS: [self.results.objects_arn],
             Resource.INPUT_OBJECTS: [self.results.input_objects_arn],

@@ -26,6 +26,7 @@ class Layers(Construct):
             LayerName.DOMAIN: deployment.layers.domain,
             LayerName.MIGRATIONS: deployment.layers.migrations,
             LayerName.OCR: deployment.layers.ocr,
+            LayerName.OPERATE: deployment.layers.operate,
         }
         self.versions = {
             name: lambda_.LayerVersion(

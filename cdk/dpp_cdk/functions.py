@@ -16,6 +16,7 @@ from dpp_cdk.sizes import Size
 from dpp_cdk.timings import (
     DeployTiming,
     InvokedTiming,
+    OperatorTiming,
     QueueTiming,
     RequestTiming,
     ScheduleTiming,
@@ -23,6 +24,7 @@ from dpp_cdk.timings import (
 )
 from health.settings import HealthSettings
 from migrate.settings import MigrateSettings
+from operate.settings import OperateSettings
 from pack_outside.settings import PackOutsideSettings
 from run_reaper.settings import RunReaperSettings
 from run_reconcile.settings import RunReconcileSettings
@@ -40,6 +42,7 @@ class Resource(Enum):
     """What a grant may name; the stack knows the ARN of each."""
 
     RUN_QUEUE = auto()
+    DEAD_LETTERS = auto()
     RESULTS_BUCKET = auto()
     RESULT_OBJECTS = auto()
     INPUT_OBJECTS = auto()
@@ -53,6 +56,7 @@ class LayerName(Enum):
     DEPS = "Deps"
     DOMAIN = "Domain"
     MIGRATIONS = "Migrations"
+    OPERATE = "Operate"
     OCR = "Ocr"
 
 
@@ -104,14 +108,15 @@ class FunctionSpec:
     def async_retries(self) -> int | None:
         """What the clock fires is not repeated when it fails, since the next firing does its work.
 
-        A migration neither: its caller was told already, or is past waiting.
+        A migration neither: its caller was told already, or is past waiting. Nor what an operator asks: whether to
+        repeat a command is for who typed it.
         """
-        return 0 if isinstance(self.timing, ScheduleTiming | DeployTiming) else None
+        return 0 if isinstance(self.timing, ScheduleTiming | DeployTiming | OperatorTiming) else None
 
     @property
     def has_releases(self) -> bool:
-        """A migration is no release: it runs once, as it is."""
-        return not isinstance(self.timing, DeployTiming)
+        """A migration is no release: it runs once, as it is. An operator gets what was deployed last, by its name."""
+        return not isinstance(self.timing, DeployTiming | OperatorTiming)
 
     @property
     def is_shifted_gradually(self) -> bool:
@@ -209,8 +214,32 @@ MIGRATE = FunctionSpec(
     memory_mib=512,
     layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.MIGRATIONS),
 )
+# No API route, no event source: whom IAM gives lambda:InvokeFunction on it may call it, and nobody else.
+OPERATE = FunctionSpec(
+    name="operate",
+    settings=OperateSettings,
+    timing=timings.OPERATE,
+    memory_mib=512,
+    layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.OPERATE),
+    grants=(
+        Grant(Resource.RUN_QUEUE, ("sqs:SendMessage",)),
+        Grant(
+            Resource.DEAD_LETTERS,
+            (
+                "sqs:ReceiveMessage",
+                "sqs:DeleteMessage",
+                "sqs:ChangeMessageVisibility",
+                "sqs:GetQueueAttributes",
+            ),
+        ),
+        Grant(Resource.RESULT_OBJECTS, ("s3:GetObject",)),
+        Grant(
+            Resource.RESULTS_BUCKET, ("s3:ListBucket",)
+        ),  # as reconcile: to tell a lost envelope from an outage
+    ),
+)
 
 REQUEST_FUNCTIONS = (RUNS_SUBMIT, RUNS_READ, HEALTH)
 SCHEDULED_FUNCTIONS = (RUN_REAPER, RUN_SWEEPER, RUN_RECONCILE, RUN_RETENTION)
-FUNCTIONS = (*REQUEST_FUNCTIONS, RUN_WORKER, PACK_OUTSIDE, *SCHEDULED_FUNCTIONS, MIGRATE)
+FUNCTIONS = (*REQUEST_FUNCTIONS, RUN_WORKER, PACK_OUTSIDE, *SCHEDULED_FUNCTIONS, MIGRATE, OPERATE)
 """All of them; each folder of `functions/` is one."""

@@ -100,7 +100,18 @@ class InvokedTiming:
             raise ValueError(f"the caller would be gone before the answer: {self}")
 
 
-type Timing = RequestTiming | QueueTiming | ScheduleTiming | DeployTiming | InvokedTiming
+@dataclass(frozen=True)
+class OperatorTiming:
+    """A function that a person waits for."""
+
+    timeout_seconds: int
+
+    def __post_init__(self) -> None:
+        if self.timeout_seconds > MAX_FUNCTION_SECONDS:
+            raise ValueError(f"Lambda runs nothing so long: {self}")
+
+
+type Timing = RequestTiming | QueueTiming | ScheduleTiming | DeployTiming | InvokedTiming | OperatorTiming
 
 RUNS_SUBMIT = RequestTiming(timeout_seconds=15)
 RUNS_READ = RequestTiming(timeout_seconds=15)
@@ -137,3 +148,4 @@ RUN_RECONCILE = ScheduleTiming(timeout_seconds=60)
 RUN_RETENTION = ScheduleTiming(timeout_seconds=60)
 
 MIGRATE = DeployTiming(timeout_seconds=600)
+OPERATE = OperatorTiming(timeout_seconds=120)

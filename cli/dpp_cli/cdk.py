@@ -8,6 +8,7 @@ from pathlib import Path
 from dpp_cli.layers import build_deps_layer, build_domain_layer
 from dpp_cli.migrations_layer import build_migrations_layer
 from dpp_cli.ocr_layer import build_ocr_layer
+from dpp_cli.operate_layer import build_operate_layer
 from dpp_cli.paths import ASSEMBLY
 from dpp_cli.toolchain import cdk_command, run, with_node
 
@@ -38,6 +39,7 @@ def build_layers(architecture: str) -> list[Path]:
         build_domain_layer(),
         build_ocr_layer(architecture),
         build_migrations_layer(architecture),
+        build_operate_layer(architecture),
     ]
 
 

@@ -6,31 +6,45 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from dpp_cli import cdk, deploy, dispute, dlq, ledger, operate
+from dpp_cli import cdk, deploy
 from dpp_cli import layers as layer_builds
 from dpp_cli.demo import demo
 from dpp_cli.local import commands as local_commands
 from dpp_cli.local.state import StackError
+from dpp_cli.operators import GROUPS
+from dpp_cli.remote import StageGroup
 from dpp_cli.servers import ServerError
 from dpp_cli.toolchain import ToolError
 
 app = typer.Typer(
+    cls=StageGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,  # a key may be among them
     help="Run and operate DPP.",
 )
 app.add_typer(local_commands.app, name="local")
-app.add_typer(operate.tenant_app, name="tenant")
-app.add_typer(operate.key_app, name="key")
-app.add_typer(ledger.ledger_app, name="ledger")
-app.add_typer(dlq.dlq_app, name="dlq")
-app.add_typer(dispute.dispute_app, name="dispute")
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
 app.command()(demo)
 app.command()(deploy.deploy)
 app.command()(deploy.diff)
 app.command()(deploy.destroy)
 app.command(context_settings={"ignore_unknown_options": True})(deploy.cdk)
+
+
+@app.callback()
+def options(
+    stage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Run {', '.join(GROUPS)} on this deployment, by its function `operate`; "
+            "`local` is the local stack's. (`deploy` and its kin have a --stage of their own.)",
+        ),
+    ] = None,
+) -> None:
+    """Take what stands before the command; `StageGroup` acts on it."""
 
 
 @app.command()

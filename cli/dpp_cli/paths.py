@@ -16,6 +16,7 @@ DOMAIN_BUILD = BUILD / "layers" / "dpp"
 DEPS_LAYER = BUILD / "layers" / "deps"
 MIGRATIONS = ROOT / "migrations"
 MIGRATIONS_LAYER = BUILD / "layers" / "migrations"
+OPERATE_LAYER = BUILD / "layers" / "operate"
 OCR_LAYER = BUILD / "layers" / "ocr"
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dpp_cdk.config import Deployment
 
 LOCAL = {"DATABASE_URL": "postgresql://db.test/dpp", "REDIS_URL": "redis://cache.test:6379/0"}
+_LAYERS = ("deps", "domain", "migrations", "ocr", "operate")
 type Describe = Callable[["Deployment"], Assembly]
 
 
@@ -37,7 +38,7 @@ def deployment(node: None, tmp_path_factory: pytest.TempPathFactory) -> "Deploym
     from dpp_cdk.sizes import PROD
 
     layers = tmp_path_factory.mktemp("layers")
-    for name in ("deps", "domain", "migrations", "ocr"):
+    for name in _LAYERS:
         (layers / name / "python").mkdir(parents=True)
         (layers / name / "python" / f"{name}.py").touch()
     return Deployment(
@@ -45,7 +46,7 @@ def deployment(node: None, tmp_path_factory: pytest.TempPathFactory) -> "Deploym
         size=PROD,
         architecture="aarch64",
         functions=FUNCTIONS,
-        layers=LayerFolders(layers / "deps", layers / "domain", layers / "migrations", layers / "ocr"),
+        layers=LayerFolders(*(layers / name for name in _LAYERS)),
         openapi_document=ROOT / "docs" / "openapi.json",
         alarm_email="ops@example.com",
     )

@@ -42,6 +42,10 @@ ALLOWED = {
     "run_reconcile": {"sqs:SendMessage", "s3:GetObject", "s3:ListBucket"} | SECRETS | IN_NETWORK,
     "run_retention": SECRETS | IN_NETWORK,
     "migrate": SECRETS | IN_NETWORK,
+    "operate": {"sqs:SendMessage", "s3:GetObject", "s3:ListBucket"}
+    | (CONSUMING - {"sqs:GetQueueUrl"})
+    | SECRETS
+    | IN_NETWORK,
 }
 READABLE_SECRETS = dict.fromkeys(FUNCTIONS, 2) | {"run_retention": 1, "migrate": 1, "pack_outside": 0}
 
@@ -102,7 +106,7 @@ def test_no_policy_of_the_deployment_allows_an_action_by_pattern(prod: Assembly,
                 assert not any("*" in str(action) for action in listed(statement["Action"])), id
 
 
-@pytest.mark.parametrize("name", ["runs_read", "run_worker", "run_reconcile"])
+@pytest.mark.parametrize("name", ["runs_read", "run_worker", "run_reconcile", "operate"])
 def test_objects_are_reached_below_the_prefix_of_results_only(stack: Stack, name: str) -> None:
     statements = [s for s in allowing(stack, name) if "Object" in json.dumps(s["Action"])]
     assert statements
@@ -122,6 +126,53 @@ def test_a_function_reads_the_secrets_of_the_servers_that_it_uses(stack: Stack, 
     ]
     assert len(readable) == READABLE_SECRETS[name]
     assert "*" not in readable
+
+
+def test_an_operator_takes_messages_from_the_dead_letters_and_sends_them_to_the_run_queue(
+    stack: Stack,
+) -> None:
+    queues = stack.all("AWS::SQS::Queue")
+    redrive = stack.queue_emptied_by("run_worker")["RedrivePolicy"]
+    (dead, _) = redrive["deadLetterTargetArn"]["Fn::GetAtt"]
+    (runs,) = (name for name, queue in queues.items() if queue.get("RedrivePolicy") == redrive)
+    reached = {
+        str(action): statement["Resource"]
+        for statement in allowing(stack, "operate")
+        for action in listed(statement["Action"])
+        if str(action).startswith("sqs:")
+    }
+    assert reached.pop("sqs:SendMessage") == {"Fn::GetAtt": [runs, "Arn"]}
+    assert set(reached) == CONSUMING - {"sqs:GetQueueUrl"}
+    assert list(reached.values()) == [{"Fn::GetAtt": [dead, "Arn"]}] * 4
+
+
+def test_only_who_iam_lets_invoke_it_reaches_the_operator_s_function(
+    prod: Assembly, dev: Assembly, local: Assembly
+) -> None:
+    """No API route, no rule, no queue, no URL and no other function calls it; its name is what the command asks for."""
+    from dpp_cli.remote import REPLY_SECONDS, function_name
+
+    for assembly, stage in ((prod, "prod"), (dev, "dev"), (local, "local")):
+        whole = assembly.whole
+        assert whole.function("operate")["FunctionName"] == function_name(stage)
+        assert whole.function("operate")["Timeout"] + 10 <= REPLY_SECONDS
+        users = {
+            id
+            for id, resource in whole.template["Resources"].items()
+            if f'"{whole.function_id("operate")}"' in json.dumps(resource)
+        }
+        assert {whole.template["Resources"][id]["Type"] for id in users} == {"AWS::Lambda::EventInvokeConfig"}
+        assert not any("dpp-" in json.dumps(s) and "operate" in json.dumps(s) for s in _invoking(whole))
+
+
+def _invoking(stack: Stack) -> list[object]:
+    """Every statement of a role of ours that lets it invoke a function."""
+    return [
+        statement
+        for policy in stack.all("AWS::IAM::Policy").values()
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "lambda:InvokeFunction" in listed(statement["Action"])
+    ]
 
 
 def test_the_worker_calls_the_one_function_outside(stack: Stack) -> None:

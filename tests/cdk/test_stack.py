@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 API_FUNCTIONS = ("runs_submit", "runs_read", "health")
 SCHEDULED = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention")
-FUNCTIONS = (*API_FUNCTIONS, "run_worker", "pack_outside", *SCHEDULED, "migrate")
+FUNCTIONS = (*API_FUNCTIONS, "run_worker", "pack_outside", *SCHEDULED, "migrate", "operate")
 
 
 def settings_of(name: str) -> type[Settings]:
@@ -66,8 +66,14 @@ class TestFunctions:
     def test_only_the_migration_carries_alembic(self, stack: Stack) -> None:
         """A cold start pays for what it uses."""
         layers = {name: len(stack.function(name)["Layers"]) for name in FUNCTIONS}
-        assert layers["migrate"] == 3
+        assert layers["migrate"] == layers["operate"] == 3
+        carriers = [name for name in FUNCTIONS if "Migrations" in str(stack.function(name)["Layers"])]
+        assert carriers == ["migrate"]
         assert [layers[name] for name in (*API_FUNCTIONS, *SCHEDULED)] == [2] * 7
+
+    def test_only_the_operator_s_function_carries_the_command(self, stack: Stack) -> None:
+        carriers = [name for name in FUNCTIONS if "Operate" in str(stack.function(name)["Layers"])]
+        assert carriers == ["operate"]
 
     def test_only_the_worker_carries_what_reads_images(self, stack: Stack) -> None:
         """RUN-27: 90 MB that no other function unpacks."""
@@ -216,13 +222,13 @@ class TestSchedules:
     def test_a_firing_ends_before_the_next(self, stack: Stack, name: str, period_seconds: int) -> None:
         assert stack.function(name)["Timeout"] <= period_seconds
 
-    @pytest.mark.parametrize("name", [*SCHEDULED, "migrate"])
+    @pytest.mark.parametrize("name", [*SCHEDULED, "migrate", "operate"])
     def test_a_failed_firing_is_left_to_the_next(self, prod: Assembly, dev: Assembly, name: str) -> None:
         """Of the function and of its alias: each has settings of its own."""
         for whole in (prod.whole, dev.whole):
             configs = whole.all("AWS::Lambda::EventInvokeConfig").values()
             own = [c for c in configs if c["FunctionName"] == {"Ref": whole.function_id(name)}]
-            aliased = whole is prod.whole and name != "migrate"
+            aliased = whole is prod.whole and name in SCHEDULED
             assert len(own) == (2 if aliased else 1)
             assert all(config["MaximumRetryAttempts"] == 0 for config in own)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dpp_cdk import timings
-from dpp_cdk.timings import DeployTiming, QueueTiming, RequestTiming, ScheduleTiming
+from dpp_cdk.timings import DeployTiming, OperatorTiming, QueueTiming, RequestTiming, ScheduleTiming
 
 _QUEUES = [value for value in vars(timings).values() if isinstance(value, QueueTiming)]
 
@@ -57,3 +57,8 @@ def test_cloudformation_waits_longer_than_the_function_may_run() -> None:
     assert timing.patience_seconds > timing.timeout_seconds
     with pytest.raises(ValueError, match="so long"):
         DeployTiming(timeout_seconds=901)
+
+
+def test_an_operator_s_command_may_take_no_longer_than_lambda_runs_anything() -> None:
+    with pytest.raises(ValueError, match="so long"):
+        OperatorTiming(timeout_seconds=901)

@@ -20,6 +20,8 @@ from dpp_cli.local.parts import LOCALSTACK
 from dpp_cli.local.state import StackError, StateStore
 from dpp_cli.migrations_layer import build_migrations_layer
 from dpp_cli.ocr_layer import build_ocr_layer
+from dpp_cli.operate_layer import build_operate_layer
+from dpp_cli.operate_layer import sources as operate_sources
 from dpp_cli.paths import FUNCTIONS, MIGRATIONS, ROOT
 from dpp_cli.toolchain import fingerprint
 
@@ -32,9 +34,15 @@ _BOOTSTRAP_VERSION = "30"  # the CLI wants at least what the template asks for, 
 
 def build_layers() -> str:
     """Build the layers where they are out of date; say their size. Raises ToolError."""
-    layers = (build_deps_layer(), build_domain_layer(), build_ocr_layer(), build_migrations_layer())
+    layers = (
+        build_deps_layer(),
+        build_domain_layer(),
+        build_ocr_layer(),
+        build_migrations_layer(),
+        build_operate_layer(),
+    )
     sizes = [size_bytes(layer) / 2**20 for layer in layers]
-    names = ("packages", "domain", "ocr", "migrations")
+    names = ("packages", "domain", "ocr", "migrations", "operate")
     return ", ".join(f"{name} {size:.1f} MB" for name, size in zip(names, sizes, strict=True))
 
 
@@ -139,6 +147,7 @@ def _inputs() -> Iterator[Path]:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 yield path
+    yield from operate_sources()
     yield ROOT / "cdk.json"
     yield ROOT / "uv.lock"
     yield ROOT / "cli" / "tessdata" / "package-lock.json"
