@@ -4,13 +4,11 @@ Context, each `-c name=value`, all optional:
 
 - `size=dev|prod`: dev (the default) costs little and can be torn down, prod keeps its data (`dpp_cdk/sizes.py`);
 - `stage=NAME`: the name of the deployment, the size by default; it stands in the name of everything;
-- `architecture=x86_64|aarch64`: of functions and layers;
-- `alarm_email=ADDRESS`: who is told of alarms;
-- `domain_name=HOST` with `certificate_arn=ARN`: the API under a name of one's own;
-- `openai_secret_arn=ARN`: the secret with the key of an OpenAI-compatible endpoint;
-- `tracing=on`: X-Ray.
+- `architecture=aarch64|x86_64`: of functions and layers; arm on AWS, this machine's on the local stack;
+- every other option of `dpp_cdk/options.py`, over what `deploy/<stage>.json` says.
 
-With `DATABASE_URL` and `REDIS_URL` in the environment there is no network, no RDS and no ElastiCache.
+With `DATABASE_URL` and `REDIS_URL` in the environment there is no network, no RDS and no ElastiCache: that is the local
+stack, so it is refused without `AWS_ENDPOINT_URL`.
 """
 
 import os

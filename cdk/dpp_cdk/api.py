@@ -7,7 +7,7 @@ reaches a function (throttled, too large, timed out) is answered by gateway resp
 import json
 from dataclasses import dataclass
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import CfnOutput, Duration, RemovalPolicy
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_certificatemanager as certificates
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -213,7 +213,7 @@ class HttpApi(Construct):
         """The API under a name of the operator's own, which then is the only way in."""
         if not self._deployment.domain_name:
             return
-        self.rest_api.add_domain_name(
+        name = self.rest_api.add_domain_name(
             "Name",
             domain_name=self._deployment.domain_name,
             certificate=certificates.Certificate.from_certificate_arn(
@@ -221,6 +221,9 @@ class HttpApi(Construct):
             ),
             endpoint_type=apigateway.EndpointType.REGIONAL,
             security_policy=apigateway.SecurityPolicy.TLS_1_2,
+        )
+        CfnOutput(self, "DomainTarget", value=name.domain_name_alias_domain_name).override_logical_id(
+            "ApiDomainTarget"
         )
 
     def _speak(self, problem: _GatewayProblem) -> None:
@@ -246,7 +249,8 @@ class HttpApi(Construct):
 
 
 def _integration(function: LambdaFunction) -> apigateway.LambdaIntegration:
-    """One permission a function for the whole API; one a method would soon fill its policy (20 kB)."""
-    return apigateway.LambdaIntegration(
-        function.live, proxy=True, allow_test_invoke=False, scope_permission_to_method=False
-    )
+    """One permission a function for the whole API; one a method would soon fill its policy (20 kB).
+
+    It covers the console's test call, too, which whoever may make it could make to the function itself.
+    """
+    return apigateway.LambdaIntegration(function.live, proxy=True, scope_permission_to_method=False)

@@ -1,33 +1,30 @@
 """What differs between one deployment and another; everything else is in the constructs."""
 
-import re
-from collections.abc import Callable, Mapping
+import platform
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from aws_cdk import App
 from aws_cdk import aws_lambda as lambda_
 
+from dpp_cdk.options import DECISION, DeploymentError, read_options
 from dpp_cdk.sizes import SIZES, Size
 
+__all__ = ["Deployment", "DeploymentError", "LayerFolders"]
+
+AWS_ARCHITECTURE = "aarch64"
+"""What functions on AWS run on, if nothing else is said: a fifth cheaper than x86_64 (docs/deploy.md)."""
+
+LOCAL_MAX_WORKERS = 5
+"""How many runs the local stack works on at once: it has no quota of concurrency, but one machine's cores."""
+
 _ARCHITECTURES = {"x86_64": lambda_.Architecture.X86_64, "aarch64": lambda_.Architecture.ARM_64}
-_SECRETS = ("DATABASE_URL", "REDIS_URL", "DPP_DECISION_OPENAI_API_KEY")
-_PASSED_THROUGH = (
-    *_SECRETS,
-    "DPP_REDIS_CLUSTER",
-    "DPP_DECISION_BEDROCK_MODEL_ID",
-    "DPP_DECISION_OPENAI_BASE_URL",
-    "DPP_DECISION_OPENAI_MODEL",
-)
-_STAGE = re.compile(r"[a-z][a-z0-9-]{0,19}")
-_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
-_ARN = re.compile(r"arn:aws[a-z-]*:[a-z0-9-]+:[a-z0-9-]*:\d*:\S+")
-_DOMAIN = re.compile(r"([a-z0-9-]+\.)+[a-z]{2,}")
-_SWITCH = re.compile(r"on|off")
-
-
-class DeploymentError(Exception):
-    """The deployment can't be described: the message names what is missing or wrong, and how to get it right."""
+_MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
+_SERVERS = ("DATABASE_URL", "REDIS_URL")
+_DECISION = tuple(f"DPP_{name.upper()}" for name in DECISION)
+_KEY = "DPP_DECISION_OPENAI_API_KEY"
+_LOCAL = (*_SERVERS, "DPP_REDIS_CLUSTER", _KEY, *_DECISION)
 
 
 @dataclass(frozen=True)
@@ -66,15 +63,15 @@ class Deployment:
     def __post_init__(self) -> None:
         if bool(self.domain_name) != bool(self.certificate_arn):
             raise DeploymentError("domain_name and certificate_arn belong together: give both or none")
-        given = [name for name in ("DATABASE_URL", "REDIS_URL") if self.variables.get(name)]
+        given = [name for name in _SERVERS if self.variables.get(name)]
         if len(given) == 1:
             raise DeploymentError(
                 f"{given[0]} is given alone: give DATABASE_URL and REDIS_URL, or none of them"
             )
-        if not self.given_servers and self.variables.get("DPP_DECISION_OPENAI_API_KEY"):
+        if not self.given_servers and self.variables.get(_KEY):
             raise DeploymentError(
-                "DPP_DECISION_OPENAI_API_KEY would stand in the clear in a function's environment: store it in "
-                'Secrets Manager as {"api_key": "…"} and give -c openai_secret_arn=…'
+                f"{_KEY} would stand in the clear in a function's environment: store it in Secrets Manager as "
+                '{"api_key": "…"} and give openai_secret_arn'
             )
 
     @property
@@ -92,48 +89,72 @@ class Deployment:
         """True when deleting a stack must not delete what clients stored."""
         return self.size.keeps_data
 
+    @property
+    def max_workers(self) -> int:
+        """How many runs may be worked on at once."""
+        return LOCAL_MAX_WORKERS if self.given_servers else self.size.max_workers
+
     @classmethod
     def from_context(cls, app: App, root: Path, environ: Mapping[str, str]) -> "Deployment":
-        """Read the context (docs: `cdk/app.py`), and the variables that are passed through from `environ`.
+        """Read the context (docs: `cdk/app.py`) over the stage's file; for the local stack, variables of `environ`.
 
         Raises DeploymentError for a wrong value, and when the layers are not built.
         """
-        context = _Context(app.node.try_get_context)
-        size = SIZES[context.one_of("size", tuple(SIZES), default="dev")]
-        architecture = context.one_of("architecture", tuple(_ARCHITECTURES), default="x86_64")
+        get = app.node.try_get_context
+        local = _is_local(environ)
+        stage, options = read_options(get, None if local else root / "deploy")
+        architecture = str(get("architecture") or (_machine() if local else AWS_ARCHITECTURE))
+        if architecture not in _ARCHITECTURES:
+            raise DeploymentError(
+                f"-c architecture={architecture}: choose one of {', '.join(_ARCHITECTURES)}"
+            )
+        if not local:
+            _refuse_forgettable(environ, options.decision_variables, stage)
+        passed = _LOCAL if local else (_KEY,)  # the key only to be refused
         return cls(
-            stage=context.matching("stage", _STAGE, "a short name in lower case", default=size.name),
-            size=size,
+            stage=stage,
+            size=SIZES[options.size],
             architecture=architecture,
             functions=root / "functions",
             layers=_built_layers(root / ".dpp" / "build" / "layers", architecture),
             openapi_document=root / "docs" / "openapi.json",
-            variables={name: environ[name] for name in _PASSED_THROUGH if environ.get(name)},
-            alarm_email=context.matching("alarm_email", _EMAIL, "an e-mail address"),
-            domain_name=context.matching("domain_name", _DOMAIN, "a host name"),
-            certificate_arn=context.matching("certificate_arn", _ARN, "an ARN"),
-            openai_secret_arn=context.matching("openai_secret_arn", _ARN, "an ARN"),
-            tracing=context.matching("tracing", _SWITCH, "on or off", default="off") == "on",
+            variables={
+                **options.decision_variables,
+                **{name: environ[name] for name in passed if environ.get(name)},
+            },
+            alarm_email=options.alarm_email,
+            domain_name=options.domain_name,
+            certificate_arn=options.certificate_arn,
+            openai_secret_arn=options.openai_secret_arn,
+            tracing=options.tracing == "on",
         )
 
 
-@dataclass(frozen=True)
-class _Context:
-    """Values of `-c name=value`, refused by name where they are wrong."""
+def _is_local(environ: Mapping[str, str]) -> bool:
+    """True when servers are given by URL, which only LocalStack may be told of. Raises DeploymentError."""
+    given = [name for name in _SERVERS if environ.get(name)]
+    if given and not environ.get("AWS_ENDPOINT_URL"):
+        raise DeploymentError(
+            f"{' and '.join(given)} in the environment would put the functions outside of the VPC, with passwords in"
+            " the clear: unset them, or set AWS_ENDPOINT_URL, which names a LocalStack"
+        )
+    return bool(given)
 
-    get: Callable[[str], object]
 
-    def one_of(self, name: str, choices: tuple[str, ...], *, default: str) -> str:
-        value = str(self.get(name) or default)
-        if value not in choices:
-            raise DeploymentError(f"-c {name}={value}: choose one of {', '.join(choices)}")
-        return value
+def _refuse_forgettable(environ: Mapping[str, str], said: Mapping[str, str], stage: str) -> None:
+    """A variable that is exported today and not tomorrow would take the model away. Raises DeploymentError."""
+    for name in _DECISION:
+        if environ.get(name, "") not in ("", said.get(name)):
+            option = name.removeprefix("DPP_").lower()
+            raise DeploymentError(
+                f"{name} in the environment would be forgotten by the next deployment: unset it, and write"
+                f" {option} into deploy/{stage}.json"
+            )
 
-    def matching(self, name: str, pattern: re.Pattern[str], what: str, *, default: str = "") -> str:
-        value = str(self.get(name) or default)
-        if value and not pattern.fullmatch(value):
-            raise DeploymentError(f"-c {name}={value}: not {what}")
-        return value
+
+def _machine() -> str:
+    """The architecture of this machine, as the layers name it."""
+    return _MACHINES.get(platform.machine().lower(), platform.machine())
 
 
 def _built_layers(build: Path, architecture: str) -> LayerFolders:

@@ -78,9 +78,15 @@ class DataStack(Stack):
         }
 
     def _outputs(self) -> None:
+        """What an operator asks for, and names the secrets by (docs/deploy.md)."""
+        secrets = {
+            "DatabaseSecretArn": self.database.secret.secret_arn if self.database else None,
+            "CacheTokenSecretArn": self.cache.secret.secret_arn if self.cache else None,
+        }
         for name, value in {
             "RunQueueUrl": self.runs.queue.queue_url,
             "RunDeadLetterQueueUrl": self.runs.required_dead_letters.queue_url,
             "ResultsBucket": self.results.bucket.bucket_name,
+            **{name: arn for name, arn in secrets.items() if arn},
         }.items():
             CfnOutput(self, name, value=value)

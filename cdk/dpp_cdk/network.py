@@ -12,7 +12,7 @@ group by itself, metrics are lines of that log (EMF), and an interface endpoint 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import CfnOutput, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -78,6 +78,7 @@ class NetworkStack(Stack):
         self._cache = self._group("CacheGroup", "Valkey")
         self._allow()
         self._reach_aws(size.endpoint_zones)
+        self._outputs()
 
     @property
     def functions(self) -> Place:
@@ -143,6 +144,17 @@ class NetworkStack(Stack):
                 security_groups=[self._endpoints],
                 open=False,
             )
+
+    def _outputs(self) -> None:
+        """Where an operator's shell stands to reach what functions reach (docs/deploy.md)."""
+        subnets = self.vpc.select_subnets(subnet_group_name=_FUNCTIONS).subnet_ids
+        for name, value in {
+            "VpcId": self.vpc.vpc_id,
+            "FunctionsSubnetIds": ",".join(subnets),
+            "FunctionsSecurityGroupId": self._functions.security_group_id,
+            "DatabaseSecurityGroupId": self._database.security_group_id,
+        }.items():
+            CfnOutput(self, name, value=value)
 
     def _log_refusals(self, deployment: Deployment) -> None:
         """What was refused is what an investigation asks for, and costs next to nothing."""

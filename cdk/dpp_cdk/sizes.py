@@ -3,12 +3,16 @@
 `dev` costs little and can be torn down wholly; `prod` survives the loss of a zone, keeps its data and rolls back.
 """
 
+import math
 from dataclasses import dataclass
 
 _CONNECTIONS_PER_WORKER = 2  # the run's, and the heartbeat's
 _CONNECTIONS_PER_REQUEST = 1
 _CONNECTIONS_OF_JOBS = 8  # four jobs, one of each at a time, with a second connection for their scans
 _CONNECTIONS_RESERVED = 10  # for the superuser, the migration and an operator
+_FUNCTIONS_PER_WORKER = 2  # the worker, and the pack outside that it waits for
+_FUNCTIONS_OF_JOBS = 4
+_SECONDS_PER_REQUEST = 0.1  # twice what one takes on average, so that a cold start or two fit in
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,12 @@ class ApiSize:
 
 @dataclass(frozen=True)
 class Size:
-    """One size. `reserves_concurrency`: a new account may run ten functions at once and can reserve none of them."""
+    """One size.
+
+    `functions_at_once`: the account's quota ("Concurrent executions"), of which workers, the packs that they wait for,
+    jobs and requests must find their share: what is refused is a client's 500, or a receive that counts towards the
+    dead letters. `reserves_concurrency`: a new account may run ten functions at once and can reserve none of them.
+    """
 
     name: str
     keeps_data: bool
@@ -64,6 +73,7 @@ class Size:
     cache: CacheSize
     api: ApiSize
     max_workers: int
+    functions_at_once: int
     reserves_concurrency: bool
     gradual: bool
 
@@ -78,6 +88,10 @@ class Size:
             raise ValueError(f"what keeps data has backups and a standby: {self.name}")
         if self.cache.replicas >= self.availability_zones:
             raise ValueError(f"each node of the cache stands in a zone of its own: {self.name}")
+        self._fit_connections()
+        self._fit_functions()
+
+    def _fit_connections(self) -> None:
         wanted = (
             self.max_workers * _CONNECTIONS_PER_WORKER
             + self.api.burst * _CONNECTIONS_PER_REQUEST
@@ -88,6 +102,17 @@ class Size:
         given = self.database.max_connections * (10 if self.database.proxy else 1)
         if wanted > given:
             raise ValueError(f"{self.name}: {wanted} connections wanted at the worst, {given} given")
+
+    def _fit_functions(self) -> None:
+        wanted = (
+            self.max_workers * _FUNCTIONS_PER_WORKER
+            + _FUNCTIONS_OF_JOBS
+            + math.ceil(self.api.rate_per_second * _SECONDS_PER_REQUEST)
+        )
+        if wanted > self.functions_at_once:
+            raise ValueError(
+                f"{self.name}: {wanted} functions at once at the worst, {self.functions_at_once} allowed"
+            )
 
 
 DEV = Size(
@@ -106,7 +131,8 @@ DEV = Size(
     ),
     cache=CacheSize(node_type="cache.t4g.micro", replicas=0, snapshot_days=0),
     api=ApiSize(rate_per_second=20, burst=40, requests_per_day=100_000),
-    max_workers=5,
+    max_workers=2,  # the least that an event source takes
+    functions_at_once=10,
     reserves_concurrency=False,
     gradual=False,
 )
@@ -127,6 +153,7 @@ PROD = Size(
     cache=CacheSize(node_type="cache.m7g.large", replicas=1, snapshot_days=7),
     api=ApiSize(rate_per_second=500, burst=1000, requests_per_day=20_000_000),
     max_workers=100,
+    functions_at_once=1000,
     reserves_concurrency=True,
     gradual=True,
 )

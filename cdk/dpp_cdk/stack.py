@@ -45,7 +45,7 @@ class DppStack(Stack):
         )
         self._migrate_first()
         self.api = self._http_api()
-        data.runs.emptied_by(self._made(functions.RUN_WORKER), max_concurrency=deployment.size.max_workers)
+        data.runs.emptied_by(self._made(functions.RUN_WORKER), max_concurrency=deployment.max_workers)
         self._schedules()
         self._release_gradually()
         self._outputs()

@@ -56,7 +56,7 @@ def test_a_finding_that_nobody_answered_ends_the_synthesis(node: None, tmp_path:
     bucket = s3.Bucket(Stack(app, "Careless"), "Bucket")
     check(app)
     acknowledge(bucket, "S1", "one of two findings")
-    with pytest.raises(RuntimeError, match="ValidationFailed: .*SSL"):
+    with pytest.raises(RuntimeError, match=r"ValidationFailed: .*SSL"):
         app.synth()
     (report,) = (
         r

@@ -1,21 +1,34 @@
 """The two sizes, their relations, and what a wrong context value is answered with."""
 
 import dataclasses
+import platform
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from dpp_cdk.config import Deployment
+
+LOCAL = {
+    "DATABASE_URL": "postgresql://db.test/dpp",
+    "REDIS_URL": "redis://cache.test:6379/0",
+    "AWS_ENDPOINT_URL": "http://127.0.0.1:4566",
+}
 
 
 @pytest.fixture
 def root(node: None, tmp_path: Path) -> Path:
     """A checkout with built layers."""
-    for layer in ("deps/x86_64", "deps/aarch64", "dpp", "migrations/x86_64", "ocr/x86_64", "ocr/aarch64"):
-        (tmp_path / ".dpp/build/layers" / layer).mkdir(parents=True)
+    for layer in ("deps", "migrations", "ocr", "operate"):
+        for architecture in ("x86_64", "aarch64"):
+            (tmp_path / ".dpp/build/layers" / layer / architecture).mkdir(parents=True)
+    (tmp_path / ".dpp/build/layers/dpp").mkdir()
     return tmp_path
 
 
-def read(root: Path, context: Mapping[str, str], environ: Mapping[str, str] | None = None) -> object:
+def read(root: Path, context: Mapping[str, str], environ: Mapping[str, str] | None = None) -> "Deployment":
     from aws_cdk import App
 
     from dpp_cdk.config import Deployment
@@ -33,8 +46,9 @@ def read(root: Path, context: Mapping[str, str], environ: Mapping[str, str] | No
         ({"certificate_arn": "x", "domain_name": "a.example"}, "-c certificate_arn=x: not an ARN"),
         ({"domain_name": "https://a.example"}, "-c domain_name=https://a.example: not a host name"),
         ({"domain_name": "a.example"}, "domain_name and certificate_arn belong together"),
-        ({"tracing": "maybe"}, "-c tracing=maybe: not on or off"),
-        ({"architecture": "aarch64"}, "run `dpp layers --architecture aarch64`"),
+        ({"tracing": "maybe"}, "-c tracing=maybe: choose one of on, off"),
+        ({"decision_openai_base_url": "http://a.example"}, "not a URL of https"),
+        ({"stage": "prod"}, "the stage prod would be of size dev"),
     ],
 )
 def test_a_wrong_value_is_answered_by_name(root: Path, context: dict[str, str], told: str) -> None:
@@ -46,13 +60,50 @@ def test_a_wrong_value_is_answered_by_name(root: Path, context: dict[str, str], 
 
 
 def test_dev_is_the_default_and_gives_the_stage_its_name(root: Path) -> None:
-    from dpp_cdk.config import Deployment
-
     default, prod = read(root, {}), read(root, {"size": "prod"})
-    assert isinstance(default, Deployment)
-    assert isinstance(prod, Deployment)
     assert (default.size.name, default.stage, default.keeps_data) == ("dev", "dev", False)
     assert (prod.size.name, prod.stage, prod.keeps_data) == ("prod", "prod", True)
+
+
+@pytest.mark.parametrize("given", [("DATABASE_URL",), ("REDIS_URL",), ("DATABASE_URL", "REDIS_URL")])
+def test_servers_of_a_local_stack_are_refused_where_no_localstack_is_meant(
+    root: Path, given: tuple[str, ...]
+) -> None:
+    """Exported by hand they would move a deployment's functions out of the VPC, passwords in the clear."""
+    from dpp_cdk.config import DeploymentError
+
+    with pytest.raises(DeploymentError) as refused:
+        read(root, {"size": "prod"}, {name: LOCAL[name] for name in given})
+    assert "outside of the VPC" in str(refused.value)
+    assert " and ".join(given) in str(refused.value)
+    assert "db.test" not in str(refused.value)
+
+
+def test_servers_by_url_are_taken_beside_a_localstack(root: Path) -> None:
+    local = read(root, {}, LOCAL)
+    assert local.given_servers
+    assert local.variables == {name: LOCAL[name] for name in ("DATABASE_URL", "REDIS_URL")}
+
+
+def test_on_aws_it_is_arm_unless_said_and_locally_this_machine(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A `cdk deploy` by hand makes what `dpp deploy` makes."""
+    from dpp_cli.deploy import ARCHITECTURE
+
+    for machine, named in (("x86_64", "x86_64"), ("arm64", "aarch64")):
+        monkeypatch.setattr(platform, "machine", lambda machine=machine: machine)
+        assert read(root, {}).architecture == ARCHITECTURE == "aarch64"
+        assert read(root, {}, LOCAL).architecture == named
+    assert read(root, {"architecture": "x86_64"}).architecture == "x86_64"
+
+
+def test_layers_that_are_not_built_are_asked_for_by_architecture(root: Path) -> None:
+    from dpp_cdk.config import DeploymentError
+
+    (root / ".dpp/build/layers/deps/aarch64").rmdir()
+    with pytest.raises(DeploymentError, match=r"run `dpp layers --architecture aarch64`"):
+        read(root, {})
 
 
 @pytest.mark.parametrize(
@@ -61,6 +112,8 @@ def test_dev_is_the_default_and_gives_the_stage_its_name(root: Path) -> None:
         ({"max_workers": 1}, "2 to 1000"),
         ({"availability_zones": 1}, "two zones"),
         ({"max_workers": 60}, "connections wanted"),
+        ({"max_workers": 3}, "12 functions at once at the worst, 10 allowed"),
+        ({"functions_at_once": 9}, "10 functions at once at the worst, 9 allowed"),
         ({"keeps_data": True}, "backups and a standby"),
     ],
 )

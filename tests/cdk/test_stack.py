@@ -133,14 +133,16 @@ class TestRunQueue:
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
     def test_messages_beyond_the_workers_there_may_be_wait_in_the_queue(
-        self, prod: Assembly, dev: Assembly
+        self, prod: Assembly, dev: Assembly, local: Assembly
     ) -> None:
         """A poller that is throttled instead would use up a message's three receives."""
+        from dpp_cdk.config import LOCAL_MAX_WORKERS
         from dpp_cdk.sizes import DEV, PROD
 
-        for assembly, size in ((prod, PROD), (dev, DEV)):
+        most = ((prod, PROD.max_workers), (dev, DEV.max_workers), (local, LOCAL_MAX_WORKERS))
+        for assembly, max_workers in most:
             source = assembly.whole.event_source("run_worker")
-            assert source["ScalingConfig"] == {"MaximumConcurrency": size.max_workers}
+            assert source["ScalingConfig"] == {"MaximumConcurrency": max_workers}
             assert "ReservedConcurrentExecutions" not in assembly.whole.function("run_worker")
 
     def test_every_visibility_is_six_timeouts_or_has_its_reason(self, stack: Stack) -> None:
@@ -305,6 +307,43 @@ class TestApi:
         name = named.one("AWS::ApiGateway::DomainName")
         assert (name["SecurityPolicy"], name["RegionalCertificateArn"]) == ("TLS_1_2", arn)
         assert named.one("AWS::ApiGateway::RestApi")["DisableExecuteApiEndpoint"] is True
+
+    def test_the_name_s_target_is_told_where_there_is_a_name(
+        self,
+        deployment: "Deployment",
+        described: Callable[["Deployment"], Assembly],
+        prod: Assembly,
+    ) -> None:
+        """What the operator's own DNS must point at."""
+        arn = "arn:aws:acm:us-east-1:123456789012:certificate/x"
+        named = described(
+            dataclasses.replace(deployment, domain_name="api.example.com", certificate_arn=arn)
+        )["app"]
+        (name,) = named.all("AWS::ApiGateway::DomainName")
+        target = named.template["Outputs"]["ApiDomainTarget"]["Value"]
+        assert target == {"Fn::GetAtt": [name, "RegionalDomainName"]}
+        assert "ApiDomainTarget" not in prod["app"].template["Outputs"]
+
+    def test_where_an_operator_s_shell_stands_and_what_its_secrets_are_called_is_told(
+        self, prod: Assembly, local: Assembly
+    ) -> None:
+        network, data = prod["network"], prod["data"].template["Outputs"]
+        (vpc,) = network.all("AWS::EC2::VPC")
+        outputs = network.template["Outputs"]
+        assert outputs["VpcId"]["Value"] == {"Ref": vpc}
+        group = outputs["FunctionsSecurityGroupId"]["Value"]["Fn::GetAtt"][0]
+        assert (
+            network.all("AWS::EC2::SecurityGroup")[group]["GroupDescription"] == "Functions of the platform"
+        )
+        _, ids = outputs["FunctionsSubnetIds"]["Value"]["Fn::Join"]
+        subnets = network.all("AWS::EC2::Subnet")
+        names = {t["Value"] for i in ids if isinstance(i, dict) for t in subnets[i["Ref"]]["Tags"]}
+        assert {name for name in names if "FunctionsSubnet" in name}
+        assert not {name for name in names if "DataSubnet" in name}
+        (token,) = prod["data"].all("AWS::SecretsManager::Secret")
+        assert data["CacheTokenSecretArn"]["Value"] == {"Ref": token}
+        assert "MasterUserSecret.SecretArn" in str(data["DatabaseSecretArn"]["Value"])
+        assert "CacheTokenSecretArn" not in local["data"].template["Outputs"]
 
     def test_the_published_document_goes_with_the_deployment(self, prod: Assembly) -> None:
         assert "OpenApiDocument" in prod.stacks["app"]["Outputs"]

@@ -36,6 +36,12 @@ def test_every_alarm_has_an_entry_that_says_all_four_things(anchor: str) -> None
         assert re.search(rf"\*\*(?:\w+, )?{part}\b", ENTRIES[anchor]), part
 
 
+def test_every_entry_that_says_what_an_alarm_means_has_its_alarm() -> None:
+    """An entry for an alarm that is gone sends nobody anywhere, and one that was misspelled neither."""
+    entries = {name for name, text in ENTRIES.items() if re.search(r"\*\*(?:\w+, )?Means\b", text)}
+    assert entries == set(ANCHORS)
+
+
 def test_every_alarm_of_a_metric_is_one_that_there_is() -> None:
     """docs/metrics.md links them."""
     assert {alarm for metric in METRICS for alarm in metric.alarms} <= set(ANCHORS)

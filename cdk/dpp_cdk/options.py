@@ -1,0 +1,121 @@
+"""What an operator says of a deployment: `deploy/<stage>.json`, and `-c name=value` over it (docs/deploy.md).
+
+The file is what a second deployment can't forget. An unknown name in it is refused, since a misspelled one would
+take away what it was meant to keep.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticCustomError
+
+from dpp_cdk.sizes import SIZES
+
+_STAGE = re.compile(r"[a-z][a-z0-9-]{0,19}")
+
+
+class DeploymentError(Exception):
+    """The deployment can't be described: the message names what is missing or wrong, and how to get it right."""
+
+
+def _matching(pattern: str, what: str) -> AfterValidator:
+    def checked(value: str) -> str:
+        if value and not re.fullmatch(pattern, value):
+            raise PydanticCustomError("form", "{told}", {"told": f"not {what}"})
+        return value
+
+    return AfterValidator(checked)
+
+
+def _one_of(*choices: str) -> AfterValidator:
+    def checked(value: str) -> str:
+        if value not in choices:
+            raise PydanticCustomError("choice", "{told}", {"told": f"choose one of {', '.join(choices)}"})
+        return value
+
+    return AfterValidator(checked)
+
+
+_Arn = Annotated[str, _matching(r"arn:aws[a-z-]*:[a-z0-9-]+:[a-z0-9-]*:\d*:\S+", "an ARN")]
+
+
+class Options(BaseModel):
+    """One deployment's options. An empty string is the same as none.
+
+    `alarm_email`: who is told of alarms. `domain_name` with `certificate_arn`: the API under a name of one's own.
+    `tracing`: X-Ray, which costs by request. `decision_…`: the model that answers, as the variables of the same
+    name say it; the key of an OpenAI-compatible endpoint stands in the secret `openai_secret_arn`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    size: Annotated[str, _one_of(*SIZES)] = "dev"
+    alarm_email: Annotated[str, _matching(r"[^@\s]+@[^@\s]+\.[^@\s]+", "an e-mail address")] = ""
+    domain_name: Annotated[str, _matching(r"([a-z0-9-]+\.)+[a-z]{2,}", "a host name")] = ""
+    certificate_arn: _Arn = ""
+    openai_secret_arn: _Arn = ""
+    tracing: Annotated[str, _one_of("on", "off")] = "off"
+    decision_bedrock_model_id: Annotated[str, _matching(r"\S+", "a model's id")] = ""
+    decision_openai_base_url: Annotated[str, _matching(r"https://\S+", "a URL of https")] = ""
+    decision_openai_model: Annotated[str, _matching(r"\S+", "a model's name")] = ""
+
+    @property
+    def decision_variables(self) -> Mapping[str, str]:
+        """The engine's variables, by their names in a function's environment."""
+        named = {f"DPP_{name.upper()}": getattr(self, name) for name in DECISION}
+        return {variable: value for variable, value in named.items() if value}
+
+
+DECISION = tuple(name for name in Options.model_fields if name.startswith("decision_"))
+
+
+def read_options(get: Callable[[str], object], folder: Path | None) -> tuple[str, Options]:
+    """The stage and its options: `get` gives the value of `-c name=value`, `folder` has the stages' files, if any.
+
+    Raises DeploymentError for a wrong value, for an unknown name in the file, and where the two name another size.
+    """
+    said = {name: str(value) for name in Options.model_fields if (value := get(name)) is not None}
+    stage = str(get("stage") or said.get("size") or "dev")
+    if not _STAGE.fullmatch(stage):
+        raise DeploymentError(f"-c stage={stage}: not a short name in lower case")
+    path = folder / f"{stage}.json" if folder else None
+    kept = _read(path) if path and path.exists() else {}
+    if path and "size" in said and kept.get("size", said["size"]) != said["size"]:
+        raise DeploymentError(f"-c size={said['size']}: {_named(path)} says that {stage} is {kept['size']}")
+    options = _validated({**kept, **said}, "-c ")
+    if stage in SIZES and stage != options.size:
+        raise DeploymentError(
+            f"the stage {stage} would be of size {options.size}: say size={stage}, or choose another name"
+        )
+    return stage, options
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DeploymentError(f"{_named(path)}: not JSON: {error}") from None
+    if not isinstance(kept, dict):
+        raise DeploymentError(f"{_named(path)}: not an object of names and values")
+    _validated(kept, f"{_named(path)}: ")
+    return kept
+
+
+def _validated(values: Mapping[str, object], where: str) -> Options:
+    try:
+        return Options.model_validate(values)
+    except ValidationError as error:
+        found = error.errors()[0]
+        name = ".".join(str(part) for part in found["loc"])
+        if found["type"] == "extra_forbidden":
+            known = ", ".join(Options.model_fields)
+            raise DeploymentError(f"{where}{name}: there is no such option; there are {known}") from None
+        raise DeploymentError(f"{where}{name}={found['input']}: {found['msg']}") from None
+
+
+def _named(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"

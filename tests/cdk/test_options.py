@@ -1,0 +1,109 @@
+"""`deploy/<stage>.json`: what a second deployment can't forget, and `-c` over it."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.cdk.test_sizes import LOCAL, read
+from tests.cdk.test_sizes import root as root  # noqa: PLC0414 - a fixture
+
+ARN = "arn:aws:acm:us-east-1:123456789012:certificate/x"
+KEPT = {
+    "size": "prod",
+    "alarm_email": "ops@example.com",
+    "domain_name": "api.example.com",
+    "certificate_arn": ARN,
+    "tracing": "on",
+    "decision_bedrock_model_id": "amazon.nova-lite-v1:0",
+}
+
+
+def keep(root: Path, stage: str, kept: object) -> None:
+    (root / "deploy").mkdir(exist_ok=True)
+    (root / "deploy" / f"{stage}.json").write_text(json.dumps(kept), encoding="utf-8")
+
+
+def test_what_the_file_says_needs_not_be_said_again(root: Path) -> None:
+    keep(root, "live", KEPT)
+    made = read(root, {"stage": "live"})
+    assert (made.stage, made.size.name, made.alarm_email) == ("live", "prod", "ops@example.com")
+    assert (made.domain_name, made.certificate_arn, made.tracing) == ("api.example.com", ARN, True)
+    assert made.variables == {"DPP_DECISION_BEDROCK_MODEL_ID": "amazon.nova-lite-v1:0"}
+    other = read(root, {"stage": "trial"})
+    assert (other.size.name, other.alarm_email, other.variables) == ("dev", "", {})
+
+
+def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
+    keep(root, "live", KEPT)
+    said = {"stage": "live", "alarm_email": "other@example.com", "decision_bedrock_model_id": ""}
+    made = read(root, said)
+    assert (made.alarm_email, made.tracing, made.variables) == ("other@example.com", True, {})
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        (
+            {"alarm_mail": "ops@example.com"},
+            "deploy/dev.json: alarm_mail: there is no such option; there are size",
+        ),
+        ({"alarm_email": "ops"}, "deploy/dev.json: alarm_email=ops: not an e-mail address"),
+        ({"tracing": True}, "deploy/dev.json: tracing=True: Input should be a valid string"),
+        ({"size": "prod"}, "the stage dev would be of size prod"),
+        ([], "deploy/dev.json: not an object"),
+    ],
+)
+def test_a_wrong_file_is_answered_by_its_name(root: Path, kept: object, told: str) -> None:
+    from dpp_cdk.config import DeploymentError
+
+    keep(root, "dev", kept)
+    with pytest.raises(DeploymentError) as refused:
+        read(root, {})
+    assert told in str(refused.value)
+
+
+def test_a_file_that_is_no_json_is_answered_by_its_name(root: Path) -> None:
+    from dpp_cdk.config import DeploymentError
+
+    keep(root, "dev", {})
+    (root / "deploy" / "dev.json").write_text("{", encoding="utf-8")
+    with pytest.raises(DeploymentError, match=r"deploy/dev\.json: not JSON"):
+        read(root, {})
+
+
+def test_a_size_that_was_forgotten_never_makes_another_of_a_deployment(root: Path) -> None:
+    """`dpp deploy --stage live` says size=dev; prod's servers would be replaced."""
+    from dpp_cdk.config import DeploymentError
+
+    keep(root, "live", KEPT)
+    with pytest.raises(DeploymentError, match=r"-c size=dev: deploy/live\.json says that live is prod"):
+        read(root, {"stage": "live", "size": "dev"})
+
+
+@pytest.mark.parametrize(
+    "exported",
+    [
+        {"DPP_DECISION_BEDROCK_MODEL_ID": "amazon.nova-lite-v1:0"},
+        {"DPP_DECISION_OPENAI_BASE_URL": "https://models.example"},
+        {"DPP_DECISION_OPENAI_MODEL": "some-model"},
+    ],
+)
+def test_a_model_that_only_the_environment_names_is_refused(root: Path, exported: Mapping[str, str]) -> None:
+    """The next shell, which lacks it, would take the model away."""
+    from dpp_cdk.config import DeploymentError
+
+    ((variable, value),) = exported.items()
+    option = variable.removeprefix("DPP_").lower()
+    with pytest.raises(DeploymentError, match=rf"{variable} .*write {option} into deploy/dev\.json"):
+        read(root, {}, exported)
+    keep(root, "dev", {option: value})
+    assert read(root, {}, exported).variables == exported
+
+
+def test_the_local_stack_reads_no_file_and_takes_the_environment(root: Path) -> None:
+    keep(root, "dev", {"domain_name": "api.example.com", "certificate_arn": ARN})
+    made = read(root, {}, {**LOCAL, "DPP_DECISION_OPENAI_MODEL": "some-model"})
+    assert made.domain_name == ""
+    assert made.variables["DPP_DECISION_OPENAI_MODEL"] == "some-model"
