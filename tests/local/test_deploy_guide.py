@@ -1,6 +1,7 @@
 """docs/deploy.md: what can be done without an account is done here, the rest is held to what exists."""
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -22,6 +23,7 @@ from dpp.runs.reconcile import reconcile
 from dpp_cdk.alarms import Named, alarms
 from dpp_cdk.functions import FUNCTIONS
 from dpp_cdk.network import _ENDPOINTS
+from dpp_cdk.options import DECISION, Options, read_options
 from dpp_cdk.sizes import SIZES, Size
 from dpp_cli import costs
 from dpp_cli.main import app
@@ -34,6 +36,8 @@ BLOCKS = [
     re.sub(r"^   ", "", block, flags=re.MULTILINE) if indent else block
     for indent, block in re.findall(r"^( *)```sh\n(.*?)^ *```", GUIDE, re.MULTILINE | re.DOTALL)
 ]
+FILES = re.findall(r"^```json\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+_LOGICAL_ID = re.compile(r'override_logical_id\(\s*"(\w+)"')
 SQL = re.findall(r"^```sql\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 
 
@@ -98,30 +102,37 @@ def test_the_stacks_are_those_of_the_app() -> None:
 
 
 def test_every_context_key_of_the_app_is_explained_and_no_other() -> None:
-    read = set(re.findall(r'context\.(?:one_of|matching)\("([a-z_]+)"', _source("config")))
+    read = {"stage", "architecture", *Options.model_fields}
     as_options = {name for name in ("size", "stage", "architecture") if f"`--{name} " in GUIDE}
-    assert set(re.findall(r"-c ([a-z_]+)=", GUIDE)) | as_options == read
+    in_files = {name for block in FILES for name in json.loads(block)}
+    assert set(re.findall(r"-c ([a-z_]+)=", GUIDE)) | as_options | in_files == read
+
+
+@pytest.mark.parametrize("block", FILES)
+def test_every_file_of_a_stage_is_one_that_the_app_takes(block: str, tmp_path: Path) -> None:
+    (tmp_path / "prod.json").write_text(block, encoding="utf-8")
+    stage, options = read_options({"stage": "prod"}.get, tmp_path)
+    assert (stage, options.size) == ("prod", "prod")
 
 
 def test_every_output_is_one_of_the_stacks() -> None:
     made = set(
         re.findall(
             r'^            "([A-Z]\w+)": |CfnOutput\(self, "(\w+)"',
-            _source("stack", "data", "observability"),
+            _source("stack", "data", "observability", "network", "api"),
             re.MULTILINE,
         )
     )
     named = set(re.findall(r"OutputKey=='(\w+)'|output `(\w+)`", GUIDE))
     flat = {name for pair in named for name in pair if name}
-    assert {"ApiUrl", "OpenApiDocument", "AlarmTopicArn"} == flat
-    assert flat <= {name for pair in made for name in pair if name}
+    told = {name for pair in made for name in pair if name} | set(_LOGICAL_ID.findall(_source("api")))
+    assert {"ApiUrl", "OpenApiDocument", "AlarmTopicArn", "ApiDomainTarget", "CacheTokenSecretArn"} <= flat
+    assert flat <= told
 
 
 def test_every_variable_is_one_that_the_app_reads() -> None:
-    read = set(re.findall(r'"(DPP_[A-Z_]+)"', _source("config")))
-    named = set(re.findall(r"DPP_DECISION_[A-Z_]+", GUIDE))
-    assert named
-    assert named <= read
+    read = {f"DPP_{name.upper()}" for name in DECISION}
+    assert read == set(re.findall(r"`(DPP_DECISION_[A-Z_]+)`", GUIDE))
 
 
 def test_every_function_and_log_group_is_one_that_is_made() -> None:
