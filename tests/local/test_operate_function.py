@@ -1,6 +1,5 @@
 """`functions/operate`, called as Lambda calls it, on real servers; and `dpp --stage`, which calls it."""
 
-import io
 import json
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from operate import handler as function
 from operate import wiring as wired
 from operate.request import MAX_REPLY_BYTES, reply
 from tests.api import lambda_context
+from tests.local.operator import InProcessLambda
 from tests.world import World, message_of
 
 type Invoke = Callable[..., Mapping[str, Any]]
@@ -180,30 +180,8 @@ def test_the_layer_has_every_module_that_the_function_imports_and_no_other() -> 
     assert all(path.is_file() for path in operate_layer.sources())
 
 
-class _Lambda:
-    """Stands where the client of a deployment would, and hands events to the function in this process."""
-
-    class meta:
-        region_name = "eu-west-1"
-
-    def __init__(self, answer: object) -> None:
-        self.answer = answer
-        self.asked: list[tuple[str, Any]] = []
-
-    def invoke(self, *, FunctionName: str, Payload: bytes) -> Mapping[str, Any]:
-        """As botocore answers."""
-        self.asked.append((FunctionName, json.loads(Payload)))
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        if isinstance(self.answer, dict):
-            body, failed = self.answer, {"FunctionError": "Unhandled"}
-        else:
-            body, failed = dict(function.handler(json.loads(Payload), lambda_context())), {}
-        return {"Payload": io.BytesIO(json.dumps(body).encode()), **failed}
-
-
-def _standing_in(monkeypatch: pytest.MonkeyPatch, answer: object = None) -> _Lambda:
-    made = _Lambda(answer)
+def _standing_in(monkeypatch: pytest.MonkeyPatch, answer: object = None) -> InProcessLambda:
+    made = InProcessLambda(answer)
     monkeypatch.setattr("dpp_cli.remote.boto3.client", lambda *_args, **_more: made)
     return made
 
