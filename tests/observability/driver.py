@@ -1,9 +1,9 @@
 """A Lambda environment in a process of its own, for the test of what leaves it: `python -m tests.observability.driver`.
 
-Reads a JSON plan on stdin: `sabotage`, what breaks; `steps`, each a function and its event, or `deliver` for the
-worker over all messages. Writes to stdout and stderr what Lambda would put into the log, the message and stack of
-whatever a handler raises among it; and to the file `plan["leaves"]` every queue message that was sent, and how many
-steps answered what.
+Reads a JSON plan on stdin: `steps`, each a function and its event, or `deliver` for the worker over all messages, or
+`sabotage`, what breaks from here on, or `environ`, in which everything begins anew. Writes to stdout and stderr what
+Lambda would put into the log, the message and stack of whatever a handler raises among it; and to the file
+`plan["leaves"]` every queue message that was sent, and how many steps answered what.
 """
 
 import contextlib
@@ -24,6 +24,7 @@ from moto import mock_aws
 from dpp.packs.process import PackProcess
 from tests.api import lambda_context
 
+_broken: list[tuple[Any, str, Any]] = []
 SECRET = os.environ.get("DPP_TEST_CANARY", "")
 
 
@@ -43,14 +44,35 @@ def main() -> None:
         if plan["packs"]:
             made = partial(PackProcess, executor_module=plan["packs"])
             importlib.import_module("run_worker.wiring").PackProcess = made  # type: ignore[attr-defined]
-        for module, attribute, kind in plan["sabotage"]:
-            setattr(importlib.import_module(module), attribute, _exploding(kind))
         for step in plan["steps"]:
+            if "sabotage" in step:
+                _sabotage(*step["sabotage"])
+                continue
+            if "environ" in step:
+                _start_anew(step["environ"])
+                continue
             for event in _events(step, left):
                 left["answers"].append([step["function"], _invoke(step["function"], event)])
         if plan["aws"]:
             left["messages"] += _received()
     Path(plan["leaves"]).write_text(json.dumps(left), encoding="utf-8")
+
+
+def _sabotage(module: str, attribute: str, kind: str) -> None:
+    """Break this, and nothing that was broken before."""
+    for broken_module, broken_attribute, whole in _broken:
+        setattr(broken_module, broken_attribute, whole)
+    found = importlib.import_module(module)
+    _broken[:] = [(found, attribute, getattr(found, attribute))]
+    setattr(found, attribute, _exploding(kind))
+
+
+def _start_anew(environ: dict[str, str]) -> None:
+    """Go on as a fresh container in another environment: what handlers keep is forgotten."""
+    os.environ.update(environ)
+    for name, module in list(sys.modules.items()):
+        if name.endswith(".wiring"):
+            module.wiring.cache_clear()
 
 
 def _make_resources() -> None:

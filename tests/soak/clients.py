@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -13,6 +14,8 @@ import httpx
 _TRY_FOR_SECONDS = 120.0
 _PAUSE_SECONDS = 1.0
 _REPEAT_SHARE = 0.2
+_MOST_UNFINISHED = 10
+_ENDED = frozenset({"COMPLETED", "FAILED", "EXPIRED"})
 _AMOUNTS = ("0.2500", "0.0049", "0.4000")
 _CONTEXT = "The lease ends in March. The rent rises by 18 percent from April. Moving costs two monthly rents."
 
@@ -26,6 +29,8 @@ class Ordered:
     body: dict[str, Any]
     run_id: str | None = None
     """None while no answer came: the run may or may not be there."""
+    ended: bool = False
+    """Whether the client has seen its end."""
 
 
 @dataclass(slots=True)
@@ -60,9 +65,22 @@ class Client:
                 if again.run_id not in (None, old.run_id):
                     self.wrong.append(f"key {old.key} became run {again.run_id} after {old.run_id}")
                 continue
+            waiting = [order for order in done if not order.ended]
+            if len(waiting) >= _MOST_UNFINISHED:  # as a client would, who waits for what it has ordered
+                self._poll(waiting[0])
+                continue
             order = Ordered(self.account.tenant_id, f"soak-{uuid4()}", self._body())
             self.orders.append(order)
             self._submit(order)
+
+    def _poll(self, order: Ordered) -> None:
+        answer = self._call("GET", f"/v1/runs/{order.run_id}")
+        if answer is not None and answer.status_code == 200:
+            order.ended = answer.json()["status"] in _ENDED
+        elif answer is not None and answer.status_code < 500:
+            self.wrong.append(f"{answer.status_code} to a read: {answer.text[:300]}")
+        if not order.ended:
+            time.sleep(_PAUSE_SECONDS)
 
     def _body(self) -> dict[str, Any]:
         return {
@@ -89,13 +107,19 @@ class Client:
         # Nobody told this client; the books will.
 
     def _post(self, order: Ordered) -> httpx.Response | None:
-        headers = {"Authorization": f"Bearer {self.account.token}", "Idempotency-Key": order.key}
+        return self._call("POST", "/v1/runs", {"Idempotency-Key": order.key}, order.body)
+
+    def _call(
+        self, method: str, path: str, headers: Mapping[str, str] | None = None, body: object = None
+    ) -> httpx.Response | None:
+        """One request, counted by its answer; None where none came."""
+        sent = {"Authorization": f"Bearer {self.account.token}", **(headers or {})}
         try:
-            answer = self.http.post("/v1/runs", headers=headers, json=order.body)
+            answer = self.http.request(method, path, headers=sent, json=body)
         except httpx.HTTPError as error:
-            self.answers[type(error).__name__] += 1
+            self.answers[f"{method} {type(error).__name__}"] += 1
             return None
-        self.answers[str(answer.status_code)] += 1
+        self.answers[f"{method} {answer.status_code}"] += 1
         return answer
 
     @staticmethod
