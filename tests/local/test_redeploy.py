@@ -1,0 +1,238 @@
+"""What a release does to what runs already, on a LocalStack of this module's own (PLAT-5, RUN-29).
+
+The stack is two functions and the migration between them, made by the platform's own constructs and deployed by the
+pinned CDK: what is asked is the order of things and what a failure leaves, and a deployment of the whole platform takes
+a minute or two. Not shown here, since LocalStack does neither: traffic shifted by CodeDeploy, and updates of an API's
+stage in place (`dpp_cli.local.deploy.shape_changed`); templates are held to both in tests/cdk. Two things it does
+otherwise than AWS, so that they can't be asked here: a custom resource that fails in an update stops it, yet the
+command ends well and the template counts as deployed; and a layer that an update left alone can't be deleted any more,
+so that `cdk destroy` fails after one.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import psycopg
+import pytest
+
+from dpp_cli.cdk import build_layers, cdk
+from dpp_cli.layers import machine_architecture
+from dpp_cli.local.deploy import bootstrap
+from dpp_cli.local.localstack import (
+    REGION,
+    LocalStackServer,
+    client_environment,
+    endpoint_url,
+    function_log_dir,
+)
+from dpp_cli.local.state import StateStore
+from dpp_cli.paths import FUNCTIONS, MIGRATIONS
+from dpp_cli.processes import marked
+from dpp_cli.servers import PostgresServer, ValkeyServer, free_port
+from dpp_cli.toolchain import ToolError
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]  # each deployment synthesizes and uploads
+
+APP = Path(__file__).with_name("redeployed_app.py")
+STACK, FUNCTION = "Redeployed", "dpp-redeployed-health"
+REVISION = """
+revision = "{revision}"
+down_revision = "{before}"
+branch_labels = None
+depends_on = None
+
+def upgrade() -> None:
+    from alembic import op
+    op.execute("{sql}")
+"""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A checkout that is changed and deployed again and again."""
+
+    folder: Path
+    environment: dict[str, str]
+    database_url: str
+    migrate_log: Path
+
+    def client(self, service: Any) -> Any:
+        """A boto3 client of this LocalStack."""
+        session = boto3.Session(
+            self.environment["AWS_ACCESS_KEY_ID"],
+            self.environment["AWS_SECRET_ACCESS_KEY"],
+            region_name=REGION,
+        )
+        return session.client(service, endpoint_url=self.environment["AWS_ENDPOINT_URL"])
+
+    def run(self, *words: str) -> str:
+        """`cdk` on the checkout's app; what it said. Raises ToolError."""
+        where = [
+            "--app",
+            f"{sys.executable} -P {APP} {self.folder}",
+            "--output",
+            str(self.folder / "cdk.out"),
+        ]
+        return cdk([*words, STACK, *where], self.environment, self.folder / "cdk.log")
+
+    def deploy(self) -> str:
+        """`cdk deploy`, likewise."""
+        self.run("deploy", "--require-approval", "never", "--method", "direct", "--progress", "events")
+        return (self.folder / "cdk.log").read_text()
+
+    def answers(self, status: str, *, instead_of: str = "ok") -> None:
+        """Have the function of this checkout answer so."""
+        path = self.folder / "functions" / "health" / "handler.py"
+        before = path.read_text()
+        after = before.replace(f'{{"status": "{instead_of}"}}', f'{{"status": "{status}"}}')
+        assert after != before
+        path.write_text(after)
+
+    def asked(self) -> str:
+        """What the deployed function answers."""
+        event = {
+            "httpMethod": "GET",
+            "path": "/healthz",
+            "resource": "/healthz",
+            "headers": {},
+            "requestContext": {"requestId": "asked", "stage": "redeployed"},
+        }
+        answer = self.client("lambda").invoke(FunctionName=FUNCTION, Payload=json.dumps(event))
+        said = json.loads(answer["Payload"].read())
+        assert said.get("statusCode") == 200, said
+        return str(json.loads(said["body"])["status"])
+
+    def migration(self, revision: str, before: str, sql: str) -> Path:
+        """Write a revision, both where it is hashed and where it is shipped; the first of the two."""
+        text = REVISION.format(revision=revision, before=before, sql=sql)
+        paths = [
+            folder / "versions" / f"{revision}.py"
+            for folder in (
+                self.folder / "migrations",
+                self.folder / "layers" / "migrations" / "python" / "migrations",
+            )
+        ]
+        for path in paths:
+            path.write_text(text)
+        return paths[0]
+
+    def schema(self) -> tuple[str, set[str]]:
+        """The database's revision, and its tables."""
+        with psycopg.connect(self.database_url) as connection:
+            tables = connection.execute(
+                "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+            ).fetchall()
+            row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        assert row
+        return str(row[0]), {str(name) for (name,) in tables}
+
+    def deployed(self) -> dict[str, Any]:
+        """Everything that a deployment could have changed: the stack's last change, and the functions'."""
+        (stack,) = self.client("cloudformation").describe_stacks(StackName=STACK)["Stacks"]
+        functions = self.client("lambda").list_functions()["Functions"]
+        return {
+            "stack": (stack["StackStatus"], str(stack.get("LastUpdatedTime"))),
+            **{f["FunctionName"]: (f["CodeSha256"], f["LastModified"], f["RevisionId"]) for f in functions},
+        }
+
+
+@pytest.fixture(scope="module")
+def release(
+    tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer, valkey_server: ValkeyServer
+) -> Iterator[Release]:
+    """The first release, deployed; gone with all its processes afterwards."""
+    state_dir, folder = tmp_path_factory.mktemp("stack"), tmp_path_factory.mktemp("checkout")
+    _check_out(folder)
+    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
+        admin.execute("CREATE DATABASE redeployed")
+    server = LocalStackServer.start(state_dir, free_port())
+    try:
+        endpoint = endpoint_url(server.port)
+        store = StateStore(state_dir)
+        store.set(aws_endpoint_url=endpoint)
+        bootstrap(store)
+        made = Release(
+            folder,
+            {
+                **{k: v for k, v in os.environ.items() if k not in ("AWS_PROFILE", "AWS_SESSION_TOKEN")},
+                **client_environment(endpoint),
+                "ARCHITECTURE": machine_architecture(),
+                "DATABASE_URL": postgres_server.url("redeployed"),
+                "REDIS_URL": valkey_server.url,
+            },
+            postgres_server.url("redeployed"),
+            function_log_dir(state_dir) / "dpp-redeployed-migrate.log",
+        )
+        made.deploy()
+        yield made
+    finally:
+        server.stop()
+        for stray in marked(state_dir):
+            stray.end(signal.SIGKILL)
+
+
+def _check_out(folder: Path) -> None:
+    """What a release is made of: what the tests change as copies, the rest as links."""
+    no_cache = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(FUNCTIONS, folder / "functions", ignore=no_cache)
+    shutil.copytree(MIGRATIONS, folder / "migrations", ignore=no_cache)
+    deps, domain, _, migrations, *_ = build_layers(machine_architecture())
+    layers = folder / "layers"
+    layers.mkdir()
+    (layers / "deps").symlink_to(deps)
+    (layers / "dpp").symlink_to(domain)
+    shutil.copytree(migrations, layers / "migrations", ignore=no_cache)
+    (layers / "none" / "python").mkdir(parents=True)  # in the place of those that neither function has
+    (layers / "none" / "python" / "none.py").touch()
+
+
+@pytest.fixture
+def head(release: Release) -> str:
+    """The revision that the database is at."""
+    return release.schema()[0]
+
+
+def test_a_second_deployment_without_changes_changes_nothing(release: Release) -> None:
+    before, schema = release.deployed(), release.schema()
+    assert "runs" in schema[1]
+    assert "no changes" in release.deploy()
+    assert (release.deployed(), release.schema()) == (before, schema)
+
+
+def test_a_changed_function_answers_anew(release: Release) -> None:
+    assert release.asked() == "ok"
+    before = release.deployed()
+    release.answers("changed")
+    release.deploy()
+    assert release.asked() == "changed"
+    after = release.deployed()
+    assert {name for name in after if after[name] != before[name]} == {"stack", FUNCTION}
+
+
+def test_a_new_migration_runs_with_the_deployment(release: Release, head: str) -> None:
+    before = release.schema()[1]
+    release.migration("added", head, "CREATE TABLE added_by_a_release (id integer)")
+    release.deploy()
+    assert release.schema() == ("added", before | {"added_by_a_release"})
+
+
+def test_a_failing_migration_changes_neither_the_schema_nor_a_function_behind_it(
+    release: Release, head: str
+) -> None:
+    """Not the schema, of which the first statement would have gone well, and not the function that waits for it."""
+    schema, answer = release.schema(), release.asked()
+    release.answers("too early", instead_of=answer)
+    release.migration("failing", head, "CREATE TABLE half_way (id integer); SELECT 1 / 0")
+    with suppress(ToolError):  # LocalStack may call it done: see above
+        release.deploy()
+    assert "migration failed" in release.migrate_log.read_text()
+    assert (release.schema(), release.asked()) == (schema, answer)
