@@ -56,7 +56,7 @@ def test_a_settle_without_its_receipt_is_found(playhouse: Playhouse) -> None:
     run = client.accepted[0].run
     assert stage.world.ledger.client.delete(stage.world.ledger.keys.receipt(run.tenant_id, run.id)) == 1
     come_to_rest(stage)
-    assert any("had drifted" in broken for broken in broken_at_rest(stage))
+    assert any("had to be mended" in broken for broken in broken_at_rest(stage))
 
 
 @pytest.mark.parametrize("wrong", [1, -1])

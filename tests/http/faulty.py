@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -46,6 +47,8 @@ OBSERVE = admission._OBSERVE.sha1.encode()
 
 class FailingClient:
     """An AWS client none of whose calls gets through; `after` the call, where the real client is given."""
+
+    exceptions = SimpleNamespace(NoSuchKey=KeyError)  # what S3's own client names its answers by
 
     def __init__(self, real: Any = None) -> None:
         self._real = real

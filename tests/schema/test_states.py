@@ -185,12 +185,18 @@ def test_every_terminal_state_is_settled_or_refunded_and_committed() -> None:
         assert terminal == (state.stage == FinalizeStage.COMMITTED), state
 
 
-def test_no_way_leads_out_of_an_ended_or_disputed_state_but_to_its_tombstone() -> None:
-    """RUN-24, D3, D7: an ended run stays ended and keeps its money state; a disputed one waits for an operator."""
+def test_no_way_leads_out_of_an_ended_state_but_to_its_tombstone_nor_out_of_a_dispute_but_by_an_operator() -> (
+    None
+):
+    """RUN-24, D3, D7: an ended run stays ended and keeps its money state; a disputed one waits for a decision."""
     for transition in TRANSITIONS:
         source, target = transition.source, transition.target
-        if source is None or source.status not in TERMINAL:
-            assert source is None or source.money == MoneyState.RESERVED
+        if source is None:
+            continue
+        if source.status not in TERMINAL:
+            is_disputed = source.money == MoneyState.DISPUTED
+            assert is_disputed == (transition.query == "resolve")
+            assert not is_disputed or transition.by == ("operator",)
         else:
             assert source.status != Status.EXPIRED
             assert (target.status, target.money) == (Status.EXPIRED, source.money)
