@@ -109,10 +109,14 @@ def deploy(store: StateStore) -> str:
     return store.state.api_base_url
 
 
+_STARTING = "http://127.0.0.1"
+"""LocalStack while it starts: a synthesis asks nobody, and only has to be told that AWS is not meant."""
+
+
 def _cdk(store: StateStore, arguments: list[str], log_name: str) -> None:
     environment = {
         **os.environ,
-        **client_environment(store.state.aws_endpoint_url),
+        **client_environment(store.state.aws_endpoint_url or _STARTING),
         "DATABASE_URL": store.state.database_url,
         "REDIS_URL": store.state.redis_url,
     }
