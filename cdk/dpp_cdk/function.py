@@ -84,7 +84,6 @@ class LambdaFunction(Construct):
         self._role = FunctionRole(
             self, "Role", function_name=self.name, log_group=log_group, in_network=place is not None
         )
-        self.role = self._role.role
         self._grant(recipe, environment)
         self.function = lambda_.Function(
             self,
@@ -100,7 +99,7 @@ class LambdaFunction(Construct):
             timeout=Duration.seconds(spec.timing.timeout_seconds),
             memory_size=spec.memory_mib,
             log_group=log_group,
-            role=self.role,
+            role=self._role.role,
             retry_attempts=spec.async_retries,
             reserved_concurrent_executions=spec.reserved_concurrency(deployment.size),
             tracing=lambda_.Tracing.ACTIVE if deployment.tracing else lambda_.Tracing.DISABLED,

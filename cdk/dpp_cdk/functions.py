@@ -2,9 +2,9 @@
 
 A function gets the variables that its settings model reads, and its role the grants written here; nothing else.
 
-None has SnapStart or provisioned concurrency. An API function is ready within 300 ms (`make bench-cold`), about what
-restoring a snapshot takes; a snapshot costs by the hour and version, a kept-warm instance by the hour, and both would
-be paid for starts that a busy deployment hardly has. A handler reads nothing at import, so either may be switched on.
+None has SnapStart or provisioned concurrency. The first request of a container waits about a second for its imports
+(`make bench-cold`); a snapshot costs by the hour and version, a kept-warm instance by the hour, and both would be paid
+for starts that a busy deployment hardly has. A handler reads nothing at import, so either may be switched on.
 """
 
 from dataclasses import dataclass

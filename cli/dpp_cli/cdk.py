@@ -32,15 +32,15 @@ def synth(sizes: Sequence[str], architecture: str) -> list[Path]:
         return list(side_by_side.map(one, sizes))
 
 
-def build_layers(architecture: str) -> list[Path]:
-    """Build every layer that is out of date; return their folders. Raises ToolError."""
-    return [
-        build_deps_layer(architecture),
-        build_domain_layer(),
-        build_ocr_layer(architecture),
-        build_migrations_layer(architecture),
-        build_operate_layer(architecture),
-    ]
+def build_layers(architecture: str) -> dict[str, Path]:
+    """Build every layer that is out of date; return their folders by name. Raises ToolError."""
+    return {
+        "packages": build_deps_layer(architecture),
+        "domain": build_domain_layer(),
+        "ocr": build_ocr_layer(architecture),
+        "migrations": build_migrations_layer(architecture),
+        "operate": build_operate_layer(architecture),
+    }
 
 
 def cdk(arguments: Sequence[str], environment: Mapping[str, str], log_path: Path | None = None) -> str:

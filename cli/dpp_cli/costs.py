@@ -4,17 +4,17 @@ What stands (nodes, zones, gigabytes) is read from `cdk/dpp_cdk/sizes.py`; what 
 are the list prices of us-east-1 in US dollars, without free tiers, discounts and taxes.
 """
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from dpp_cli.paths import ROOT, importable
 
 if TYPE_CHECKING:
     from dpp_cdk.sizes import Size
 
-PATH = Path(__file__).parents[2] / "docs" / "deploy.md"
+PATH = ROOT / "docs" / "deploy.md"
 BEGIN, END = "<!-- costs: python -m dpp_cli.costs -->", "<!-- end of costs -->"
 
 HOURS = 730
@@ -87,7 +87,7 @@ def _node(name: str) -> Line:
     return Line(
         f"ElastiCache Valkey {name}",
         _NODES[name],
-        lambda size: HOURS * (1 + size.cache.replicas) if size.cache.node_type == name else 0,
+        lambda size: HOURS * size.cache.nodes if size.cache.node_type == name else 0,
     )
 
 
@@ -191,9 +191,7 @@ def _sum(what: str, lines: Sequence[Line], sizes: Sequence["Size"]) -> str:
 
 def _sizes() -> Sequence["Size"]:
     """`cdk/` stands in the checkout and is no part of the command's package."""
-    folder = str(Path(__file__).parents[2] / "cdk")
-    if folder not in sys.path:
-        sys.path.append(folder)
+    importable(ROOT / "cdk")
     from dpp_cdk.sizes import SIZES  # noqa: PLC0415
 
     return tuple(SIZES.values())

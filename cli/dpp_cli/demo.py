@@ -15,10 +15,10 @@ from rich.console import Console
 from dpp.money.audit import LedgerPosition, audit_tenant
 from dpp.money.credits import create_tenant, credit
 from dpp.platform import api_keys
+from dpp_cli.errors import StackError
 from dpp_cli.ledger import print_position
 from dpp_cli.local import stack
 from dpp_cli.local.progress import Steps
-from dpp_cli.local.state import StackError
 from dpp_cli.operate import backends
 from dpp_cli.paths import state_dir
 

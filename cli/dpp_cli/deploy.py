@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from dpp_cli.cdk import SIZES, build_layers
+from dpp_cli.errors import StackError
 from dpp_cli.layers import ARCHITECTURES
-from dpp_cli.local.state import StackError
 from dpp_cli.paths import BUILD, ROOT
 from dpp_cli.toolchain import cdk_command, with_node
 

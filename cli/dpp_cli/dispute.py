@@ -6,23 +6,22 @@ running local stack.
 
 import json
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
-from dpp.money.ledger import Ledger, LedgerError
+from dpp.money.ledger import LedgerError
 from dpp.money.micros import AmountError, format_usd, parse_usd
 from dpp.platform.config import ConfigurationError, StorageSettings
 from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.postgres import Database
 from dpp.platform.storage import ObjectStore
 from dpp.runs import disputes
 from dpp.runs.disputes import DecisionRefused, Dispute, DisputeEffects, NotDisputed
 from dpp_cli.errors import StackError
 from dpp_cli.operate import console
-from dpp_cli.reach import BackendSettings, reach
+from dpp_cli.reach import BackendSettings, opened, reach
 
 dispute_app = typer.Typer(no_args_is_help=True, help="Runs whose charge the ledger can't prove.")
 
@@ -72,15 +71,11 @@ def _effects() -> Iterator[DisputeEffects]:
     at = reach(_DisputeSettings)
     wanted = at.settings
     storage = ObjectStore(wanted.results_bucket, lambda: at.client("s3"))
-    database = Database(wanted.database)
     try:
-        ledger = Ledger.connect(wanted.redis, cluster=wanted.redis_cluster)
-        with closing(ledger.client):
+        with opened(wanted) as (database, ledger):
             yield DisputeEffects(database, ledger, storage)
     except (ConfigurationError, DependencyUnavailable, LedgerError, NotDisputed, DecisionRefused) as error:
         raise StackError(str(error) or type(error).__name__) from error
-    finally:
-        database.close()
 
 
 def _print(one: Dispute) -> None:

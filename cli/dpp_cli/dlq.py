@@ -7,23 +7,22 @@ running local stack.
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from dpp.money.ledger import Ledger, LedgerError
+from dpp.money.ledger import LedgerError
 from dpp.platform.config import ConfigurationError, DeadLetterSettings, QueueSettings
 from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
 from dpp.runs import dead_letters
 from dpp.runs.dead_letters import Action, Choice, DeadLetter, DeadLetterEffects, Handled, Standing
 from dpp_cli.errors import StackError
 from dpp_cli.operate import console
-from dpp_cli.reach import BackendSettings, reach
+from dpp_cli.reach import BackendSettings, opened, reach
 
 dlq_app = typer.Typer(no_args_is_help=True, help="Run messages that failed three times.")
 _DONE = {
@@ -106,15 +105,11 @@ def _effects() -> Iterator[DeadLetterEffects]:
     wanted = at.settings
     urls = (wanted.run_dead_letter_queue_url, wanted.run_queue_url)
     dead, runs = (Queue(url, lambda: at.client("sqs")) for url in urls)
-    database = Database(wanted.database)
     try:
-        ledger = Ledger.connect(wanted.redis, cluster=wanted.redis_cluster)
-        with closing(ledger.client):
+        with opened(wanted) as (database, ledger):
             yield DeadLetterEffects(database, ledger, dead, runs)
     except (ConfigurationError, DependencyUnavailable, LedgerError) as error:
         raise StackError(str(error) or type(error).__name__) from error
-    finally:
-        database.close()
 
 
 def _choice(ids: list[str] | None, every: bool, limit: int) -> Choice:

@@ -9,9 +9,9 @@ from rich.console import Console
 from dpp_cli import cdk, deploy
 from dpp_cli import layers as layer_builds
 from dpp_cli.demo import demo
+from dpp_cli.errors import StackError
 from dpp_cli.local import commands as local_commands
-from dpp_cli.local.state import StackError
-from dpp_cli.operators import GROUPS
+from dpp_cli.operators import GROUPS, add_groups
 from dpp_cli.remote import StageGroup
 from dpp_cli.servers import ServerError
 from dpp_cli.toolchain import ToolError
@@ -24,8 +24,7 @@ app = typer.Typer(
     help="Run and operate DPP.",
 )
 app.add_typer(local_commands.app, name="local")
-for _name, _group in GROUPS.items():
-    app.add_typer(_group, name=_name)
+add_groups(app)
 app.command()(demo)
 app.command()(deploy.deploy)
 app.command()(deploy.diff)
@@ -54,7 +53,7 @@ def layers(
     ] = None,
 ) -> None:
     """Build the Lambda layers into .dpp/build/layers (skipped while up to date)."""
-    for folder in cdk.build_layers(architecture or layer_builds.machine_architecture()):
+    for folder in cdk.build_layers(architecture or layer_builds.machine_architecture()).values():
         typer.echo(f"{folder}  {layer_builds.size_bytes(folder) / 2**20:.1f} MB unpacked")
 
 

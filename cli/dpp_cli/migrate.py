@@ -1,9 +1,8 @@
 """Migrations of the database, as the command and the tests run them; the deployment's run in `functions/migrate`."""
 
-import sys
 from types import ModuleType
 
-from dpp_cli.paths import ROOT
+from dpp_cli.paths import ROOT, importable
 
 
 def upgrade(database_url: str, revision: str = "head") -> None:
@@ -18,8 +17,7 @@ def downgrade(database_url: str, revision: str = "base") -> None:
 
 def _runner() -> ModuleType:
     """`migrations/` stands in the checkout and is no part of the command's package."""
-    if str(ROOT) not in sys.path:
-        sys.path.append(str(ROOT))
+    importable(ROOT)
     from migrations import runner  # noqa: PLC0415
 
     return runner

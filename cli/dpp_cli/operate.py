@@ -5,7 +5,7 @@ They work on the database and the Redis that the environment names, else on the 
 
 import json
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
@@ -22,9 +22,9 @@ from dpp.platform import api_keys
 from dpp.platform.api_keys import ApiKey
 from dpp.platform.config import ConfigurationError
 from dpp.platform.errors import DependencyUnavailable, PostgresNotReached
-from dpp.platform.postgres import Connection, Database
+from dpp.platform.postgres import Connection
 from dpp_cli.errors import StackError
-from dpp_cli.reach import BackendSettings, reach
+from dpp_cli.reach import BackendSettings, opened, reach
 
 console = Console()
 tenant_app = typer.Typer(no_args_is_help=True, help="Tenants.")
@@ -48,11 +48,12 @@ class Backends:
 @contextmanager
 def backends() -> Iterator[Backends]:
     """Connect; raises StackError, also for what the database or the ledger refuses inside the block."""
-    at = reach(BackendSettings).settings
-    database = Database(at.database, reply_timeout_seconds=_REPLY_SECONDS)
+    settings = reach(BackendSettings).settings
     try:
-        ledger = Ledger.connect(at.redis, cluster=at.redis_cluster)
-        with closing(ledger.client), database.connection() as connection:
+        with (
+            opened(settings, reply_timeout_seconds=_REPLY_SECONDS) as (database, ledger),
+            database.connection() as connection,
+        ):
             yield Backends(connection, ledger)
     except PostgresNotReached as error:
         raise StackError(f"can't reach Postgres: {str(error.__cause__ or error).splitlines()[0]}") from error
@@ -62,8 +63,6 @@ def backends() -> Iterator[Backends]:
         raise StackError(f"the database refuses it: {error.diag.constraint_name}") from None
     except (CreditConflict, ConfigurationError, DependencyUnavailable, LedgerError, ValueError) as error:
         raise StackError(str(error) or type(error).__name__) from error
-    finally:
-        database.close()
 
 
 @tenant_app.command("create")

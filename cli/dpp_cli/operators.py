@@ -25,6 +25,11 @@ def refusal(words: list[str]) -> str | None:
 def operator_app() -> typer.Typer:
     """The operator commands, and no other."""
     app = typer.Typer(no_args_is_help=True, add_completion=False, help="Operate a deployment.")
+    add_groups(app)
+    return app
+
+
+def add_groups(app: typer.Typer) -> None:
+    """Give `app` the operator commands."""
     for name, group in GROUPS.items():
         app.add_typer(group, name=name)
-    return app

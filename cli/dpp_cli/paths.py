@@ -1,6 +1,7 @@
 """Where things stand in the checkout. Everything made at run time is under `.dpp/`, which git ignores."""
 
 import os
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,6 +19,12 @@ MIGRATIONS = ROOT / "migrations"
 MIGRATIONS_LAYER = BUILD / "layers" / "migrations"
 OPERATE_LAYER = BUILD / "layers" / "operate"
 OCR_LAYER = BUILD / "layers" / "ocr"
+
+
+def importable(folder: Path) -> None:
+    """Let a folder of the checkout that is no part of this package be imported from."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
 
 
 def state_dir() -> Path:

@@ -5,12 +5,15 @@ operator commands, so what it needs of the local stack is imported where there i
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, overload
 
+from dpp.money.ledger import Ledger
 from dpp.platform.aws import s3_client, sqs_client
 from dpp.platform.config import ConfigurationError, PostgresSettings, RedisSettings, Settings
+from dpp.platform.postgres import REPLY_TIMEOUT_SECONDS, Database
 from dpp_cli.errors import StackError
 
 if TYPE_CHECKING:
@@ -59,6 +62,17 @@ def reach[Wanted: Settings](wanted: type[Wanted]) -> Reach[Wanted]:
 
     state = running_state()
     return Reach(_loaded(wanted, _of_local_stack(state)), state.aws_endpoint_url)
+
+
+@contextmanager
+def opened(
+    settings: BackendSettings, *, reply_timeout_seconds: float = REPLY_TIMEOUT_SECONDS
+) -> Iterator[tuple[Database, Ledger]]:
+    """The rows and the ledger, each connected when it is first asked, both closed at the end."""
+    with closing(Database(settings.database, reply_timeout_seconds=reply_timeout_seconds)) as database:
+        ledger = Ledger.connect(settings.redis, cluster=settings.redis_cluster)
+        with closing(ledger.client):
+            yield database, ledger
 
 
 def _loaded[Wanted: Settings](wanted: type[Wanted], environ: Mapping[str, str]) -> Wanted:

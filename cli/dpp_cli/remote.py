@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import typer
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
+from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 from typer.core import TyperCommand, TyperGroup
 
 from dpp_cli.errors import StackError
@@ -114,8 +114,6 @@ def _asked(client: "LambdaClient", name: str, event: Mapping[str, Any]) -> Mappi
         code = error.response["Error"]["Code"]
         region = client.meta.region_name
         raise StackError(_SAID.get(code, str(error)).format(name=name, region=region)) from None
-    except ConnectTimeoutError as error:
-        raise StackError(_no_aws(error)) from None
     except ReadTimeoutError:
         raise StackError(f"{name} did not answer within {REPLY_SECONDS} s; {_LOOK_FIRST}") from None
     except BotoCoreError as error:

@@ -21,5 +21,6 @@ def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     report = reap(parts.effects, parts.scan)
     meter.add(FIRINGS)
     meter.scanned("expired_leases", report)
-    logger.info("fired", extra={"report": report.as_dict()})
-    return report.as_dict()
+    told = report.as_dict()
+    logger.info("fired", extra={"report": told})
+    return told

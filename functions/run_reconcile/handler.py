@@ -33,5 +33,6 @@ def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     meter.add(LEDGERS_DISPUTED, report.audits.disputed)
     meter.add(RUNS_DISPUTED, report.unresolved.disputed_runs)
     meter.add(STUCK_CLAIMS, report.unresolved.stuck_claims)
-    logger.info("fired", extra={"report": report.as_dict()})
-    return report.as_dict()
+    told = report.as_dict()
+    logger.info("fired", extra={"report": told})
+    return told

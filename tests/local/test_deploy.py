@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from dpp_cli import deploy
 from dpp_cli.deploy import Described, Invocation, deploy_words, invocation, outputs_file
-from dpp_cli.local.state import StackError
+from dpp_cli.errors import StackError
 from dpp_cli.main import app
 from dpp_cli.paths import BUILD, ROOT
 from dpp_cli.toolchain import node_folder

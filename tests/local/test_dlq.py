@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dpp.runs.machine import Status
-from dpp_cli.local.state import StackError
+from dpp_cli.errors import StackError
 from dpp_cli.main import app
 from tests.world import World, message_of
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from dpp.money.ledger import Ledger
 from dpp.runs.reap import reap
-from dpp_cli.local.state import StackError
+from dpp_cli.errors import StackError
 from dpp_cli.main import app
 from dpp_cli.servers import ValkeyServer
 from tests.api import ApiClient

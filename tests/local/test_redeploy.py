@@ -185,12 +185,12 @@ def _check_out(folder: Path) -> None:
     no_cache = shutil.ignore_patterns("__pycache__")
     shutil.copytree(FUNCTIONS, folder / "functions", ignore=no_cache)
     shutil.copytree(MIGRATIONS, folder / "migrations", ignore=no_cache)
-    deps, domain, _, migrations, *_ = build_layers(machine_architecture())
+    built = build_layers(machine_architecture())
     layers = folder / "layers"
     layers.mkdir()
-    (layers / "deps").symlink_to(deps)
-    (layers / "dpp").symlink_to(domain)
-    shutil.copytree(migrations, layers / "migrations", ignore=no_cache)
+    (layers / "deps").symlink_to(built["packages"])
+    (layers / "dpp").symlink_to(built["domain"])
+    shutil.copytree(built["migrations"], layers / "migrations", ignore=no_cache)
     (layers / "none" / "python").mkdir(parents=True)  # in the place of those that neither function has
     (layers / "none" / "python" / "none.py").touch()
 

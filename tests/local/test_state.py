@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dpp_cli.local.state import PartRecord, StackError, StateStore, exclusive, load_state, running_state
+from dpp_cli.errors import StackError
+from dpp_cli.local.state import PartRecord, StateStore, exclusive, load_state, running_state
 
 
 def test_two_commands_do_not_work_on_one_stack_at_once(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from dpp_cli.errors import StackError
 from dpp_cli.local import localstack, stack
 from dpp_cli.local.progress import Steps
-from dpp_cli.local.state import StackError
 from dpp_cli.paths import state_dir
 
 app = typer.Typer(no_args_is_help=True, help="The local stack: Postgres, Valkey, and AWS by LocalStack.")

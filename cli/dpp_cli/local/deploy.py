@@ -13,14 +13,12 @@ from pathlib import Path
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dpp_cli.cdk import cdk
-from dpp_cli.layers import build_deps_layer, build_domain_layer, machine_architecture, size_bytes
+from dpp_cli import cdk
+from dpp_cli.errors import StackError
+from dpp_cli.layers import machine_architecture, size_bytes
 from dpp_cli.local.localstack import ACCOUNT, REGION, client_environment
 from dpp_cli.local.parts import LOCALSTACK
-from dpp_cli.local.state import StackError, StateStore
-from dpp_cli.migrations_layer import build_migrations_layer
-from dpp_cli.ocr_layer import build_ocr_layer
-from dpp_cli.operate_layer import build_operate_layer
+from dpp_cli.local.state import StateStore
 from dpp_cli.operate_layer import sources as operate_sources
 from dpp_cli.paths import FUNCTIONS, MIGRATIONS, ROOT
 from dpp_cli.toolchain import fingerprint
@@ -34,16 +32,8 @@ _BOOTSTRAP_VERSION = "30"  # the CLI wants at least what the template asks for, 
 
 def build_layers() -> str:
     """Build the layers where they are out of date; say their size. Raises ToolError."""
-    layers = (
-        build_deps_layer(),
-        build_domain_layer(),
-        build_ocr_layer(),
-        build_migrations_layer(),
-        build_operate_layer(),
-    )
-    sizes = [size_bytes(layer) / 2**20 for layer in layers]
-    names = ("packages", "domain", "ocr", "migrations", "operate")
-    return ", ".join(f"{name} {size:.1f} MB" for name, size in zip(names, sizes, strict=True))
+    layers = cdk.build_layers(machine_architecture())
+    return ", ".join(f"{name} {size_bytes(folder) / 2**20:.1f} MB" for name, folder in layers.items())
 
 
 def bootstrap(store: StateStore) -> str:
@@ -122,7 +112,7 @@ def _cdk(store: StateStore, arguments: list[str], log_name: str) -> None:
     }
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):  # a developer's own account must not be meant
         environment.pop(name, None)
-    cdk(arguments, environment, store.state_dir / log_name)
+    cdk.cdk(arguments, environment, store.state_dir / log_name)
 
 
 def _assembly(store: StateStore) -> Path:
@@ -130,7 +120,7 @@ def _assembly(store: StateStore) -> Path:
 
 
 def _shape(store: StateStore) -> str:
-    """The templates' hash with every asset's hash left out, and that of the migrations."""
+    """The templates' hash, with every asset's hash and the hash of the migrations left out of them."""
     templates = "".join((_assembly(store) / f"{name}.template.json").read_text() for name in _STACKS)
     return hashlib.sha256(re.sub(r"[0-9a-f]{64}", "", templates).encode()).hexdigest()
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+from dpp_cli.errors import StackError
 from dpp_cli.local import localstack
-from dpp_cli.local.state import PartRecord, StackError, StateStore
+from dpp_cli.local.state import PartRecord, StateStore
 from dpp_cli.processes import MARK, ProcessIdentity, marked
 from dpp_cli.servers import (
     HOST,

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import httpx
 
+from dpp_cli.errors import StackError
 from dpp_cli.local import deploy, localstack, parts
 from dpp_cli.local.progress import Steps
-from dpp_cli.local.state import LOCK_NAME, StackError, StackState, StateStore, exclusive, load_state
+from dpp_cli.local.state import LOCK_NAME, StackState, StateStore, exclusive, load_state
 from dpp_cli.migrate import upgrade
 from dpp_cli.servers import postgres_answers, redis_answers
 

@@ -14,17 +14,6 @@ from dpp_cli.errors import StackError
 from dpp_cli.paths import state_dir as default_state_dir
 from dpp_cli.processes import ProcessIdentity
 
-__all__ = [
-    "LOCK_NAME",
-    "PartRecord",
-    "StackError",
-    "StackState",
-    "StateStore",
-    "exclusive",
-    "load_state",
-    "running_state",
-]
-
 LOCK_NAME = "lock"
 
 

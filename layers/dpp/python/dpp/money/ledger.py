@@ -54,7 +54,7 @@ class AlreadyReserved(LedgerError):
 
 
 class NoReservation(LedgerError):
-    """Neither a reservation nor a receipt: what was charged can't be proved (D3)."""
+    """Neither a reservation nor a receipt of this run: Redis has lost them, or never had them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What an operator does with a disputed run (D3): see all the evidence, decide, and have it carried out.
 
-A run is DISPUTED where the ledger can't prove what was charged. No job touches it again; its reservation stays
-held. A decision makes the ledger and the row agree, and the run then ends by the same steps as any other.
+A run is DISPUTED where the ledger's receipt differs from the intent on its row. No job touches it again. A decision
+makes the ledger and the row agree, and the run then ends by the same steps as any other.
 """
 
 import logging
@@ -16,7 +16,7 @@ from dpp.platform.storage import ObjectStore
 from dpp.runs import finalize, store
 from dpp.runs.envelope import EnvelopeUnreadable, read_stored
 from dpp.runs.finalize import FinalizeEffects
-from dpp.runs.machine import MoneyState, Status
+from dpp.runs.machine import Status
 from dpp.runs.model import Run, envelope_key
 from dpp.runs.reconcile import intent_that_stands
 
@@ -68,7 +68,7 @@ def decide(effects: DisputeEffects, run_id: UUID, charge_usd_micros: int, now: d
     """
     with effects.database.connection() as connection:
         run = store.find_by_id(connection, run_id)
-    if run is None or run.money_state != MoneyState.DISPUTED:
+    if run is None or not run.is_disputed:
         raise NotDisputed(f"run {run_id} is not disputed")
     if charge_usd_micros > run.reservation_max_cost_usd_micros:
         raise DecisionRefused(f"the run reserved {run.reservation_max_cost_usd_micros} micros, not more")

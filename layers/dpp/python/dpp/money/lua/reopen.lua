@@ -2,10 +2,10 @@
 -- KEYS: balance, reservation, receipt, ages, amounts
 -- ARGV: run_id, reserved_usd_micros, charge_usd_micros and kind as decided
 -- OK <balance> <KEPT: the receipt says so already | REOPENED | OPEN: nothing had closed it> | ERR_NO_RESERVE
-local receipt = redis.call('HMGET', KEYS[3], 'charge_usd_micros', 'refund_usd_micros', 'kind')
+local receipt = redis.call('HMGET', KEYS[3], 'charge_usd_micros', 'kind')
 local reserved = amount_of(redis.call('HGET', KEYS[5], ARGV[1]) or '')
 if receipt[1] then
-  if receipt[1] == ARGV[3] and receipt[3] == ARGV[4] then return {'OK', balance_of(KEYS[1]), 'KEPT'} end
+  if receipt[1] == ARGV[3] and receipt[2] == ARGV[4] then return {'OK', balance_of(KEYS[1]), 'KEPT'} end
   balance_of(KEYS[1])
   -- The charge was kept and the rest given back: the balance goes to where it was while the run was open.
   local given_back = as_text(amount_of(ARGV[2]) - amount_of(receipt[1]))
