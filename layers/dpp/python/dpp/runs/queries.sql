@@ -205,3 +205,20 @@ SELECT
 -- name: runs_among
 -- Which of these ids are runs of the tenant; the others' reservations are orphans, one of an ended run a leftover (D2).
 SELECT * FROM runs WHERE tenant_id = %(tenant_id)s AND run_id = ANY(%(run_ids)s)
+
+-- name: decide_execution
+-- The newest decision of a scope stands (TIX-1): the later one, of two at one moment that with the greater id. No row
+-- for an older one, nor for the one that stands.
+INSERT INTO execution_switches (scope, enabled, decision_id, actor, reason, decided_at)
+VALUES (%(scope)s, %(enabled)s, %(decision_id)s, %(actor)s, %(reason)s, %(decided_at)s)
+ON CONFLICT (scope) DO UPDATE SET
+  enabled = excluded.enabled, decision_id = excluded.decision_id, actor = excluded.actor,
+  reason = excluded.reason, decided_at = excluded.decided_at
+WHERE execution_switches.decision_id <> excluded.decision_id
+  AND (execution_switches.decided_at, execution_switches.decision_id) < (excluded.decided_at, excluded.decision_id)
+RETURNING scope, enabled, decision_id, actor, reason, decided_at
+
+-- name: execution_switches
+-- The decision that stands for each scope that was ever decided on, '*' first; six rows at most.
+SELECT scope, enabled, decision_id, actor, reason, decided_at FROM execution_switches
+ORDER BY scope COLLATE "C"
