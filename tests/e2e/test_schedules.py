@@ -40,7 +40,7 @@ def left_behind(platform: Platform, tenant: E2eTenant, *, age: timedelta, sent: 
     )
     run = store.insert(platform.database, new, then)
     if sent:
-        store.mark_enqueued(platform.database, run.run_id, then)
+        store.mark_enqueued(platform.database, run, then)
     return run
 
 

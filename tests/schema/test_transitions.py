@@ -20,7 +20,7 @@ _COMPLETED = Intent(Status.COMPLETED, MoneyState.SETTLED, 50_000, 7, ResultPoint
 _FAILED = Intent(Status.FAILED, MoneyState.SETTLED, 5_000, reason_code="WORKER_TIMEOUT", detail="gone")
 _REFUNDED = Intent(Status.FAILED, MoneyState.REFUNDED, 0, reason_code="RESERVATION_EXPIRED")
 _INTENTS = (_COMPLETED, _FAILED, _REFUNDED)
-_QUERIES = ("start_processing", "claim", "reclaim", "commit", "dispute", "resolve", "expire")
+_QUERIES = ("start_processing", "park", "claim", "reclaim", "commit", "dispute", "resolve", "expire")
 
 
 def _state(run: Run) -> State:
@@ -91,6 +91,8 @@ def _attempts(  # noqa: PLR0911 - a case a query
     match query:
         case "start_processing":
             return [lambda: store.start_processing(connection, run, "another")]
+        case "park":
+            return [lambda: store.park(connection, run)]
         case "claim":
             return [
                 lambda guard=guard, intent=intent: store.claim(  # type: ignore[misc]
@@ -279,9 +281,9 @@ def test_a_lease_is_extended_by_its_holder_before_a_claim_and_before_it_runs_out
 def test_a_run_enqueued_twice_keeps_its_first_time(connection: Connection, later: datetime) -> None:
     """D5: the second message of the same run is no news."""
     run = _inserted(connection)
-    store.mark_enqueued(connection, run.run_id)
+    store.mark_enqueued(connection, run)
     first = connection.execute("SELECT enqueued_at, version FROM runs").fetchone()
-    store.mark_enqueued(connection, run.run_id, later)
+    store.mark_enqueued(connection, run, later)
     store.start_processing(connection, run, "lease", later)
     assert first is not None
     assert connection.execute("SELECT enqueued_at, version FROM runs").fetchone() == (first[0], 1)

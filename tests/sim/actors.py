@@ -19,6 +19,7 @@ from dpp.runs.reap import reap
 from dpp.runs.reconcile import ReconcileEffects, reconcile
 from dpp.runs.submit import Order, SubmitEffects, submit
 from dpp.runs.sweep import sweep
+from dpp.runs.switch import Switch, decide
 from tests.sim.faults import Fault
 from tests.sim.ports import Message
 from tests.sim.scheduler import Vanished
@@ -33,6 +34,7 @@ _RESERVATIONS = (250_000, 4_900, 400_000, 100)
 _COSTS = (50_000, 0, 100, 1_000_000)
 _PACK_SECONDS = (1, 20, 120, 150)
 _RETRY_SECONDS = (1, 6, 31)
+_SCOPES = (None, PackType.DECISION, PackType.URL)
 _PAUSE_SECONDS = (31, 5, 125, 310, 700, 3_650)
 _CALM_SECONDS = (1, 310, 310, 310, 3_700, 310, 310, 3_700, 310, 310, 3_700, 310, 310)
 
@@ -62,6 +64,11 @@ def begin(sim: Simulation) -> None:
         spawn(name, partial(_job, sim, name, JOB_SECONDS, _reconcile))
     if pick(4) == 3:
         spawn("rebuilder", partial(_job, sim, "rebuilder", JOB_SECONDS, _rebuild_all))
+    if pick(2):
+        sim.stays_disabled = pick(3) == 2
+        for index in range(1 + pick(2)):
+            name = f"switcher-{index + 1}"
+            spawn(name, partial(_switcher, sim, name))
     losses = {Fault.REDIS_LOSS: sim.lose_writes, Fault.REDIS_FLUSH: sim.lose_all}
     for fault, lose in losses.items():
         if sim.knows(fault):
@@ -81,6 +88,9 @@ def _calm(sim: Simulation) -> bool:
     parts = sim.parts()
     _give_credits(sim, parts)
     calm_since = sim.now()
+    if not sim.stays_disabled:
+        for scope in _SCOPES:
+            _decide(sim, _decision(sim, scope, enabled=True), parts)
     for seconds in _CALM_SECONDS:
         sim.scheduler.wait(seconds * 1000)
         while visible := sim.messages.visible(sim.now_ms()):
@@ -304,7 +314,7 @@ def _failover(sim: Simulation, lose: Callable[[], None]) -> None:
         lose()
 
 
-# --- the operator --------------------------------------------------------------------------------------------------
+# --- the operators --------------------------------------------------------------------------------------------------
 
 
 def _open_accounts(sim: Simulation, tenants: tuple[str, ...]) -> None:
@@ -344,3 +354,52 @@ def _give_credits(sim: Simulation, parts: Parts) -> None:
                 amount_usd_micros=amount,
                 reason="for the simulation",
             )
+
+
+def _switcher(sim: Simulation, name: str) -> None:
+    """Disable and enable execution at random, each decision asked for until it is answered or patience ends."""
+    container, pick = _Container(sim, name, JOB_SECONDS), sim.choices.pick
+    for _ in range(1 + pick(4)):
+        # Of all decisions those count that come while a run is on its way to a worker.
+        due = partial(_is_sent, sim) if pick(4) else None
+        sim.scheduler.wait((0, 200, 3_000, 40_000, 130_000, 700_000)[pick(6)], due)
+        decision = _decision(sim, _SCOPES[pick(5) % 3], enabled=pick(3) == 2)
+        for seconds in _RETRY_SECONDS:
+            told: list[bool] = []
+            container.invoke(lambda parts: told.append(_try_to_decide(sim, decision, parts)))  # noqa: B023
+            if told == [True]:
+                break
+            sim.scheduler.wait(seconds * 1000)
+
+
+def _is_sent(sim: Simulation) -> bool:
+    return bool(sim.messages.visible(sim.now_ms()))
+
+
+def _decision(sim: Simulation, scope: PackType | None, *, enabled: bool) -> Switch:
+    return Switch(scope, enabled, sim.new_id(), "operator", "for the simulation", sim.now())
+
+
+def _try_to_decide(sim: Simulation, wanted: Switch, parts: Parts) -> bool:
+    try:
+        _decide(sim, wanted, parts)
+    except DependencyUnavailable:
+        return False
+    return True
+
+
+def _decide(sim: Simulation, wanted: Switch, parts: Parts) -> None:
+    with parts.database.connection() as connection:
+        decided = decide(
+            connection,
+            scope=wanted.scope,
+            enabled=wanted.enabled,
+            decision_id=wanted.decision_id,
+            actor=wanted.actor,
+            reason=wanted.reason,
+            decided_at=wanted.decided_at,
+        )
+    sim.note(
+        "", f"{wanted.scope or 'all'} {'enabled' if wanted.enabled else 'disabled'}: {decided.outcome}", ""
+    )
+    sim.tables.decisions.append(wanted)

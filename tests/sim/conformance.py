@@ -14,7 +14,8 @@ from dpp.money.keys import KeySpace
 from dpp.money.ledger import Ledger, LedgerError
 from dpp.platform.errors import DependencyUnavailable
 from dpp.platform.postgres import Connection
-from dpp.runs.errors import DuplicateKey
+from dpp.runs.errors import DuplicateKey, SwitchedOff
+from dpp.runs.switch import DecisionConflict
 from dpp_cli.servers import ValkeyServer
 from tests.sim.faults import Fault
 from tests.sim.model_postgres import Tables
@@ -57,6 +58,7 @@ def both(database_url: str) -> Iterator[tuple[Connection, Connection]]:
     model = cast(Connection, SimConnection(wire, Tables()))
     with psycopg.connect(database_url, autocommit=True) as real:
         real.execute("DELETE FROM runs")
+        real.execute("DELETE FROM execution_switches")
         for connection in (model, real):
             accounts.create_tenant(connection, TENANT, "A tenant")
         yield model, real
@@ -68,6 +70,10 @@ def outcome(call: Callable[[], object]) -> object:
         return call()
     except DuplicateKey:
         return "DuplicateKey"
+    except SwitchedOff:
+        return "SwitchedOff"
+    except DecisionConflict as error:
+        return "DecisionConflict", str(error)
     except psycopg.IntegrityError as error:
         return "refused", error.diag.constraint_name
     except (LedgerError, DependencyUnavailable) as error:

@@ -20,6 +20,8 @@ class Fault(StrEnum):
     """The process vanishes, and its call takes effect later all the same."""
     HEARTBEAT_STILL = "heartbeat still"
     """A worker's heartbeat gets no turn (a starved thread): its lease runs out while it works on."""
+    MARK_LATE = "mark late"
+    """Who has sent a message is slow to write so; a worker may have had it by then."""
     SCRIPTS_LOST = "scripts lost"
     """Redis has forgotten its scripts (a restart): the digest is unknown."""
     REDIS_LOSS = "redis loses writes"

@@ -17,6 +17,7 @@ from psycopg.types.json import Jsonb
 
 from dpp.platform.sql import Queries
 from dpp.runs import store
+from dpp.runs.switch import Switch
 from tests.sim.schema import COLUMNS, Row, ViolatedUnique, check
 
 type Params = Mapping[str, Any]
@@ -38,6 +39,12 @@ class Tables:
     rebuilds: list[Row] = field(default_factory=list)
     runs: dict[UUID, Row] = field(default_factory=dict)
     inputs: dict[UUID, dict[str, Any]] = field(default_factory=dict)
+    switches: dict[str, Row] = field(default_factory=dict)
+    """The decision that stands, by scope."""
+    decisions: list[Switch] = field(default_factory=list)
+    """Those that an operator was told of as having reached the table."""
+    begun: list[tuple[UUID, str]] = field(default_factory=list)
+    """What was inserted or leased while its execution was disabled."""
     locks: dict[str, object] = field(default_factory=dict)
     """Who holds a lock until its transaction ends."""
 
@@ -76,6 +83,8 @@ def models(queries: Queries, name: str) -> Callable[[Model], Model]:
 @models(store.QUERIES, "insert_run")
 def _insert_run(tables: Tables, p: Params, now: datetime) -> Answer:
     at = p["now"] or now
+    if GUARDS["disabled"](tables.switches, p, at):
+        return _returning([])
     row = dict.fromkeys(COLUMNS)
     row |= {
         "run_id": p["run_id"],
@@ -107,6 +116,7 @@ def _insert_run(tables: Tables, p: Params, now: datetime) -> Answer:
         raise errors.ForeignKeyViolation
     inputs = p["inputs"]
     tables.runs[p["run_id"]] = row
+    _note_begun(tables, row, "inserted")
     tables.inputs[p["run_id"]] = copy.deepcopy(inputs.obj if isinstance(inputs, Jsonb) else inputs)
     return _returning([row])
 
@@ -114,7 +124,7 @@ def _insert_run(tables: Tables, p: Params, now: datetime) -> Answer:
 @models(store.QUERIES, "mark_enqueued")
 def _mark_enqueued(tables: Tables, p: Params, now: datetime) -> Answer:
     row = tables.runs.get(p["run_id"])
-    if row is None or row["enqueued_at"] is not None:
+    if row is None or not GUARDS["mark_enqueued"](row, p, now):
         return Answer()
     _update(tables, row, {"enqueued_at": p["now"] or now})
     return Answer(rowcount=1)
@@ -149,7 +159,10 @@ def _inputs(tables: Tables, p: Params, _now: datetime) -> Answer:
 @models(store.QUERIES, "start_processing")
 def _start_processing(tables: Tables, p: Params, now: datetime) -> Answer:
     at = p["now"] or now
-    return _cas(
+    seen = tables.runs.get(p["run_id"])
+    if seen is not None and GUARDS["disabled"](tables.switches, seen, at):
+        return _returning([])
+    started = _cas(
         tables,
         "start_processing",
         p,
@@ -161,6 +174,14 @@ def _start_processing(tables: Tables, p: Params, now: datetime) -> Answer:
             "enqueued_at": row["enqueued_at"] or at,
         },
     )
+    if started.rows:
+        _note_begun(tables, tables.runs[p["run_id"]], "leased")
+    return started
+
+
+@models(store.QUERIES, "park")
+def _park(tables: Tables, p: Params, now: datetime) -> Answer:
+    return _cas(tables, "park", p, now, lambda _row: {"enqueued_at": None})
 
 
 @models(store.QUERIES, "extend_lease")
@@ -263,7 +284,12 @@ def _page_unsent(tables: Tables, p: Params, now: datetime) -> Answer:
         tables,
         p,
         "created_at",
-        lambda row: _unclaimed(row, "QUEUED") and row["enqueued_at"] is None and row["created_at"] <= latest,
+        lambda row: (
+            _unclaimed(row, "QUEUED")
+            and row["enqueued_at"] is None
+            and row["created_at"] <= latest
+            and not _is_disabled(tables.switches, row, now)
+        ),
     )
 
 
@@ -289,6 +315,7 @@ WRITES_RUNS = frozenset(
         "insert_run",
         "mark_enqueued",
         "start_processing",
+        "park",
         "extend_lease",
         "claim",
         "reclaim",
@@ -299,8 +326,17 @@ WRITES_RUNS = frozenset(
 """What waits for a lock on `runs`."""
 
 
-def _guard_start_processing(row: Row, p: Params, _at: datetime) -> bool:
+def _guard_of_queued(row: Row, p: Params, _at: datetime) -> bool:
     return row["version"] == p["version"] and _unclaimed(row, "QUEUED")
+
+
+def _guard_mark_enqueued(row: Row, p: Params, _at: datetime) -> bool:
+    return row["version"] == p["version"] and row["enqueued_at"] is None
+
+
+def _is_disabled(switches: Row, of: Params, _at: datetime) -> bool:
+    scopes = ("*", str(of["pack_type"]))
+    return any(scope in switches and not switches[scope]["enabled"] for scope in scopes)
 
 
 def _guard_extend_lease(row: Row, p: Params, at: datetime) -> bool:
@@ -337,14 +373,17 @@ def _guard_of_holder(row: Row, p: Params, _at: datetime) -> bool:
 
 
 GUARDS: dict[str, Guard] = {
-    "start_processing": _guard_start_processing,
+    "disabled": _is_disabled,
+    "mark_enqueued": _guard_mark_enqueued,
+    "start_processing": _guard_of_queued,
+    "park": _guard_of_queued,
     "extend_lease": _guard_extend_lease,
     "claim": _guard_claim,
     "reclaim": _guard_reclaim,
     "commit": _guard_of_holder,
     "dispute": _guard_of_holder,
 }
-"""What each compare-and-swap compares; apart, so that mutations.py can weaken one."""
+"""What each compare-and-swap compares, and when a pack is disabled; apart, so that mutations.py can weaken one."""
 
 
 def _cas(tables: Tables, name: str, p: Params, now: datetime, changes: Callable[[Row], Row]) -> Answer:
@@ -354,6 +393,11 @@ def _cas(tables: Tables, name: str, p: Params, now: datetime, changes: Callable[
         return _returning([])
     stamped = {"version": row["version"] + 1, "updated_at": at}
     return _returning([_update(tables, row, changes(row) | stamped)])
+
+
+def _note_begun(tables: Tables, row: Row, how: str) -> None:
+    if _is_disabled(tables.switches, row, row["updated_at"]):
+        tables.begun.append((row["run_id"], how))
 
 
 def _update(tables: Tables, row: Row, changes: Row) -> Row:
@@ -402,6 +446,11 @@ def _living_run_of_key(tables: Tables, p: Params) -> Row | None:
 def _ago(p: Params, now: datetime) -> datetime:
     at: datetime = p["now"] or now
     return at - timedelta(seconds=p["age_seconds"])
+
+
+def is_waiting(row: Row) -> bool:
+    """QUEUED, and nobody has claimed its end."""
+    return _unclaimed(row, "QUEUED")
 
 
 def _unclaimed(row: Row, status: str) -> bool:

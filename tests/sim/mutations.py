@@ -19,6 +19,7 @@ from dpp.runs.model import Intent, Run
 from dpp.runs.reap import timed_out
 from dpp.runs.store import Guard
 from tests.sim import model_postgres, model_scripts
+from tests.sim import model_switch as _registers_its_queries  # noqa: F401
 from tests.sim.model_postgres import GUARDS, Answer, Params, Tables
 from tests.sim.model_redis import Keys
 from tests.sim.schema import Row
@@ -28,7 +29,8 @@ type Mutation = Callable[[], AbstractContextManager[object]]
 _real_finish = finalize.finish
 _real_find = store.find
 _real_reserve, _real_close = model_scripts.reserve, model_scripts.close
-_real_start, _real_claim = GUARDS["start_processing"], GUARDS["claim"]
+_real_start, _real_claim, _real_disabled = GUARDS["start_processing"], GUARDS["claim"], GUARDS["disabled"]
+_, _real_decide = model_postgres.MODELS[store.QUERIES["decide_execution"]]
 
 
 @contextmanager
@@ -229,8 +231,8 @@ def refund_on_unknown_insert() -> AbstractContextManager[object]:
 def refund_without_claim() -> AbstractContextManager[object]:
     """A run whose message may not have been taken is refunded at once, before anyone claims its end."""
 
-    def give_up(run: Run, ticket: Any, _admitted: Any, effects: Any, cause: Any) -> None:
-        submit._give_back(ticket, effects)
+    def give_up(run: Run, ticket: Any, admitted: Any, effects: Any, cause: Any) -> None:
+        submit._give_back(ticket, admitted, effects)
         raise cause
 
     return patch.object(submit, "_give_up", give_up)
@@ -257,6 +259,57 @@ def refund_whatever_is_old() -> AbstractContextManager[object]:
 def charge_beyond_the_reservation() -> AbstractContextManager[object]:
     """A pack's cost is charged as it is."""
     return patch.object(execute, "charge_within", lambda cost, _reserved: cost)
+
+
+# --- the switch of execution ---------------------------------------------------------------------------------------
+
+
+def begin_while_disabled() -> AbstractContextManager[object]:
+    """Neither insert nor lease asks the switch."""
+    return patch.dict(GUARDS, {"disabled": lambda _switches, _of, _at: False})
+
+
+def all_packs_are_no_pack() -> AbstractContextManager[object]:
+    """The switch of all packs is forgotten."""
+
+    def disabled(switches: Row, of: Params, at: datetime) -> bool:
+        return _real_disabled({scope: row for scope, row in switches.items() if scope != "*"}, of, at)
+
+    return patch.dict(GUARDS, {"disabled": disabled})
+
+
+def skip_what_is_disabled() -> AbstractContextManager[object]:
+    """The worker acknowledges the message of a run that it may not begin, and leaves the run as it is."""
+    return patch.object(store, "park", lambda _connection, _run: None)
+
+
+def mark_whatever_was_sent() -> AbstractContextManager[object]:
+    """The mark of a submit slower than the worker takes a parked run for one whose message is still out."""
+    return patch.dict(GUARDS, {"mark_enqueued": lambda row, _p, _at: row["enqueued_at"] is None})
+
+
+def park_in_the_same_version() -> AbstractContextManager[object]:
+    """The mark of a submit slower than the worker finds the version that it sent."""
+
+    def park(tables: Tables, p: Params, now: datetime) -> Answer:
+        row = tables.runs.get(p["run_id"])
+        if row is None or not GUARDS["park"](row, p, now):
+            return model_postgres._returning([])
+        return model_postgres._returning([model_postgres._update(tables, row, {"enqueued_at": None})])
+
+    return patch.dict(model_postgres.MODELS, {store.QUERIES["park"]: ("park", park)})
+
+
+def the_last_to_come_decides() -> AbstractContextManager[object]:
+    """An older decision undoes a newer one that was faster."""
+
+    def decide(tables: Tables, p: Params, now: datetime) -> Answer:
+        tables.switches.pop(str(p["scope"]), None)
+        return _real_decide(tables, p, now)
+
+    return patch.dict(
+        model_postgres.MODELS, {store.QUERIES["decide_execution"]: ("decide_execution", decide)}
+    )
 
 
 def _anything(_row: Row, _p: Params, _at: datetime) -> bool:
@@ -290,5 +343,11 @@ MUTATIONS: tuple[Mutation, ...] = (
     never_look_for_orphans,
     refund_whatever_is_old,
     charge_beyond_the_reservation,
+    begin_while_disabled,
+    all_packs_are_no_pack,
+    skip_what_is_disabled,
+    mark_whatever_was_sent,
+    park_in_the_same_version,
+    the_last_to_come_decides,
 )
 """All of them."""

@@ -20,6 +20,7 @@ from redis.exceptions import NoScriptError
 
 from tests.sim import model_money as _registers_its_queries  # noqa: F401
 from tests.sim import model_postgres, model_scripts
+from tests.sim import model_switch as _registers_its_queries_too  # noqa: F401
 from tests.sim.faults import Fault
 from tests.sim.model_postgres import Answer, Tables
 from tests.sim.model_redis import Keys
@@ -44,7 +45,7 @@ class Wire(Protocol):
         """Make one call; raises `failure` where the caller is to see it fail."""
 
     def wait(self, milliseconds: int, ready: Callable[[], bool]) -> bool:
-        """Wait for a lock; whether it is free."""
+        """Wait for a lock, or for nothing; whether it is free."""
 
     def strikes(self, fault: Fault) -> bool:
         """Whether this fault befalls the call under way."""
@@ -100,6 +101,8 @@ class SimConnection:
         if sql == "SELECT 1":
             return self._wire.call("postgres", "ping", lambda: Cursor(Answer(("?",), [(1,)], 1)), _pg_away)
         name, model = model_postgres.named(sql)
+        if name == "mark_enqueued" and self._wire.strikes(Fault.MARK_LATE):
+            self._wire.wait(self._wire.delay_ms(), lambda: False)
 
         def effect() -> Cursor:
             if name in model_postgres.WRITES_RUNS:

@@ -4,15 +4,17 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Protocol
 
 from dpp.money.keys import KeySpace
 from dpp.money.micros import parse_usd
 from dpp.packs.contract import PackResult, PackSuccess
-from tests.sim.model_postgres import Tables
+from tests.sim.faults import Fault
+from tests.sim.model_postgres import Tables, is_waiting
 from tests.sim.model_redis import Keys
 from tests.sim.schema import Row
-from tests.sim.simulation import Accepted
+from tests.sim.simulation import Accepted, Simulation
 
 _KEYS = KeySpace()
 _REAPED_AT_ONCE = 3
@@ -43,7 +45,23 @@ def broken(sim: Ended) -> list[str]:
         *_books(sim),
         *_clients(sim),
         *_objects(sim),
+        *_switches(sim),
     ]
+
+
+def broken_before_the_calm(sim: Simulation) -> Iterator[str]:
+    """What must hold once everybody is done and before anybody mends: nothing waits for nobody, the newest decides."""
+    for wanted in sim.tables.decisions:
+        stands = sim.tables.switches[wanted.scope or "*"]
+        if (stands["decided_at"], stands["decision_id"]) < (wanted.decided_at, wanted.decision_id):
+            yield f"decision {str(wanted.decision_id)[:8]} was undone by an older one"
+    if sim.knows(Fault.MESSAGE_LOST):
+        return
+    out = {json.loads(message.body)["run_id"] for message in (*sim.messages.waiting, *sim.messages.dead)}
+    for run_id, row in sim.tables.runs.items():
+        # Parked or not, enabled or not: reconcile sends what was never sent, and a worker has what was (D5).
+        if is_waiting(row) and row["enqueued_at"] is not None and str(run_id) not in out:
+            yield f"run {str(run_id)[:8]} counts as sent, and no message of it is out"
 
 
 def _money(sim: Ended) -> Iterator[str]:
@@ -67,6 +85,17 @@ def _work(sim: Ended) -> Iterator[str]:
         reaped = (row["last_error_reason_code"], row["version"]) == ("WORKER_TIMEOUT", _REAPED_AT_ONCE)
         if reaped and row["lease_expires_at"] >= row["finalize_claimed_at"]:
             yield f"run {str(row['run_id'])[:8]} was taken from a worker whose lease had not run out"
+
+
+def _switches(sim: Ended) -> Iterator[str]:
+    """Nothing begins while it is disabled (TIX-1), and nothing is given up before its hour (RUN-21)."""
+    for run_id, how in sim.tables.begun:
+        yield f"run {str(run_id)[:8]} was {how} while its execution was disabled"
+    for row in sim.tables.runs.values():
+        if row["last_error_reason_code"] == "RESERVATION_EXPIRED":
+            waited = row["finalize_claimed_at"] - row["created_at"]
+            if waited < timedelta(hours=1):
+                yield f"run {str(row['run_id'])[:8]} was given up after {waited}"
 
 
 def _charge(sim: Ended, name: str, row: Row) -> Iterator[str]:

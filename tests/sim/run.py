@@ -47,8 +47,9 @@ def _play(sim: Simulation) -> list[str]:
     try:
         actors.begin(sim)
         sim.scheduler.run()
+        early = list(promises.broken_before_the_calm(sim))
         rested = actors.come_to_rest(sim)
     except Exception as error:  # noqa: BLE001 - whatever comes out of the core here is a finding
         return [f"{sim.scheduler.error_by} raised {type(error).__name__}: {error}"]
-    found = promises.broken(sim)
+    found = early + promises.broken(sim)
     return found if rested or found else ["it never came to rest"]

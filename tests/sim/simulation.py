@@ -31,7 +31,7 @@ _SWITCH_RATES = (0.3, 0.7, 0.1)
 _DELAYS_MS = (500, 6_000, 40_000, 130_000)
 _SKEWS_MS = (0, 600_000, -600_000, 5_000)
 _UNDO_LIMIT = 12
-_OFTEN = frozenset({Fault.HEARTBEAT_STILL})
+_OFTEN = frozenset({Fault.HEARTBEAT_STILL, Fault.MARK_LATE})
 """Faults that may strike once a run only, not at every call."""
 _LAGS_MS = (5, 60, 1_000, 10_000)
 
@@ -87,6 +87,8 @@ class Simulation:
     """How often a run's pack was started."""
     answers: dict[str, list[PackResult]] = field(default_factory=dict)
     credits: list[tuple[UUID, str, int]] = field(default_factory=list)
+    stays_disabled: bool = False
+    """Whether no operator enables execution again once all is calm."""
     writes_lost: int = 0
     flushes: int = 0
     _enabled: frozenset[Fault] = frozenset()
@@ -142,8 +144,8 @@ class Simulation:
         raise Vanished
 
     def wait(self, milliseconds: int, ready: Callable[[], bool]) -> bool:
-        """Wait for a lock that another holds."""
-        self.note("postgres", "waits for a lock", "")
+        """Wait for a lock that another holds, or only for time to pass."""
+        self.note("postgres", "waits", "")
         return self.scheduler.wait(milliseconds, ready)
 
     def _strike(self, only: Sequence[Fault] | None) -> Fault | None:

@@ -23,6 +23,7 @@ from dpp.runs import store
 from dpp.runs.machine import MoneyState, Status
 from dpp.runs.model import Intent, ResultPointer, Run
 from dpp.runs.store import Guard, NewRun
+from dpp.runs.switch import decide, switches
 from dpp_cli.servers import ValkeyServer
 from tests.sim.conformance import EXAMPLES, HASH, TENANT, both, outcome, two_ledgers
 from tests.sim.model_money import MONEY
@@ -55,6 +56,14 @@ _OPERATIONS = st.one_of(
     ),
     st.tuples(st.just("enqueued"), _SLOT, _MINUTES),
     st.tuples(st.just("start"), _SLOT, _MINUTES, _STALE),
+    st.tuples(st.just("park"), _SLOT, _MINUTES, _STALE),
+    st.tuples(
+        st.just("decide"),
+        _SLOT,
+        _MINUTES,
+        st.sampled_from([None, PackType.DECISION, PackType.URL]),
+        st.sampled_from([True, True, False]),
+    ),
     st.tuples(st.just("extend"), _SLOT, _MINUTES, _STALE),
     st.tuples(
         st.just("claim"),
@@ -91,6 +100,8 @@ class _Rows:
             done = outcome(lambda: store.insert(self.connection, _new(self.ids[slot], *rest), now))
         elif name == "look":
             return self._look(slot, now)
+        elif name == "decide":
+            return outcome(lambda: self._decide(slot, now, *rest))
         elif slot not in self.held:
             return None
         else:
@@ -108,10 +119,12 @@ class _Rows:
         connection, token = self.connection, f"token-{self.step}"
         match name:
             case "enqueued":
-                store.mark_enqueued(connection, run.run_id, now)
+                store.mark_enqueued(connection, run, now)
                 return None
             case "start":
                 return store.start_processing(connection, run, token, now)
+            case "park":
+                return store.park(connection, run, now)
             case "extend":
                 return store.extend_lease(connection, run, now)
             case "claim":
@@ -126,6 +139,18 @@ class _Rows:
                 return store.commit(connection, run, release_idempotency_key=rest[0], now=now)
             case _:
                 return store.dispute(connection, run, "cannot be proved", now)
+
+    def _decide(self, slot: int, now: datetime, scope: PackType | None, enabled: bool) -> object:
+        decided = decide(
+            self.connection,
+            scope=scope,
+            enabled=enabled,
+            decision_id=self.ids[slot],
+            actor="ops_one",
+            reason="for a test",
+            decided_at=now,
+        )
+        return decided, switches(self.connection)
 
     def _look(self, slot: int, now: datetime) -> list[object]:
         connection, run_id = self.connection, self.ids[slot]
@@ -225,6 +250,32 @@ _LIVES: dict[str, list[tuple[Any, ...]]] = {
         ("extend", 0, 2, False),
         ("extend", 0, 6, False),
         ("enqueued", 0, 6),
+    ],
+    "parked and resumed": [
+        ("enqueued", 0, 0),
+        ("decide", 0, 1, PackType.DECISION, False),
+        ("insert", 2, 1, "key-two!", 100),
+        ("start", 0, 1, False),
+        ("park", 0, 1, False),
+        ("park", 0, 1, True),
+        ("enqueued", 0, 1),
+        ("decide", 1, 2, PackType.DECISION, True),
+        ("look", 0, 2),
+        ("start", 0, 2, False),
+        ("park", 0, 2, False),
+    ],
+    "disabled with all": [
+        ("decide", 1, 1, None, False),
+        ("insert", 0, 1, "key-one!", 250_000),
+        ("start", 0, 1, False),
+        ("decide", 0, 0, None, True),
+        ("decide", 1, 1, None, True),
+        ("decide", 2, 1, PackType.DECISION, True),
+        ("start", 0, 1, False),
+        ("look", 0, 61),
+        ("claim", 0, 61, False, Status.QUEUED, False, 3_600, 2),
+        ("park", 0, 61, True),
+        ("commit", 0, 61, False, False),
     ],
     "released without right": [
         ("start", 0, 1, False),

@@ -22,7 +22,8 @@ DIMENSIONS: Mapping[str, str] = {
     FUNCTION: "the Lambda function that emitted it, such as `dpp-prod-run_worker`",
     "Answer": "ACCEPTED, REPLAYED",
     "ReasonCode": "the reason codes of [problems.md](problems.md)",
-    "Outcome": "of a message ENDED, SKIPPED, LEASE_LOST, CLAIM_LOST, RETURNED; of a run COMPLETED, FAILED, DISPUTED",
+    "Outcome": "of a message ENDED, SKIPPED, PARKED, LEASE_LOST, CLAIM_LOST, RETURNED; of a run COMPLETED, FAILED, "
+    "DISPUTED",
     "Reason": "NONE (completed), INPUTS (the client's), LIMIT (time, memory, output), PACK, PROVIDER, PLATFORM (ours)",
     "Scan": "the scans of reaper, sweeper, reconcile and retention, such as `stuck_claims`",
 }
@@ -61,7 +62,7 @@ REFUSALS = Metric(
 MESSAGES = Metric(
     "Messages",
     MetricUnit.Count,
-    "messages of the run queue: ENDED its run, SKIPPED, LEASE_LOST, CLAIM_LOST, or RETURNED to come again",
+    "messages of the run queue: ENDED its run, SKIPPED, PARKED (disabled), LEASE_LOST, CLAIM_LOST, or RETURNED to come",
     ("Outcome",),
 )
 QUEUE_AGE = Metric(

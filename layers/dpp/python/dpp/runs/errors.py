@@ -48,6 +48,10 @@ class EnqueueFailed(RunsError):
     """How the run ended, where it could be ended at once."""
 
 
+class ExecutionDisabled(RunsError):
+    """Execution of this pack is disabled for now, and nothing is charged; send it again later."""
+
+
 class PackNotAvailable(RunsError):
     """This pack is not available in this deployment."""
 
@@ -58,6 +62,10 @@ class RunNotFound(RunsError):
 
 class RunExpired(RunsError):
     """The run's retention of 30 days is over, and its result is gone."""
+
+
+class SwitchedOff(Exception):
+    """Execution of the pack is disabled; the insert wrote nothing (TIX-1)."""
 
 
 class DuplicateKey(Exception):

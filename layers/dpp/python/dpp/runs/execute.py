@@ -1,7 +1,8 @@
 """Work on a run (RUN-16 … RUN-19): lease it, run its pack, end it through the two-stage finalize.
 
 What picks the work up after a crash: before the lease, the message comes again; under the lease, the reaper
-once the lease has run out (RUN-20); after the claim, reconcile (RUN-22).
+once the lease has run out (RUN-20); after the claim, reconcile (RUN-22). A run whose execution is disabled is parked
+before any of it, and reconcile brings it back (TIX-1, D5).
 """
 
 import logging
@@ -61,6 +62,7 @@ class WorkOutcome(StrEnum):
     """What became of a message; each of them is acknowledged."""
 
     SKIPPED = "SKIPPED"
+    PARKED = "PARKED"
     LEASE_LOST = "LEASE_LOST"
     CLAIM_LOST = "CLAIM_LOST"
     ENDED = "ENDED"
@@ -78,8 +80,8 @@ class Worked:
 def execute(message: RunMessage, receipt_handle: str, effects: WorkEffects) -> Worked:
     """Work on one message. Raises DependencyUnavailable where the message should come again."""
     leased = _lease(message, effects)
-    if leased is None:
-        return Worked(WorkOutcome.SKIPPED)
+    if isinstance(leased, WorkOutcome):
+        return Worked(leased)
     run, inputs = leased
     # Two clocks, the sender's and Postgres's: only for measuring, nothing is decided by it (D1).
     waited_seconds = max(0, (run.updated_at - message.enqueued_at).total_seconds())
@@ -97,24 +99,29 @@ def execute(message: RunMessage, receipt_handle: str, effects: WorkEffects) -> W
     return Worked(WorkOutcome.ENDED, waited_seconds, ending_of(ended))
 
 
-def _lease(message: RunMessage, effects: WorkEffects) -> tuple[Run, dict[str, Any]] | None:
-    """The run with a fresh lease, and its inputs; None where there is nothing to do (RUN-16: ack and skip).
+def _lease(message: RunMessage, effects: WorkEffects) -> tuple[Run, dict[str, Any]] | WorkOutcome:
+    """The run with a fresh lease, and its inputs; else what became of the message, which is acknowledged.
+
+    SKIPPED where there is nothing to do (RUN-16), PARKED where execution is disabled (TIX-1).
 
     Tried again with the same token, so that a lease whose reply was lost is found again; and the inputs are read before
     it. A client would else pay the fee of a run that nobody worked on, for a moment's fault of ours.
     """
     token = str(new_id())
 
-    def take() -> tuple[Run, dict[str, Any]] | None:
+    def take() -> tuple[Run, dict[str, Any]] | WorkOutcome:
         with effects.database.connection() as connection:
             run = store.find(connection, message.tenant_id, message.run_id)
             inputs = store.inputs_of(connection, message.run_id) or {}
             if run is not None and run.status == Status.QUEUED:
                 leased = store.start_processing(connection, run, token)
+                if leased is None and (parked := store.park(connection, run)) is not None:
+                    _LOG.info("run parked", extra={"run_id": parked.id, "tenant_id": parked.tenant_id})
+                    return WorkOutcome.PARKED
                 run = leased or store.find(connection, message.tenant_id, message.run_id)
         if run is None or run.status != Status.PROCESSING or run.lease_token != token:
             _LOG.info("nothing to do", extra={"run_id": str(message.run_id), "known": run is not None})
-            return None
+            return WorkOutcome.SKIPPED
         return run, inputs
 
     return patiently(take, pauses_seconds=effects.pauses_seconds)

@@ -26,6 +26,7 @@ from dpp.runs.contract import (
 from dpp.runs.errors import (
     BudgetDrained,
     EnqueueFailed,
+    ExecutionDisabled,
     IdempotencyConflict,
     IdempotencyInProgress,
     PackNotAvailable,
@@ -55,11 +56,13 @@ PROBLEMS: Mapping[type[Exception], ProblemKind] = {
     PackNotAvailable: ProblemKind(422, "PACK_NOT_AVAILABLE", "The pack is not available"),
     RateLimited: ProblemKind(429, "RATE_LIMITED", "Too many requests"),
     EnqueueFailed: ProblemKind(503, "QUEUE_ENQUEUE_FAILED", "The run could not be queued"),
+    ExecutionDisabled: ProblemKind(503, "EXECUTION_DISABLED", "Execution is disabled"),
 }
 _RETRY_AFTER_SECONDS: Mapping[type[RunsError], int] = {
     RateLimited: RETRY_AFTER_SECONDS,
     IdempotencyInProgress: 1,
     EnqueueFailed: 1,
+    ExecutionDisabled: 60,
 }
 # Visible ASCII without quote and backslash, bare or as a quoted string (RFC 9651), 8 to 64 characters (RUN-2).
 _IDEMPOTENCY_KEY = re.compile(r'(?P<quote>"?)(?P<key>[\x21\x23-\x5b\x5d-\x7e]{8,64})(?P=quote)', re.ASCII)

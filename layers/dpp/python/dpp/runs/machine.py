@@ -85,6 +85,7 @@ _EXPIRED_REFUNDED = State(Status.EXPIRED, MoneyState.REFUNDED, FinalizeStage.COM
 TRANSITIONS: tuple[Transition, ...] = (
     Transition(None, _QUEUED, "insert_run", ("submit",)),
     Transition(_QUEUED, _PROCESSING, "start_processing", ("worker",)),
+    Transition(_QUEUED, _QUEUED, "park", ("worker",)),
     Transition(_QUEUED, _QUEUED_CLAIMED, "claim", ("submit", "sweeper", "operator")),
     Transition(_PROCESSING, _PROCESSING_CLAIMED, "claim", ("worker", "reaper", "reconcile")),
     Transition(_QUEUED_CLAIMED, _QUEUED_CLAIMED, "reclaim", ("reconcile",)),

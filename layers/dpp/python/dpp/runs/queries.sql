@@ -1,15 +1,17 @@
 -- name: insert_run
--- A run and its inputs in one statement; the unique index on (tenant, key) refuses a second (D4).
+-- A run and its inputs in one statement; the unique index on (tenant, key) refuses a second (D4). No row where
+-- execution is disabled (TIX-1): nothing begins, and to know so costs no trip of its own.
 WITH run AS (
   INSERT INTO runs (
     run_id, tenant_id, pack_type, profile_version, status, money_state, idempotency_key, payload_hash,
     reservation_max_cost_usd_micros, minimum_fee_usd_micros, timebox_sec, min_reliability_score,
     inline_result, trace_id, created_at, updated_at, retention_until)
-  VALUES (
+  SELECT
     %(run_id)s, %(tenant_id)s, %(pack_type)s, %(profile_version)s, 'QUEUED', 'RESERVED',
     %(idempotency_key)s, %(payload_hash)s, %(reserved)s, %(minimum_fee)s, %(timebox_sec)s,
     %(min_reliability_score)s, %(inline_result)s, %(trace_id)s,
-    coalesce(%(now)s, now()), coalesce(%(now)s, now()), coalesce(%(now)s, now()) + interval '30 days')
+    coalesce(%(now)s, now()), coalesce(%(now)s, now()), coalesce(%(now)s, now()) + interval '30 days'
+  WHERE NOT ARRAY['*', %(pack_type)s] && ARRAY(SELECT scope FROM execution_switches WHERE NOT enabled)
   RETURNING *
 ), inputs AS (
   INSERT INTO run_inputs (run_id, inputs) SELECT run_id, %(inputs)s FROM run
@@ -17,9 +19,10 @@ WITH run AS (
 SELECT * FROM run
 
 -- name: mark_enqueued
--- The message was sent (D5); only the first time counts.
+-- The message was sent (D5); only the first time counts, and none once a worker has had the message: one that parked
+-- the run in the meantime would else be taken back.
 UPDATE runs SET enqueued_at = coalesce(%(now)s, now())
-WHERE run_id = %(run_id)s AND enqueued_at IS NULL
+WHERE run_id = %(run_id)s AND version = %(version)s AND enqueued_at IS NULL
 
 -- name: run_of_owner
 -- The owner guard is part of the look-up: a foreign run and no run are the same zero rows (RUN-11).
@@ -40,12 +43,20 @@ SELECT * FROM runs WHERE run_id = %(run_id)s AND tenant_id = %(tenant_id)s
 SELECT inputs FROM run_inputs WHERE run_id = %(run_id)s
 
 -- name: start_processing
--- QUEUED to PROCESSING with a lease, by version (RUN-16).
+-- QUEUED to PROCESSING with a lease, by version (RUN-16), unless its execution is disabled (TIX-1).
 UPDATE runs SET
   status = 'PROCESSING', lease_token = %(lease_token)s,
   lease_expires_at = coalesce(%(now)s, now()) + make_interval(secs => %(lease_ttl_seconds)s),
   enqueued_at = coalesce(enqueued_at, %(now)s, now()),
   version = version + 1, updated_at = coalesce(%(now)s, now())
+WHERE run_id = %(run_id)s AND version = %(version)s AND status = 'QUEUED' AND finalize_stage IS NULL
+  AND NOT ARRAY['*', pack_type] && ARRAY(SELECT scope FROM execution_switches WHERE NOT enabled)
+RETURNING *
+
+-- name: park
+-- A run that could not be started and still stands as it was: its execution was disabled (TIX-1). As if never sent,
+-- so that reconcile sends it once it is enabled (D5); the new version keeps off a start or a mark still under way.
+UPDATE runs SET enqueued_at = NULL, version = version + 1, updated_at = coalesce(%(now)s, now())
 WHERE run_id = %(run_id)s AND version = %(version)s AND status = 'QUEUED' AND finalize_stage IS NULL
 RETURNING *
 
@@ -166,9 +177,11 @@ WHERE finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
 ORDER BY finalize_claimed_at, run_id LIMIT %(limit)s
 
 -- name: page_unsent
--- Inserted and never sent, oldest first (D5).
+-- Inserted and never sent, or parked, oldest first (D5); not while disabled (TIX-1), so that however many are parked,
+-- they cost no message and stand before nobody. An array and no join, which could cost the index's order.
 SELECT *, created_at AS page_time FROM runs
 WHERE status = 'QUEUED' AND finalize_stage IS NULL AND enqueued_at IS NULL
+  AND NOT ARRAY['*', pack_type] && ARRAY(SELECT scope FROM execution_switches WHERE NOT enabled)
   AND created_at <= coalesce(%(now)s, now()) - make_interval(secs => %(age_seconds)s)
   AND (created_at, run_id) > (%(after_time)s, %(after_id)s)
 ORDER BY created_at, run_id LIMIT %(limit)s

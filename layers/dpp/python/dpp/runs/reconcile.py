@@ -3,7 +3,7 @@
 - lost ledgers: the balance of a tenant that Redis knows nothing of is written anew from Postgres.
 - stuck claims: repeated with their recorded intent; a result that never reached S3 becomes a failure.
 - expired leases: like the reaper, but an envelope that stands in S3 completes the run at its cost.
-- unsent runs: their message is sent.
+- unsent runs: their message is sent; those of a disabled pack once it is enabled.
 - orphaned reservations: those with no run are refunded; those of a run that has ended, which a failover of Redis
   brings back, are closed once more as the run ended.
 - audits: each tenant's balance is held against Postgres, those looked at longest ago first; drift that Postgres
@@ -205,10 +205,10 @@ def finish_expired(effects: ReconcileEffects, run: Run, now: datetime | None = N
 
 
 def send_again(effects: ReconcileEffects, run: Run, now: datetime | None = None) -> Run:
-    """Send the message of a run that was inserted and never sent (D5). A second one is harmless."""
+    """Send the message of a run that was inserted and never sent, or parked (D5). A second one is harmless."""
     effects.queue.send(RunMessage.of(run, datetime.now(UTC)).model_dump_json())
     with effects.database.connection() as connection:
-        store.mark_enqueued(connection, run.run_id, now)
+        store.mark_enqueued(connection, run, now)
     return run
 
 

@@ -16,7 +16,7 @@ from dpp.money.fees import minimum_fee
 from dpp.packs.contract import PackType
 from dpp.platform.postgres import Connection
 from dpp.platform.sql import Queries
-from dpp.runs.errors import DuplicateKey
+from dpp.runs.errors import DuplicateKey, SwitchedOff
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.model import Intent, Run
 
@@ -64,7 +64,11 @@ class Guard:
 
 
 def insert(connection: Connection, new: NewRun, now: datetime | None = None) -> Run:
-    """Insert a run with its inputs. Raises DuplicateKey where the tenant's idempotency key is taken (D4)."""
+    """Insert a run with its inputs.
+
+    Raises DuplicateKey where the tenant's idempotency key is taken (D4), and SwitchedOff where execution of the pack is
+    disabled, whether or not the key is taken (TIX-1).
+    """
     params = {
         "run_id": new.run_id,
         "tenant_id": new.tenant_id,
@@ -88,13 +92,14 @@ def insert(connection: Connection, new: NewRun, now: datetime | None = None) -> 
             raise DuplicateKey from None
         raise
     if run is None:
-        raise AssertionError("an insert returned no row")
+        raise SwitchedOff
     return run
 
 
-def mark_enqueued(connection: Connection, run_id: UUID, now: datetime | None = None) -> None:
-    """Record that the run's message was sent (D5)."""
-    connection.execute(QUERIES["mark_enqueued"], {"run_id": run_id, "now": now})
+def mark_enqueued(connection: Connection, run: Run, now: datetime | None = None) -> None:
+    """Record that the message of the run was sent (D5), unless it has moved on since it was seen as `run`."""
+    params = {"run_id": run.run_id, "version": run.version, "now": now}
+    connection.execute(QUERIES["mark_enqueued"], params)
 
 
 def find(connection: Connection, tenant_id: str, run_id: UUID) -> Run | None:
@@ -124,7 +129,7 @@ def inputs_of(connection: Connection, run_id: UUID) -> dict[str, Any] | None:
 def start_processing(
     connection: Connection, run: Run, lease_token: str, now: datetime | None = None
 ) -> Run | None:
-    """Lease a queued run; None where another was first or the run has moved on (RUN-16)."""
+    """Lease a queued run; None where it has moved on (RUN-16) or its execution is disabled (TIX-1)."""
     params = {
         "run_id": run.run_id,
         "version": run.version,
@@ -133,6 +138,15 @@ def start_processing(
         "now": now,
     }
     return _one(connection, "start_processing", params)
+
+
+def park(connection: Connection, run: Run, now: datetime | None = None) -> Run | None:
+    """Put back a run that `start_processing` did not take, as if never sent (D5); None where it has moved on.
+
+    It doesn't ask the switch once more: who could not start this version found it disabled, and one that was enabled
+    in between would else be left by everyone, neither started nor sent again.
+    """
+    return _one(connection, "park", {"run_id": run.run_id, "version": run.version, "now": now})
 
 
 def extend_lease(connection: Connection, run: Run, now: datetime | None = None) -> bool:

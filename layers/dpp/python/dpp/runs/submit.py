@@ -35,9 +35,11 @@ from dpp.runs.errors import (
     BudgetDrained,
     DuplicateKey,
     EnqueueFailed,
+    ExecutionDisabled,
     IdempotencyConflict,
     IdempotencyInProgress,
     RateLimited,
+    SwitchedOff,
 )
 from dpp.runs.machine import FinalizeStage, MoneyState, Reason, Status
 from dpp.runs.message import RunMessage
@@ -114,11 +116,10 @@ def _accept(order: Order, ticket: Ticket, admitted: Admission, effects: SubmitEf
     try:
         with effects.database.connection() as connection:
             run = store.insert(connection, _new_run(order, ticket))
-    except DuplicateKey:
-        _give_back(ticket, effects)
-        return _replay_of_key(ticket, admitted, effects)
+    except (DuplicateKey, SwitchedOff) as refused:
+        return _answer_of_key(ticket, _give_back(ticket, admitted, effects), effects, refused)
     except PostgresNotReached:
-        _give_back(ticket, effects)
+        _give_back(ticket, admitted, effects)
         raise
     # Any other PostgresUnavailable leaves open whether the row stands. Nothing is given back then: with no row,
     # reconcile refunds the orphan; with one, it sends the message.
@@ -141,7 +142,7 @@ def _enqueue(run: Run, ticket: Ticket, admitted: Admission, effects: SubmitEffec
         return
     try:
         with effects.database.connection() as connection:
-            store.mark_enqueued(connection, run.run_id)
+            store.mark_enqueued(connection, run)
     except PostgresUnavailable:
         _LOG.warning("enqueued_at not written; reconcile will send once more", extra={"run_id": run.id})
 
@@ -184,8 +185,11 @@ def _give_up(
     raise failed from cause
 
 
-def _give_back(ticket: Ticket, effects: SubmitEffects) -> None:
-    """Refund the reservation of a run that was certainly not inserted; what fails here is left to reconcile (D2)."""
+def _give_back(ticket: Ticket, admitted: Admission, effects: SubmitEffects) -> Admission:
+    """Refund the reservation of a run that was certainly not inserted: the admission with the balance after it.
+
+    What fails here is left to reconcile (D2), and the balance is the lowered one until then.
+    """
     try:
         effects.ledger.refund_full(ticket.tenant_id, str(ticket.run_id))
         admission.forget(
@@ -193,6 +197,8 @@ def _give_back(ticket: Ticket, effects: SubmitEffects) -> None:
         )
     except (RedisUnavailable, LedgerError):
         _LOG.warning("reservation without a run left to reconcile", extra={"run_id": str(ticket.run_id)})
+        return admitted
+    return replace(admitted, balance_usd_micros=admitted.balance_usd_micros + ticket.reserved_usd_micros)
 
 
 def _known_run(ticket: Ticket, admitted: Admission, effects: SubmitEffects) -> Run | None:
@@ -211,14 +217,20 @@ def _known_run(ticket: Ticket, admitted: Admission, effects: SubmitEffects) -> R
     return known
 
 
-def _replay_of_key(ticket: Ticket, admitted: Admission, effects: SubmitEffects) -> Submitted:
+def _answer_of_key(
+    ticket: Ticket, admitted: Admission, effects: SubmitEffects, refused: DuplicateKey | SwitchedOff
+) -> Submitted:
+    """The answer to a request whose insert was refused: the receipt of the key's living run, where there is one.
+
+    Disabled or not, since it promises nothing new (TIX-1). Raises ExecutionDisabled, IdempotencyInProgress.
+    """
     with effects.database.connection() as connection:
         known = store.find_by_key(connection, ticket.tenant_id, ticket.idempotency_key)
-    # The reservation of this request is given back by now, so the balance is the one before it.
-    before = replace(admitted, balance_usd_micros=admitted.balance_usd_micros + ticket.reserved_usd_micros)
-    if known is None:  # it ended between the two statements and freed the key
-        raise IdempotencyInProgress(rate=before.rate, costs=_only_balance(before))
-    return _replay(known, ticket, before)
+    if known is not None:
+        return _replay(known, ticket, admitted)
+    # Of a duplicate: it ended between the two statements and freed the key.
+    error = ExecutionDisabled if isinstance(refused, SwitchedOff) else IdempotencyInProgress
+    raise error(rate=admitted.rate, costs=_only_balance(admitted))
 
 
 def _replay(known: Run, ticket: Ticket, admitted: Admission) -> Submitted:

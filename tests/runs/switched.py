@@ -1,0 +1,34 @@
+"""Short ways to throw the switch of execution in a test."""
+
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from dpp.packs.contract import PackType
+from dpp.platform.postgres import Database
+from dpp.runs.switch import decide
+
+
+def switch(
+    database: Database, scope: PackType | None = None, *, enabled: bool, at: datetime | None = None
+) -> None:
+    """Decide, now or at another time."""
+    with database.connection() as connection:
+        decide(
+            connection,
+            scope=scope,
+            enabled=enabled,
+            decision_id=uuid4(),
+            actor="ops_one",
+            reason="for a test",
+            decided_at=at or datetime.now(UTC),
+        )
+
+
+def disable(database: Database, scope: PackType | None = None) -> None:
+    """Begin nothing any more."""
+    switch(database, scope, enabled=False)
+
+
+def enable(database: Database, scope: PackType | None = None) -> None:
+    """Begin again."""
+    switch(database, scope, enabled=True)
