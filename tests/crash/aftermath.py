@@ -21,9 +21,14 @@ def fire_jobs(stage: Stage) -> None:
 
 
 def come_to_rest(stage: Stage) -> bool:
-    """Round after round until nothing is left to do; False where that never comes."""
-    for pause in ROUNDS_SECONDS:
+    """Round after round until nothing is left to do; False where that never comes.
+
+    What is disabled stays so for the first of them, and an operator enables it then.
+    """
+    for number, pause in enumerate(ROUNDS_SECONDS):
         stage.clock.move(pause)
+        if number == 1:
+            stage.switch(enabled=True)
         for client in stage.clients:
             if client.persistent and not client.accepted:
                 client.ask(stage.world.submit_effects())

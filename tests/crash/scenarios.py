@@ -60,6 +60,22 @@ def _client_mapped_to_none(stage: Stage) -> None:
     client.hset(_mapping(stage), mapping=mapping)
 
 
+def _client_while_disabled(stage: Stage) -> None:
+    stage.client(persistent=True)
+    stage.switch(enabled=False)
+
+
+def _unmapped_client_while_disabled(stage: Stage) -> None:
+    """The insert is refused for the switch's sake, and the key has its run all the same (D4)."""
+    _unmapped_client(stage)
+    stage.switch(enabled=False)
+
+
+def _queued_while_disabled(stage: Stage) -> None:
+    stage.queued()
+    stage.switch(enabled=False)
+
+
 def _no_queue_for_the_container(stage: Stage) -> None:
     stage.sqs = FailingClient()
     stage.client(persistent=True)
@@ -159,6 +175,9 @@ SCENARIOS: dict[str, Scenario] = {
     "submit again, unmapped": Scenario(_unmapped_client, _ask),
     "submit, mapped to none": Scenario(_client_mapped_to_none, _ask),
     "submit, no queue": Scenario(_no_queue_for_the_container, _ask),
+    "submit, disabled": Scenario(_client_while_disabled, _ask),
+    "submit again, disabled": Scenario(_unmapped_client_while_disabled, _ask),
+    "work, disabled": Scenario(_queued_while_disabled, _work_without_beat),
     "work": Scenario(Stage.queued, _work),
     "work patiently": Scenario(Stage.queued, _work_patiently),
     "work in vain": Scenario(_pack_in_vain, _work_without_beat),

@@ -29,6 +29,7 @@ from dpp.runs.reconcile import ReconcileEffects
 from dpp.runs.submit import Order, SubmitEffects, Submitted, submit
 from tests.crash.drivers import CountedDatabase, counted_ledger, counted_queue, counted_storage
 from tests.crash.points import Points
+from tests.runs.switched import switch
 from tests.world import DONE, Tenant, World, an_order
 
 END_OF_NEWS = "end-of-news"
@@ -208,6 +209,10 @@ class Stage:
         accepted = self.client(tenant).ask(self.world.submit_effects())
         assert accepted is not None
         return accepted.run
+
+    def switch(self, *, enabled: bool) -> None:
+        """An operator's decision about all packs (TIX-1)."""
+        switch(self.world.database, enabled=enabled, at=self.clock.now)
 
     def work_effects(self) -> WorkEffects:
         """A healthy worker."""
