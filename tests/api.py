@@ -104,7 +104,11 @@ class ApiClient:
 
 
 def gateway_event(
-    method: str, path: str, headers: Mapping[str, list[str]], body: str | bytes | None
+    method: str,
+    path: str,
+    headers: Mapping[str, list[str]],
+    body: str | bytes | None,
+    query: Mapping[str, list[str]] | None = None,
 ) -> dict[str, Any]:
     """What API Gateway (REST, version 1) hands to a function."""
     run_id = path.removeprefix("/v1/runs/") if path.startswith("/v1/runs/") else None
@@ -114,8 +118,8 @@ def gateway_event(
         "httpMethod": method,
         "headers": {name: found[-1] for name, found in headers.items()},
         "multiValueHeaders": headers,
-        "queryStringParameters": None,
-        "multiValueQueryStringParameters": None,
+        "queryStringParameters": {name: found[-1] for name, found in query.items()} if query else None,
+        "multiValueQueryStringParameters": dict(query) if query else None,
         "pathParameters": {"run_id": run_id} if run_id else None,
         "stageVariables": None,
         "requestContext": {"requestId": str(uuid4()), "stage": "test", "path": path},

@@ -9,10 +9,10 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.platform.api_keys import without_secret
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
 from dpp.platform.metrics import Meter
+from dpp.platform.tokens import without_secrets
 from operate.command import USAGE
 from operate.request import BadEvent, read, reply
 from operate.wiring import wiring
@@ -29,7 +29,7 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> Mapping[str, Any]
     except BadEvent as error:
         logger.warning("bad event")
         return reply(USAGE, "", f"error: {error}\n")
-    words = [without_secret(word) for word in request.words]
+    words = [without_secrets(word) for word in request.words]
     logger.info("command", extra={"words": words})
     ran = wiring()(request.words, request.columns)
     logger.info("command done", extra={"words": words, "exit_code": ran.exit_code})

@@ -11,8 +11,9 @@ import pytest
 
 from dpp.money.credits import create_tenant
 from dpp.platform import api_keys
-from dpp.platform.api_keys import Caller, MintedApiKey
+from dpp.platform.api_keys import Caller
 from dpp.platform.postgres import Connection
+from dpp.platform.tokens import MintedKey
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -26,7 +27,7 @@ def connection(database_url: str) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def key(connection: Connection) -> MintedApiKey:
+def key(connection: Connection) -> MintedKey:
     """A key of the tenant."""
     minted = api_keys.mint()
     api_keys.store(connection, minted, "t_acme", "for a test")
@@ -45,12 +46,12 @@ def _row_version(connection: Connection) -> str:
     return str(row[0])
 
 
-def test_a_key_is_its_tenants(connection: Connection, key: MintedApiKey) -> None:
+def test_a_key_is_its_tenants(connection: Connection, key: MintedKey) -> None:
     """RUN-2: with the tenant's rate limit, read in the same query."""
     assert api_keys.verify(connection, key.token) == Caller("t_acme", key.key_id, 77)
 
 
-def test_only_the_hash_of_the_secret_is_stored(connection: Connection, key: MintedApiKey) -> None:
+def test_only_the_hash_of_the_secret_is_stored(connection: Connection, key: MintedKey) -> None:
     """RUN-29: nothing that could be used as a key stands in the table."""
     secret = key.token.rsplit("_", 1)[1]
     row = connection.execute("SELECT api_keys::text, key_hash FROM api_keys").fetchone()
@@ -67,7 +68,7 @@ def test_two_keys_have_nothing_in_common() -> None:
     assert len(bytes.fromhex(one.token.rsplit("_", 1)[1])) == 32
 
 
-def test_a_token_stands_in_no_text_but_its_own(connection: Connection, key: MintedApiKey) -> None:
+def test_a_token_stands_in_no_text_but_its_own(connection: Connection, key: MintedKey) -> None:
     """RUN-31: neither in the key's repr nor in the error of a key stored twice."""
     secret = key.token.rsplit("_", 1)[1]
     assert secret not in repr(key)
@@ -76,7 +77,7 @@ def test_a_token_stands_in_no_text_but_its_own(connection: Connection, key: Mint
     assert secret not in str(refused.value)
 
 
-def test_any_other_token_is_nobodys(connection: Connection, key: MintedApiKey) -> None:
+def test_any_other_token_is_nobodys(connection: Connection, key: MintedKey) -> None:
     """RUN-2: wrong secret, unknown id, malformed in any way: None, and no trace of use."""
     token = key.token
     head, secret = token.rsplit("_", 1)
@@ -95,7 +96,7 @@ def test_any_other_token_is_nobodys(connection: Connection, key: MintedApiKey) -
     "statement", ["UPDATE api_keys SET status = 'REVOKED'", "UPDATE tenants SET status = 'SUSPENDED'"]
 )
 def test_a_revoked_key_or_a_suspended_tenant_is_nobodys(
-    connection: Connection, key: MintedApiKey, statement: str
+    connection: Connection, key: MintedKey, statement: str
 ) -> None:
     """RUN-2: at once, with the right secret even, and its use is not noted."""
     connection.execute(statement.encode())
@@ -105,7 +106,7 @@ def test_a_revoked_key_or_a_suspended_tenant_is_nobodys(
 
 @pytest.mark.parametrize("kind", ["right", "wrong secret", "unknown", "malformed"])
 def test_every_token_costs_one_comparison_in_constant_time(
-    connection: Connection, key: MintedApiKey, kind: str, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, key: MintedKey, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RUN-2: by hmac.compare_digest over two hashes of one length, whether or not there is a row."""
     compared: list[tuple[str, str]] = []
@@ -128,7 +129,7 @@ def test_every_token_costs_one_comparison_in_constant_time(
 
 
 def test_the_last_use_is_written_every_ten_minutes_and_not_at_every_call(
-    connection: Connection, key: MintedApiKey
+    connection: Connection, key: MintedKey
 ) -> None:
     """Issue 3: a read stays a read; time is passed, not slept (D1)."""
     api_keys.verify(connection, key.token, _NOON)
@@ -145,7 +146,7 @@ def test_the_last_use_is_written_every_ten_minutes_and_not_at_every_call(
 
 
 def test_a_clock_that_went_back_writes_nothing_and_refuses_nobody(
-    connection: Connection, key: MintedApiKey
+    connection: Connection, key: MintedKey
 ) -> None:
     """D1: the last use stays the latest."""
     api_keys.verify(connection, key.token, _NOON)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,7 +33,9 @@ _ANY_PATH = r"[\s\S]+"  # a path that the gateway decoded may hold a line break
 _REPEATABLE = "Try again in a second. To repeat a POST is safe with the same Idempotency-Key."
 _HEADERS_OF_EVERY_ANSWER = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
-type Handler = Callable[[], Response[str]]
+_PATH_PARAMETER = re.compile(r"<\w+>")
+
+type Handler = Callable[..., Response[str]]
 
 
 class Api:
@@ -61,7 +64,10 @@ class Api:
         self._resolver.not_found(self._not_routed)
 
     def route(self, method: str, path: str | None) -> Callable[[Handler], Handler]:
-        """Register a handler for a method and an exact path, or for every path where `path` is None."""
+        """Register a handler for a method and a path, or for every path where `path` is None.
+
+        A part `<name>` of the path takes one segment, which the handler gets as its argument `name`.
+        """
 
         def register(handler: Handler) -> Handler:
             self._methods.setdefault(path or _ANY_PATH, []).append(method)
@@ -124,11 +130,20 @@ class Api:
 
     def _not_routed(self, _error: NotFoundError) -> Response[str]:
         headers = dict(self._error_headers(None))
-        allowed = self._methods.get(self.event.path) or self._methods.get(_ANY_PATH)
-        if allowed:
+        if allowed := self._allowed(self.event.path):
             headers["Allow"] = ", ".join(allowed)
             return self._problem(METHOD_NOT_ALLOWED, f"Use {headers['Allow']}.", headers)
         return self._problem(NOT_FOUND, "No such resource.", headers)
+
+    def _allowed(self, path: str) -> list[str]:
+        """The methods of a path: of the one that is written so, else of the first that it fits."""
+        if exact := self._methods.get(path):
+            return exact
+        for known, methods in self._methods.items():
+            pattern = known if known == _ANY_PATH else _PATH_PARAMETER.sub("[^/]+", known)
+            if re.fullmatch(pattern, path):
+                return methods
+        return []
 
     def _problem(
         self, kind: ProblemKind, detail: str, headers: Mapping[str, str], error: Exception | None = None
@@ -140,6 +155,7 @@ class Api:
             trace_id=self.trace_id,
             run_id=getattr(error, "run_id", None),
             faults=getattr(error, "faults", ()),
+            members=getattr(error, "members", {}),
         )
         refusal = {"trace_id": self.trace_id, "status_code": kind.status, "run_id": document.run_id}
         _LOG.info("refused", extra={**refusal, "error": {"reason_code": kind.reason_code}})

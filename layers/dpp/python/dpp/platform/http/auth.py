@@ -1,11 +1,13 @@
-"""Who is asking: the API key of a request (RUN-2)."""
+"""Who is asking: the API key of a request, a tenant's (RUN-2) or an operator's (TIX-5)."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dpp.platform import api_keys
+from dpp.platform import api_keys, operator_keys
 from dpp.platform.api_keys import Caller
 from dpp.platform.http.request import auth_invalid, bearer_token
-from dpp.platform.postgres import Database
+from dpp.platform.operator_keys import Operator
+from dpp.platform.postgres import Connection, Database
 from dpp.platform.retry import patiently
 
 if TYPE_CHECKING:
@@ -13,18 +15,28 @@ if TYPE_CHECKING:
 
 
 def authenticate(event: "APIGatewayProxyEvent", database: Database) -> Caller:
-    """The caller of a request. Raises ProblemError 401, the same for every reason.
+    """The tenant whose key a request shows. Raises ProblemError 401, the same for every reason."""
+    return _shown(event, database, api_keys.verify)
 
-    This is a request's first use of the container's connection, which may have died since the last one (a
+
+def authenticate_operator(event: "APIGatewayProxyEvent", database: Database) -> Operator:
+    """The operator whose key a request shows; a tenant's key is none. Raises ProblemError 401, as above."""
+    return _shown(event, database, operator_keys.verify)
+
+
+def _shown[Who](
+    event: "APIGatewayProxyEvent", database: Database, verify: Callable[[Connection, str], Who | None]
+) -> Who:
+    """This is a request's first use of the container's connection, which may have died since the last one (a
     failover). To ask twice harms nothing, so the client need not notice.
     """
     token = bearer_token(event)
 
-    def verify() -> Caller | None:
+    def ask() -> Who | None:
         with database.connection() as connection:
-            return api_keys.verify(connection, token)
+            return verify(connection, token)
 
-    caller = patiently(verify, pauses_seconds=(0.0,))
-    if caller is None:
+    who = patiently(ask, pauses_seconds=(0.0,))
+    if who is None:
         raise auth_invalid()
-    return caller
+    return who

@@ -51,7 +51,10 @@ class ProblemError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProblemDocument:
-    """The body of an error answer; `instance` is the request's path, which goes out as a URI reference."""
+    """The body of an error answer; `instance` is the request's path, which goes out as a URI reference.
+
+    `members`: what a kind of problem says besides (RFC 9457, "Extension Members").
+    """
 
     kind: ProblemKind
     detail: str
@@ -59,6 +62,7 @@ class ProblemDocument:
     trace_id: str
     run_id: str | None = None
     faults: tuple[FieldFault, ...] = field(default=())
+    members: Mapping[str, str | int] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The document as JSON text."""
@@ -75,6 +79,7 @@ class ProblemDocument:
             document["run_id"] = self.run_id
         if self.faults:
             document["errors"] = [{"pointer": f.pointer, "detail": f.detail} for f in self.faults]
+        document |= self.members
         return json.dumps(document, ensure_ascii=False)
 
 

@@ -82,6 +82,25 @@ def read_body[Model: BaseModel](event: "APIGatewayProxyEvent", model: type[Model
         raise validation_failed(error) from None
 
 
+def read_optional_body[Model: BaseModel](event: "APIGatewayProxyEvent", model: type[Model]) -> Model:
+    """As `read_body`; no body at all is the model with nothing given."""
+    return read_body(event, model) if event.raw_event.get("body") else model()
+
+
+def read_query[Model: BaseModel](event: "APIGatewayProxyEvent", model: type[Model]) -> Model:
+    """The query parameters as `model`, whose members are given as text. Raises ProblemError 400 or 422."""
+    given = event.raw_event.get("multiValueQueryStringParameters") or {}
+    if repeated := sorted(name for name, values in given.items() if len(values) > 1):
+        # Names are a client's too: only those that the model has are repeated.
+        known = [name for name in repeated if name in model.model_fields]
+        raise ProblemError(MALFORMED_REQUEST, f"Sent more than once: {', '.join(known) or 'a parameter'}.")
+    single = {name: values[0] for name, values in given.items()}
+    try:
+        return model.model_validate(single)
+    except ValidationError as error:
+        raise validation_failed(error) from None
+
+
 def validation_failed(error: ValidationError, prefix: tuple[str, ...] = ()) -> ProblemError:
     """A 422 that names each place where the body breaks its schema, at most 20."""
     faults = tuple(
