@@ -82,8 +82,8 @@ CREATE TABLE tickets (
   CONSTRAINT tickets_write_after_filing CHECK (updated_at >= created_at),
   UNIQUE (request_id, current_status)
 );
--- What the ops cycle takes next.
-CREATE INDEX tickets_open ON tickets (sequence) WHERE current_status = 'OPEN';
+-- What the ops cycle takes next, and pages of one status.
+CREATE INDEX tickets_by_status ON tickets (current_status, sequence);
 -- What the reaper looks for (TIX-1), what a dead processor left, and what the counters count, each read from the index.
 CREATE INDEX tickets_in_progress ON tickets (last_processed_at, request_id) INCLUDE (request_type)
   WHERE current_status = 'IN_PROGRESS';

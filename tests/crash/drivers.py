@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib import import_module
+from importlib import import_module, resources
 from typing import Any, cast
 
 import psycopg
@@ -204,7 +204,12 @@ def counted_storage(bucket: str, client: Any, points: Points) -> ObjectStore:
 @cache
 def names_of_queries() -> dict[str, str]:
     """Every named query of the platform by its text."""
-    files = [Queries(package, "queries.sql") for package in _CONTEXTS]
+    files = [
+        Queries(package, file.name)
+        for package in (*_CONTEXTS, "dpp.tickets")
+        for file in resources.files(package).iterdir()
+        if file.name.endswith(".sql")
+    ]
     return {queries[name]: name for queries in files for name in queries.names()}
 
 

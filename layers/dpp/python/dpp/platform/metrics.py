@@ -22,9 +22,10 @@ DIMENSIONS: Mapping[str, str] = {
     FUNCTION: "the Lambda function that emitted it, such as `dpp-prod-run_worker`",
     "Answer": "ACCEPTED, REPLAYED",
     "ReasonCode": "the reason codes of [problems.md](problems.md)",
-    "Outcome": "of a message ENDED, SKIPPED, PARKED, LEASE_LOST, CLAIM_LOST, RETURNED; of a run COMPLETED, FAILED, "
-    "DISPUTED",
+    "Outcome": "of a message ENDED, SKIPPED, PARKED, LEASE_LOST, CLAIM_LOST, RETURNED; of a run COMPLETED, FAILED,"
+    " DISPUTED; of a ticket DONE, FAILED, LEFT, LOST",
     "Reason": "NONE (completed), INPUTS (the client's), LIMIT (time, memory, output), PACK, PROVIDER, PLATFORM (ours)",
+    "Step": "the steps of the ops cycle that may fail: `ticket_reaper`, `tickets`",
     "Scan": "the scans of reaper, sweeper, reconcile and retention, such as `stuck_claims`",
 }
 """Every dimension and the values that it takes; none grows with clients or runs."""
@@ -89,7 +90,7 @@ FIRINGS = Metric(
     "Firings",
     MetricUnit.Count,
     "firings of a scheduled job that came to their end; a silent job has none",
-    alarms=("reaper-silent", "sweeper-silent", "reconcile-silent", "retention-silent"),
+    alarms=("reaper-silent", "sweeper-silent", "reconcile-silent", "retention-silent", "ops-cycle-silent"),
 )
 INTERVENTIONS = Metric(
     "Interventions",
@@ -132,6 +133,47 @@ STUCK_CLAIMS = Metric(
 RUNS_EXPIRED = Metric("RunsExpired", MetricUnit.Count, "runs past their 30 days that became tombstones")
 INPUTS_PURGED = Metric("InputsPurged", MetricUnit.Count, "inputs deleted an hour after their run had ended")
 
+TICKETS_FILED = Metric("TicketsFiled", MetricUnit.Count, "tickets filed; a repetition is none")
+TICKETS_OPEN = Metric("TicketsOpen", MetricUnit.Count, "tickets that nobody has taken yet")
+TICKET_AGE = Metric(
+    "TicketAge",
+    MetricUnit.Seconds,
+    "since when the oldest ticket waits that nobody has taken; 0 when none does",
+    alarms=("tickets-waiting",),
+)
+TICKETS_IN_PROGRESS = Metric(
+    "TicketsInProgress", MetricUnit.Count, "tickets that a processor has; stale ones are not among them"
+)
+TICKETS_STALE = Metric(
+    "TicketsStale", MetricUnit.Count, "tickets whose processor has been silent for longer than the threshold"
+)
+TICKETS_ENDED = Metric(
+    "TicketsEnded",
+    MetricUnit.Count,
+    "tickets that a cycle took: DONE, FAILED, LEFT for later since a dependency failed, or LOST to another",
+    ("Outcome",),
+)
+TICKETS_CLEANED = Metric("TicketsCleaned", MetricUnit.Count, "stale tickets that a cycle's reaper ended")
+REAPER_BREAKER = Metric(
+    "TicketReaperBreaker",
+    MetricUnit.Count,
+    "1 where so many tickets are stale that the reaper ended none, else 0",
+    alarms=("ticket-reaper-breaker",),
+)
+EMERGENCY_STOP = Metric(
+    "EmergencyStop",
+    MetricUnit.Count,
+    "1 while the emergency stop is set, else 0",
+    alarms=("emergency-stop",),
+)
+OPS_STEPS_FAILED = Metric(
+    "OpsStepsFailed",
+    MetricUnit.Count,
+    "1 where a step of the ops cycle failed, else 0",
+    ("Step",),
+    alarms=("ops-step-failed",),
+)
+
 METRICS: tuple[Metric, ...] = (
     SUBMITS,
     REFUSALS,
@@ -150,6 +192,16 @@ METRICS: tuple[Metric, ...] = (
     STUCK_CLAIMS,
     RUNS_EXPIRED,
     INPUTS_PURGED,
+    TICKETS_FILED,
+    TICKETS_OPEN,
+    TICKET_AGE,
+    TICKETS_IN_PROGRESS,
+    TICKETS_STALE,
+    TICKETS_ENDED,
+    TICKETS_CLEANED,
+    REAPER_BREAKER,
+    EMERGENCY_STOP,
+    OPS_STEPS_FAILED,
     COLD_STARTS,
 )
 """All there are, in the order of docs/metrics.md."""

@@ -1,0 +1,111 @@
+"""How each type of ticket is carried out: by the public use case of the context that owns it (TIX-6).
+
+Each is idempotent by the ticket's `request_id`: a ticket that is carried out again after a crash does nothing twice.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import psycopg
+from pydantic import ValidationError
+
+from dpp.money.credits import CreditConflict, credit
+from dpp.money.ledger import AmountRefused, Ledger
+from dpp.money.micros import format_usd, parse_usd
+from dpp.platform.postgres import Database
+from dpp.platform.queue import Queue
+from dpp.runs import dead_letters, switch
+from dpp.runs.dead_letters import Action, Choice, DeadLetterEffects
+from dpp.runs.switch import DecisionOutcome
+from dpp.tickets.errors import TicketRefused
+from dpp.tickets.model import RequestType, Ticket
+from dpp.tickets.process import Executor
+from dpp.tickets.requests import (
+    BudgetCreditParams,
+    DlqRedriveParams,
+    ExecutionParams,
+    Params,
+)
+
+_MAX_REASON = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """What the owning contexts' use cases touch."""
+
+    database: Database
+    ledger: Ledger
+    queue: Queue
+    dead_letters: Queue
+
+
+def executors(owners: Owners) -> Mapping[RequestType, Executor]:
+    """An executor for every type."""
+    return {
+        RequestType.EXECUTION_ENABLE: lambda ticket: _decide_execution(owners, ticket, enabled=True),
+        RequestType.EXECUTION_DISABLE: lambda ticket: _decide_execution(owners, ticket, enabled=False),
+        RequestType.BUDGET_CREDIT: lambda ticket: _give_credit(owners, ticket),
+        RequestType.DLQ_REDRIVE: lambda ticket: _redrive(owners, ticket),
+    }
+
+
+def _decide_execution(owners: Owners, ticket: Ticket, *, enabled: bool) -> str:
+    """By the time of filing: of two decisions the one that was asked for later stands, in whatever order they come."""
+    pack_type = _params(ExecutionParams, ticket).pack_type
+    with owners.database.connection() as connection:
+        decided = switch.decide(
+            connection,
+            scope=pack_type,
+            enabled=enabled,
+            decision_id=ticket.request_id,
+            actor=ticket.requested_by,
+            reason=ticket.reason,
+            decided_at=ticket.created_at,
+        )
+    what = f"execution of {pack_type or 'all packs'}"
+    if decided.outcome is DecisionOutcome.SUPERSEDED:
+        return f"{what}: a later decision stands"
+    return f"{what} is {'enabled' if enabled else 'disabled'}"
+
+
+def _give_credit(owners: Owners, ticket: Ticket) -> str:
+    """Once for the request_id, which is the credit's id."""
+    params = _params(BudgetCreditParams, ticket)
+    amount_usd_micros = parse_usd(params.amount_usd)
+    try:
+        with owners.database.connection() as connection:
+            balance = credit(
+                connection,
+                owners.ledger,
+                credit_id=ticket.request_id,
+                tenant_id=params.tenant_id,
+                amount_usd_micros=amount_usd_micros,
+                reason=f"ticket of {ticket.requested_by}: {ticket.reason}"[:_MAX_REASON],
+            )
+    except psycopg.errors.ForeignKeyViolation:
+        raise TicketRefused(f"there is no tenant {params.tenant_id}") from None
+    except (AmountRefused, CreditConflict) as error:
+        raise TicketRefused(str(error)) from None
+    return f"{format_usd(amount_usd_micros)} USD to {params.tenant_id}; balance {format_usd(balance)} USD"
+
+
+def _redrive(owners: Owners, ticket: Ticket) -> str:
+    """What was sent back is no dead letter any more, so that a repetition finds only what is left."""
+    params = _params(DlqRedriveParams, ticket)
+    ids = None if params.run_ids is None else frozenset(map(str, params.run_ids))
+    effects = DeadLetterEffects(owners.database, owners.ledger, owners.dead_letters, owners.queue)
+    done = Counter(one.action for one in dead_letters.redrive(effects, Choice(params.limit, ids)))
+    return (
+        f"{done[Action.SENT_BACK]} sent back, {done[Action.DELETED]} of ended runs deleted,"
+        f" {done[Action.LEFT]} left"
+    )
+
+
+def _params[Model: Params](model: type[Model], ticket: Ticket) -> Model:
+    """The parameters as they were filed. Raises TicketRefused where this version doesn't take what an older one did."""
+    try:
+        return model.model_validate(dict(ticket.params))
+    except ValidationError:
+        raise TicketRefused("this version can't read the ticket's parameters: file it anew") from None

@@ -1,0 +1,83 @@
+"""What the ticket functions read from their environment (TIX-1, TIX-5, TIX-7)."""
+
+from collections.abc import Sequence
+from typing import Annotated, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, Field, model_validator
+
+from dpp.platform.config import Settings
+from dpp.tickets.model import RequestType
+from dpp.tickets.staleness import (
+    DEFAULT_MAX_CLEAN,
+    DEFAULT_THRESHOLD_SECONDS,
+    MAX_MAX_CLEAN,
+    MAX_THRESHOLD_SECONDS,
+    MIN_THRESHOLD_SECONDS,
+    Breaker,
+    ReaperRules,
+)
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("no time zone of the IANA database, such as Asia/Seoul") from None
+    return name
+
+
+class TimeZoneSettings(Settings):
+    """The zone that reports and receipts write their times in."""
+
+    time_zone: Annotated[str, AfterValidator(_zone)] = Field(default="Asia/Seoul", alias="DPP_TIME_ZONE")
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The zone."""
+        return ZoneInfo(self.time_zone)
+
+
+class ReportsSettings(Settings):
+    """The S3 bucket that keeps the copies of reports (TIX-4)."""
+
+    reports_bucket: str = Field(alias="DPP_REPORTS_BUCKET", min_length=3, max_length=63)
+
+
+class ReaperSettings(TimeZoneSettings):
+    """The reaper's rules. `excluded_types`: request types that are never stale, separated by commas."""
+
+    threshold_seconds: int = Field(
+        default=DEFAULT_THRESHOLD_SECONDS,
+        alias="DPP_TICKET_REAPER_THRESHOLD_SECONDS",
+        ge=MIN_THRESHOLD_SECONDS,
+        le=MAX_THRESHOLD_SECONDS,
+    )
+    max_clean: int = Field(
+        default=DEFAULT_MAX_CLEAN, alias="DPP_TICKET_REAPER_MAX_CLEAN", ge=1, le=MAX_MAX_CLEAN
+    )
+    excluded: str = Field(default="", alias="DPP_TICKET_REAPER_EXCLUDED_TYPES")
+    breaker_count: int = Field(default=100, alias="DPP_TICKET_REAPER_BREAKER_COUNT", ge=1)
+    breaker_share: float = Field(
+        default=0.5, alias="DPP_TICKET_REAPER_BREAKER_SHARE", ge=0, le=1, allow_inf_nan=False
+    )
+
+    @property
+    def excluded_types(self) -> Sequence[RequestType]:
+        """The types that are never stale."""
+        return tuple(RequestType(name.strip()) for name in self.excluded.split(",") if name.strip())
+
+    @property
+    def rules(self) -> ReaperRules:
+        """The rules as the reaper takes them."""
+        breaker = Breaker(self.breaker_count, self.breaker_share)
+        return ReaperRules(self.threshold_seconds, self.max_clean, breaker, self.excluded_types)
+
+    @model_validator(mode="after")
+    def _types_exist(self) -> Self:
+        try:
+            _ = self.excluded_types
+        except ValueError:
+            known = ", ".join(RequestType)
+            raise ValueError(f"DPP_TICKET_REAPER_EXCLUDED_TYPES: of {known}, separated by commas") from None
+        return self

@@ -1,0 +1,149 @@
+"""How tickets look over HTTP: problems, the reading of requests, and bodies (TIX-5)."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from pydantic import ValidationError
+
+from dpp.platform.errors import DependencyUnavailable
+from dpp.platform.http.problem import ProblemKind
+from dpp.platform.http.request import read_body, read_optional_body, validation_failed
+from dpp.platform.operator_keys import Operator
+from dpp.tickets.contract import (
+    CountersView,
+    EmergencyStopView,
+    OpsCountersView,
+    ReaperRunRequest,
+    ResultView,
+    TicketCreateRequest,
+    TicketPageView,
+    TicketView,
+    TransitionView,
+    WholeTicketView,
+)
+from dpp.tickets.counters import OpsCounters
+from dpp.tickets.errors import (
+    EmergencyStopSet,
+    NoReceiptYet,
+    NoReportYet,
+    ReaperRunning,
+    SnapshotNotFound,
+    TicketConflict,
+    TicketNotFound,
+)
+from dpp.tickets.model import Ticket
+from dpp.tickets.read import TicketPage, WholeTicket
+from dpp.tickets.reap import ReapOrder
+from dpp.tickets.requests import PARAMS
+from dpp.tickets.staleness import ReaperRules
+from dpp.tickets.stop import EmergencyStop
+from dpp.tickets.store import NewTicket
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
+
+_NOTHING_HERE = "There is nothing here"
+PROBLEMS: Mapping[type[Exception], ProblemKind] = {
+    TicketNotFound: ProblemKind(404, "TICKET_NOT_FOUND", _NOTHING_HERE),
+    NoReportYet: ProblemKind(404, "NO_REPORT_YET", _NOTHING_HERE),
+    SnapshotNotFound: ProblemKind(404, "SNAPSHOT_NOT_FOUND", _NOTHING_HERE),
+    NoReceiptYet: ProblemKind(404, "NO_RECEIPT_YET", _NOTHING_HERE),
+    TicketConflict: ProblemKind(409, "TICKET_CONFLICT", "The request_id stands for another request"),
+    ReaperRunning: ProblemKind(409, "REAPER_RUNNING", "A run is under way"),
+    EmergencyStopSet: ProblemKind(409, "EMERGENCY_STOP_SET", "The emergency stop is set"),
+}
+_AGAIN_SECONDS: Mapping[type[Exception], int] = {ReaperRunning: 10, DependencyUnavailable: 1}
+
+
+def error_headers(error: Exception | None) -> dict[str, str]:
+    """When to come again, where that helps."""
+    for kind, seconds in _AGAIN_SECONDS.items():
+        if isinstance(error, kind):
+            return {"Retry-After": str(seconds)}
+    return {}
+
+
+def read_ticket(event: "APIGatewayProxyEvent", operator: Operator) -> NewTicket:
+    """The ticket in a request. Raises ProblemError."""
+    body = read_body(event, TicketCreateRequest)
+    try:
+        params = PARAMS[body.request_type].model_validate(dict(body.params))
+    except ValidationError as error:
+        raise validation_failed(error, ("params",)) from None
+    return NewTicket(
+        request_id=body.request_id,
+        request_type=body.request_type,
+        params=params.model_dump(mode="json", exclude_none=True),
+        reason=body.reason,
+        requested_by=operator.operator_id,
+    )
+
+
+def read_order(event: "APIGatewayProxyEvent", operator: Operator, rules: ReaperRules) -> ReapOrder:
+    """The run that a request asks for: by `rules` in all that it doesn't say. Raises ProblemError."""
+    body = read_optional_body(event, ReaperRunRequest)
+    asked = replace(
+        rules,
+        threshold_seconds=body.threshold_seconds or rules.threshold_seconds,
+        max_clean=body.max_clean or rules.max_clean,
+    )
+    return ReapOrder(operator.operator_id, asked, body.confirm_stale_count, body.dry_run)
+
+
+def ticket_view(ticket: Ticket, zone: ZoneInfo) -> TicketView:
+    """A ticket, its times in the deployment's zone."""
+    return TicketView(**_ticket_fields(ticket, zone))
+
+
+def whole_view(whole: WholeTicket, zone: ZoneInfo) -> WholeTicketView:
+    """A ticket with its end and its history."""
+    result = whole.result
+    return WholeTicketView(
+        **_ticket_fields(whole.ticket, zone),
+        result=ResultView(**_local(asdict(result), zone)) if result else None,
+        transitions=tuple(TransitionView(**_local(asdict(one), zone)) for one in whole.transitions),
+    )
+
+
+def page_view(page: TicketPage, zone: ZoneInfo) -> TicketPageView:
+    """A page of tickets."""
+    tickets = tuple(ticket_view(ticket, zone) for ticket in page.tickets)
+    return TicketPageView(tickets=tickets, next_cursor=None if page.below is None else str(page.below))
+
+
+def counters_view(found: OpsCounters, zone: ZoneInfo) -> OpsCountersView:
+    """The counters."""
+    return OpsCountersView(
+        asof=found.asof.astimezone(zone).replace(microsecond=0),
+        threshold_seconds=found.threshold_seconds,
+        total=CountersView.model_validate(_local(asdict(found.total), zone)),
+        by_type={
+            kind: CountersView.model_validate(_local(asdict(counters), zone))
+            for kind, counters in found.by_type.items()
+        },
+    )
+
+
+def stop_view(found: EmergencyStop, zone: ZoneInfo) -> EmergencyStopView:
+    """The emergency stop."""
+    return EmergencyStopView(**_local(asdict(found), zone))
+
+
+def _ticket_fields(ticket: Ticket, zone: ZoneInfo) -> dict[str, object]:
+    fields = _local(asdict(ticket), zone)
+    del fields["sequence"]
+    return fields
+
+
+def _local(values: Mapping[str, object], zone: ZoneInfo) -> dict[str, object]:
+    """`values` with every time in the deployment's zone (TIX-7)."""
+    return {name: _in_zone(value, zone) for name, value in values.items()}
+
+
+def _in_zone(value: object, zone: ZoneInfo) -> object:
+    if isinstance(value, datetime):
+        return value.astimezone(zone)
+    return _local(value, zone) if isinstance(value, dict) else value

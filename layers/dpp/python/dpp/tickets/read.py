@@ -1,0 +1,62 @@
+"""Read tickets: one with its result and history, or pages of them."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from dpp.platform.postgres import Connection
+from dpp.tickets import store
+from dpp.tickets.errors import TicketNotFound
+from dpp.tickets.machine import TicketStatus
+from dpp.tickets.model import KeptTransition, RequestType, Ticket, TicketResult
+
+NEWEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTicket:
+    """A ticket, how it ended if it did, and every transition."""
+
+    ticket: Ticket
+    result: TicketResult | None
+    transitions: list[KeptTransition]
+
+
+@dataclass(frozen=True, slots=True)
+class TicketPage:
+    """Tickets, the newest first; `below` is where the next page begins, None at the end."""
+
+    tickets: list[Ticket]
+    below: int | None
+
+
+def read(connection: Connection, request_id: UUID | None) -> WholeTicket:
+    """One ticket. Raises TicketNotFound, for an id that is none (None), too."""
+    with connection.transaction():
+        ticket = store.find(connection, request_id) if request_id else None
+        if ticket is None:
+            raise TicketNotFound
+        return WholeTicket(
+            ticket,
+            store.result_of(connection, ticket.request_id),
+            store.transitions_of(connection, ticket.request_id),
+        )
+
+
+def page(
+    connection: Connection,
+    *,
+    below: int | None,
+    limit: int,
+    status: TicketStatus | None,
+    request_type: RequestType | None,
+) -> TicketPage:
+    """One page of those that fit."""
+    found = store.page(
+        connection,
+        below=NEWEST if below is None else below,
+        limit=limit + 1,
+        status=status,
+        request_type=request_type,
+    )
+    shown = found[:limit]
+    return TicketPage(shown, shown[-1].sequence if len(found) > limit else None)

@@ -1,0 +1,220 @@
+"""The SQL of tickets, and nothing else. Zero rows of a compare-and-swap come back as None, never as an error.
+
+`now` moves the clock in tests; in production it is None and Postgres's own clock decides (D1).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from dpp.platform.postgres import Connection
+from dpp.platform.sql import Queries
+from dpp.tickets.machine import TicketStatus
+from dpp.tickets.model import (
+    REAPER,
+    Backlog,
+    CleanedTicket,
+    KeptTransition,
+    RequestType,
+    Ticket,
+    TicketResult,
+)
+from dpp.tickets.staleness import ReaperRules, result_message
+
+QUERIES = Queries("dpp.tickets", "queries.sql")
+_TICKET_COLUMNS = frozenset(field.name for field in fields(Ticket))
+
+
+@dataclass(frozen=True, slots=True)
+class NewTicket:
+    """What is filed; `params` as JSON has it."""
+
+    request_id: UUID
+    request_type: RequestType
+    params: Mapping[str, Any]
+    reason: str
+    requested_by: str
+
+
+def file_ticket(connection: Connection, new: NewTicket, now: datetime | None = None) -> Ticket | None:
+    """File it; None where its request_id is known."""
+    params = {
+        "request_id": new.request_id,
+        "request_type": new.request_type,
+        "params": Jsonb(dict(new.params)),
+        "reason": new.reason,
+        "requested_by": new.requested_by,
+        "now": now,
+    }
+    return _one(connection, "file_ticket", params)
+
+
+def find(connection: Connection, request_id: UUID) -> Ticket | None:
+    """The ticket."""
+    return _one(connection, "ticket", {"request_id": request_id})
+
+
+def result_of(connection: Connection, request_id: UUID) -> TicketResult | None:
+    """How a ticket ended."""
+    rows = _rows(connection, "result", {"request_id": request_id})
+    return TicketResult(**rows[0] | {"status": TicketStatus(rows[0]["status"])}) if rows else None
+
+
+def transitions_of(connection: Connection, request_id: UUID) -> list[KeptTransition]:
+    """A ticket's history, the oldest first."""
+    return [
+        KeptTransition(
+            from_status=TicketStatus(row["from_status"]) if row["from_status"] else None,
+            to_status=TicketStatus(row["to_status"]),
+            actor=row["actor"],
+            attempt=row["attempt"],
+            happened_at=row["happened_at"],
+        )
+        for row in _rows(connection, "transitions", {"request_id": request_id})
+    ]
+
+
+def page(
+    connection: Connection,
+    *,
+    below: int,
+    limit: int,
+    status: TicketStatus | None = None,
+    request_type: RequestType | None = None,
+) -> list[Ticket]:
+    """Up to `limit` tickets filed before the one whose sequence is `below`, the newest first."""
+    params = {"below": below, "limit": limit, "status": status, "request_type": request_type}
+    return [_ticket(row) for row in _rows(connection, "page_tickets", params)]
+
+
+def page_stale(
+    connection: Connection, rules: ReaperRules, limit: int, now: datetime | None = None
+) -> list[Ticket]:
+    """Up to `limit` stale tickets, the oldest first."""
+    return [_ticket(row) for row in _rows(connection, "page_stale", _stale(rules, now) | {"limit": limit})]
+
+
+def take_open(connection: Connection, processor_id: str, now: datetime | None = None) -> Ticket | None:
+    """The next ticket in the order of filing, taken; None where none is open."""
+    return _one(connection, "take_open", {"processor_id": processor_id, "now": now})
+
+
+def take_again(
+    connection: Connection,
+    processor_id: str,
+    rules: ReaperRules,
+    *,
+    silent_seconds: int,
+    max_attempts: int,
+    now: datetime | None = None,
+) -> Ticket | None:
+    """A ticket whose processor has been silent for so long and that is not stale yet, taken over; None for none."""
+    params = _stale(rules, now) | {
+        "processor_id": processor_id,
+        "silent_seconds": silent_seconds,
+        "max_attempts": max_attempts,
+    }
+    return _one(connection, "take_again", params)
+
+
+def finish(
+    connection: Connection, ticket: Ticket, status: TicketStatus, message: str, now: datetime | None = None
+) -> Ticket | None:
+    """End a ticket that this attempt holds, with its result; None where another has ended or taken it."""
+    params = {
+        "request_id": ticket.request_id,
+        "processor_id": ticket.processor_id,
+        "attempts": ticket.attempts,
+        "status": status,
+        "message": message,
+        "now": now,
+    }
+    return _one(connection, "finish", params)
+
+
+def backlog(connection: Connection, rules: ReaperRules, now: datetime | None = None) -> Backlog:
+    """How many are in progress, and how many of them are stale."""
+    row = connection.execute(QUERIES["backlog"], _stale(rules, now)).fetchone()
+    return Backlog(*row) if row else Backlog(0, 0)
+
+
+def reap(connection: Connection, rules: ReaperRules, now: datetime | None = None) -> list[CleanedTicket]:
+    """End up to `max_clean` stale tickets with their results; those that were ended (TIX-2)."""
+    params = _stale(rules, now) | {
+        "max_clean": rules.max_clean,
+        "processor_id": REAPER,
+        "message": result_message(rules.threshold_seconds),
+    }
+    return [
+        CleanedTicket(row["request_id"], RequestType(row["request_type"]), row["last_processed_at"])
+        for row in _rows(connection, "reap", params)
+    ]
+
+
+def clock(connection: Connection, now: datetime | None = None) -> datetime:
+    """Postgres's clock: inside of a transaction, its beginning (D1)."""
+    rows = connection.execute(QUERIES["clock"], {"now": now}).fetchall()
+    found: datetime = rows[0][0]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How many tickets of a type are OPEN, IN_PROGRESS or STALE, and since when the oldest is."""
+
+    request_type: RequestType
+    state: str
+    count: int
+    oldest_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How many tickets of a type ended so within a day and within a week."""
+
+    request_type: RequestType
+    status: TicketStatus
+    last_day: int
+    last_week: int
+
+
+def count_waiting(connection: Connection, rules: ReaperRules, now: datetime | None = None) -> list[Waiting]:
+    """What waits, by type; what is stale is not in progress (TIX-7)."""
+    rows = connection.execute(QUERIES["count_waiting"], _stale(rules, now))
+    return [Waiting(RequestType(kind), state, count, oldest) for kind, state, count, oldest in rows]
+
+
+def count_ended(connection: Connection, now: datetime | None = None) -> list[Ended]:
+    """What ended lately, by type."""
+    rows = connection.execute(QUERIES["count_ended"], {"now": now})
+    return [Ended(RequestType(kind), TicketStatus(status), day, week) for kind, status, day, week in rows]
+
+
+def _stale(rules: ReaperRules, now: datetime | None) -> dict[str, object]:
+    return {
+        "threshold_seconds": rules.threshold_seconds,
+        "excluded": [str(excluded) for excluded in rules.excluded_types],
+        "now": now,
+    }
+
+
+def _one(connection: Connection, query: str, params: Mapping[str, object]) -> Ticket | None:
+    rows = _rows(connection, query, params)
+    return _ticket(rows[0]) if rows else None
+
+
+def _rows(connection: Connection, query: str, params: Mapping[str, object]) -> Sequence[dict[str, Any]]:
+    cursor = connection.execute(QUERIES[query], params)
+    names = [column.name for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+def _ticket(row: Mapping[str, Any]) -> Ticket:
+    values = {name: value for name, value in row.items() if name in _TICKET_COLUMNS}
+    values["request_type"] = RequestType(values["request_type"])
+    values["current_status"] = TicketStatus(values["current_status"])
+    return Ticket(**values)

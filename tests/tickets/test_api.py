@@ -1,0 +1,347 @@
+"""The operators' API (TIX-5): every route, every refusal, and who may ask."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from dpp.platform import api_keys, operator_keys
+from dpp.tickets import stop
+from tests.tickets.client import TicketsClient
+from tests.tickets.conftest import A_DAY, Desk
+
+AN_ID = "fd4888b3-0000-4000-8000-00000000beef"
+ROUTES = [
+    ("POST", "/api/tickets"),
+    ("GET", "/api/tickets"),
+    ("GET", "/api/tickets/counters"),
+    ("GET", "/api/tickets/reaper/latest"),
+    ("GET", "/api/tickets/reaper/snapshots/reaper_20260123_210000.json"),
+    ("POST", "/api/tickets/reaper/run"),
+    ("GET", f"/api/tickets/{AN_ID}"),
+    ("GET", "/api/ops/emergency-stop"),
+    ("PUT", "/api/ops/emergency-stop"),
+    ("GET", "/api/ops/cycle/latest"),
+]
+
+
+@pytest.fixture
+def client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[TicketsClient]:
+    made = TicketsClient(desk, monkeypatch)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def a_credit(**changes: Any) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "request_id": str(uuid4()),
+        "request_type": "BUDGET_CREDIT",
+        "params": {"tenant_id": "t_acme", "amount_usd": "5.0000"},
+        "reason": "a month's budget",
+    }
+    return body | changes
+
+
+class TestWhoMayAsk:
+    """Operators' keys, and no others."""
+
+    @pytest.mark.parametrize(("method", "path"), ROUTES)
+    def test_without_an_operators_key_every_route_is_the_same_401(
+        self, client: TicketsClient, desk: Desk, method: str, path: str
+    ) -> None:
+        """A tenant's key, right in its own scope, is none here."""
+        with desk.database.connection() as connection:
+            connection.execute("INSERT INTO tenants (tenant_id, display_name) VALUES ('t_acme', 'Acme')")
+            tenants = api_keys.mint()
+            api_keys.store(connection, tenants, "t_acme")
+            revoked = operator_keys.mint()
+            operator_keys.store(connection, revoked, "lee")
+            operator_keys.revoke(connection, revoked.key_id)
+        unknown = operator_keys.mint().token
+        told = set()
+        for token in (tenants.token, unknown, revoked.token, client.token[:-1], client.token.upper(), "x"):
+            answer = client.call(method, path, {}, token=token)
+            body = answer.body | {"trace_id": ""}
+            told.add((answer.status, json.dumps(body)))
+        (only,) = told
+        assert only[0] == 401
+
+    def test_an_operators_key_opens_nothing_of_the_tenants(self, client: TicketsClient, desk: Desk) -> None:
+        with desk.database.connection() as connection:
+            assert api_keys.verify(connection, client.token) is None
+
+    def test_the_key_names_its_operator_in_what_is_kept(self, client: TicketsClient) -> None:
+        filed = client.call("POST", "/api/tickets", a_credit()).body
+        assert filed["requested_by"] == "kim"
+
+
+class TestFiling:
+    """POST and GET /api/tickets."""
+
+    def test_a_ticket_is_created_once(self, client: TicketsClient) -> None:
+        body = a_credit()
+        first = client.call("POST", "/api/tickets", body)
+        again = client.call("POST", "/api/tickets", body)
+        assert (first.status, again.status) == (201, 200)
+        assert first.body == again.body
+        assert first.headers["Location"] == f"tickets/{body['request_id']}"
+        read = client.call("GET", f"/api/tickets/{body['request_id']}").body
+        assert read | first.body == read
+        assert [one["to_status"] for one in read["transitions"]] == ["OPEN"]
+        assert "result" not in read
+
+    def test_another_request_under_the_id_is_409(self, client: TicketsClient) -> None:
+        body = a_credit()
+        client.call("POST", "/api/tickets", body)
+        answer = client.call("POST", "/api/tickets", body | {"reason": "another"})
+        assert (answer.status, answer.body["reason_code"]) == (409, "TICKET_CONFLICT")
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            a_credit(params={"tenant_id": "t_acme", "amount_usd": "0.0001"}),
+            {**a_credit(), "request_type": "EXECUTION_DISABLE", "params": {"pack_type": "ocr"}},
+            {**a_credit(), "request_type": "EXECUTION_ENABLE", "params": {}},
+            {**a_credit(), "request_type": "DLQ_REDRIVE", "params": {"run_ids": [str(uuid4())], "limit": 7}},
+            {k: v for k, v in a_credit(request_type="DLQ_REDRIVE").items() if k != "params"},
+        ],
+    )
+    def test_each_type_is_taken_with_its_params(self, client: TicketsClient, body: dict[str, Any]) -> None:
+        answer = client.call("POST", "/api/tickets", body)
+        assert answer.status == 201
+        assert client.call("POST", "/api/tickets", body).status == 200
+
+    @pytest.mark.parametrize(
+        ("changes", "pointer"),
+        [
+            ({"request_id": "fd4888b3"}, "/request_id"),
+            ({"request_id": "{fd4888b3-0000-4000-8000-000000000000}"}, "/request_id"),
+            ({"request_id": 7}, "/request_id"),
+            ({"request_id": None}, "/request_id"),
+            ({"request_type": "ORDER_PIZZA"}, "/request_type"),
+            ({"reason": ""}, "/reason"),
+            ({"reason": "   "}, "/reason"),
+            ({"reason": "x" * 501}, "/reason"),
+            ({"reason": 7}, "/reason"),
+            ({"params": []}, "/params"),
+            ({"params": {"tenant_id": "t_acme"}}, "/params/amount_usd"),
+            ({"params": {"tenant_id": "t acme", "amount_usd": "1"}}, "/params/tenant_id"),
+            ({"params": {"tenant_id": "t_acme", "amount_usd": 5.0}}, "/params/amount_usd"),
+            ({"params": {"tenant_id": "t_acme", "amount_usd": "5.00001"}}, "/params/amount_usd"),
+            ({"params": {"tenant_id": "t_acme", "amount_usd": "0"}}, "/params/amount_usd"),
+            ({"params": {"tenant_id": "t_acme", "amount_usd": "-1"}}, "/params/amount_usd"),
+            ({"params": {"tenant_id": "t_acme", "amount_usd": "NaN"}}, "/params/amount_usd"),
+            ({"params": {"tenant_id": "t_acme", "amount_usd": "1", "more": 1}}, "/params/more"),
+            ({"request_type": "EXECUTION_DISABLE", "params": {"pack_type": "pdf"}}, "/params/pack_type"),
+            ({"request_type": "DLQ_REDRIVE", "params": {"limit": 0}}, "/params/limit"),
+            ({"request_type": "DLQ_REDRIVE", "params": {"limit": "7"}}, "/params/limit"),
+            ({"request_type": "DLQ_REDRIVE", "params": {"run_ids": []}}, "/params/run_ids"),
+            ({"request_type": "DLQ_REDRIVE", "params": {"run_ids": ["x"]}}, "/params/run_ids/0"),
+            ({"requested_by": "lee"}, "/requested_by"),
+        ],
+    )
+    def test_what_does_not_fit_is_422_at_its_place(
+        self, client: TicketsClient, changes: dict[str, Any], pointer: str
+    ) -> None:
+        answer = client.call("POST", "/api/tickets", a_credit(**changes))
+        assert (answer.status, answer.body["reason_code"]) == (422, "VALIDATION_FAILED")
+        assert [fault["pointer"] for fault in answer.body["errors"]] == [pointer]
+
+    @pytest.mark.parametrize(
+        "raw", ["", "{", "[]", '{"a": NaN}', '"\\u0000"', b"\xff", '{"reason": "a", "reason": "b"}']
+    )
+    def test_what_is_no_json_object_is_refused(self, client: TicketsClient, raw: str | bytes) -> None:
+        assert client.call("POST", "/api/tickets", raw=raw or " ").status in (400, 422)
+
+    @pytest.mark.parametrize("request_id", ["x", "%00", "../latest", "0" * 1_000, AN_ID])
+    def test_what_is_no_ticket_is_404(self, client: TicketsClient, request_id: str) -> None:
+        assert client.call("GET", f"/api/tickets/{request_id}").status == 404
+
+    def test_pages_lead_on_by_their_cursor(self, client: TicketsClient) -> None:
+        filed = [client.call("POST", "/api/tickets", a_credit()).body["request_id"] for _ in range(5)]
+        shown: list[str] = []
+        query: dict[str, str | list[str]] = {"limit": "2", "status": "OPEN", "request_type": "BUDGET_CREDIT"}
+        while True:
+            page = client.call("GET", "/api/tickets", query=query).body
+            shown += [ticket["request_id"] for ticket in page["tickets"]]
+            if "next_cursor" not in page:
+                break
+            query["cursor"] = page["next_cursor"]
+        assert shown == filed[::-1]
+
+    @pytest.mark.parametrize(
+        ("query", "status"),
+        [
+            ({"limit": "0"}, 422),
+            ({"limit": "101"}, 422),
+            ({"limit": "x"}, 422),
+            ({"limit": "NaN"}, 422),
+            ({"status": "CLOSED"}, 422),
+            ({"request_type": "ORDER_PIZZA"}, 422),
+            ({"cursor": "-1"}, 422),
+            ({"cursor": "9" * 30}, 422),
+            ({"cursor": "\u0660"}, 422),
+            ({"color": "red"}, 422),
+            ({"status": ["OPEN", "DONE"]}, 400),
+        ],
+    )
+    def test_a_wrong_query_is_refused(
+        self, client: TicketsClient, query: dict[str, str | list[str]], status: int
+    ) -> None:
+        assert client.call("GET", "/api/tickets", query=query).status == status
+
+
+class TestTheReaper:
+    """GET …/reaper/latest and POST …/reaper/run (000 §5)."""
+
+    def test_before_the_first_run_there_is_no_report(self, client: TicketsClient) -> None:
+        answer = client.call("GET", "/api/tickets/reaper/latest")
+        assert (answer.status, answer.body["reason_code"]) == (404, "NO_REPORT_YET")
+
+    @pytest.mark.parametrize("raw", [None, "{}"])
+    def test_a_run_without_a_body_goes_by_the_deployments_rules(
+        self, client: TicketsClient, desk: Desk, raw: str | None
+    ) -> None:
+        desk.stale()
+        answer = client.call("POST", "/api/tickets/reaper/run", raw=raw)
+        assert answer.status == 200
+        assert (answer.body["threshold_seconds"], answer.body["cleaned_count"]) == (A_DAY, 1)
+        (evidence,) = answer.body["evidence_refs"]
+        assert answer.headers["Location"] == f"snapshots/{evidence.rpartition('/')[2]}"
+        assert answer.headers["X-DPP-Reaper-Breaker"] == "CLOSED"
+        latest = client.call("GET", "/api/tickets/reaper/latest")
+        assert latest.body == answer.body
+        snapshot = client.call("GET", f"/api/tickets/reaper/{answer.headers['Location']}")
+        assert (snapshot.status, snapshot.body) == (200, answer.body)
+
+    def test_a_run_is_the_operators(self, client: TicketsClient, desk: Desk) -> None:
+        client.call("POST", "/api/tickets/reaper/run")
+        assert desk.rows("SELECT actor FROM ticket_reaper_reports") == [("kim",)]
+
+    def test_threshold_and_number_may_be_said(self, client: TicketsClient, desk: Desk) -> None:
+        for _ in range(2):
+            desk.stale(hours=1)
+        answer = client.call("POST", "/api/tickets/reaper/run", {"threshold_seconds": 1_800, "max_clean": 1})
+        assert (answer.body["threshold_seconds"], answer.body["stale_count"]) == (1_800, 2)
+        assert answer.body["cleaned_count"] == 1
+
+    @pytest.mark.parametrize("field", ["threshold_seconds", "max_clean"])
+    @pytest.mark.parametrize("value", ["0", "-1", "1000000000", '"300"', "300.5", "true", "null", "[]"])
+    def test_bounds_are_said_where_they_break(self, client: TicketsClient, field: str, value: str) -> None:
+        answer = client.call("POST", "/api/tickets/reaper/run", raw=f'{{"{field}": {value}}}')
+        if value == "null":
+            assert answer.status == 200  # as not given
+            return
+        assert answer.status == 422
+        (fault,) = answer.body["errors"]
+        assert fault["pointer"] == f"/{field}"
+        assert answer.body["detail"]
+
+    @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e400", "9" * 40])
+    def test_what_is_no_number_of_json_is_400(self, client: TicketsClient, value: str) -> None:
+        answer = client.call("POST", "/api/tickets/reaper/run", raw=f'{{"threshold_seconds": {value}}}')
+        assert (answer.status, answer.body["reason_code"]) == (400, "MALFORMED_REQUEST")
+
+    def test_a_dry_run_has_no_place(self, client: TicketsClient, desk: Desk) -> None:
+        desk.stale()
+        answer = client.call("POST", "/api/tickets/reaper/run", {"dry_run": True})
+        assert (answer.status, answer.body["stale_count"], answer.body["cleaned_count"]) == (200, 1, 0)
+        assert "Location" not in answer.headers
+        assert client.call("GET", "/api/tickets/reaper/latest").status == 404
+
+    def test_while_one_runs_another_is_409_and_told_since_when(
+        self, client: TicketsClient, desk: Desk
+    ) -> None:
+        desk.rows(
+            "INSERT INTO exclusive_leases VALUES ('TICKET_REAPER', gen_random_uuid(), 'lee',"
+            " '2036-01-01T00:00:00Z', '2037-01-01T00:00:00Z') RETURNING 1"
+        )
+        answer = client.call("POST", "/api/tickets/reaper/run")
+        assert (answer.status, answer.body["reason_code"]) == (409, "REAPER_RUNNING")
+        assert answer.body["started_at"].startswith("2036-01-01T00:00:00")
+        assert answer.body["actor"] == "lee"
+        assert answer.headers["Retry-After"] == "10"
+
+    def test_the_breaker_is_said_and_confirmed(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+        client = TicketsClient(desk, monkeypatch, DPP_TICKET_REAPER_BREAKER_COUNT="1")
+        try:
+            for _ in range(2):
+                desk.stale()
+            answer = client.call("POST", "/api/tickets/reaper/run")
+            assert (answer.status, answer.body["decision"]) == (200, "NONE")
+            assert answer.headers["X-DPP-Reaper-Breaker"] == "TRIPPED"
+            answer = client.call("POST", "/api/tickets/reaper/run", {"confirm_stale_count": 2})
+            assert answer.body["cleaned_count"] == 2
+        finally:
+            client.close()
+
+    @pytest.mark.parametrize("name", ["x", "..%2f..%2fetc", "reaper_20260123_210000.json", "a" * 300])
+    def test_a_snapshot_that_is_none_is_404(self, client: TicketsClient, name: str) -> None:
+        answer = client.call("GET", f"/api/tickets/reaper/snapshots/{name}")
+        assert (answer.status, answer.body["reason_code"]) == (404, "SNAPSHOT_NOT_FOUND")
+
+
+class TestTheOpsCycle:
+    """The emergency stop, the counters, the receipt."""
+
+    def test_the_stop_is_set_and_cleared_with_a_reason(self, client: TicketsClient, desk: Desk) -> None:
+        assert client.call("GET", "/api/ops/emergency-stop").body["stopped"] is False
+        answer = client.call("PUT", "/api/ops/emergency-stop", {"stopped": True, "reason": "a bad release"})
+        assert (answer.status, answer.body["stopped"], answer.body["actor"]) == (200, True, "kim")
+        refused = client.call("POST", "/api/tickets/reaper/run")
+        assert (refused.status, refused.body["reason_code"]) == (409, "EMERGENCY_STOP_SET")
+        assert client.call("POST", "/api/tickets", a_credit()).status == 201  # to ask is no change
+        client.call("PUT", "/api/ops/emergency-stop", {"stopped": False, "reason": "taken back"})
+        with desk.database.connection() as connection:
+            assert [one.stopped for one in stop.changes(connection, 5)] == [False, True]
+
+    @pytest.mark.parametrize(
+        "body", [{}, {"stopped": True}, {"stopped": "yes", "reason": "x"}, {"reason": "x"}]
+    )
+    def test_a_stop_without_a_reason_or_a_word_is_422(self, client: TicketsClient, body: object) -> None:
+        assert client.call("PUT", "/api/ops/emergency-stop", body).status == 422
+
+    def test_the_counters(self, client: TicketsClient, desk: Desk) -> None:
+        desk.stale()
+        client.call("POST", "/api/tickets", a_credit())
+        body = client.call("GET", "/api/tickets/counters").body
+        assert body["total"]["stale"]["count"] == 1
+        assert body["total"]["open"]["count"] == 1
+        assert body["by_type"]["BUDGET_CREDIT"]["open"]["count"] == 1
+        assert body["asof"].endswith("+09:00")
+
+    def test_the_newest_receipt(self, client: TicketsClient, desk: Desk) -> None:
+        answer = client.call("GET", "/api/ops/cycle/latest")
+        assert (answer.status, answer.body["reason_code"]) == (404, "NO_RECEIPT_YET")
+        desk.cycle()
+        body = client.call("GET", "/api/ops/cycle/latest").body
+        assert (body["outcome"], body["ticket_reaper"]["decision"]) == ("COMPLETED", "NONE")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("DELETE", "/api/tickets", "POST, GET"),
+        ("PUT", f"/api/tickets/{AN_ID}", "GET"),
+        ("POST", "/api/ops/cycle/latest", "GET"),
+        ("GET", "/api/tickets/reaper/run", "POST"),
+    ],
+)
+def test_a_method_that_a_path_has_not_is_405(
+    client: TicketsClient, method: str, path: str, allow: str
+) -> None:
+    answer = client.call(method, path)
+    assert (answer.status, answer.headers["Allow"]) == (405, allow)
+
+
+@pytest.mark.parametrize("path", ["/api", "/api/", "/api/tickets/reaper", "/api/tickets/a/b", "/api/ops"])
+def test_an_unknown_path_is_404(client: TicketsClient, path: str) -> None:
+    assert client.call("GET", path).status == 404
+
+
+def test_no_cost_headers_where_nothing_costs(client: TicketsClient) -> None:
+    assert not [name for name in client.call("GET", "/api/tickets").headers if name.startswith("X-DPP-Cost")]

@@ -1,0 +1,230 @@
+"""Filing and reading tickets (TIX-1): once a request_id, in order, with a history that nobody can change."""
+
+import threading
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+
+from dpp.tickets import read
+from dpp.tickets.errors import TicketConflict, TicketNotFound
+from dpp.tickets.file import Filed, file
+from dpp.tickets.machine import TRANSITIONS, TicketStatus
+from dpp.tickets.model import RequestType
+from dpp.tickets.store import NewTicket
+from tests.tickets.conftest import Desk
+
+
+def new_ticket(**changes: Any) -> NewTicket:
+    values: dict[str, Any] = {
+        "request_id": uuid4(),
+        "request_type": RequestType.BUDGET_CREDIT,
+        "params": {"tenant_id": "t_acme", "amount_usd": "5.0000"},
+        "reason": "a month's budget",
+        "requested_by": "kim",
+    }
+    return NewTicket(**values | changes)
+
+
+def test_a_ticket_is_filed_open_and_its_filing_is_kept(desk: Desk) -> None:
+    """TIX-1."""
+    new = new_ticket()
+    filed = file(new, desk.database)
+    assert filed.created
+    ticket = filed.ticket
+    assert (ticket.current_status, ticket.attempts, ticket.processor_id) == (TicketStatus.OPEN, 0, None)
+    assert (ticket.request_type, ticket.params, ticket.reason) == (new.request_type, new.params, new.reason)
+    (kept,) = desk.whole(ticket).transitions
+    assert (kept.from_status, kept.to_status, kept.actor) == (None, TicketStatus.OPEN, "kim")
+
+
+def test_the_same_request_files_once(desk: Desk) -> None:
+    """Whoever repeats it: it stays the first filer's."""
+    new = new_ticket()
+    first = file(new, desk.database)
+    again = file(new_ticket(request_id=new.request_id, requested_by="lee"), desk.database)
+    assert again == Filed(first.ticket, created=False)
+    assert len(desk.whole(first.ticket).transitions) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"params": {"tenant_id": "t_acme", "amount_usd": "50.0000"}},
+        {"request_type": RequestType.DLQ_REDRIVE, "params": {}},
+        {"reason": "another"},
+    ],
+)
+def test_another_request_under_the_same_id_is_refused(desk: Desk, changes: dict[str, Any]) -> None:
+    new = new_ticket()
+    first = file(new, desk.database).ticket
+    with pytest.raises(TicketConflict):
+        file(new_ticket(request_id=new.request_id, **changes), desk.database)
+    assert desk.ticket(first) == first
+
+
+def test_of_twenty_at_once_one_files(desk: Desk) -> None:
+    new, answers = new_ticket(), []
+
+    def ask() -> None:
+        database = desk.new_database()
+        try:
+            answers.append(file(new, database))
+        finally:
+            database.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 20
+    assert [one.created for one in answers].count(True) == 1
+    assert {one.ticket.request_id for one in answers} == {new.request_id}
+
+
+def test_pages_show_every_ticket_once_the_newest_first(desk: Desk) -> None:
+    filed = [desk.file(reason=f"no. {n}") for n in range(7)]
+    shown: list[UUID] = []
+    below: int | None = None
+    while True:
+        with desk.database.connection() as connection:
+            page = read.page(connection, below=below, limit=3, status=None, request_type=None)
+        shown += [ticket.request_id for ticket in page.tickets]
+        desk.file(reason="filed while somebody reads")  # stands before the pages that are left
+        if page.below is None:
+            break
+        below = page.below
+    assert shown == [ticket.request_id for ticket in reversed(filed)]
+
+
+def test_pages_are_cut_by_status_and_type(desk: Desk) -> None:
+    credit = desk.file(RequestType.BUDGET_CREDIT)
+    desk.file(RequestType.DLQ_REDRIVE)
+    taken = desk.taken(request_type=RequestType.BUDGET_CREDIT)
+
+    def of(status: TicketStatus | None, kind: RequestType | None) -> list[UUID]:
+        with desk.database.connection() as connection:
+            page = read.page(connection, below=None, limit=10, status=status, request_type=kind)
+        return [ticket.request_id for ticket in page.tickets]
+
+    assert of(TicketStatus.OPEN, RequestType.BUDGET_CREDIT) == [credit.request_id]
+    assert of(None, RequestType.BUDGET_CREDIT) == [taken.request_id, credit.request_id]
+    assert of(TicketStatus.DONE, None) == []
+
+
+@pytest.mark.parametrize("request_id", [None, UUID(int=7)])
+def test_what_is_no_ticket_is_not_found(desk: Desk, request_id: UUID | None) -> None:
+    with desk.database.connection() as connection, pytest.raises(TicketNotFound):
+        read.read(connection, request_id)
+
+
+class TestTheTableItself:
+    """The database refuses what the machine has no way for, whoever writes it."""
+
+    @pytest.mark.parametrize("source", list(TicketStatus))
+    @pytest.mark.parametrize("target", list(TicketStatus))
+    def test_it_lets_pass_the_ways_of_the_machine_and_no_other(
+        self, desk: Desk, source: TicketStatus, target: TicketStatus
+    ) -> None:
+        """TIX-2: all sixteen pairs."""
+        ticket = desk.file() if source is TicketStatus.OPEN else desk.taken()
+        with psycopg.connect(desk.url) as connection:
+            if source in (TicketStatus.DONE, TicketStatus.FAILED):
+                _end(connection, ticket.request_id, source)
+            allowed = (source, target) in {(way.source, way.target) for way in TRANSITIONS}
+            if allowed:
+                _go(connection, ticket.request_id, target)
+                connection.rollback()  # an end would want its result
+            else:
+                with pytest.raises(psycopg.errors.CheckViolation):
+                    _go(connection, ticket.request_id, target)
+
+    def test_a_ticket_begins_open(self, desk: Desk) -> None:
+        with psycopg.connect(desk.url) as connection, pytest.raises(psycopg.errors.CheckViolation):
+            connection.execute(
+                "INSERT INTO tickets (request_id, request_type, params, reason, requested_by, current_status,"
+                " attempts, processor_id, last_processed_at, moved_by, created_at, updated_at) VALUES"
+                " (gen_random_uuid(), 'DLQ_REDRIVE', '{}', 'x', 'x', 'IN_PROGRESS', 1, 'x', now(), 'x', now(),"
+                " now())"
+            )
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "last_processed_at = NULL",
+            "last_processed_at = updated_at + interval '1 second'",
+            "last_processed_at = 'infinity'",
+            "processor_id = NULL",
+            "attempts = 0",
+            "request_type = 'BUDGET_CREDIT'",
+            "params = '{\"limit\": 99}'",
+            "requested_by = 'lee'",
+            "reason = 'another'",
+            "created_at = created_at - interval '1 day'",
+            "updated_at = created_at - interval '1 day', last_processed_at = created_at - interval '1 day'",
+        ],
+    )
+    def test_a_ticket_in_progress_has_an_age_and_what_it_asks_for_never_changes(
+        self, desk: Desk, change: str
+    ) -> None:
+        """TIX-1: last_processed_at NULL or in the future can't be, so no ticket escapes the reaper."""
+        desk.taken()
+        with psycopg.connect(desk.url) as connection, pytest.raises(psycopg.errors.CheckViolation):
+            connection.execute(f"UPDATE tickets SET {change}".encode())
+
+    def test_no_ticket_ends_without_a_result(self, desk: Desk) -> None:
+        ticket = desk.taken()
+        with psycopg.connect(desk.url) as connection:
+            _go(connection, ticket.request_id, TicketStatus.DONE)
+            with pytest.raises(psycopg.errors.CheckViolation, match="ends with a result"):
+                connection.commit()
+
+    def test_a_result_says_the_same_as_its_ticket(self, desk: Desk) -> None:
+        ticket = desk.taken()
+        with psycopg.connect(desk.url) as connection:
+            _go(connection, ticket.request_id, TicketStatus.FAILED)
+            with pytest.raises(psycopg.errors.ForeignKeyViolation):
+                _result(connection, ticket.request_id, TicketStatus.DONE)
+
+    def test_one_ticket_has_one_result(self, desk: Desk) -> None:
+        ticket = desk.taken()
+        with psycopg.connect(desk.url) as connection:
+            _end(connection, ticket.request_id, TicketStatus.DONE)
+            with pytest.raises(psycopg.errors.UniqueViolation):
+                _result(connection, ticket.request_id, TicketStatus.DONE)
+
+    @pytest.mark.parametrize("table", ["ticket_results", "ticket_transitions", "emergency_stop_changes"])
+    @pytest.mark.parametrize(
+        "statement", ["DELETE FROM {}", "TRUNCATE {} CASCADE", "UPDATE {} SET actor = 'x'"]
+    )
+    def test_what_an_auditor_reads_is_append_only(self, desk: Desk, table: str, statement: str) -> None:
+        if table == "ticket_results":
+            statement = statement.replace("actor", "message")
+        with psycopg.connect(desk.url) as connection, pytest.raises(psycopg.errors.RestrictViolation):
+            connection.execute(statement.format(table).encode())
+
+
+def _go(connection: psycopg.Connection[Any], request_id: UUID, target: TicketStatus) -> None:
+    """As a hand that knows the columns would: the machine is all that may refuse it."""
+    taken = target is not TicketStatus.OPEN
+    connection.execute(
+        "UPDATE tickets SET current_status = %(target)s, attempts = CASE WHEN %(taken)s THEN 1 ELSE 0 END,"
+        " processor_id = CASE WHEN %(taken)s THEN 'p' END,"
+        " last_processed_at = CASE WHEN %(taken)s THEN updated_at END WHERE request_id = %(id)s",
+        {"target": target, "taken": taken, "id": request_id},
+    )
+
+
+def _result(connection: psycopg.Connection[Any], request_id: UUID, status: TicketStatus) -> None:
+    connection.execute(
+        "INSERT INTO ticket_results VALUES (%(id)s, 'p', %(status)s, now(), 'm')",
+        {"id": request_id, "status": status},
+    )
+
+
+def _end(connection: psycopg.Connection[Any], request_id: UUID, status: TicketStatus) -> None:
+    _go(connection, request_id, status)
+    _result(connection, request_id, status)
+    connection.commit()
