@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help bootstrap demo test check lint format types synth e2e sim soak mutants bench bench-cold up down status logs layers openapi clean
+.PHONY: help bootstrap demo test check lint format types synth e2e sim soak mutants bench bench-cold bench-scans up down status logs layers openapi clean
 
 BIN := .venv/bin
 # The stack of the e2e tests is not the one that a developer works with.
@@ -13,7 +13,7 @@ SOAK_STATE := $(CURDIR)/.dpp/soak
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 bootstrap: ## Install everything that Python needs into .venv (every other target does it, too)
 	@sh cli/bootstrap.sh
@@ -64,6 +64,9 @@ bench: bootstrap ## Measure a submit against its floor, on servers of its own
 
 bench-cold: bootstrap ## Measure the cold start of every function against its floor and a cookbook's handler
 	$(BIN)/python -m bench.cold
+
+bench-scans: bootstrap ## Measure whether the scans cost what they take, at 10^4 to 10^6 rows
+	$(BIN)/python -m bench.scans
 
 up: bootstrap ## Start the local stack and deploy to it
 	@$(BIN)/dpp local up

@@ -1,0 +1,130 @@
+"""Of many tickets, one in a hundred of them stale, each scan reads what it takes and little more (TIX-1).
+
+At a million, which takes a minute to fill, `make bench-scans` asks the same plans and measures the time.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from dpp.tickets.store import QUERIES
+from dpp_cli.servers import PostgresServer
+from tests.tickets.conftest import A_DAY
+from tests.tickets.filled import fill
+
+_MAX_CLEAN = 50
+_PARAMS: dict[str, Any] = {
+    "now": None,
+    "threshold_seconds": A_DAY,
+    "excluded": ["EXECUTION_ENABLE"],
+    "max_clean": _MAX_CLEAN,
+    "limit": _MAX_CLEAN,
+    "processor_id": "TICKET_REAPER",
+    "message": "m",
+    "silent_seconds": 600,
+    "max_attempts": 5,
+    "below": 2**63 - 1,
+    "status": None,
+    "request_type": None,
+    "request_id": UUID(int=7),
+    "attempts": 1,
+}
+_PAGES_OF_A_CLEANING = 40 * _MAX_CLEAN
+"""Two rows and their entries in six indexes for each that is cleaned, and the way down to the first."""
+
+
+@pytest.fixture(scope="module")
+def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
+    """Two hundred thousand tickets; whatever a test does is rolled back."""
+    name = f"full_{uuid4().hex}"
+    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
+        with psycopg.connect(postgres_server.url(name), autocommit=True) as connection:
+            fill(connection, tickets=200_000, stale=2_000, working=200, waiting=100)
+            yield connection
+        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def explained(connection: psycopg.Connection[Any], query: str, **changes: Any) -> dict[str, Any]:
+    """The plan as it was carried out; nothing of it stays."""
+    connection.execute("VACUUM tickets")  # what another test rolled back
+    text = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + QUERIES[query]
+    with connection.transaction(force_rollback=True):
+        row = connection.execute(text.encode(), _PARAMS | changes).fetchone()
+    assert row is not None
+    found: dict[str, Any] = row[0][0]["Plan"]
+    return found
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+def pages(plan: dict[str, Any]) -> int:
+    """How many pages were touched."""
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def scans(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """What reads tickets."""
+    return [
+        node for node in nodes(plan) if node.get("Relation Name") == "tickets" and "Scan" in node["Node Type"]
+    ]
+
+
+def test_the_reaper_reads_what_it_cleans(full: psycopg.Connection[Any]) -> None:
+    plan = explained(full, "reap")
+    (first, *others) = scans(plan)
+    looked = [scan for scan in (first, *others) if scan.get("Index Name") == "tickets_in_progress"]
+    assert looked, json.dumps(plan)
+    # In the order of the index, so that nothing is sorted, and no further than the last one that is taken: one in four
+    # is of the excluded type.
+    assert (
+        sum(scan["Actual Rows"] + scan.get("Rows Removed by Filter", 0) for scan in looked) <= 2 * _MAX_CLEAN
+    )
+    assert pages(plan) < _PAGES_OF_A_CLEANING
+    assert plan["Actual Rows"] == _MAX_CLEAN
+
+
+def test_the_backlog_is_counted_in_the_index(full: psycopg.Connection[Any]) -> None:
+    """All that is stale is counted, and none of it is looked at."""
+    plan = explained(full, "backlog")
+    (scan,) = scans(plan)
+    assert (scan["Node Type"], scan["Index Name"]) == ("Index Only Scan", "tickets_in_progress")
+    assert scan["Heap Fetches"] == 0
+    assert pages(plan) < 200
+
+
+@pytest.mark.parametrize(
+    ("query", "changes", "at_most"),
+    [
+        ("take_open", {}, 60),
+        ("take_again", {}, 60),
+        ("page_stale", {}, 200),
+        ("page_tickets", {}, 100),
+        ("page_tickets", {"status": "OPEN"}, 150),
+        ("page_tickets", {"status": "FAILED"}, 100),
+        ("page_tickets", {"request_type": "BUDGET_CREDIT"}, 250),
+        ("ticket", {}, 10),
+        ("finish", {"status": "DONE"}, 10),
+        ("count_waiting", {}, 250),
+    ],
+)
+def test_no_query_reads_more_than_it_answers(
+    full: psycopg.Connection[Any], query: str, changes: dict[str, Any], at_most: int
+) -> None:
+    plan = explained(full, query, **changes)
+    assert "Seq Scan" not in {node["Node Type"] for node in scans(plan)}, json.dumps(plan)
+    assert pages(plan) <= at_most, json.dumps(plan)
+
+
+def test_what_ended_is_counted_for_a_week_and_no_further(full: psycopg.Connection[Any]) -> None:
+    plan = explained(full, "count_ended")
+    assert {scan.get("Index Name") for scan in scans(plan)} == {"tickets_ended"}
