@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 
+from dpp.money.credits import create_tenant
 from dpp.platform import api_keys, operator_keys
 from dpp.tickets import stop
 from tests.tickets.client import TicketsClient
@@ -36,6 +37,16 @@ def client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[TicketsClien
         made.close()
 
 
+@pytest.fixture
+def refusing(shared_desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[TicketsClient]:
+    """A client of what is refused: no test leaves anything, so all have one database."""
+    made = TicketsClient(shared_desk, monkeypatch)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
 def a_credit(**changes: Any) -> dict[str, Any]:
     body: dict[str, Any] = {
         "request_id": str(uuid4()),
@@ -51,11 +62,11 @@ class TestWhoMayAsk:
 
     @pytest.mark.parametrize(("method", "path"), ROUTES)
     def test_without_an_operators_key_every_route_is_the_same_401(
-        self, client: TicketsClient, desk: Desk, method: str, path: str
+        self, refusing: TicketsClient, shared_desk: Desk, method: str, path: str
     ) -> None:
         """A tenant's key, right in its own scope, is none here."""
-        with desk.database.connection() as connection:
-            connection.execute("INSERT INTO tenants (tenant_id, display_name) VALUES ('t_acme', 'Acme')")
+        with shared_desk.database.connection() as connection:
+            create_tenant(connection, "t_acme", "Acme")
             tenants = api_keys.mint()
             api_keys.store(connection, tenants, "t_acme")
             revoked = operator_keys.mint()
@@ -63,8 +74,15 @@ class TestWhoMayAsk:
             operator_keys.revoke(connection, revoked.key_id)
         unknown = operator_keys.mint().token
         told = set()
-        for token in (tenants.token, unknown, revoked.token, client.token[:-1], client.token.upper(), "x"):
-            answer = client.call(method, path, {}, token=token)
+        for token in (
+            tenants.token,
+            unknown,
+            revoked.token,
+            refusing.token[:-1],
+            refusing.token.upper(),
+            "x",
+        ):
+            answer = refusing.call(method, path, {}, token=token)
             body = answer.body | {"trace_id": ""}
             told.add((answer.status, json.dumps(body)))
         (only,) = told
@@ -145,21 +163,21 @@ class TestFiling:
         ],
     )
     def test_what_does_not_fit_is_422_at_its_place(
-        self, client: TicketsClient, changes: dict[str, Any], pointer: str
+        self, refusing: TicketsClient, changes: dict[str, Any], pointer: str
     ) -> None:
-        answer = client.call("POST", "/api/tickets", a_credit(**changes))
+        answer = refusing.call("POST", "/api/tickets", a_credit(**changes))
         assert (answer.status, answer.body["reason_code"]) == (422, "VALIDATION_FAILED")
         assert [fault["pointer"] for fault in answer.body["errors"]] == [pointer]
 
     @pytest.mark.parametrize(
         "raw", ["", "{", "[]", '{"a": NaN}', '"\\u0000"', b"\xff", '{"reason": "a", "reason": "b"}']
     )
-    def test_what_is_no_json_object_is_refused(self, client: TicketsClient, raw: str | bytes) -> None:
-        assert client.call("POST", "/api/tickets", raw=raw or " ").status in (400, 422)
+    def test_what_is_no_json_object_is_refused(self, refusing: TicketsClient, raw: str | bytes) -> None:
+        assert refusing.call("POST", "/api/tickets", raw=raw or " ").status in (400, 422)
 
     @pytest.mark.parametrize("request_id", ["x", "%00", "../latest", "0" * 1_000, AN_ID])
-    def test_what_is_no_ticket_is_404(self, client: TicketsClient, request_id: str) -> None:
-        assert client.call("GET", f"/api/tickets/{request_id}").status == 404
+    def test_what_is_no_ticket_is_404(self, refusing: TicketsClient, request_id: str) -> None:
+        assert refusing.call("GET", f"/api/tickets/{request_id}").status == 404
 
     def test_pages_lead_on_by_their_cursor(self, client: TicketsClient) -> None:
         filed = [client.call("POST", "/api/tickets", a_credit()).body["request_id"] for _ in range(5)]
@@ -190,9 +208,9 @@ class TestFiling:
         ],
     )
     def test_a_wrong_query_is_refused(
-        self, client: TicketsClient, query: dict[str, str | list[str]], status: int
+        self, refusing: TicketsClient, query: dict[str, str | list[str]], status: int
     ) -> None:
-        assert client.call("GET", "/api/tickets", query=query).status == status
+        assert refusing.call("GET", "/api/tickets", query=query).status == status
 
 
 class TestTheReaper:
@@ -209,6 +227,7 @@ class TestTheReaper:
         desk.stale()
         answer = client.call("POST", "/api/tickets/reaper/run", raw=raw)
         assert answer.status == 200
+        assert list(answer.body)[0] == "schema"  # by the contract's own names
         assert (answer.body["threshold_seconds"], answer.body["cleaned_count"]) == (A_DAY, 1)
         (evidence,) = answer.body["evidence_refs"]
         assert answer.headers["Location"] == f"snapshots/{evidence.rpartition('/')[2]}"
@@ -231,8 +250,8 @@ class TestTheReaper:
 
     @pytest.mark.parametrize("field", ["threshold_seconds", "max_clean"])
     @pytest.mark.parametrize("value", ["0", "-1", "1000000000", '"300"', "300.5", "true", "null", "[]"])
-    def test_bounds_are_said_where_they_break(self, client: TicketsClient, field: str, value: str) -> None:
-        answer = client.call("POST", "/api/tickets/reaper/run", raw=f'{{"{field}": {value}}}')
+    def test_bounds_are_said_where_they_break(self, refusing: TicketsClient, field: str, value: str) -> None:
+        answer = refusing.call("POST", "/api/tickets/reaper/run", raw=f'{{"{field}": {value}}}')
         if value == "null":
             assert answer.status == 200  # as not given
             return
@@ -242,8 +261,8 @@ class TestTheReaper:
         assert answer.body["detail"]
 
     @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e400", "9" * 40])
-    def test_what_is_no_number_of_json_is_400(self, client: TicketsClient, value: str) -> None:
-        answer = client.call("POST", "/api/tickets/reaper/run", raw=f'{{"threshold_seconds": {value}}}')
+    def test_what_is_no_number_of_json_is_400(self, refusing: TicketsClient, value: str) -> None:
+        answer = refusing.call("POST", "/api/tickets/reaper/run", raw=f'{{"threshold_seconds": {value}}}')
         assert (answer.status, answer.body["reason_code"]) == (400, "MALFORMED_REQUEST")
 
     def test_a_dry_run_has_no_place(self, client: TicketsClient, desk: Desk) -> None:
@@ -280,8 +299,8 @@ class TestTheReaper:
             client.close()
 
     @pytest.mark.parametrize("name", ["x", "..%2f..%2fetc", "reaper_20260123_210000.json", "a" * 300])
-    def test_a_snapshot_that_is_none_is_404(self, client: TicketsClient, name: str) -> None:
-        answer = client.call("GET", f"/api/tickets/reaper/snapshots/{name}")
+    def test_a_snapshot_that_is_none_is_404(self, refusing: TicketsClient, name: str) -> None:
+        answer = refusing.call("GET", f"/api/tickets/reaper/snapshots/{name}")
         assert (answer.status, answer.body["reason_code"]) == (404, "SNAPSHOT_NOT_FOUND")
 
 
@@ -302,8 +321,8 @@ class TestTheOpsCycle:
     @pytest.mark.parametrize(
         "body", [{}, {"stopped": True}, {"stopped": "yes", "reason": "x"}, {"reason": "x"}]
     )
-    def test_a_stop_without_a_reason_or_a_word_is_422(self, client: TicketsClient, body: object) -> None:
-        assert client.call("PUT", "/api/ops/emergency-stop", body).status == 422
+    def test_a_stop_without_a_reason_or_a_word_is_422(self, refusing: TicketsClient, body: object) -> None:
+        assert refusing.call("PUT", "/api/ops/emergency-stop", body).status == 422
 
     def test_the_counters(self, client: TicketsClient, desk: Desk) -> None:
         desk.stale()
@@ -332,16 +351,18 @@ class TestTheOpsCycle:
     ],
 )
 def test_a_method_that_a_path_has_not_is_405(
-    client: TicketsClient, method: str, path: str, allow: str
+    refusing: TicketsClient, method: str, path: str, allow: str
 ) -> None:
-    answer = client.call(method, path)
+    answer = refusing.call(method, path)
     assert (answer.status, answer.headers["Allow"]) == (405, allow)
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/", "/api/tickets/reaper", "/api/tickets/a/b", "/api/ops"])
-def test_an_unknown_path_is_404(client: TicketsClient, path: str) -> None:
-    assert client.call("GET", path).status == 404
+def test_an_unknown_path_is_404(refusing: TicketsClient, path: str) -> None:
+    assert refusing.call("GET", path).status == 404
 
 
-def test_no_cost_headers_where_nothing_costs(client: TicketsClient) -> None:
-    assert not [name for name in client.call("GET", "/api/tickets").headers if name.startswith("X-DPP-Cost")]
+def test_no_cost_headers_where_nothing_costs(refusing: TicketsClient) -> None:
+    assert not [
+        name for name in refusing.call("GET", "/api/tickets").headers if name.startswith("X-DPP-Cost")
+    ]

@@ -172,6 +172,7 @@ def test_a_defect_in_an_executor_fails_the_step_and_the_next_cycle_goes_on_behin
     done = desk.cycle().receipt
     assert done.tickets is not None
     assert (done.tickets.outcome, done.tickets.error) == (StepOutcome.FAILED, "builtins.ZeroDivisionError")
+    assert [(item.request_id, item.outcome) for item in done.tickets.items] == [(broken.request_id, "LEFT")]
     assert desk.cycle().receipt.outcome is CycleOutcome.COMPLETED
     assert desk.ticket(behind).current_status is TicketStatus.DONE
     assert desk.ticket(broken).current_status is TicketStatus.IN_PROGRESS

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -197,6 +198,30 @@ def test_the_stop_set_under_way_ends_the_taking_but_not_the_record(desk: Desk) -
     assert outcomes(report) == [Outcome.DONE]
     assert desk.ticket(first).current_status is TicketStatus.DONE
     assert desk.ticket(second).current_status is TicketStatus.OPEN
+
+
+def test_the_stop_set_between_the_taking_and_the_deed_prevents_the_deed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ticket is taken again once the stop is cleared."""
+    ticket, real = desk.file(), process._take
+
+    def take_and_stop(*args: Any) -> Ticket | None:
+        taken = real(*args)
+        with desk.database.connection() as connection:
+            stop.decide(connection, stopped=True, actor="lee", reason="now")
+        return taken
+
+    report = ProcessReport()
+    with monkeypatch.context() as patch:
+        patch.setattr(process, "_take", take_and_stop)
+        with pytest.raises(EmergencyStopSet):
+            work_through(desk.processing(), "OPS_CYCLE/test", report)
+    assert (desk.hand.carried_out, outcomes(report)) == ([], [Outcome.LEFT])
+    with desk.database.connection() as connection:
+        stop.decide(connection, stopped=False, actor="lee", reason="on")
+    desk.work_through(desk.later(seconds=SILENT_SECONDS + 1))
+    assert desk.hand.carried_out == [ticket.request_id]
 
 
 def test_the_stop_waits_for_the_write_that_is_under_way_and_nothing_begins_after_it(desk: Desk) -> None:

@@ -41,7 +41,7 @@ class Outcome(StrEnum):
     DONE = "DONE"
     FAILED = "FAILED"
     LEFT = "LEFT"
-    """A dependency failed: it is taken again later."""
+    """A dependency failed, or the stop was set: it is taken again later."""
     LOST = "LOST"
     """It was ended or taken over while it was carried out."""
 
@@ -82,9 +82,11 @@ def work_through(
     """Take and carry out what waits, within the limits. Raises EmergencyStopSet and PostgresUnavailable."""
     deadline = time.monotonic() + TIME_LIMIT_SECONDS
     while (ticket := _take(effects, processor_id, now)) is not None:
-        report.processed.append(
-            Processed(ticket.request_id, ticket.request_type, _carry_out(effects, ticket, now))
-        )
+        outcome = Outcome.LEFT
+        try:
+            outcome = _carry_out(effects, ticket, now)
+        finally:  # also where this ends the step: the receipt says at which ticket
+            report.processed.append(Processed(ticket.request_id, ticket.request_type, outcome))
         if len(report.processed) >= BATCH_LIMIT or time.monotonic() > deadline:
             report.stopped_early = True
             return
@@ -106,6 +108,8 @@ def _take(effects: ProcessEffects, processor_id: str, now: datetime | None) -> T
 
 def _carry_out(effects: ProcessEffects, ticket: Ticket, now: datetime | None) -> Outcome:
     """Do it and write the result: what was done is written down even when the stop was set meanwhile."""
+    with effects.database.connection() as connection:
+        stop.require_clear(connection)  # read again before every write (000 §7)
     fields = {"request_id": str(ticket.request_id), "request_type": ticket.request_type}
     try:
         status, message = TicketStatus.DONE, effects.executors[ticket.request_type](ticket)
