@@ -5,6 +5,7 @@ from dataclasses import dataclass
 _RACE = "tests/race/test_finalize_race.py::test_one_of_worker_and_reaper_ends_the_run_and_the_loser_touches_nothing"
 _JOBS = "tests/runs/test_jobs.py"
 _LEDGER = "tests/money/test_ledger.py"
+_PARKED = "tests/runs/test_parked.py"
 _ROWS = "tests/schema/test_transitions.py"
 
 
@@ -112,9 +113,69 @@ FAULTS = (
         "start-a-run-twice",
         "A message that comes twice is worked on twice.",
         "runs/queries.sql",
-        "WHERE run_id = %(run_id)s AND version = %(version)s AND status = 'QUEUED' AND finalize_stage IS NULL\n",
-        "WHERE run_id = %(run_id)s AND finalize_stage IS NULL\n",
+        "WHERE run_id = %(run_id)s AND version = %(version)s AND status = 'QUEUED' AND finalize_stage IS NULL\n"
+        "  AND NOT ARRAY",
+        "WHERE run_id = %(run_id)s AND finalize_stage IS NULL\n  AND NOT ARRAY",
         "tests/race/test_finalize_race.py::test_only_one_of_many_workers_leases_a_run",
+    ),
+    # --- the switch of execution ------------------------------------------------------------------------------
+    Fault(
+        "accept-while-disabled",
+        "A client's money is set aside for a run that nobody may begin.",
+        "runs/queries.sql",
+        "  WHERE NOT ARRAY['*', %(pack_type)s] && ARRAY(SELECT scope FROM execution_switches WHERE NOT enabled)\n",
+        "",
+        "tests/http/test_execution_disabled.py::test_a_submit_is_refused_and_leaves_nothing",
+    ),
+    Fault(
+        "begin-while-disabled",
+        "What an operator has stopped goes on.",
+        "runs/queries.sql",
+        "  AND NOT ARRAY['*', pack_type] && ARRAY(SELECT scope FROM execution_switches WHERE NOT enabled)\nRETURNING",
+        "RETURNING",
+        f"{_PARKED}::TestParking::test_a_waiting_run_is_parked_and_its_message_acknowledged",
+    ),
+    Fault(
+        "park-without-a-trace",
+        "A parked run counts as sent: enabled again, it waits out its hour all the same.",
+        "runs/queries.sql",
+        "UPDATE runs SET enqueued_at = NULL, version",
+        "UPDATE runs SET version",
+        f"{_PARKED}::TestResuming::test_once_enabled_the_next_firing_sends_it",
+    ),
+    Fault(
+        "park-under-the-same-version",
+        "A start that lands late leases the run for a worker that is gone, and the client pays the fee.",
+        "runs/queries.sql",
+        "enqueued_at = NULL, version = version + 1,",
+        "enqueued_at = NULL,",
+        f"{_PARKED}::TestParking::test_a_start_that_lands_late_leases_nothing_that_was_parked_since",
+    ),
+    Fault(
+        "mark-whatever-was-sent",
+        "A submit slower than the worker marks the parked run as sent, and nobody sends it again.",
+        "runs/queries.sql",
+        "WHERE run_id = %(run_id)s AND version = %(version)s AND enqueued_at IS NULL\n",
+        "WHERE run_id = %(run_id)s AND enqueued_at IS NULL\n",
+        f"{_PARKED}::TestFaults::test_a_worker_faster_than_the_mark_of_the_submit_stays_parked",
+    ),
+    Fault(
+        "send-what-is-disabled",
+        "Thousands of parked runs go round each minute, and a run that was never sent waits behind them for ever.",
+        "runs/queries.sql",
+        "  AND NOT ARRAY['*', pack_type] && ARRAY(SELECT scope FROM execution_switches WHERE NOT enabled)\n"
+        "  AND created_at",
+        "  AND created_at",
+        f"{_PARKED}::TestResuming::test_a_great_many_parked_runs_stand_before_nobody",
+    ),
+    Fault(
+        "the-last-to-come-decides",
+        "A ticket that was worked on late enables what was disabled since.",
+        "runs/queries.sql",
+        "  AND (execution_switches.decided_at, execution_switches.decision_id)"
+        " < (excluded.decided_at, excluded.decision_id)\n",
+        "",
+        "tests/runs/test_switch.py::test_an_older_decision_never_undoes_a_newer_one",
     ),
     # --- ledger -----------------------------------------------------------------------------------------------
     Fault(
