@@ -2,10 +2,9 @@
 
 import threading
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-import psycopg
 import pytest
 
 from dpp.packs.contract import PackRequest, PackResult, PackType
@@ -382,33 +381,6 @@ class TestResuming:
             report = reconcile(effects, world.new_database(), world.later(seconds=90))
             assert report.unsent.ended == ended
         assert len(set(sent)) == BATCH_LIMIT + 20
-
-
-def test_the_worker_meets_a_lock_and_begins_all_the_same(world: World) -> None:
-    """The start waits for the mark of the submit, which holds the row: the row it then reads is the newer one."""
-    run = world.submit(world.tenant()).run
-    with psycopg.connect(world.database_url) as other:
-        other.execute("UPDATE runs SET enqueued_at = now() WHERE run_id = %s", [run.run_id])
-        outcomes: list[WorkOutcome] = []
-        worker = threading.Thread(target=lambda: outcomes.append(_work(world, run)))
-        worker.start()
-        _await_waiter(world)
-        other.commit()
-        worker.join(20)
-    assert outcomes == [WorkOutcome.ENDED]
-
-
-def _await_waiter(world: World) -> None:
-    """Until somebody waits for a lock in this database."""
-    deadline = datetime.now(UTC) + timedelta(seconds=20)
-    with psycopg.connect(world.database_url, autocommit=True) as look:
-        while datetime.now(UTC) < deadline:
-            waiting = look.execute(
-                "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            ).fetchone()
-            if waiting is not None:
-                return
-    raise AssertionError("nobody waits")
 
 
 def _insert(world: World, tenant_id: str, pack: PackType, count: int) -> None:

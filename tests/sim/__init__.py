@@ -1,6 +1,7 @@
 """A deterministic simulation of the metered run: the real use cases over in-memory ports, driven by a seed.
 
-schema, model_postgres, _money, _switch      the rows, their constraints and queries as Python,
+schema, model_postgres, model_scans          the rows, their constraints and queries as Python,
+model_money, model_switch                    the queries of credits, audits and of the switch of execution,
 model_redis, model_scripts                   the keys and scripts, all proved equal by test_conformance_*
 ports                                        the drivers' faces (psycopg, redis, boto3) on these models
 choices, scheduler                           every decision from one stream; actors on threads, one at a time

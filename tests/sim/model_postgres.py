@@ -239,60 +239,6 @@ def _dispute(tables: Tables, p: Params, now: datetime) -> Answer:
     return _cas(tables, "dispute", p, now, lambda _row: disputed)
 
 
-@models(store.QUERIES, "page_expired_leases")
-def _page_expired_leases(tables: Tables, p: Params, now: datetime) -> Answer:
-    at = p["now"] or now
-    return _page(
-        tables,
-        p,
-        "lease_expires_at",
-        lambda row: _unclaimed(row, "PROCESSING") and _is_no_lease(row["lease_expires_at"], at),
-    )
-
-
-@models(store.QUERIES, "page_waiting")
-def _page_waiting(tables: Tables, p: Params, now: datetime) -> Answer:
-    latest = _ago(p, now)
-    return _page(
-        tables, p, "created_at", lambda row: _unclaimed(row, "QUEUED") and row["created_at"] <= latest
-    )
-
-
-@models(store.QUERIES, "page_stuck_claims")
-def _page_stuck_claims(tables: Tables, p: Params, now: datetime) -> Answer:
-    latest = _ago(p, now)
-    return _page(
-        tables,
-        p,
-        "finalize_claimed_at",
-        lambda row: _claimed(row) and row["finalize_claimed_at"] < latest,
-    )
-
-
-@models(store.QUERIES, "unresolved")
-def _unresolved(tables: Tables, p: Params, now: datetime) -> Answer:
-    rows, latest = tables.runs.values(), _ago(p, now)
-    disputed = sum(row["money_state"] == "DISPUTED" for row in rows)
-    stuck = sum(_claimed(row) and row["finalize_claimed_at"] < latest for row in rows)
-    return Answer(("count", "count"), [(disputed, stuck)], 1)
-
-
-@models(store.QUERIES, "page_unsent")
-def _page_unsent(tables: Tables, p: Params, now: datetime) -> Answer:
-    latest = _ago(p, now)
-    return _page(
-        tables,
-        p,
-        "created_at",
-        lambda row: (
-            _unclaimed(row, "QUEUED")
-            and row["enqueued_at"] is None
-            and row["created_at"] <= latest
-            and not _is_disabled(tables.switches, row, now)
-        ),
-    )
-
-
 @models(store.QUERIES, "runs_among")
 def _runs_among(tables: Tables, p: Params, _now: datetime) -> Answer:
     found = [tables.runs[i] for i in p["run_ids"] if i in tables.runs]
@@ -327,14 +273,14 @@ WRITES_RUNS = frozenset(
 
 
 def _guard_of_queued(row: Row, p: Params, _at: datetime) -> bool:
-    return row["version"] == p["version"] and _unclaimed(row, "QUEUED")
+    return row["version"] == p["version"] and unclaimed(row, "QUEUED")
 
 
 def _guard_mark_enqueued(row: Row, p: Params, _at: datetime) -> bool:
     return row["version"] == p["version"] and row["enqueued_at"] is None
 
 
-def _is_disabled(switches: Row, of: Params, _at: datetime) -> bool:
+def is_disabled(switches: Row, of: Params, _at: datetime) -> bool:
     scopes = ("*", str(of["pack_type"]))
     return any(scope in switches and not switches[scope]["enabled"] for scope in scopes)
 
@@ -342,12 +288,12 @@ def _is_disabled(switches: Row, of: Params, _at: datetime) -> bool:
 def _guard_extend_lease(row: Row, p: Params, at: datetime) -> bool:
     return (
         row["lease_token"] == p["lease_token"]
-        and _unclaimed(row, "PROCESSING")
+        and unclaimed(row, "PROCESSING")
         and row["lease_expires_at"] > at
     )
 
 
-def _is_no_lease(expires: datetime, at: datetime) -> bool:
+def is_no_lease(expires: datetime, at: datetime) -> bool:
     return expires < at or expires > at + timedelta(hours=1)
 
 
@@ -358,22 +304,22 @@ def _guard_claim(row: Row, p: Params, at: datetime) -> bool:
         and row["status"] == p["expected_status"]
         and row["finalize_stage"] is None
         and row["lease_token"] == p["lease_token"]
-        and (not p["lease_must_have_expired"] or (expires is not None and _is_no_lease(expires, at)))
+        and (not p["lease_must_have_expired"] or (expires is not None and is_no_lease(expires, at)))
         and row["created_at"] <= at - timedelta(seconds=p["minimum_age_seconds"])
     )
 
 
 def _guard_reclaim(row: Row, p: Params, at: datetime) -> bool:
     latest = at - timedelta(seconds=p["stuck_after_seconds"])
-    return row["version"] == p["version"] and _claimed(row) and row["finalize_claimed_at"] < latest
+    return row["version"] == p["version"] and claimed(row) and row["finalize_claimed_at"] < latest
 
 
 def _guard_of_holder(row: Row, p: Params, _at: datetime) -> bool:
-    return row["version"] == p["version"] and row["finalize_token"] == p["finalize_token"] and _claimed(row)
+    return row["version"] == p["version"] and row["finalize_token"] == p["finalize_token"] and claimed(row)
 
 
 GUARDS: dict[str, Guard] = {
-    "disabled": _is_disabled,
+    "disabled": is_disabled,
     "mark_enqueued": _guard_mark_enqueued,
     "start_processing": _guard_of_queued,
     "park": _guard_of_queued,
@@ -396,7 +342,7 @@ def _cas(tables: Tables, name: str, p: Params, now: datetime, changes: Callable[
 
 
 def _note_begun(tables: Tables, row: Row, how: str) -> None:
-    if _is_disabled(tables.switches, row, row["updated_at"]):
+    if is_disabled(tables.switches, row, row["updated_at"]):
         tables.begun.append((row["run_id"], how))
 
 
@@ -423,14 +369,6 @@ def _intent(p: Params, now: datetime) -> Row:
     }
 
 
-def _page(tables: Tables, p: Params, by: str, matches: Callable[[Row], bool]) -> Answer:
-    after = (p["after_time"], p["after_id"])
-    found = [row for row in tables.runs.values() if matches(row) and (row[by], row["run_id"]) > after]
-    found.sort(key=lambda row: (row[by], row["run_id"]))
-    rows = [(*row.values(), row[by]) for row in found[: p["limit"]]]
-    return Answer((*COLUMNS, "page_time"), rows, len(rows))
-
-
 def _returning(rows: list[Row]) -> Answer:
     return Answer(COLUMNS, [tuple(row.values()) for row in rows], len(rows))
 
@@ -443,21 +381,16 @@ def _living_run_of_key(tables: Tables, p: Params) -> Row | None:
     return None
 
 
-def _ago(p: Params, now: datetime) -> datetime:
-    at: datetime = p["now"] or now
-    return at - timedelta(seconds=p["age_seconds"])
-
-
 def is_waiting(row: Row) -> bool:
     """QUEUED, and nobody has claimed its end."""
-    return _unclaimed(row, "QUEUED")
+    return unclaimed(row, "QUEUED")
 
 
-def _unclaimed(row: Row, status: str) -> bool:
+def unclaimed(row: Row, status: str) -> bool:
     return bool(row["status"] == status and row["finalize_stage"] is None)
 
 
-def _claimed(row: Row) -> bool:
+def claimed(row: Row) -> bool:
     return bool(row["finalize_stage"] == "CLAIMED" and row["money_state"] == "RESERVED")
 
 

@@ -18,7 +18,7 @@ from dpp.runs.machine import MoneyState, Status
 from dpp.runs.model import Intent, Run
 from dpp.runs.reap import timed_out
 from dpp.runs.store import Guard
-from tests.sim import model_postgres, model_scripts
+from tests.sim import model_postgres, model_scans, model_scripts
 from tests.sim import model_switch as _registers_its_queries  # noqa: F401
 from tests.sim.model_postgres import GUARDS, Answer, Params, Tables
 from tests.sim.model_redis import Keys
@@ -202,8 +202,8 @@ def reap_the_living() -> AbstractContextManager[object]:
         return Guard(Status.PROCESSING, lease_token=run.lease_token)
 
     def scan(tables: Tables, p: Params, _now: datetime) -> Answer:
-        return model_postgres._page(
-            tables, p, "lease_expires_at", lambda row: model_postgres._unclaimed(row, "PROCESSING")
+        return model_scans.page(
+            tables, p, "lease_expires_at", lambda row: model_postgres.unclaimed(row, "PROCESSING")
         )
 
     return _all_of(

@@ -18,13 +18,13 @@ from psycopg.pq import TransactionStatus
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError
 
-from tests.sim import model_money as _registers_its_queries  # noqa: F401
-from tests.sim import model_postgres, model_scripts
-from tests.sim import model_switch as _registers_its_queries_too  # noqa: F401
+from tests.sim import model_money, model_postgres, model_scans, model_scripts, model_switch
 from tests.sim.faults import Fault
 from tests.sim.model_postgres import Answer, Tables
 from tests.sim.model_redis import Keys
 
+_REGISTERED = (model_money, model_scans, model_switch)
+"""Imported for the queries that they model."""
 VISIBILITY_MS = 120_000
 MAX_RECEIVES = 3
 _LOCK_TIMEOUT_MS = 5_000
