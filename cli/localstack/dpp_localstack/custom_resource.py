@@ -13,6 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar
 
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from localstack.aws.connect import connect_to
+from localstack.constants import INTERNAL_AWS_SECRET_ACCESS_KEY
 from localstack.services.cloudformation.resource_provider import (
     CloudFormationResourceProviderPlugin,
     OperationStatus,
@@ -65,12 +69,15 @@ class CustomResourceProvider(ResourceProvider):  # type: ignore[misc]  # LocalSt
                 "ResourceProperties": properties,
                 **more,
             }
-            request.aws_client_factory.lambda_.invoke(
-                FunctionName=properties["ServiceToken"],
-                InvocationType="Event",
-                Payload=json.dumps(event).encode(),
-            )
             seconds = int(properties.get("ServiceTimeout", _DEFAULT_SECONDS))
+            functions = connect_to(
+                aws_access_key_id=request.account_id,
+                aws_secret_access_key=INTERNAL_AWS_SECRET_ACCESS_KEY,
+                region_name=request.region_name,
+                config=Config(read_timeout=seconds, retries={"total_max_attempts": 1}),
+            ).lambda_
+            asked = (functions, properties["ServiceToken"], json.dumps(event).encode(), answers)
+            threading.Thread(target=_invoke, args=asked, name="custom-resource-asked", daemon=True).start()
             try:
                 answer = answers.get(timeout=seconds)
             except Empty:
@@ -93,6 +100,21 @@ class CustomResourcePlugin(CloudFormationResourceProviderPlugin):  # type: ignor
     def load(self) -> None:
         """What LocalStack then calls for a provider."""
         self.factory = CustomResourceProvider
+
+
+def _invoke(functions: Any, name: str, payload: bytes, answers: "SimpleQueue[Answer]") -> None:
+    """Ask the function; where it failed, nobody is left to answer, and we do.
+
+    Not by an event, as AWS does. After an update of the function two of LocalStack's pollers take from the queue of
+    events for a while, and the old one drops what it gets: a deployment would now and then wait all its patience.
+    """
+    try:
+        ended = functions.invoke(FunctionName=name, Payload=payload)
+    except (BotoCoreError, ClientError) as error:
+        answers.put({"Status": "FAILED", "Reason": str(error)})
+    else:
+        if "FunctionError" in ended:
+            answers.put({"Status": "FAILED", "Reason": f"the function failed: {ended['FunctionError']}"})
 
 
 @contextmanager
