@@ -1,4 +1,4 @@
-"""A CDK app of the platform's own constructs, the smallest that shows a release: migrations, and one function.
+"""A CDK app of the platform's own constructs, the smallest that shows a release: migrations, and two functions.
 
 Run by the CDK's command line with a folder that stands for a checkout; what it needs besides is in the environment.
 """
@@ -15,7 +15,7 @@ from aws_cdk import App, Stack  # noqa: E402
 
 from dpp_cdk.config import Deployment, LayerFolders  # noqa: E402
 from dpp_cdk.function import FunctionRecipe, LambdaFunction, Layers  # noqa: E402
-from dpp_cdk.functions import HEALTH, MIGRATE, Resource  # noqa: E402
+from dpp_cdk.functions import HEALTH, MIGRATE, RUNS_READ, Resource  # noqa: E402
 from dpp_cdk.migration import Migration  # noqa: E402
 from dpp_cdk.sizes import DEV  # noqa: E402
 
@@ -51,7 +51,8 @@ def main() -> None:
         findings={},
     )
     migration = Migration(stack, "Migrations", LambdaFunction(stack, recipe, MIGRATE))
-    migration.before(LambdaFunction(stack, recipe, HEALTH).function)
+    for spec in (HEALTH, RUNS_READ):
+        migration.before(LambdaFunction(stack, recipe, spec).function)
     app.synth()
 
 

@@ -1,12 +1,11 @@
 """What a release does to what runs already, on a LocalStack of this module's own (PLAT-5, RUN-29).
 
-The stack is two functions and the migration between them, made by the platform's own constructs and deployed by the
+The stack is three functions and the migration between them, made by the platform's own constructs and deployed by the
 pinned CDK: what is asked is the order of things and what a failure leaves, and a deployment of the whole platform takes
-a minute or two. Not shown here, since LocalStack does neither: traffic shifted by CodeDeploy, and updates of an API's
-stage in place (`dpp_cli.local.deploy.shape_changed`); templates are held to both in tests/cdk. Two things it does
-otherwise than AWS, so that they can't be asked here: a custom resource that fails in an update stops it, yet the
-command ends well and the template counts as deployed; and a layer that an update left alone can't be deleted any more,
-so that `cdk destroy` fails after one.
+a minute or two. Each test goes on from the one before, from the first release to the end of the stack. Not shown here,
+since LocalStack does neither: traffic shifted by CodeDeploy, and updates of an API's stage in place
+(`dpp_cli.local.deploy.shape_changed`); templates are held to both in tests/cdk. Nor does it roll back an update that
+failed: it leaves what it had changed as it is (`dpp_localstack.failed_updates`).
 """
 
 import json
@@ -15,15 +14,18 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import boto3
 import psycopg
 import pytest
+from botocore.exceptions import ClientError
 
+from dpp.money.credits import create_tenant
+from dpp.platform import api_keys
 from dpp_cli.cdk import build_layers, cdk
 from dpp_cli.layers import machine_architecture
 from dpp_cli.local.deploy import bootstrap
@@ -43,7 +45,7 @@ from dpp_cli.toolchain import ToolError
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]  # each deployment synthesizes and uploads
 
 APP = Path(__file__).with_name("redeployed_app.py")
-STACK, FUNCTION = "Redeployed", "dpp-redeployed-health"
+STACK, FUNCTION, READER = "Redeployed", "dpp-redeployed-health", "dpp-redeployed-runs_read"
 REVISION = """
 revision = "{revision}"
 down_revision = "{before}"
@@ -99,17 +101,27 @@ class Release:
 
     def asked(self) -> str:
         """What the deployed function answers."""
+        answer = self.invoke(FUNCTION, "/healthz", {})
+        assert answer.get("statusCode") == 200, answer
+        return str(json.loads(answer["body"])["status"])
+
+    def refused(self, token: str) -> str:
+        """With which `reason_code` the deployed function that reads runs refuses to read one that isn't there."""
+        answer = self.invoke(READER, f"/v1/runs/{uuid4()}", {"Authorization": f"Bearer {token}"})
+        return str(json.loads(answer["body"])["reason_code"])
+
+    def invoke(self, function: str, path: str, headers: dict[str, str]) -> dict[str, Any]:
+        """What a deployed function answers to a GET."""
         event = {
             "httpMethod": "GET",
-            "path": "/healthz",
-            "resource": "/healthz",
-            "headers": {},
+            "path": path,
+            "resource": path,
+            "pathParameters": {"run_id": path.rpartition("/")[2]},
+            "headers": headers,
             "requestContext": {"requestId": "asked", "stage": "redeployed"},
         }
-        answer = self.client("lambda").invoke(FunctionName=FUNCTION, Payload=json.dumps(event))
-        said = json.loads(answer["Payload"].read())
-        assert said.get("statusCode") == 200, said
-        return str(json.loads(said["body"])["status"])
+        answer = self.client("lambda").invoke(FunctionName=function, Payload=json.dumps(event))
+        return dict(json.loads(answer["Payload"].read()))
 
     def migration(self, revision: str, before: str, sql: str) -> Path:
         """Write a revision, both where it is hashed and where it is shipped; the first of the two."""
@@ -124,6 +136,14 @@ class Release:
         for path in paths:
             path.write_text(text)
         return paths[0]
+
+    def key(self) -> str:
+        """A new tenant's API key."""
+        minted = api_keys.mint()
+        with psycopg.connect(self.database_url) as connection:
+            create_tenant(connection, "redeployed", "Redeployed")
+            api_keys.store(connection, minted, "redeployed")
+        return minted.token
 
     def schema(self) -> tuple[str, set[str]]:
         """The database's revision, and its tables."""
@@ -181,8 +201,10 @@ def release(
 
 
 def _check_out(folder: Path) -> None:
-    """What a release is made of: what the tests change as copies, the rest as links."""
+    """What a release is made of: what the tests change as copies, the rest as links. What was there goes."""
     no_cache = shutil.ignore_patterns("__pycache__")
+    for made in ("functions", "migrations", "layers"):
+        shutil.rmtree(folder / made, ignore_errors=True)
     shutil.copytree(FUNCTIONS, folder / "functions", ignore=no_cache)
     shutil.copytree(MIGRATIONS, folder / "migrations", ignore=no_cache)
     built = build_layers(machine_architecture())
@@ -191,7 +213,7 @@ def _check_out(folder: Path) -> None:
     (layers / "deps").symlink_to(built["packages"])
     (layers / "dpp").symlink_to(built["domain"])
     shutil.copytree(built["migrations"], layers / "migrations", ignore=no_cache)
-    (layers / "none" / "python").mkdir(parents=True)  # in the place of those that neither function has
+    (layers / "none" / "python").mkdir(parents=True)  # in the place of those that no function has
     (layers / "none" / "python" / "none.py").touch()
 
 
@@ -220,7 +242,8 @@ def test_a_changed_function_answers_anew(release: Release) -> None:
 
 def test_a_new_migration_runs_with_the_deployment(release: Release, head: str) -> None:
     before = release.schema()[1]
-    release.migration("added", head, "CREATE TABLE added_by_a_release (id integer)")
+    expand = "CREATE TABLE added_by_a_release (id integer); ALTER TABLE tenants ADD COLUMN added integer"
+    release.migration("added", head, expand)
     release.deploy()
     assert release.schema() == ("added", before | {"added_by_a_release"})
 
@@ -232,7 +255,33 @@ def test_a_failing_migration_changes_neither_the_schema_nor_a_function_behind_it
     schema, answer = release.schema(), release.asked()
     release.answers("too early", instead_of=answer)
     release.migration("failing", head, "CREATE TABLE half_way (id integer); SELECT 1 / 0")
-    with suppress(ToolError):  # LocalStack may call it done: see above
+    with pytest.raises(ToolError):
         release.deploy()
     assert "migration failed" in release.migrate_log.read_text()
     assert (release.schema(), release.asked()) == (schema, answer)
+
+
+def test_the_release_before_is_deployed_again_and_works_on_the_schema_of_the_later_one(
+    release: Release,
+) -> None:
+    """As docs/deploy.md takes a release back: by its checkout, whose migrations find that they know too little."""
+    schema = release.schema()
+    assert (schema[0], release.asked()) == ("added", "changed")
+    _check_out(release.folder)
+    release.deploy()
+    assert "a later release has migrated this database" in release.migrate_log.read_text()
+    assert (release.schema(), release.asked()) == (schema, "ok")
+    assert (
+        release.refused(release.key()) == "NOT_FOUND"
+    )  # not AUTH_INVALID: it found the key, and looked for the run
+
+
+def test_destroy_leaves_nothing_but_the_rows(release: Release) -> None:
+    """The database is not the stack's here, and the migration's end must not touch it."""
+    schema = release.schema()
+    release.run("destroy", "--force")
+    with pytest.raises(ClientError, match="does not exist"):
+        release.deployed()
+    assert release.client("lambda").list_functions()["Functions"] == []
+    assert release.client("logs").describe_log_groups(logGroupNamePrefix="/aws/lambda")["logGroups"] == []
+    assert release.schema() == schema
