@@ -103,8 +103,11 @@ class Api:
     def json(
         self, status: int, body: BaseModel | Mapping[str, object], headers: Mapping[str, str]
     ) -> Response[str]:
-        """A JSON body; a member that a model leaves empty is left out, never null."""
-        text = body.model_dump_json(exclude_none=True) if isinstance(body, BaseModel) else json.dumps(body)
+        """A JSON body, of a model by its aliases; a member that it leaves empty is left out, never null."""
+        if isinstance(body, BaseModel):
+            text = body.model_dump_json(by_alias=True, exclude_none=True)
+        else:
+            text = json.dumps(body)
         return self._respond(status, "application/json", text, headers)
 
     def _respond(
