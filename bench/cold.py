@@ -29,14 +29,24 @@ from dpp_cli.layers import build_deps_layer, build_domain_layer, build_packages_
 from dpp_cli.paths import BUILD, FUNCTIONS, ROOT
 
 COOKBOOK = "cookbook_style"
-API_FUNCTIONS = ("runs_submit", "runs_read", "health")
-OTHERS = ("run_worker", "run_reaper", "run_sweeper", "run_reconcile", "run_retention", "pack_outside")
+API_FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api")
+OTHERS = (
+    "run_worker",
+    "run_reaper",
+    "run_sweeper",
+    "run_reconcile",
+    "run_retention",
+    "ops_cycle",
+    "pack_outside",
+)
 # What a function's first request reaches for, as its wiring does it.
 PUT_OFF: Mapping[str, str] = {
     "runs_submit": "from dpp.platform.aws import sqs_client; sqs_client()",
     "runs_read": "from dpp.platform.aws import s3_client; s3_client()",
     "health": "from dpp.platform.aws import s3_client, sqs_client; s3_client(), sqs_client()",
     "run_worker": "from dpp.platform.aws import s3_client, sqs_client; s3_client(), sqs_client()",
+    "tickets_api": "from dpp.platform.aws import s3_client; s3_client()",
+    "ops_cycle": "from dpp.platform.aws import s3_client, sqs_client; s3_client(), sqs_client()",
     "run_reconcile": "from dpp.platform.aws import s3_client, sqs_client; s3_client(), sqs_client()",
 }
 _AIM_MS = 300

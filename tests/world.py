@@ -114,6 +114,7 @@ class World:
             "REDIS_URL": self.redis_url,
             "DPP_RUN_QUEUE_URL": self.queue_url,
             "DPP_RESULTS_BUCKET": self.bucket,
+            "DPP_REPORTS_BUCKET": self.bucket,
         }
 
     def new_database(self) -> Database:

@@ -1,4 +1,4 @@
-"""What outlives a release: database, cache, results and the run queue. Functions come and go in another stack."""
+"""What outlives a release: database, cache, buckets and the run queue. Functions come and go in another stack."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ from dpp_cdk.database import Database
 from dpp_cdk.functions import Resource
 from dpp_cdk.network import NetworkStack
 from dpp_cdk.queue import WorkQueue
-from dpp_cdk.storage import RESULT_PREFIX, ResultStore
+from dpp_cdk.storage import REPORT_PREFIX, RESULT_PREFIX, ReportStore, ResultStore
 
 
 class DataStack(Stack):
@@ -31,6 +31,13 @@ class DataStack(Stack):
         self.results = ResultStore(
             self, "Results", keeps_data=deployment.keeps_data, empties_itself=network is not None
         )
+        self.reports = ReportStore(
+            self,
+            "Reports",
+            access_log=self.results.access_log,
+            keeps_data=deployment.keeps_data,
+            empties_itself=network is not None,
+        )
         self.runs = WorkQueue(self, "Runs", timings.RUN_WORKER)
         self.database = Database(self, "Database", deployment, network) if network else None
         self.cache = Cache(self, "Cache", deployment, network) if network else None
@@ -43,6 +50,7 @@ class DataStack(Stack):
             "DPP_RUN_QUEUE_URL": self.runs.queue.queue_url,
             "DPP_RUN_DEAD_LETTER_QUEUE_URL": self.runs.required_dead_letters.queue_url,
             "DPP_RESULTS_BUCKET": self.results.bucket.bucket_name,
+            "DPP_REPORTS_BUCKET": self.reports.bucket.bucket_name,
             **(self.database.variables if self.database else {}),
             **(self.cache.variables if self.cache else {}),
         }
@@ -66,15 +74,20 @@ class DataStack(Stack):
             Resource.RESULTS_BUCKET: [self.results.bucket.bucket_arn],
             Resource.RESULT_OBJECTS: [self.results.objects_arn],
             Resource.INPUT_OBJECTS: [self.results.input_objects_arn],
+            Resource.REPORT_OBJECTS: [self.reports.objects_arn],
         }
 
     @property
     def findings(self) -> Mapping[Resource, str]:
         """What cdk-nag says of the resources that are patterns; it names a bucket by what this stack exports."""
-        imported = self.resolve(self.export_value(self.results.bucket.bucket_arn))["Fn::ImportValue"]
+        results, reports = (
+            self.resolve(self.export_value(store.bucket.bucket_arn))["Fn::ImportValue"]
+            for store in (self.results, self.reports)
+        )
         return {
-            Resource.RESULT_OBJECTS: f"IAM5[Resource::{imported}/{RESULT_PREFIX}*]",
-            Resource.INPUT_OBJECTS: f"IAM5[Resource::{imported}/{INPUT_OBJECT_PREFIX}*]",
+            Resource.RESULT_OBJECTS: f"IAM5[Resource::{results}/{RESULT_PREFIX}*]",
+            Resource.INPUT_OBJECTS: f"IAM5[Resource::{results}/{INPUT_OBJECT_PREFIX}*]",
+            Resource.REPORT_OBJECTS: f"IAM5[Resource::{reports}/{REPORT_PREFIX}*]",
         }
 
     def _outputs(self) -> None:
@@ -87,6 +100,7 @@ class DataStack(Stack):
             "RunQueueUrl": self.runs.queue.queue_url,
             "RunDeadLetterQueueUrl": self.runs.required_dead_letters.queue_url,
             "ResultsBucket": self.results.bucket.bucket_name,
+            "ReportsBucket": self.reports.bucket.bucket_name,
             **{name: arn for name, arn in secrets.items() if arn},
         }.items():
             CfnOutput(self, name, value=value)

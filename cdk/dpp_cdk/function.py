@@ -130,7 +130,7 @@ class LambdaFunction(Construct):
                 self.allow(grant.actions, *arns)
             if (finding := recipe.findings.get(grant.resource)) is not None:
                 self._role.acknowledge(
-                    finding, "the objects below one prefix, whose names come with the runs"
+                    finding, "the objects below one prefix, whose names come with what is kept there"
                 )
         for variable, arn in recipe.secret_arns.items():
             if variable in environment:

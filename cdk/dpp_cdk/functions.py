@@ -25,6 +25,7 @@ from dpp_cdk.timings import (
 from health.settings import HealthSettings
 from migrate.settings import MigrateSettings
 from operate.settings import OperateSettings
+from ops_cycle.settings import OpsCycleSettings
 from pack_outside.settings import PackOutsideSettings
 from run_reaper.settings import RunReaperSettings
 from run_reconcile.settings import RunReconcileSettings
@@ -33,6 +34,7 @@ from run_sweeper.settings import RunSweeperSettings
 from run_worker.settings import RunWorkerSettings
 from runs_read.settings import RunsReadSettings
 from runs_submit.settings import RunsSubmitSettings
+from tickets_api.settings import TicketsApiSettings
 
 LIVE = "live"
 """The alias of the version that callers get, where releases are gradual."""
@@ -46,6 +48,7 @@ class Resource(Enum):
     RESULTS_BUCKET = auto()
     RESULT_OBJECTS = auto()
     INPUT_OBJECTS = auto()
+    REPORT_OBJECTS = auto()
     PACK_OUTSIDE = auto()
     DECISION_MODEL = auto()
 
@@ -136,6 +139,14 @@ class FunctionSpec:
         return 1 if self.alone and size.reserves_concurrency else None
 
 
+# What an operator and a redrive do with dead letters: look at them, hide them meanwhile, delete what is dealt with.
+_DEAD_LETTERS = Grant(
+    Resource.DEAD_LETTERS,
+    ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"),
+)
+# The reports' copies (TIX-4); who reads one gets it from Postgres.
+_REPORTS = Grant(Resource.REPORT_OBJECTS, ("s3:PutObject",))
+
 RUNS_SUBMIT = FunctionSpec(
     name="runs_submit",
     settings=RunsSubmitSettings,
@@ -160,6 +171,13 @@ HEALTH = FunctionSpec(
         Grant(Resource.RUN_QUEUE, ("sqs:GetQueueAttributes",)),
         Grant(Resource.RESULTS_BUCKET, ("s3:ListBucket",)),  # HeadBucket
     ),
+)
+TICKETS_API = FunctionSpec(
+    name="tickets_api",
+    settings=TicketsApiSettings,
+    timing=timings.TICKETS_API,
+    memory_mib=512,
+    grants=(_REPORTS,),
 )
 RUN_WORKER = FunctionSpec(
     name="run_worker",
@@ -207,6 +225,14 @@ RUN_RETENTION = FunctionSpec(
     memory_mib=512,
     alone=True,
 )
+OPS_CYCLE = FunctionSpec(
+    name="ops_cycle",
+    settings=OpsCycleSettings,
+    timing=timings.OPS_CYCLE,
+    memory_mib=512,
+    alone=True,
+    grants=(Grant(Resource.RUN_QUEUE, ("sqs:SendMessage",)), _DEAD_LETTERS, _REPORTS),
+)
 MIGRATE = FunctionSpec(
     name="migrate",
     settings=MigrateSettings,
@@ -223,23 +249,15 @@ OPERATE = FunctionSpec(
     layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.OPERATE),
     grants=(
         Grant(Resource.RUN_QUEUE, ("sqs:SendMessage",)),
-        Grant(
-            Resource.DEAD_LETTERS,
-            (
-                "sqs:ReceiveMessage",
-                "sqs:DeleteMessage",
-                "sqs:ChangeMessageVisibility",
-                "sqs:GetQueueAttributes",
-            ),
-        ),
+        _DEAD_LETTERS,
+        _REPORTS,
         Grant(Resource.RESULT_OBJECTS, ("s3:GetObject",)),
-        Grant(
-            Resource.RESULTS_BUCKET, ("s3:ListBucket",)
-        ),  # as reconcile: to tell a lost envelope from an outage
+        # As reconcile: to tell a lost envelope from an outage.
+        Grant(Resource.RESULTS_BUCKET, ("s3:ListBucket",)),
     ),
 )
 
-REQUEST_FUNCTIONS = (RUNS_SUBMIT, RUNS_READ, HEALTH)
-SCHEDULED_FUNCTIONS = (RUN_REAPER, RUN_SWEEPER, RUN_RECONCILE, RUN_RETENTION)
+REQUEST_FUNCTIONS = (RUNS_SUBMIT, RUNS_READ, HEALTH, TICKETS_API)
+SCHEDULED_FUNCTIONS = (RUN_REAPER, RUN_SWEEPER, RUN_RECONCILE, RUN_RETENTION, OPS_CYCLE)
 FUNCTIONS = (*REQUEST_FUNCTIONS, RUN_WORKER, PACK_OUTSIDE, *SCHEDULED_FUNCTIONS, MIGRATE, OPERATE)
 """All of them; each folder of `functions/` is one."""

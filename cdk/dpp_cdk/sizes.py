@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 _CONNECTIONS_PER_WORKER = 2  # the run's, and the heartbeat's
 _CONNECTIONS_PER_REQUEST = 1
-_CONNECTIONS_OF_JOBS = 8  # four jobs, one of each at a time, with a second connection for their scans
+_CONNECTIONS_OF_JOBS = 10  # five jobs, one of each at a time, with a second connection for their scans
 _CONNECTIONS_RESERVED = 10  # for the superuser, the migration and an operator
 _FUNCTIONS_PER_WORKER = 2  # the worker, and the pack outside that it waits for
-_FUNCTIONS_OF_JOBS = 4
+_FUNCTIONS_OF_JOBS = 5
 _SECONDS_PER_REQUEST = 0.1  # twice what one takes on average, so that a cold start or two fit in
 
 
@@ -130,7 +130,7 @@ DEV = Size(
         proxy=False,
     ),
     cache=CacheSize(node_type="cache.t4g.micro", replicas=0, snapshot_days=0),
-    api=ApiSize(rate_per_second=20, burst=40, requests_per_day=100_000),
+    api=ApiSize(rate_per_second=10, burst=40, requests_per_day=100_000),
     max_workers=2,  # the least that an event source takes
     functions_at_once=10,
     reserves_concurrency=False,

@@ -10,7 +10,7 @@ from dpp_cdk.api import HttpApi
 from dpp_cdk.config import Deployment
 from dpp_cdk.data import DataStack
 from dpp_cdk.function import FunctionRecipe, LambdaFunction, Layers
-from dpp_cdk.functions import FUNCTIONS, FunctionSpec, Resource
+from dpp_cdk.functions import FUNCTIONS, SCHEDULED_FUNCTIONS, FunctionSpec, Resource
 from dpp_cdk.migration import Migration
 from dpp_cdk.models import model_arns
 from dpp_cdk.nag import acknowledge
@@ -97,6 +97,12 @@ class DppStack(Stack):
         api = HttpApi(self, "Api", self._deployment, otherwise=health)
         api.route("/v1/runs", self._made(functions.RUNS_SUBMIT))
         api.route("/v1/runs/{run_id}", self._made(functions.RUNS_READ))
+        tickets = self._made(functions.TICKETS_API)
+        for path in (
+            "/api",
+            "/api/{proxy+}",
+        ):  # its routes, and the 404 and 405 of all others, stand in its code
+            api.route(path, tickets)
         api.route("/healthz", health)
         api.route("/readyz", health)
         return api
@@ -105,8 +111,9 @@ class DppStack(Stack):
         beat = WorkQueue(self, "RunReaperBeat", timings.RUN_REAPER_BEAT)
         acknowledge(beat.queue, "SQS3", "a beat that is late is worth nothing; the next one is there")
         EveryHalfMinute(self, "RunReaperSchedule", self._made(functions.RUN_REAPER), beat)
-        for spec in (functions.RUN_SWEEPER, functions.RUN_RECONCILE, functions.RUN_RETENTION):
-            EveryMinute(self, f"{spec.construct_id}Schedule", self._made(spec))
+        for spec in SCHEDULED_FUNCTIONS:
+            if spec is not functions.RUN_REAPER:
+                EveryMinute(self, f"{spec.construct_id}Schedule", self._made(spec))
 
     def _release_gradually(self) -> None:
         shifted = [f for f in self._functions.values() if f.alias and f.spec.is_shifted_gradually]

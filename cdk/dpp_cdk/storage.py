@@ -1,4 +1,4 @@
-"""The bucket of result envelopes (RUN-18, RUN-30)."""
+"""The buckets: of result envelopes (RUN-18, RUN-30), and of the reaper's reports (TIX-4)."""
 
 from typing import Any
 
@@ -7,9 +7,19 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from dpp.packs.registry import INPUT_OBJECT_PREFIX
+from dpp.tickets.staleness import LATEST_KEY
 
 RESULT_PREFIX = "dpp/"
 """Every result lies below this (RUN-18), so every grant ends here."""
+
+_LATEST_PREFIX = LATEST_KEY.rpartition("/")[0] + "/"
+REPORT_PREFIX = _LATEST_PREFIX.removesuffix("latest/")
+"""Every report lies below this (TIX-4), so every grant ends here."""
+
+REPORT_DAYS = 400
+"""A year and what an audit takes: evidence outlives the results that it may be about."""
+
+_ACCESS_LOG_DAYS = 90
 
 
 class ResultStore(Construct):
@@ -22,15 +32,16 @@ class ResultStore(Construct):
 
     def __init__(self, scope: Construct, id: str, *, keeps_data: bool, empties_itself: bool) -> None:
         super().__init__(scope, id)
-        removal = RemovalPolicy.RETAIN if keeps_data else RemovalPolicy.DESTROY
-        empties = empties_itself and not keeps_data
-        self.access_log = self._bucket(
-            "AccessLog", removal, empties, s3.LifecycleRule(id="retention", expiration=Duration.days(90))
+        how = _how_it_goes(keeps_data=keeps_data, empties_itself=empties_itself)
+        self.access_log = _bucket(
+            self,
+            "AccessLog",
+            s3.LifecycleRule(id="retention", expiration=Duration.days(_ACCESS_LOG_DAYS)),
+            **how,
         )
-        self.bucket = self._bucket(
+        self.bucket = _bucket(
+            self,
             "Bucket",
-            removal,
-            empties,
             s3.LifecycleRule(
                 id="retention",
                 expiration=Duration.days(30),
@@ -38,6 +49,7 @@ class ResultStore(Construct):
             ),
             server_access_logs_bucket=self.access_log,
             server_access_logs_prefix="results/",
+            **how,
         )
 
     @property
@@ -50,18 +62,57 @@ class ResultStore(Construct):
         """The ARN of what clients put there for the ocr pack; whose an object is, its key says (RUN-27)."""
         return self.bucket.arn_for_objects(f"{INPUT_OBJECT_PREFIX}*")
 
-    def _bucket(
-        self, id: str, removal: RemovalPolicy, empties: bool, rule: s3.LifecycleRule, **more: Any
-    ) -> s3.Bucket:
-        return s3.Bucket(
+
+class ReportStore(Construct):
+    """As private as the results, and kept for 400 days: reports are evidence (TIX-4).
+
+    Versioned: whoever may write a report can't write one over so that nobody sees. What stood there before is kept as
+    long as the access log that says who did it; of `latest`, which each run writes anew, for a day.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, access_log: s3.Bucket, keeps_data: bool, empties_itself: bool
+    ) -> None:
+        super().__init__(scope, id)
+        self.bucket = _bucket(
             self,
-            id,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            encryption=s3.BucketEncryption.S3_MANAGED,
-            enforce_ssl=True,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            lifecycle_rules=[rule],
-            removal_policy=removal,
-            auto_delete_objects=empties,
-            **more,
+            "Bucket",
+            s3.LifecycleRule(
+                id="retention",
+                expiration=Duration.days(REPORT_DAYS),
+                noncurrent_version_expiration=Duration.days(_ACCESS_LOG_DAYS),
+            ),
+            s3.LifecycleRule(
+                id="latest", prefix=_LATEST_PREFIX, noncurrent_version_expiration=Duration.days(1)
+            ),
+            versioned=True,
+            server_access_logs_bucket=access_log,
+            server_access_logs_prefix="reports/",
+            **_how_it_goes(keeps_data=keeps_data, empties_itself=empties_itself),
         )
+
+    @property
+    def objects_arn(self) -> str:
+        """The ARN of every report."""
+        return self.bucket.arn_for_objects(f"{REPORT_PREFIX}*")
+
+
+def _how_it_goes(*, keeps_data: bool, empties_itself: bool) -> dict[str, Any]:
+    """What becomes of a bucket with its stack."""
+    return {
+        "removal_policy": RemovalPolicy.RETAIN if keeps_data else RemovalPolicy.DESTROY,
+        "auto_delete_objects": empties_itself and not keeps_data,
+    }
+
+
+def _bucket(scope: Construct, id: str, *rules: s3.LifecycleRule, **more: Any) -> s3.Bucket:
+    return s3.Bucket(
+        scope,
+        id,
+        block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+        encryption=s3.BucketEncryption.S3_MANAGED,
+        enforce_ssl=True,
+        object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+        lifecycle_rules=list(rules),
+        **more,
+    )

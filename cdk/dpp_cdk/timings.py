@@ -1,8 +1,10 @@
 """Every timeout, and the rules between them: a pair that breaks a rule can't be built, so never deployed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpp.packs.outside import START_SECONDS
+from dpp.tickets import cycle, process, reap
 
 GATEWAY_TIMEOUT_SECONDS = 29
 """API Gateway gives up on an integration after this; a function behind it must answer sooner."""
@@ -113,9 +115,26 @@ class OperatorTiming:
 
 type Timing = RequestTiming | QueueTiming | ScheduleTiming | DeployTiming | InvokedTiming | OperatorTiming
 
+
+@dataclass(frozen=True)
+class LeaseTiming:
+    """What one may do at a time, and the functions that do it.
+
+    A holder that outlived its lease would be at it while the next one is: for some time it would be done twice.
+    """
+
+    lease_seconds: int
+    holders: Sequence[Timing]
+
+    def __post_init__(self) -> None:
+        if any(holder.timeout_seconds >= self.lease_seconds for holder in self.holders):
+            raise ValueError(f"a function would live on after its lease: {self}")
+
+
 RUNS_SUBMIT = RequestTiming(timeout_seconds=15)
 RUNS_READ = RequestTiming(timeout_seconds=15)
 HEALTH = RequestTiming(timeout_seconds=10)
+TICKETS_API = RequestTiming(timeout_seconds=15)
 
 # RUN-15: visibility 120 s, three receives. The timebox leaves the worker 30 s to load inputs, store the
 # envelope and finalize; past its timeout the lease (120 s too) is over, and the reaper takes the run.
@@ -146,6 +165,14 @@ RUN_REAPER_BEAT = QueueTiming(
 RUN_SWEEPER = ScheduleTiming(timeout_seconds=60)
 RUN_RECONCILE = ScheduleTiming(timeout_seconds=60)
 RUN_RETENTION = ScheduleTiming(timeout_seconds=60)
+OPS_CYCLE = ScheduleTiming(timeout_seconds=60)
 
 MIGRATE = DeployTiming(timeout_seconds=600)
 OPERATE = OperatorTiming(timeout_seconds=120)
+
+# TIX-5, TIX-6: the leases stand in the domain, which knows no function; here they meet who holds them.
+TICKET_REAPER_LEASE = LeaseTiming(reap.LEASE_SECONDS, (TICKETS_API, OPS_CYCLE, OPERATE))
+OPS_CYCLE_LEASE = LeaseTiming(cycle.LEASE_SECONDS, (OPS_CYCLE,))
+TICKET_SILENCE = LeaseTiming(process.SILENT_SECONDS, (OPS_CYCLE,))
+if OPS_CYCLE.timeout_seconds < process.TIME_LIMIT_SECONDS * 2:
+    raise ValueError("the ops cycle would be cut off in the ticket that it took last")

@@ -88,6 +88,7 @@ def _of_local_stack(state: "StackState") -> Mapping[str, str]:
         "DATABASE_URL": state.database_url,
         "REDIS_URL": state.redis_url,
         "DPP_RESULTS_BUCKET": state.outputs["ResultsBucket"],
+        "DPP_REPORTS_BUCKET": state.outputs["ReportsBucket"],
         "DPP_RUN_QUEUE_URL": state.outputs["RunQueueUrl"],
         "DPP_RUN_DEAD_LETTER_QUEUE_URL": state.outputs["RunDeadLetterQueueUrl"],
     }

@@ -7,7 +7,16 @@ from dpp.platform.config import (
     RedisSettings,
     StorageSettings,
 )
+from dpp.tickets.config import ReaperSettings, ReportsSettings
 
 
-class OperateSettings(PostgresSettings, RedisSettings, QueueSettings, DeadLetterSettings, StorageSettings):
-    """Rows, budgets, the run queue with its dead letters, and the results bucket: every command's at once."""
+class OperateSettings(
+    PostgresSettings,
+    RedisSettings,
+    QueueSettings,
+    DeadLetterSettings,
+    StorageSettings,
+    ReportsSettings,
+    ReaperSettings,
+):
+    """Rows, budgets, the run queue with its dead letters, both buckets, the reaper's rules: every command's at once."""

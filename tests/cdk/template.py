@@ -75,6 +75,11 @@ class Stack:
         """Properties of that function."""
         return self.all("AWS::Lambda::Function")[self.function_id(name)]
 
+    def bucket_given(self, name: str, variable: str) -> str:
+        """Logical id of the bucket that the function is told of by this variable."""
+        found: str = self.function(name)["Environment"]["Variables"][variable]["Ref"]
+        return found
+
     def actions(self, name: str) -> set[str]:
         """Every action that the function's role is allowed by policies of ours."""
         return {action for statement in self.statements(name) for action in _list(statement["Action"])}

@@ -13,6 +13,7 @@ ROLES = {
     "IAM5[Resource::*]",
     "IAM5[Resource::…/dpp/*]",
     "IAM5[Resource::…/inputs/*]",
+    "IAM5[Resource::…/reaper/*]",
     "IAM4[Policy::…/AmazonAPIGatewayPushToCloudWatchLogs]",
 }
 ANSWERED = {

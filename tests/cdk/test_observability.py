@@ -10,7 +10,7 @@ from dpp_cli.paths import ROOT
 from tests.cdk.template import Assembly
 from tests.cdk.test_stack import FUNCTIONS, SCHEDULED
 
-SHIFTED = ("runs_submit", "runs_read", "health", "run_worker", "pack_outside")
+SHIFTED = ("runs_submit", "runs_read", "health", "tickets_api", "run_worker", "pack_outside")
 
 
 def entries() -> set[str]:

@@ -28,10 +28,12 @@ CONSUMING = {
     "sqs:GetQueueUrl",
     "sqs:GetQueueAttributes",
 }
+REDRIVING = CONSUMING - {"sqs:GetQueueUrl"}
 ALLOWED = {
     "runs_submit": {"sqs:SendMessage"} | SECRETS | IN_NETWORK,
     "runs_read": {"s3:GetObject", "sts:AssumeRole"} | SECRETS | IN_NETWORK,
     "health": {"sqs:GetQueueAttributes", "s3:ListBucket"} | SECRETS | IN_NETWORK,
+    "tickets_api": {"s3:PutObject"} | SECRETS | IN_NETWORK,
     "run_worker": {"s3:PutObject", "s3:GetObject", "lambda:InvokeFunction"}
     | CONSUMING
     | SECRETS
@@ -41,13 +43,19 @@ ALLOWED = {
     "run_sweeper": SECRETS | IN_NETWORK,
     "run_reconcile": {"sqs:SendMessage", "s3:GetObject", "s3:ListBucket"} | SECRETS | IN_NETWORK,
     "run_retention": SECRETS | IN_NETWORK,
+    "ops_cycle": {"sqs:SendMessage", "s3:PutObject"} | REDRIVING | SECRETS | IN_NETWORK,
     "migrate": SECRETS | IN_NETWORK,
-    "operate": {"sqs:SendMessage", "s3:GetObject", "s3:ListBucket"}
-    | (CONSUMING - {"sqs:GetQueueUrl"})
+    "operate": {"sqs:SendMessage", "s3:GetObject", "s3:PutObject", "s3:ListBucket"}
+    | REDRIVING
     | SECRETS
     | IN_NETWORK,
 }
-READABLE_SECRETS = dict.fromkeys(FUNCTIONS, 2) | {"run_retention": 1, "migrate": 1, "pack_outside": 0}
+READABLE_SECRETS = dict.fromkeys(FUNCTIONS, 2) | {
+    "run_retention": 1,
+    "tickets_api": 1,
+    "migrate": 1,
+    "pack_outside": 0,
+}
 
 
 def allowing(stack: Stack, name: str) -> list[dict[str, object]]:
@@ -108,12 +116,34 @@ def test_no_policy_of_the_deployment_allows_an_action_by_pattern(prod: Assembly,
 
 @pytest.mark.parametrize("name", ["runs_read", "run_worker", "run_reconcile", "operate"])
 def test_objects_are_reached_below_the_prefix_of_results_only(stack: Stack, name: str) -> None:
-    statements = [s for s in allowing(stack, name) if "Object" in json.dumps(s["Action"])]
+    statements = [
+        s for s in allowing(stack, name) if "Object" in json.dumps(s["Action"]) and s not in _reporting(stack)
+    ]
     assert statements
     for statement in statements:
         # What clients put there is read by the worker alone (RUN-27).
         inputs = name == "run_worker" and statement["Action"] == "s3:GetObject"
         assert json.dumps(statement["Resource"]).endswith('"/inputs/*"]]}' if inputs else '"/dpp/*"]]}')
+
+
+def _reporting(stack: Stack) -> list[object]:
+    """Every statement that reaches the bucket of reports."""
+    reports = stack.bucket_given("ops_cycle", "DPP_REPORTS_BUCKET")
+    return [s for name in FUNCTIONS for s in stack.statements(name) if f'"{reports}"' in json.dumps(s)]
+
+
+def test_reports_are_put_below_their_prefix_and_no_function_reads_or_deletes_one(stack: Stack) -> None:
+    """TIX-4: evidence. The truth is a row of Postgres, from which whoever asks is answered."""
+    reports = stack.bucket_given("ops_cycle", "DPP_REPORTS_BUCKET")
+    below = [{"Fn::GetAtt": [reports, "Arn"]}, "/reports/ops/tickets/reaper/*"]
+    statement = {
+        "Effect": "Allow",
+        "Action": "s3:PutObject",
+        "Resource": {"Fn::Join": ["", below]},
+    }
+    assert _reporting(stack) == [statement] * 3
+    reporters = [name for name in FUNCTIONS if statement in stack.statements(name)]
+    assert reporters == ["tickets_api", "ops_cycle", "operate"]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -128,8 +158,9 @@ def test_a_function_reads_the_secrets_of_the_servers_that_it_uses(stack: Stack, 
     assert "*" not in readable
 
 
-def test_an_operator_takes_messages_from_the_dead_letters_and_sends_them_to_the_run_queue(
-    stack: Stack,
+@pytest.mark.parametrize("name", ["ops_cycle", "operate"])
+def test_who_redrives_takes_messages_from_the_dead_letters_and_sends_them_to_the_run_queue(
+    stack: Stack, name: str
 ) -> None:
     queues = stack.all("AWS::SQS::Queue")
     redrive = stack.queue_emptied_by("run_worker")["RedrivePolicy"]
@@ -137,12 +168,12 @@ def test_an_operator_takes_messages_from_the_dead_letters_and_sends_them_to_the_
     (runs,) = (name for name, queue in queues.items() if queue.get("RedrivePolicy") == redrive)
     reached = {
         str(action): statement["Resource"]
-        for statement in allowing(stack, "operate")
+        for statement in allowing(stack, name)
         for action in listed(statement["Action"])
         if str(action).startswith("sqs:")
     }
     assert reached.pop("sqs:SendMessage") == {"Fn::GetAtt": [runs, "Arn"]}
-    assert set(reached) == CONSUMING - {"sqs:GetQueueUrl"}
+    assert set(reached) == REDRIVING
     assert list(reached.values()) == [{"Fn::GetAtt": [dead, "Arn"]}] * 4
 
 

@@ -2,21 +2,22 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dpp.platform.config import Settings
+from dpp.tickets.staleness import LATEST_KEY
 from tests.cdk.conftest import LOCAL
 from tests.cdk.template import Assembly, Stack
 
 if TYPE_CHECKING:
     from dpp_cdk.config import Deployment
 
-API_FUNCTIONS = ("runs_submit", "runs_read", "health")
-SCHEDULED = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention")
+API_FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api")
+SCHEDULED = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention", "ops_cycle")
 FUNCTIONS = (*API_FUNCTIONS, "run_worker", "pack_outside", *SCHEDULED, "migrate", "operate")
 
 
@@ -69,7 +70,7 @@ class TestFunctions:
         assert layers["migrate"] == layers["operate"] == 3
         carriers = [name for name in FUNCTIONS if "Migrations" in str(stack.function(name)["Layers"])]
         assert carriers == ["migrate"]
-        assert [layers[name] for name in (*API_FUNCTIONS, *SCHEDULED)] == [2] * 7
+        assert [layers[name] for name in (*API_FUNCTIONS, *SCHEDULED)] == [2] * 9
 
     def test_only_the_operator_s_function_carries_the_command(self, stack: Stack) -> None:
         carriers = [name for name in FUNCTIONS if "Operate" in str(stack.function(name)["Layers"])]
@@ -165,14 +166,8 @@ class TestRunQueue:
 class TestResults:
     """RUN-30."""
 
-    def results(self, stack: Stack) -> str:
-        ((name, _),) = (
-            pair for pair in stack.all("AWS::S3::Bucket").items() if "LoggingConfiguration" in pair[1]
-        )
-        return name
-
     def test_results_expire_after_30_days_and_abandoned_uploads_after_7(self, stack: Stack) -> None:
-        bucket = stack.all("AWS::S3::Bucket")[self.results(stack)]
+        bucket = stack.all("AWS::S3::Bucket")[stack.bucket_given("run_worker", "DPP_RESULTS_BUCKET")]
         (rule,) = bucket["LifecycleConfiguration"]["Rules"]
         assert rule["Status"] == "Enabled"
         assert rule["ExpirationInDays"] == 30
@@ -191,10 +186,47 @@ class TestResults:
 
     def test_every_bucket_is_encrypted_and_reached_over_tls_only(self, stack: Stack) -> None:
         buckets = stack.all("AWS::S3::Bucket")
-        assert len(buckets) == 2
+        assert len(buckets) == 3
         for name, bucket in buckets.items():
             assert bucket["BucketEncryption"]
             assert stack.tls_only("AWS::S3::BucketPolicy", "Bucket", name)
+
+
+class TestReports:
+    """TIX-4: evidence for who audits."""
+
+    def bucket(self, stack: Stack) -> Mapping[str, Any]:
+        return stack.all("AWS::S3::Bucket")[stack.bucket_given("ops_cycle", "DPP_REPORTS_BUCKET")]
+
+    def test_they_outlive_the_results_by_a_year(self, stack: Stack) -> None:
+        kept, latest = self.bucket(stack)["LifecycleConfiguration"]["Rules"]
+        assert (kept["Status"], kept["ExpirationInDays"]) == ("Enabled", 400)
+        assert "Prefix" not in kept
+        assert "ExpirationInDays" not in latest
+
+    def test_one_that_is_written_over_is_kept_as_long_as_the_log_that_says_by_whom(
+        self, stack: Stack
+    ) -> None:
+        bucket = self.bucket(stack)
+        assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+        kept, latest = bucket["LifecycleConfiguration"]["Rules"]
+        log = bucket["LoggingConfiguration"]
+        (logged,) = stack.all("AWS::S3::Bucket")[log["DestinationBucketName"]["Ref"]][
+            "LifecycleConfiguration"
+        ]["Rules"]
+        assert kept["NoncurrentVersionExpiration"] == {"NoncurrentDays": logged["ExpirationInDays"]}
+        # Each run writes it anew.
+        assert latest["Prefix"] == LATEST_KEY.removesuffix("reaper_latest.json")
+        assert latest["NoncurrentVersionExpiration"] == {"NoncurrentDays": 1}
+        assert log["LogFilePrefix"] == "reports/"
+
+    def test_every_function_that_runs_the_reaper_is_told_of_it_and_no_other(self, stack: Stack) -> None:
+        told = [
+            name
+            for name in FUNCTIONS
+            if "DPP_REPORTS_BUCKET" in stack.function(name).get("Environment", {}).get("Variables", {})
+        ]
+        assert told == ["tickets_api", "ops_cycle", "operate"]
 
 
 class TestSchedules:
@@ -219,7 +251,7 @@ class TestSchedules:
 
     @pytest.mark.parametrize(
         ("name", "period_seconds"),
-        [("run_reaper", 30), ("run_sweeper", 60), ("run_reconcile", 60), ("run_retention", 60)],
+        [(name, 30 if name == "run_reaper" else 60) for name in SCHEDULED],
     )
     def test_a_firing_ends_before_the_next(self, stack: Stack, name: str, period_seconds: int) -> None:
         assert stack.function(name)["Timeout"] <= period_seconds
@@ -248,6 +280,18 @@ class TestApi:
         resources = stack.all("AWS::ApiGateway::Resource")
         with_method = {json.dumps(method["ResourceId"]) for method in methods}
         assert all(json.dumps({"Ref": name}) in with_method for name in resources)
+
+    def test_all_below_api_goes_to_the_tickets_api_whose_code_knows_the_routes(self, stack: Stack) -> None:
+        """TIX-5: a path that it doesn't know gets a 404 from it, not from the gateway."""
+        resources = stack.all("AWS::ApiGateway::Resource")
+        root = next(id for id, r in resources.items() if r["PathPart"] == "api")
+        below = {id: r["PathPart"] for id, r in resources.items() if r["ParentId"] == {"Ref": root}}
+        assert list(below.values()) == ["{proxy+}"]
+        methods = stack.all("AWS::ApiGateway::Method").values()
+        called = [m["Integration"]["Uri"] for m in methods if m["ResourceId"].get("Ref") in {root, *below}]
+        assert [stack.calls("tickets_api", uri) for uri in called] == [True, True]
+        elsewhere = [m["Integration"]["Uri"] for m in methods if m["Integration"]["Uri"] not in called]
+        assert not any(stack.calls("tickets_api", uri) for uri in elsewhere)
 
     def test_what_the_gateway_answers_itself_is_a_problem_document_with_cost_headers(
         self, stack: Stack

@@ -2,8 +2,17 @@
 
 import pytest
 
+from dpp.tickets.config import ReaperSettings
 from dpp_cdk import timings
-from dpp_cdk.timings import DeployTiming, OperatorTiming, QueueTiming, RequestTiming, ScheduleTiming
+from dpp_cdk.functions import FUNCTIONS, OPS_CYCLE
+from dpp_cdk.timings import (
+    DeployTiming,
+    LeaseTiming,
+    OperatorTiming,
+    QueueTiming,
+    RequestTiming,
+    ScheduleTiming,
+)
 
 _QUEUES = [value for value in vars(timings).values() if isinstance(value, QueueTiming)]
 
@@ -62,3 +71,23 @@ def test_cloudformation_waits_longer_than_the_function_may_run() -> None:
 def test_an_operator_s_command_may_take_no_longer_than_lambda_runs_anything() -> None:
     with pytest.raises(ValueError, match="so long"):
         OperatorTiming(timeout_seconds=901)
+
+
+def test_a_lease_outlives_whoever_may_hold_it() -> None:
+    """TIX-5, TIX-6: else two would be at what one at a time may do."""
+    LeaseTiming(61, (ScheduleTiming(timeout_seconds=60),))
+    with pytest.raises(ValueError, match="live on after its lease"):
+        LeaseTiming(60, (RequestTiming(timeout_seconds=15), ScheduleTiming(timeout_seconds=60)))
+
+
+def test_every_function_that_can_run_the_reaper_is_one_that_its_lease_outlives() -> None:
+    """By what they read: the reaper's rules."""
+    reaping = [spec.timing for spec in FUNCTIONS if issubclass(spec.settings, ReaperSettings)]
+    assert len(reaping) == 3
+    assert list(timings.TICKET_REAPER_LEASE.holders) == reaping
+    assert list(timings.OPS_CYCLE_LEASE.holders) == [OPS_CYCLE.timing]
+
+
+def test_nobody_takes_a_ticket_over_from_a_cycle_that_may_still_live() -> None:
+    """TIX-6."""
+    assert timings.TICKET_SILENCE.lease_seconds > OPS_CYCLE.timing.timeout_seconds

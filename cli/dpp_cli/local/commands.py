@@ -32,6 +32,7 @@ def up() -> None:
         "Valkey": state.redis_url,
         "run queue": state.outputs["RunQueueUrl"],
         "results": f"s3://{state.outputs['ResultsBucket']}",
+        "reports": f"s3://{state.outputs['ReportsBucket']}",
         "logs": f"{state_dir()} (`dpp local logs`)",
     }
     for name, value in rows.items():
