@@ -8,7 +8,9 @@ from pathlib import Path
 from aws_cdk import App
 from aws_cdk import aws_lambda as lambda_
 
-from dpp_cdk.options import DECISION, DeploymentError, read_options
+from dpp.platform.config import ConfigurationError
+from dpp.tickets.config import ReaperSettings
+from dpp_cdk.options import PASSED_ON, DeploymentError, read_options, variable_of
 from dpp_cdk.sizes import SIZES, Size
 
 __all__ = ["Deployment", "DeploymentError", "LayerFolders"]
@@ -22,9 +24,9 @@ LOCAL_MAX_WORKERS = 5
 _ARCHITECTURES = {"x86_64": lambda_.Architecture.X86_64, "aarch64": lambda_.Architecture.ARM_64}
 _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 _SERVERS = ("DATABASE_URL", "REDIS_URL")
-_DECISION = tuple(f"DPP_{name.upper()}" for name in DECISION)
+_PASSED_ON = tuple(variable_of(name) for name in PASSED_ON)
 _KEY = "DPP_DECISION_OPENAI_API_KEY"
-_LOCAL = (*_SERVERS, "DPP_REDIS_CLUSTER", _KEY, *_DECISION)
+_LOCAL = (*_SERVERS, "DPP_REDIS_CLUSTER", _KEY, *_PASSED_ON)
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,9 @@ class Deployment:
                 f"-c architecture={architecture}: choose one of {', '.join(_ARCHITECTURES)}"
             )
         if not local:
-            _refuse_forgettable(environ, options.decision_variables, stage)
+            _refuse_forgettable(environ, options.function_variables, stage)
+        else:
+            _refuse_wrong(environ)
         passed = _LOCAL if local else (_KEY,)  # the key only to be refused
         return cls(
             stage=stage,
@@ -119,7 +123,7 @@ class Deployment:
             layers=_built_layers(root / ".dpp" / "build" / "layers", architecture),
             openapi_document=root / "docs" / "openapi.json",
             variables={
-                **options.decision_variables,
+                **options.function_variables,
                 **{name: environ[name] for name in passed if environ.get(name)},
             },
             alarm_email=options.alarm_email,
@@ -142,14 +146,25 @@ def _is_local(environ: Mapping[str, str]) -> bool:
 
 
 def _refuse_forgettable(environ: Mapping[str, str], said: Mapping[str, str], stage: str) -> None:
-    """A variable that is exported today and not tomorrow would take the model away. Raises DeploymentError."""
-    for name in _DECISION:
+    """A variable that is exported today and not tomorrow would take the model or the rule away.
+
+    Raises DeploymentError.
+    """
+    for name in _PASSED_ON:
         if environ.get(name, "") not in ("", said.get(name)):
             option = name.removeprefix("DPP_").lower()
             raise DeploymentError(
                 f"{name} in the environment would be forgotten by the next deployment: unset it, and write"
                 f" {option} into deploy/{stage}.json"
             )
+
+
+def _refuse_wrong(environ: Mapping[str, str]) -> None:
+    """What the local stack takes from the environment, no option has looked at. Raises DeploymentError."""
+    try:
+        ReaperSettings.load(environ)
+    except ConfigurationError as error:
+        raise DeploymentError(str(error)) from None
 
 
 def _machine() -> str:

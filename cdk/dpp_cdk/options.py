@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
+from dpp.platform.config import ConfigurationError
+from dpp.tickets.config import ReaperSettings
 from dpp_cdk.sizes import SIZES
 
 _STAGE = re.compile(r"[a-z][a-z0-9-]{0,19}")
@@ -40,6 +42,25 @@ def _one_of(*choices: str) -> AfterValidator:
     return AfterValidator(checked)
 
 
+def _as_text(value: object) -> object:
+    """A number as a file of JSON has it; `-c` gives text."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _for_the_reaper(variable: str) -> AfterValidator:
+    """Held to the very model that the functions read `variable` with."""
+
+    def checked(value: str) -> str:
+        try:
+            ReaperSettings.load({variable: value})
+        except ConfigurationError as error:
+            told = str(error).rpartition(f"{variable}: ")[2]
+            raise PydanticCustomError("setting", "{told}", {"told": told}) from None
+        return value
+
+    return AfterValidator(checked)
+
+
 _Arn = Annotated[str, _matching(r"arn:aws[a-z-]*:[a-z0-9-]+:[a-z0-9-]*:\d*:\S+", "an ARN")]
 
 
@@ -49,6 +70,8 @@ class Options(BaseModel):
     `alarm_email`: who is told of alarms. `domain_name` with `certificate_arn`: the API under a name of one's own.
     `tracing`: X-Ray, which costs by request. `decision_…`: the model that answers, as the variables of the same
     name say it; the key of an OpenAI-compatible endpoint stands in the secret `openai_secret_arn`.
+    `time_zone`: which reports and receipts write their times in. `ticket_reaper_…`: the reaper's rules (TIX-1), as the
+    variables of the same name say them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -62,15 +85,39 @@ class Options(BaseModel):
     decision_bedrock_model_id: Annotated[str, _matching(r"\S+", "a model's id")] = ""
     decision_openai_base_url: Annotated[str, _matching(r"https://\S+", "a URL of https")] = ""
     decision_openai_model: Annotated[str, _matching(r"\S+", "a model's name")] = ""
+    time_zone: Annotated[str, _for_the_reaper("DPP_TIME_ZONE")] = ""
+    ticket_reaper_threshold_seconds: Annotated[
+        str, BeforeValidator(_as_text), _for_the_reaper("DPP_TICKET_REAPER_THRESHOLD_SECONDS")
+    ] = ""
+    ticket_reaper_max_clean: Annotated[
+        str, BeforeValidator(_as_text), _for_the_reaper("DPP_TICKET_REAPER_MAX_CLEAN")
+    ] = ""
+    ticket_reaper_excluded_types: Annotated[str, _for_the_reaper("DPP_TICKET_REAPER_EXCLUDED_TYPES")] = ""
+    ticket_reaper_breaker_count: Annotated[
+        str, BeforeValidator(_as_text), _for_the_reaper("DPP_TICKET_REAPER_BREAKER_COUNT")
+    ] = ""
+    ticket_reaper_breaker_share: Annotated[
+        str, BeforeValidator(_as_text), _for_the_reaper("DPP_TICKET_REAPER_BREAKER_SHARE")
+    ] = ""
 
     @property
-    def decision_variables(self) -> Mapping[str, str]:
-        """The engine's variables, by their names in a function's environment."""
-        named = {f"DPP_{name.upper()}": getattr(self, name) for name in DECISION}
+    def function_variables(self) -> Mapping[str, str]:
+        """What goes on to the functions, by its name in their environment."""
+        named = {variable_of(name): getattr(self, name) for name in PASSED_ON}
         return {variable: value for variable, value in named.items() if value}
 
 
-DECISION = tuple(name for name in Options.model_fields if name.startswith("decision_"))
+def variable_of(option: str) -> str:
+    """The environment variable by which a function, or the local stack, is told of an option."""
+    return f"DPP_{option.upper()}"
+
+
+PASSED_ON = tuple(
+    name
+    for name in Options.model_fields
+    if name.startswith("decision_") or variable_of(name) in ReaperSettings.variables()
+)
+"""The options that a function is told of."""
 
 
 def read_options(get: Callable[[str], object], folder: Path | None) -> tuple[str, Options]:

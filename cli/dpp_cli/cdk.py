@@ -12,14 +12,14 @@ from dpp_cli.operate_layer import build_operate_layer
 from dpp_cli.paths import ASSEMBLY
 from dpp_cli.toolchain import cdk_command, run, with_node
 
-_LOCAL = ("DATABASE_URL", "REDIS_URL", "DPP_DECISION_")
+_LOCAL = ("DATABASE_URL", "REDIS_URL", "DPP_DECISION_", "DPP_TIME_ZONE", "DPP_TICKET_REAPER_")
 SIZES = ("dev", "prod")
 
 
 def synth(sizes: Sequence[str], architecture: str) -> list[Path]:
     """Build the layers and describe a deployment of each size; return their assemblies. Raises ToolError."""
     build_layers(architecture)
-    # Servers and models that the environment names are the local stack's; on AWS they are made, or in a file.
+    # Servers, models and rules that the environment names are the local stack's; on AWS they are made, or in a file.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_LOCAL)}
 
     def one(size: str) -> Path:

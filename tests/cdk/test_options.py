@@ -52,6 +52,36 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
         ({"alarm_email": "ops"}, "deploy/dev.json: alarm_email=ops: not an e-mail address"),
         ({"tracing": True}, "deploy/dev.json: tracing=True: Input should be a valid string"),
         ({"size": "prod"}, "the stage dev would be of size prod"),
+        (
+            {"time_zone": "Mars/Olympus"},
+            "deploy/dev.json: time_zone=Mars/Olympus: no time zone of the IANA database",
+        ),
+        (
+            {"ticket_reaper_threshold_seconds": 299},
+            "threshold_seconds=299: Input should be greater than or equal to 300",
+        ),
+        (
+            {"ticket_reaper_threshold_seconds": "1e5"},
+            "threshold_seconds=1e5: Input should be a valid integer",
+        ),
+        (
+            {"ticket_reaper_threshold_seconds": 86400.5},
+            "threshold_seconds=86400.5: Input should be a valid integer",
+        ),
+        ({"ticket_reaper_max_clean": True}, "ticket_reaper_max_clean=True: Input should be a valid string"),
+        (
+            {"ticket_reaper_max_clean": 0},
+            "ticket_reaper_max_clean=0: Input should be greater than or equal to 1",
+        ),
+        (
+            {"ticket_reaper_excluded_types": "ALL"},
+            "excluded_types=ALL: of EXECUTION_ENABLE, EXECUTION_DISABLE,",
+        ),
+        ({"ticket_reaper_breaker_count": -1}, "ticket_reaper_breaker_count=-1: Input should be greater"),
+        (
+            {"ticket_reaper_breaker_share": "nan"},
+            "ticket_reaper_breaker_share=nan: Input should be a finite number",
+        ),
         ([], "deploy/dev.json: not an object"),
     ],
 )
@@ -100,6 +130,49 @@ def test_a_model_that_only_the_environment_names_is_refused(root: Path, exported
         read(root, {}, exported)
     keep(root, "dev", {option: value})
     assert read(root, {}, exported).variables == exported
+
+
+RULES = {
+    "time_zone": "Europe/Berlin",
+    "ticket_reaper_threshold_seconds": 3600,
+    "ticket_reaper_max_clean": 10,
+    "ticket_reaper_excluded_types": "DLQ_REDRIVE, BUDGET_CREDIT",
+    "ticket_reaper_breaker_count": 20,
+    "ticket_reaper_breaker_share": 0.25,
+}
+
+
+def test_the_reaper_s_rules_go_to_the_functions_as_they_are_written(root: Path) -> None:
+    """TIX-1, TIX-7: a number may stand in the file as one."""
+    from dpp.tickets.config import ReaperSettings
+
+    keep(root, "dev", RULES)
+    variables = read(root, {}).variables
+    assert set(variables) == set(ReaperSettings.variables())
+    found = ReaperSettings.load(variables)
+    assert (found.rules.threshold_seconds, found.rules.max_clean) == (3600, 10)
+    assert (found.rules.breaker.max_stale, found.rules.breaker.max_share) == (20, 0.25)
+    assert list(found.rules.excluded_types) == ["DLQ_REDRIVE", "BUDGET_CREDIT"]
+    assert found.time_zone == "Europe/Berlin"
+    assert read(root, {"time_zone": ""}).variables.get("DPP_TIME_ZONE") is None
+
+
+def test_a_rule_that_only_the_environment_names_is_refused(root: Path) -> None:
+    """The next shell, which lacks it, would reap by another."""
+    from dpp_cdk.config import DeploymentError
+
+    exported = {"DPP_TICKET_REAPER_THRESHOLD_SECONDS": "3600"}
+    with pytest.raises(DeploymentError, match=r"write ticket_reaper_threshold_seconds into deploy/dev\.json"):
+        read(root, {}, exported)
+
+
+def test_the_local_stack_takes_the_rules_of_the_environment_and_looks_at_them(root: Path) -> None:
+    from dpp_cdk.config import DeploymentError
+
+    made = read(root, {}, {**LOCAL, "DPP_TIME_ZONE": "UTC", "DPP_TICKET_REAPER_MAX_CLEAN": "7"})
+    assert (made.variables["DPP_TIME_ZONE"], made.variables["DPP_TICKET_REAPER_MAX_CLEAN"]) == ("UTC", "7")
+    with pytest.raises(DeploymentError, match="DPP_TICKET_REAPER_MAX_CLEAN: Input should be less than"):
+        read(root, {}, {**LOCAL, "DPP_TICKET_REAPER_MAX_CLEAN": "1000000000"})
 
 
 def test_the_local_stack_reads_no_file_and_takes_the_environment(root: Path) -> None:

@@ -20,7 +20,7 @@ from dpp.platform import api_keys
 from dpp_cdk.alarms import Named, alarms
 from dpp_cdk.functions import FUNCTIONS
 from dpp_cdk.network import _ENDPOINTS
-from dpp_cdk.options import DECISION, Options, read_options
+from dpp_cdk.options import PASSED_ON, Options, read_options, variable_of
 from dpp_cdk.sizes import SIZES, Size
 from dpp_cli import costs
 from dpp_cli.main import app
@@ -131,8 +131,9 @@ def test_every_output_is_one_of_the_stacks() -> None:
 
 
 def test_every_variable_is_one_that_the_app_reads() -> None:
-    read = {f"DPP_{name.upper()}" for name in DECISION}
-    assert read == set(re.findall(r"`(DPP_DECISION_[A-Z_]+)`", GUIDE))
+    read = {variable_of(name) for name in PASSED_ON}
+    told = set(re.findall(r"`(DPP_[A-Z_]+)`", GUIDE))
+    assert {name for name in read if "DECISION" in name} | {"DPP_TIME_ZONE"} <= told <= read
 
 
 def test_every_function_and_log_group_is_one_that_is_made() -> None:
