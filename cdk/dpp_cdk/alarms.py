@@ -11,12 +11,14 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from dpp.platform import metrics
 from dpp.platform.metrics import Metric
-from dpp_cdk import functions
-from dpp_cdk.functions import FUNCTIONS, RUN_RECONCILE, FunctionSpec
+from dpp_cdk.functions import FUNCTIONS, OPS_CYCLE, RUN_RECONCILE, SCHEDULED_FUNCTIONS, FunctionSpec
 from dpp_cdk.sizes import Size
 from dpp_cdk.timings import DeployTiming, OperatorTiming
 
 RUNBOOK = "docs/runbook.md"
+
+OPS_STEPS = ("ticket_reaper", "tickets")
+"""The steps of the ops cycle that can fail, as the metric names them."""
 
 _AT_LEAST = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
 _BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
@@ -79,6 +81,7 @@ class Named:
 def alarms(named: Named, size: Size) -> Iterator[AlarmSpec]:
     """All alarms of a deployment."""
     yield from _platform(named)
+    yield from _tickets(named)
     yield from _queue(named)
     yield from _api(named)
     for spec in FUNCTIONS:
@@ -89,9 +92,11 @@ def alarms(named: Named, size: Size) -> Iterator[AlarmSpec]:
         yield from _cache(node)
 
 
-def of_ours(metric: Metric, spec: FunctionSpec, stage: str, statistic: str, minutes: int = 5) -> Watched:
-    """A metric that one of our functions emits."""
-    dimensions = {metrics.FUNCTION: spec.function_name(stage)}
+def of_ours(
+    metric: Metric, spec: FunctionSpec, stage: str, statistic: str, minutes: int = 5, **own: str
+) -> Watched:
+    """A metric that one of our functions emits; `own`: the values of the dimensions that it has besides."""
+    dimensions = {metrics.FUNCTION: spec.function_name(stage), **own}
     return Watched(metrics.NAMESPACE, metric.name, dimensions, statistic, minutes)
 
 
@@ -105,15 +110,36 @@ def _platform(named: Named) -> Iterator[AlarmSpec]:
     ):
         watched = of_ours(metric, RUN_RECONCILE, named.stage, "Maximum")
         yield AlarmSpec(anchor, says, watched, threshold=1, periods=periods)
-    for spec in (functions.RUN_REAPER, functions.RUN_SWEEPER, RUN_RECONCILE, functions.RUN_RETENTION):
-        job = spec.name.removeprefix("run_")
+    for spec in SCHEDULED_FUNCTIONS:
+        job = spec.name.removeprefix("run_").replace("_", " ")
         yield AlarmSpec(
-            f"{job}-silent",
-            f"{job.title()} came to no end for five minutes",
+            f"{job.replace(' ', '-')}-silent",
+            f"{job.capitalize()} came to no end for five minutes",
             of_ours(metrics.FIRINGS, spec, named.stage, "Sum"),
             threshold=1,
             comparison=_BELOW,
             missing=_QUIET_IS_BAD,
+        )
+
+
+def _tickets(named: Named) -> Iterator[AlarmSpec]:
+    """What operators and automations wait for (TIX-6)."""
+    for anchor, says, metric, threshold, periods in (
+        ("ticket-reaper-breaker", "So many tickets are stale that none ends", metrics.REAPER_BREAKER, 1, 1),
+        # Whoever sets it knows; after half an hour somebody should ask whether it was forgotten.
+        ("emergency-stop", "The emergency stop is set for half an hour", metrics.EMERGENCY_STOP, 1, 6),
+        ("tickets-waiting", "A ticket waits for over a quarter of an hour", metrics.TICKET_AGE, 900, 2),
+    ):
+        watched = of_ours(metric, OPS_CYCLE, named.stage, "Maximum")
+        yield AlarmSpec(anchor, says, watched, threshold=threshold, periods=periods)
+    for step in OPS_STEPS:
+        yield AlarmSpec(
+            "ops-step-failed",
+            f"The step {step} of the ops cycle fails",
+            of_ours(metrics.OPS_STEPS_FAILED, OPS_CYCLE, named.stage, "Maximum", Step=step),
+            threshold=1,
+            periods=2,  # once is a dependency that was away for a moment: the next cycle does what was left
+            subject=step,
         )
 
 

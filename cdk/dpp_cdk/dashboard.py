@@ -1,4 +1,5 @@
-"""One dashboard, read from the top: is anything wrong, is the money right, do clients get answers, do runs end."""
+"""One dashboard, read from the top: is anything wrong, is the money right, do clients get answers, do runs and
+tickets end."""
 
 from collections.abc import Sequence
 
@@ -7,8 +8,8 @@ from constructs import Construct
 
 from dpp.platform import metrics
 from dpp.platform.metrics import Metric
-from dpp_cdk.alarms import Named, Watched, of_ours
-from dpp_cdk.functions import FUNCTIONS, RUN_RECONCILE, RUN_WORKER, RUNS_SUBMIT
+from dpp_cdk.alarms import OPS_STEPS, Named, Watched, of_ours
+from dpp_cdk.functions import FUNCTIONS, OPS_CYCLE, RUN_RECONCILE, RUN_WORKER, RUNS_SUBMIT
 
 _WIDTH = 24
 _HEIGHT = 6
@@ -28,7 +29,8 @@ class OperatorDashboard(Construct):
                 height=_HEIGHT,
             )
         )
-        for row in (_money(named), _clients(named), _runs(named), _functions(named), _servers(named)):
+        rows = (_money, _clients, _runs, _tickets, _functions, _servers)
+        for row in (rendered(named) for rendered in rows):
             width = _WIDTH // max(1, len(row))
             board.add_widgets(
                 *(
@@ -100,6 +102,34 @@ def _runs(named: Named) -> Row:
             ],
         ),
         ("Runs: age of the oldest, in s", [of_queue(named.runs_queue, "ApproximateAgeOfOldestMessage")]),
+    )
+
+
+def _tickets(named: Named) -> Row:
+    def of_cycle(metric: Metric, statistic: str = "Maximum", **own: str) -> cloudwatch.IMetric:
+        return of_ours(metric, OPS_CYCLE, named.stage, statistic, 1, **own).metric()
+
+    return (
+        (
+            "Tickets: open, in progress, stale (0)",
+            [of_cycle(m) for m in (metrics.TICKETS_OPEN, metrics.TICKETS_IN_PROGRESS, metrics.TICKETS_STALE)],
+        ),
+        ("Tickets: age of the oldest that waits, in s", [of_cycle(metrics.TICKET_AGE)]),
+        (
+            "Tickets: how they end, and what the reaper ended (0)",
+            [
+                _each(metrics.TICKETS_ENDED, OPS_CYCLE.function_name(named.stage)),
+                of_cycle(metrics.TICKETS_CLEANED, "Sum"),
+            ],
+        ),
+        (
+            "Ops cycle: stop, breaker, failed steps (0)",
+            [
+                of_cycle(metrics.EMERGENCY_STOP),
+                of_cycle(metrics.REAPER_BREAKER),
+                *(of_cycle(metrics.OPS_STEPS_FAILED, Step=step) for step in OPS_STEPS),
+            ],
+        ),
     )
 
 

@@ -20,22 +20,24 @@ BEGIN, END = "<!-- costs: python -m dpp_cli.costs -->", "<!-- end of costs -->"
 HOURS = 730
 """A month, as AWS's own calculator has it."""
 INTERFACE_ENDPOINTS = 4
-ALARMS = {"dev": 50, "prod": 59}
-METRIC_SERIES = 70
+ALARMS = {"dev": 62, "prod": 72}
+METRIC_SERIES = 92
 RUNS = {"dev": 1_000, "prod": 1_000_000}
 
 _REQUESTS_A_RUN = 6  # one submit, five polls
-_FIRINGS = 5 * HOURS * 60  # of four jobs, one of which fires twice a minute
+_FIRINGS = 6 * HOURS * 60  # of five jobs, one of which fires twice a minute
 _REQUEST_GB_SECONDS = Decimal("0.5") * Decimal("0.05")
 _WORK_GB_SECONDS = Decimal(1769) / 1024 * 2
 _FIRING_GB_SECONDS = Decimal("0.5") * Decimal("0.2")
 _POLLS = 2 * 5 * HOURS * 3600 // 20  # two event sources, five pollers each, 20 s a poll
 _BEATS = 3 * HOURS * 60  # sent, received, deleted, once a minute
+_REPORT_WRITES = 2 * HOURS * 60  # a snapshot and `latest`, each time that the ops cycle's reaper runs
 _KB = Decimal("0.000001")  # in GB
 
 ASSUMPTIONS = f"""Per month: {RUNS["dev"]:,} runs in dev, {RUNS["prod"]:,} in prod. A run: {_REQUESTS_A_RUN} requests \
 of 50 ms, 2 s of work, an envelope of 20 KB that is kept 30 days and fetched once, 8 KB of logs, no model. Jobs: \
-{_FIRINGS:,} firings of 200 ms with 2 KB of logs each. {METRIC_SERIES} metric series. {HOURS} hours."""
+{_FIRINGS:,} firings of 200 ms with 2 KB of logs each, a report of the ticket reaper each minute. {METRIC_SERIES} \
+metric series. {HOURS} hours."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,11 @@ STANDING: Sequence[Line] = (
     Line("Jobs: Lambda arm64", _priced("0.0000133334", "GB-second"), lambda _: _FIRINGS * _FIRING_GB_SECONDS),
     Line("Jobs: Lambda requests", _priced("0.0000002", "request"), lambda _: _FIRINGS),
     Line("Jobs: logs", _priced("0.53", "GB"), lambda _: _FIRINGS * 2 * _KB),
+    Line(
+        "Jobs: S3 writes of reports",
+        _priced("0.000005", "request", confirmed=False),
+        lambda _: _REPORT_WRITES,
+    ),
     Line(
         "SQS, looked at without a message",
         _priced("0.0000004", "request", confirmed=False),

@@ -88,11 +88,29 @@ def test_a_silent_job_is_an_alarm(prod: Assembly) -> None:
     assert silent == {f"dpp-prod-{name}" for name in SCHEDULED}
 
 
+def test_each_step_of_the_ops_cycle_that_can_fail_is_watched(prod: Assembly) -> None:
+    """TIX-6: a failing reaper stops nothing, so that nobody would see it."""
+    found = prod["observability"].all("AWS::CloudWatch::Alarm").values()
+    watched = {
+        dimension["Value"]
+        for alarm in found
+        if alarm["MetricName"] == metrics.OPS_STEPS_FAILED.name
+        for dimension in alarm["Dimensions"]
+        if dimension["Name"] == "Step"
+    }
+    assert watched == {"ticket_reaper", "tickets"}
+
+
 def test_the_dashboard_begins_with_what_is_wrong_and_shows_metrics_that_exist(prod: Assembly) -> None:
     body = json.dumps(prod["observability"].one("AWS::CloudWatch::Dashboard")["DashboardBody"])
     first = body.index('\\"type\\":\\"alarm\\"') if '\\"type\\":\\"alarm\\"' in body else -1
     assert 0 <= first < body.index("metric\\")
-    for metric in (metrics.LEDGER_DRIFT_USD_MICROS, metrics.RUNS_ENDED, metrics.REFUSALS):
+    for metric in (
+        metrics.LEDGER_DRIFT_USD_MICROS,
+        metrics.RUNS_ENDED,
+        metrics.REFUSALS,
+        metrics.TICKETS_STALE,
+    ):
         assert metric.name in body
 
 

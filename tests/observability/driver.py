@@ -76,8 +76,8 @@ def _start_anew(environ: dict[str, str]) -> None:
 
 
 def _make_resources() -> None:
-    url = boto3.client("sqs").create_queue(QueueName="runs")["QueueUrl"]
-    os.environ["DPP_RUN_QUEUE_URL"] = url
+    for variable, name in (("DPP_RUN_QUEUE_URL", "runs"), ("DPP_RUN_DEAD_LETTER_QUEUE_URL", "dead")):
+        os.environ[variable] = boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"]
     boto3.client("s3").create_bucket(Bucket=os.environ["DPP_RESULTS_BUCKET"])
 
 

@@ -1,24 +1,38 @@
 """What each function measures, read from its stdout as CloudWatch reads it."""
 
 import importlib
+import json
 from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
+from uuid import UUID, uuid4
 
 import pytest
 
 from dpp.packs.contract import PackFailure, PackReason
+from dpp.platform import operator_keys
 from dpp.platform.errors import RedisUnavailable
 from dpp.platform.invocation import InvocationFailed
 from dpp.platform.metrics import METRICS
 from dpp.runs import finalize, reap, store
 from dpp.runs.machine import Status
 from dpp.runs.model import Run
-from tests.api import ApiClient, a_body, lambda_context
+from dpp.tickets import stop
+from dpp.tickets import store as tickets
+from dpp.tickets.config import ReaperSettings
+from dpp.tickets.cycle import CycleEffects
+from dpp.tickets.file import file
+from dpp.tickets.model import RequestType
+from dpp.tickets.process import ProcessEffects
+from dpp.tickets.reap import ReapEffects
+from dpp.tickets.store import NewTicket
+from dpp_cdk.alarms import OPS_STEPS
+from tests.api import ApiClient, a_body, gateway_event, lambda_context
 from tests.http.faulty import faulty_functions
 from tests.http.state import raw_messages
 from tests.observability.emf import Measured, measured, totals
 from tests.world import A_COST, A_RESERVATION, ScriptedPacks, Tenant, World
+from tickets_api.wiring import Wiring as TicketParts
 
 A_FEE = 5_000
 QUIET_RECONCILE = dict.fromkeys(
@@ -31,7 +45,7 @@ type Output = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def fresh_meters(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container of its own for each test; the API's meters are made anew where the routes hold them."""
-    for name in ("runs_submit", "runs_read", "health"):
+    for name in ("runs_submit", "runs_read", "health", "tickets_api"):
         module = importlib.import_module(f"{name}.handler")
         monkeypatch.setattr(module.meter, "_cold", True)
 
@@ -54,6 +68,9 @@ def work(world: World, monkeypatch: pytest.MonkeyPatch, packs: Any = None, bodie
 
 def job(world: World, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """One firing of a job."""
+    if name == "ops_cycle":
+        fire(name, monkeypatch, world_cycle(world))
+        return
     effects: Any = world.reconcile_effects() if name == "run_reconcile" else world.finalize_effects()
     wiring = importlib.import_module(f"{name}.wiring").Wiring
     if name == "run_retention":
@@ -61,6 +78,36 @@ def job(world: World, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     else:
         parts = wiring(effects, world.new_database())
     fire(name, monkeypatch, parts)
+
+
+def world_cycle(world: World, **executors: Any) -> CycleEffects:
+    """What an ops cycle touches; an executor by its type's name in place of one that has nothing to do."""
+    idle = {kind: lambda _ticket: "done" for kind in RequestType}
+    given = idle | {RequestType(name): executor for name, executor in executors.items()}
+    return CycleEffects(
+        ReapEffects(world.database, world.storage, ReaperSettings().zone),
+        ProcessEffects(world.database, given),
+        ReaperSettings().rules,
+    )
+
+
+def filed(world: World) -> UUID:
+    """An open ticket."""
+    new = NewTicket(uuid4(), RequestType.DLQ_REDRIVE, {}, "for a test", "ops")
+    file(new, world.database)
+    return new.request_id
+
+
+def taken(world: World, *, silent: timedelta) -> None:
+    """A ticket whose processor has been silent for so long."""
+    filed(world)
+    with world.database.connection() as connection:
+        ticket = tickets.take_open(connection, "a dead processor")
+        assert ticket is not None
+        connection.execute(
+            "UPDATE tickets SET last_processed_at = last_processed_at - %s WHERE request_id = %s",
+            (silent, ticket.request_id),
+        )
 
 
 def age(world: World, run: Run, **columns: timedelta) -> None:
@@ -337,6 +384,91 @@ def test_what_retention_removes_is_counted(
     assert totals(out, "Firings") == {(): 1}
 
 
+def test_a_quiet_ops_cycle_says_zero_where_an_alarm_looks(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TIX-6."""
+    job(world, monkeypatch, "ops_cycle")
+    out = capsys.readouterr().out
+    for name in ("EmergencyStop", "TicketReaperBreaker", "TicketAge", "TicketsOpen", "TicketsStale"):
+        assert totals(out, name) == {(): 0}
+    assert totals(out, "OpsStepsFailed") == {(step,): 0 for step in OPS_STEPS}
+    assert totals(out, "Firings") == {(): 1}
+
+
+def test_a_cycle_counts_what_it_carried_out_cleaned_and_found(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TIX-7: what is stale is not in progress."""
+    taken(world, silent=timedelta(hours=25))
+    taken(world, silent=timedelta(0))
+    filed(world)
+    job(world, monkeypatch, "ops_cycle")
+    out = capsys.readouterr().out
+    assert totals(out, "TicketsCleaned") == {(): 1}
+    assert totals(out, "TicketsEnded") == {("DONE",): 1, ("FAILED",): 0, ("LEFT",): 0, ("LOST",): 0}
+    assert totals(out, "TicketsInProgress") == {(): 1}
+    assert totals(out, "TicketsStale") == {(): 0}
+
+
+def test_the_stop_is_shown_by_each_cycle_while_tickets_age(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TIX-6: the job fires, and says why it does nothing."""
+    filed(world)
+    with world.database.connection() as connection:
+        stop.decide(connection, stopped=True, actor="ops", reason="for a test")
+    job(world, monkeypatch, "ops_cycle")
+    out = capsys.readouterr().out
+    assert totals(out, "EmergencyStop") == {(): 1}
+    assert totals(out, "TicketsOpen") == {(): 1}
+    assert totals(out, "TicketAge")[()] > 0
+    assert totals(out, "Firings") == {(): 1}
+    assert totals(out, "TicketsEnded") == {}
+
+
+def test_the_breaker_and_a_failed_step_are_shown(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TIX-6: neither fails the firing, so that only these metrics tell."""
+    for _ in range(20):
+        taken(world, silent=timedelta(hours=25))
+
+    def explode(_ticket: object) -> str:
+        raise RuntimeError
+
+    fire("ops_cycle", monkeypatch, world_cycle(world, DLQ_REDRIVE=explode))
+    out = capsys.readouterr().out
+    assert totals(out, "TicketReaperBreaker") == {(): 1}
+    assert totals(out, "TicketsCleaned") == {(): 0}
+    assert totals(out, "TicketsStale") == {(): 19}
+    assert totals(out, "OpsStepsFailed") == {("ticket_reaper",): 0, ("tickets",): 1}
+    assert totals(out, "Firings") == {(): 1}
+
+
+def test_a_ticket_is_counted_when_it_is_filed_and_not_when_it_is_repeated(
+    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TIX-5."""
+    file_by_http(world, monkeypatch)
+    out = capsys.readouterr().out
+    assert totals(out, "TicketsFiled") == {(): 1}
+    assert totals(out, "Refusals") == {("AUTH_INVALID",): 1}
+
+
+def file_by_http(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One ticket filed twice, and once by nobody."""
+    minted = operator_keys.mint()
+    with world.database.connection() as connection:
+        operator_keys.store(connection, minted, "ops")
+    effects = world_cycle(world)
+    body = {"request_id": str(uuid4()), "request_type": "DLQ_REDRIVE", "reason": "for a test"}
+    for token in (minted.token, minted.token, "none"):
+        sent = {"Authorization": [f"Bearer {token}"], "Content-Type": ["application/json"]}
+        event = gateway_event("POST", "/api/tickets", sent, json.dumps(body))
+        fire("tickets_api", monkeypatch, TicketParts(world.database, effects.reaping, effects.rules), event)
+
+
 def test_a_firing_that_fails_is_not_counted_as_one(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -354,7 +486,8 @@ def test_every_metric_of_the_table_is_emitted(
     api.submit(tenant, a_body())
     api.submit(None, a_body())
     work(world, monkeypatch)
-    for name in ("run_reaper", "run_sweeper", "run_reconcile", "run_retention"):
+    file_by_http(world, monkeypatch)
+    for name in ("run_reaper", "run_sweeper", "run_reconcile", "run_retention", "ops_cycle"):
         job(world, monkeypatch, name)
     seen: list[Measured] = measured(capsys.readouterr().out)
     assert {one.name for one in seen} == {metric.name for metric in METRICS}

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
 
+from dpp.platform import operator_keys
 from dpp_cli.paths import ROOT
 from tests.api import a_body, function_of, gateway_event
 from tests.conftest import _AWS_ENVIRONMENT
@@ -28,7 +30,7 @@ DATABASE_PASSWORD = "canary-p0stgres-v2x"
 REDIS_PASSWORD = "canary-r3dis-m9w"
 ENGINE_KEY = "canary-3ngine-t5j"
 ANY_RELIABILITY = {"max_cost_usd": "0.2500", "min_reliability_score": 0.0}
-JOBS = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention")
+JOBS = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention", "ops_cycle")
 
 type Step = dict[str, Any]
 
@@ -57,6 +59,7 @@ class Environment:
 
     world: World
     tenant: Tenant
+    operator_token: str
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)
 
@@ -100,8 +103,9 @@ class Environment:
 
     def assert_clean(self, text: str) -> None:
         """None of the canaries is in it, nor as Base64 or percent-encoded."""
-        secret = self.tenant.token.rpartition("_")[2]
-        for canary in (INPUT, DATABASE_PASSWORD, REDIS_PASSWORD, ENGINE_KEY, self.tenant.token, secret):
+        tokens = (self.tenant.token, self.operator_token)
+        secrets = [token.rpartition("_")[2] for token in tokens]
+        for canary in (INPUT, DATABASE_PASSWORD, REDIS_PASSWORD, ENGINE_KEY, *tokens, *secrets):
             for form in (canary, b64encode(canary.encode()).decode().rstrip("=")[:-1], canary.encode().hex()):
                 assert form not in text, text[max(0, text.index(form) - 300) : text.index(form) + 100]
 
@@ -119,6 +123,21 @@ class Environment:
         """A read."""
         headers = {"Authorization": [f"Bearer {self.tenant.token}"], "X-Other": [INPUT]}
         return {"function": function_of(path), "event": gateway_event("GET", path, headers, None)}
+
+    def operate(self, method: str, path: str, body: object = None, *, raw: str | None = None) -> Step:
+        """An operator's call."""
+        headers = {
+            "Content-Type": ["application/json"],
+            "Authorization": [f"Bearer {self.operator_token}"],
+            "X-Other": [INPUT],
+        }
+        text = json.dumps(body) if body is not None else raw
+        return {"function": "tickets_api", "event": gateway_event(method, path, headers, text)}
+
+    def file(self, request_type: str, **params: object) -> Step:
+        """A ticket with a canary for its reason."""
+        body = {"request_id": str(uuid4()), "request_type": request_type, "reason": INPUT, "params": params}
+        return self.operate("POST", "/api/tickets", body)
 
 
 def decision(question: str = "What is it?") -> dict[str, Any]:
@@ -157,7 +176,9 @@ FIRINGS: list[Step] = [{"function": name, "event": {"time": INPUT}} for name in 
 @pytest.fixture
 def environment(world: World, tmp_path: Path) -> Environment:
     """Everything well, with canaries for passwords, and every switch of powertools set that makes it talk."""
-    tenant = world.tenant()
+    tenant, operator = world.tenant(), operator_keys.mint()
+    with world.database.connection() as connection:
+        operator_keys.store(connection, operator, "ops")
     variables = {
         **_AWS_ENVIRONMENT,
         "PATH": os.environ["PATH"],
@@ -165,13 +186,15 @@ def environment(world: World, tmp_path: Path) -> Environment:
         "DATABASE_URL": world.database_url.replace("postgres@", f"postgres:{DATABASE_PASSWORD}@"),
         "REDIS_URL": world.redis_url.replace("redis://", f"redis://default:{REDIS_PASSWORD}@"),
         "DPP_RUN_QUEUE_URL": world.queue_url,
+        "DPP_RUN_DEAD_LETTER_QUEUE_URL": world.queue_url,
         "DPP_RESULTS_BUCKET": world.bucket,
+        "DPP_REPORTS_BUCKET": world.bucket,
         "DPP_TEST_CANARY": INPUT,
         "POWERTOOLS_LOG_LEVEL": "DEBUG",
         "POWERTOOLS_LOGGER_LOG_EVENT": "true",
         "POWERTOOLS_DEBUG": "true",
     }
-    return Environment(world, tenant, tmp_path, variables)
+    return Environment(world, tenant, operator.token, tmp_path, variables)
 
 
 def test_runs_that_go_well_tell_nothing(environment: Environment) -> None:
@@ -218,6 +241,67 @@ def test_a_request_that_is_refused_tells_nothing(environment: Environment) -> No
     assert (ran.statuses("runs_read"), ran.statuses("health")) == ([404], [404])
 
 
+CYCLE: Step = {"function": "ops_cycle", "event": {"time": INPUT}}
+STOP = "/api/ops/emergency-stop"
+
+
+def test_tickets_tell_ids_types_states_and_who_and_never_what_is_asked_or_why(
+    environment: Environment,
+) -> None:
+    """TIX-5, TIX-6: parameters and reasons are an operator's words, and stand in rows and answers alone."""
+    file, operate = environment.file, environment.operate
+    filed = environment.run(
+        file("BUDGET_CREDIT", tenant_id=INPUT, amount_usd="1.0000"),  # nobody of that name: ends FAILED
+        file("BUDGET_CREDIT", tenant_id=environment.tenant.tenant_id, amount_usd="1.0000"),
+        file("EXECUTION_DISABLE", pack_type="eval"),
+        file("DLQ_REDRIVE"),
+        CYCLE,
+        operate("GET", "/api/tickets"),
+        operate("GET", "/api/tickets/counters"),
+        operate("GET", "/api/tickets/reaper/latest"),
+        operate("GET", "/api/ops/cycle/latest"),
+        operate("POST", "/api/tickets/reaper/run"),
+    )
+    assert filed.statuses("tickets_api") == [201] * 4 + [200] * 5
+    assert filed.events().count("ticket ended") == 4
+    assert '"actor":"ops"' in filed.output
+    assert '"request_type":"BUDGET_CREDIT"' in filed.output
+
+
+def test_what_the_tickets_api_refuses_tells_nothing(environment: Environment) -> None:
+    """TIX-5."""
+    file, operate = environment.file, environment.operate
+    ran = environment.run(
+        file("BUDGET_CREDIT", tenant_id=f"{INPUT} {INPUT}", amount_usd=INPUT),
+        file(INPUT),
+        file("DLQ_REDRIVE", run_ids=[INPUT]),
+        operate("POST", "/api/tickets", {INPUT: INPUT}),
+        operate("POST", "/api/tickets", raw=f'{{"{INPUT}'),
+        operate("POST", "/api/tickets/reaper/run", {"threshold_seconds": INPUT}),
+        operate("PUT", STOP, {"stopped": INPUT, "reason": INPUT}),
+        operate("GET", f"/api/tickets/{INPUT}"),
+        operate("GET", f"/api/tickets/reaper/snapshots/{INPUT}"),
+        operate("DELETE", f"/api/tickets/{INPUT}"),
+        operate("GET", f"/api/{INPUT}"),
+        {**environment.get(f"/api/tickets/{INPUT}"), "function": "tickets_api"},  # with a tenant's key
+    )
+    assert ran.statuses("tickets_api") == [422, 422, 422, 422, 400, 422, 422, 404, 404, 405, 404, 401]
+
+
+@pytest.mark.xfail(reason="the line `fired` of ops_cycle holds the whole receipt, the stop's reason with it")
+def test_why_the_emergency_stop_is_set_is_told_to_operators_and_to_no_log(environment: Environment) -> None:
+    """TIX-6: the receipt has it, the log of the cycle that was stopped has not."""
+    set_to = {"stopped": True, "reason": INPUT}
+    ran = environment.run(
+        environment.operate("PUT", STOP, set_to),
+        environment.operate("POST", "/api/tickets/reaper/run"),
+        CYCLE,
+        environment.operate("GET", "/api/ops/cycle/latest"),
+    )
+    assert ran.statuses("tickets_api") == [200, 409, 200]
+    assert INPUT in ran.answers[-1][1]["body"]
+
+
 def test_a_pack_that_tells_everything_is_not_heard(environment: Environment) -> None:
     """D6, D8: its process has no way to the function's log, and what it raises is reported by class."""
     environment.variables["DPP_DECISION_OPENAI_BASE_URL"] = "http://127.0.0.1:1/v1"
@@ -257,6 +341,8 @@ SABOTAGE = (
     ("dpp.runs.store", "page_through", "chained"),
     ("dpp.runs.store", "find_for_owner", "value"),
     ("dpp.platform.api_keys", "verify", "lookup"),
+    ("dpp.tickets.store", "reap", "library"),
+    ("dpp.tickets.store", "take_open", "chained"),
 )
 
 
