@@ -51,9 +51,10 @@ def reach[Wanted: Settings](wanted: type[Wanted]) -> Reach[Wanted]:
     """Find everything that is wanted. Raises StackError.
 
     Never some of the one deployment and some of the other: an unknown run's message would be dropped, or a tenant
-    credited in one and charged in the other.
+    credited in one and charged in the other. A variable that has a default (`DPP_TIME_ZONE`) names no deployment, and
+    counts for nothing where the others name none: the local stack is as it was deployed.
     """
-    given = [name for name in wanted.variables() if os.environ.get(name)]
+    given = [name for name in wanted.telling() if os.environ.get(name)]
     if given:
         if missing := wanted.missing(os.environ):
             raise StackError(f"{', '.join(given)} set; missing: {', '.join(missing)}")

@@ -56,6 +56,12 @@ class Settings(BaseModel):
         return [*(name for name in required if not given.get(name)), *choices]
 
     @classmethod
+    def telling(cls) -> tuple[str, ...]:
+        """The variables that tell one deployment from another, sorted: all but those that have a default."""
+        of_choices = {name for sets in cls._choices() for names in sets for name in names}
+        return tuple(sorted({*cls.variables(required_only=True), *of_choices}))
+
+    @classmethod
     def _choices(cls) -> Iterator[tuple[tuple[str, ...], ...]]:
         for model in cls.__mro__:
             if sets := vars(model).get("either"):

@@ -1,0 +1,110 @@
+"""Which deployment a command works on: the one that the environment names, else the local stack."""
+
+import pytest
+
+from dpp.platform.config import PostgresSettings, QueueSettings
+from dpp.tickets.config import ReaperSettings, ReportsSettings
+from dpp_cli.errors import StackError
+from dpp_cli.local.state import StackState
+from dpp_cli.reach import reach
+
+_LOCAL = StackState(
+    database_url="postgresql://local/dpp",
+    redis_url="redis://local",
+    aws_endpoint_url="http://127.0.0.1:4566",
+    outputs={
+        "ResultsBucket": "results",
+        "ReportsBucket": "reports",
+        "RunQueueUrl": "http://local/runs",
+        "RunDeadLetterQueueUrl": "http://local/dead",
+    },
+)
+
+
+class _Wanted(PostgresSettings, QueueSettings, ReaperSettings):
+    """Required variables, a choice between two sets of them, and some that have a default."""
+
+
+@pytest.fixture(autouse=True)
+def _local_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpp_cli.local.state.running_state", lambda: _LOCAL)
+
+
+def test_without_any_variable_it_is_the_local_stack() -> None:
+    at = reach(_Wanted)
+    assert (at.settings.database, at.endpoint_url) == (_LOCAL.database_url, _LOCAL.aws_endpoint_url)
+    assert at.settings.time_zone == "Asia/Seoul"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DPP_TIME_ZONE", "UTC"),
+        ("DPP_TICKET_REAPER_MAX_CLEAN", "1"),
+        ("DATABASE_PORT", "5433"),
+        ("DATABASE_URL", ""),
+    ],
+)
+def test_a_variable_that_has_a_default_names_no_deployment(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    """TIX-7: a zone in a shell's profile must not turn every command away from the local stack, nor change it."""
+    monkeypatch.setenv(name, value)
+    assert reach(_Wanted).settings == reach_without(monkeypatch, name)
+
+
+def reach_without(monkeypatch: pytest.MonkeyPatch, name: str) -> _Wanted:
+    """What is found where the variable isn't set at all."""
+    monkeypatch.delenv(name)
+    return reach(_Wanted).settings
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"DATABASE_URL": "postgresql://there/dpp"}, "DATABASE_URL set; missing: DPP_RUN_QUEUE_URL"),
+        ({"DPP_RUN_QUEUE_URL": "https://there"}, "DPP_RUN_QUEUE_URL set; missing: DATABASE_URL or"),
+        (
+            {"DATABASE_SECRET_ARN": "arn:aws:x"},
+            "DATABASE_SECRET_ARN set; missing: DPP_RUN_QUEUE_URL, DATABASE",
+        ),
+    ],
+)
+def test_some_of_what_tells_a_deployment_is_half_of_one(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], missing: str
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(StackError, match=missing):
+        reach(_Wanted)
+
+
+def test_a_deployment_that_is_named_whole_is_read_with_its_optional_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://there/dpp")
+    monkeypatch.setenv("DPP_RUN_QUEUE_URL", "https://there")
+    assert reach(_Wanted).settings.time_zone == "Asia/Seoul"
+    monkeypatch.setenv("DPP_TIME_ZONE", "Europe/Berlin")
+    at = reach(_Wanted)
+    assert (at.settings.database, at.settings.time_zone) == ("postgresql://there/dpp", "Europe/Berlin")
+    assert at.endpoint_url is None
+
+
+def test_a_wrong_value_of_a_deployment_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://there/dpp")
+    monkeypatch.setenv("DPP_RUN_QUEUE_URL", "https://there")
+    monkeypatch.setenv("DPP_TIME_ZONE", "Asia/Pyeongyang")
+    with pytest.raises(StackError, match="DPP_TIME_ZONE: no time zone"):
+        reach(_Wanted)
+
+
+def test_what_tells_a_deployment_is_what_has_no_default() -> None:
+    assert _Wanted.telling() == (
+        "DATABASE_HOST",
+        "DATABASE_SECRET_ARN",
+        "DATABASE_URL",
+        "DPP_RUN_QUEUE_URL",
+    )
+    assert ReportsSettings.telling() == ("DPP_REPORTS_BUCKET",)
+    assert ReaperSettings.telling() == ()
