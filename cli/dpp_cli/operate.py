@@ -30,9 +30,7 @@ console = Console()
 tenant_app = typer.Typer(no_args_is_help=True, help="Tenants.")
 key_app = typer.Typer(no_args_is_help=True, help="API keys.")
 
-_REPLY_SECONDS = (
-    60.0  # an operator's statement may read every run of a tenant; a function's takes 5 s at most
-)
+REPLY_SECONDS = 60.0  # an operator's statement may read every run of a tenant; a function's takes 5 s at most
 
 TenantId = Annotated[str, typer.Argument(help="The tenant's id: 1 to 64 of A-Z, a-z, 0-9, _ and -.")]
 
@@ -49,18 +47,27 @@ class Backends:
 def backends() -> Iterator[Backends]:
     """Connect; raises StackError, also for what the database or the ledger refuses inside the block."""
     settings = reach(BackendSettings).settings
+    with (
+        as_sentences(),
+        opened(settings, reply_timeout_seconds=REPLY_SECONDS) as (database, ledger),
+        database.connection() as connection,
+    ):
+        yield Backends(connection, ledger)
+
+
+@contextmanager
+def as_sentences() -> Iterator[None]:
+    """Raises StackError for what the database or the ledger refuses inside the block."""
     try:
-        with (
-            opened(settings, reply_timeout_seconds=_REPLY_SECONDS) as (database, ledger),
-            database.connection() as connection,
-        ):
-            yield Backends(connection, ledger)
+        yield
     except PostgresNotReached as error:
         raise StackError(f"can't reach Postgres: {str(error.__cause__ or error).splitlines()[0]}") from error
     except psycopg.errors.ForeignKeyViolation:
         raise StackError("there is no such tenant: `dpp tenant create` makes one") from None
     except psycopg.errors.CheckViolation as error:
         raise StackError(f"the database refuses it: {error.diag.constraint_name}") from None
+    except psycopg.DataError as error:  # text that it can't keep, such as NUL
+        raise StackError(f"the database refuses it: {str(error).splitlines()[0]}") from None
     except (CreditConflict, ConfigurationError, DependencyUnavailable, LedgerError, ValueError) as error:
         raise StackError(str(error) or type(error).__name__) from error
 

@@ -10,7 +10,22 @@ from dpp_cli.layers import build_packages_layer
 from dpp_cli.paths import OPERATE_LAYER
 
 _PACKAGE = Path(__file__).parent
-MODULES = ("__init__", "errors", "reach", "operate", "ledger", "dlq", "dispute", "operators")
+MODULES = (
+    "__init__",
+    "errors",
+    "reach",
+    "operate",
+    "ledger",
+    "dlq",
+    "dispute",
+    "rows",
+    "shown",
+    "operator_keys",
+    "tickets",
+    "reaper",
+    "ops",
+    "operators",
+)
 """What `operators` imports, all of it."""
 
 

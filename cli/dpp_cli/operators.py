@@ -2,7 +2,7 @@
 
 import typer
 
-from dpp_cli import dispute, dlq, ledger, operate
+from dpp_cli import dispute, dlq, ledger, operate, operator_keys, ops, reaper
 
 GROUPS = {
     "tenant": operate.tenant_app,
@@ -10,6 +10,9 @@ GROUPS = {
     "ledger": ledger.ledger_app,
     "dlq": dlq.dlq_app,
     "dispute": dispute.dispute_app,
+    "operator": operator_keys.operator_app,
+    "tickets": reaper.tickets_app,
+    "ops": ops.ops_app,
 }
 """By name. They need a deployment's database, ledger, queues and bucket, and nothing of the machine they run on."""
 

@@ -33,8 +33,8 @@ REPLY_SECONDS = 150
 
 _STAGE = re.compile(r"[a-z][a-z0-9-]{0,19}")
 _LOOK_FIRST = (
-    "what was asked may have been done: look before you repeat it (`key list`, `ledger show`); every command may be"
-    " repeated, a credit with --credit-id"
+    "what was asked may have been done: look before you repeat it (`key list`, `ledger show`, `tickets list`); every"
+    " command may be repeated, a credit with --credit-id, a ticket with --id"
 )
 _SAID: Mapping[str, str] = {
     "ResourceNotFoundException": "there is no function {name} in {region}: is it the stage's name, account and region,"

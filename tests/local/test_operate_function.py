@@ -72,6 +72,37 @@ def test_a_tenant_is_made_credited_checked_and_given_a_key_that_no_log_line_hold
     assert "25.0000 USD" not in logged
 
 
+def test_operators_tickets_and_the_stop_are_at_hand_and_who_asks_must_be_said(
+    invoke: Invoke,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """TIX-1, TIX-6, RUN-31: a function runs as nobody; an operator's key stands in its reply alone."""
+    caplog.set_level("INFO")
+    monkeypatch.setenv("DPP_REPORTS_BUCKET", world.bucket)
+    for name in ("LOGNAME", "USER"):
+        monkeypatch.delenv(name, raising=False)
+    filing = ("tickets", "file", "EXECUTION_DISABLE", "--reason", "too dear")
+    assert invoke(*filing) == {"exit_code": 1, "stdout": "", "stderr": "error: say who asks: add --as NAME\n"}
+    assert "EXECUTION_DISABLE, OPEN" in invoke(*filing, "--as", "kim")["stdout"]
+    assert json.loads(invoke("tickets", "reap", "--as", "kim", "--json")["stdout"])["decision"] == "NONE"
+    assert "SET, by kim" in invoke("ops", "stop", "--reason", "a fire", "--as", "kim")["stdout"]
+    refused = invoke("tickets", "reap", "--as", "kim")
+    assert (refused["exit_code"], refused["stderr"]) == (
+        1,
+        "error: The emergency stop is set, by kim: a fire\n",
+    )
+    assert "refuses it" in invoke("ops", "stop", "--reason", "a\0b", "--as", "kim")["stderr"]
+
+    token = invoke("operator", "add", "kim")["stdout"].strip()
+    printed = capfd.readouterr()
+    logged = printed.out + printed.err + caplog.text + str([record.__dict__ for record in caplog.records])
+    assert token.startswith("dppop_")
+    assert token.split("_")[2] not in logged
+
+
 def test_what_a_command_refuses_is_exit_code_1_and_a_sentence(invoke: Invoke) -> None:
     answer = invoke("ledger", "credit", "nobody", "5")
     assert (answer["exit_code"], answer["stdout"]) == (1, "")

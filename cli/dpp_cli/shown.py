@@ -1,0 +1,56 @@
+"""How the commands of tickets and of the ops cycle print: text that people wrote, times, names with their values."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import typer
+from pydantic import BaseModel, ValidationError
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dpp_cli.operate import console
+
+_TABLE_COLUMNS = 140
+
+
+def plain(text: str) -> Text:
+    """Text that somebody wrote, as it may stand in a terminal: no markup, nothing that moves the cursor."""
+    return Text("".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text))
+
+
+def moment(at: datetime | None, zone: ZoneInfo) -> str:
+    """A time in a table."""
+    return "" if at is None else f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S%z}"
+
+
+def say(text: str) -> None:
+    """Talk, which goes to stderr: stdout is what was asked for."""
+    typer.echo(text, err=True)
+
+
+def print_values(values: Mapping[str, str | None], *, indent: str = "") -> None:
+    """Names and values, one a line; those that are None are left out."""
+    width = max(map(len, values), default=0)
+    for name, value in values.items():
+        if value is not None:
+            console.print(Text(f"{indent}{name:<{width}}  ") + plain(value), soft_wrap=True)
+
+
+def print_table(table: Table) -> None:
+    """A table that begins with an id of 36 characters: a narrow terminal breaks its lines, but never its words."""
+    Console(width=max(console.width, _TABLE_COLUMNS)).print(table)
+
+
+def as_array(documents: Iterable[BaseModel]) -> str:
+    """One JSON array of what the API answers one by one."""
+    return "[" + ", ".join(one.model_dump_json(exclude_none=True) for one in documents) + "]"
+
+
+def faults(error: ValidationError, prefix: str) -> str:
+    """Each place and what it needs, in one sentence; never what was given."""
+    return "; ".join(
+        f"{prefix}{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}"
+        for one in error.errors(include_url=False, include_input=False)
+    )
