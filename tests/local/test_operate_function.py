@@ -56,18 +56,22 @@ def test_a_tenant_is_made_credited_checked_and_given_a_key_that_no_log_line_hold
 ) -> None:
     """RUN-31: the reply is the only place where the key is."""
     caplog.set_level("INFO")
-    assert invoke("tenant", "create", "acme") == {"exit_code": 0, "stdout": "tenant acme\n", "stderr": ""}
-    assert "balance 25.0000 USD" in invoke("ledger", "credit", "acme", "25.0000")["stdout"]
-    checked = invoke("ledger", "check", "acme", "--json")
+    assert invoke("tenant", "create", "acme-by-function") == {
+        "exit_code": 0,
+        "stdout": "tenant acme-by-function\n",
+        "stderr": "",
+    }
+    assert "balance 25.0000 USD" in invoke("ledger", "credit", "acme-by-function", "25.0000")["stdout"]
+    checked = invoke("ledger", "check", "acme-by-function", "--json")
     (position,) = json.loads(checked["stdout"])
     assert (checked["exit_code"], position["drift_usd_micros"]) == (0, 0)
-    token = invoke("key", "create", "acme")["stdout"].strip()
+    token = invoke("key", "create", "acme-by-function")["stdout"].strip()
     assert invoke("key", "revoke", token)["exit_code"] == 2  # pasted whole where its id belongs
 
     printed = capfd.readouterr()
     logged = printed.out + printed.err + caplog.text + str([record.__dict__ for record in caplog.records])
     assert token.startswith("dpp_")
-    assert "'words': ['key', 'create', 'acme']" in logged
+    assert "'words': ['key', 'create', 'acme-by-function']" in logged
     assert token.split("_")[2] not in logged
     assert "25.0000 USD" not in logged
 
@@ -225,7 +229,7 @@ def test_a_command_with_a_stage_is_run_there_and_ends_as_it_ended_there(
     dpp = CliRunner()
     assert (
         dpp.invoke(app, ["--stage", "prod", "tenant", "create", "acme", "--name", "A B"]).stdout
-        == "tenant acme\n"
+        == "tenant acme-by-function\n"
     )
     name, event = there.asked[0]
     assert name == "dpp-prod-operate"

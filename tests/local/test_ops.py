@@ -24,7 +24,7 @@ def cycle(world: World) -> str:
     """One ops cycle with nobody's tickets; its id."""
     settings = ReaperSettings.load({})
     reaping = ReapEffects(world.database, world.storage, settings.zone)
-    ran = run_cycle(CycleEffects(reaping, ProcessEffects(world.database, {}), settings.rules))
+    ran = run_cycle(CycleEffects(reaping, ProcessEffects(world.database, {}, settings.rules)))
     return str(ran.receipt.run_id)
 
 

@@ -86,8 +86,7 @@ def world_cycle(world: World, **executors: Any) -> CycleEffects:
     given = idle | {RequestType(name): executor for name, executor in executors.items()}
     return CycleEffects(
         ReapEffects(world.database, world.storage, ReaperSettings().zone),
-        ProcessEffects(world.database, given),
-        ReaperSettings().rules,
+        ProcessEffects(world.database, given, ReaperSettings().rules),
     )
 
 
