@@ -10,7 +10,7 @@ UNWANTED = ("alembic", "sqlalchemy", "boto3.resources", "httpx", "selectolax", "
 PACKS = ("dpp.packs.decision", "dpp.packs.url", "dpp.packs.executor", "dpp.packs.child", "dpp.packs.process")
 
 
-@pytest.mark.parametrize("function", ["runs_submit", "runs_read", "health"])
+@pytest.mark.parametrize("function", ["runs_submit", "runs_read", "health", "tickets_api"])
 def test_an_api_function_imports_no_pack_and_no_tool(function: str) -> None:
     """RUN-2, D6: boto3 is not imported before it is needed, a pack never, and nothing reads the environment."""
     program = f"import sys, {function}.handler; print('\\n'.join(sys.modules))"
