@@ -40,7 +40,9 @@ def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
         return {"outcome": "ANOTHER_IS_RUNNING"}
     meter.add(FIRINGS)
     _measure(cycle)
-    told = cycle.receipt.model_dump(mode="json", by_alias=True, exclude_none=True)
+    # Not the stop's reason: it is an operator's own words, and no log has those.
+    unsaid = {"emergency_stop": {"reason"}}
+    told = cycle.receipt.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=unsaid)
     logger.info("fired", extra={"report": told})
     return told
 

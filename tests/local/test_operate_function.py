@@ -229,7 +229,7 @@ def test_a_command_with_a_stage_is_run_there_and_ends_as_it_ended_there(
     dpp = CliRunner()
     assert (
         dpp.invoke(app, ["--stage", "prod", "tenant", "create", "acme", "--name", "A B"]).stdout
-        == "tenant acme-by-function\n"
+        == "tenant acme\n"
     )
     name, event = there.asked[0]
     assert name == "dpp-prod-operate"

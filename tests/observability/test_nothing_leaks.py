@@ -288,7 +288,6 @@ def test_what_the_tickets_api_refuses_tells_nothing(environment: Environment) ->
     assert ran.statuses("tickets_api") == [422, 422, 422, 422, 400, 422, 422, 404, 404, 405, 404, 401]
 
 
-@pytest.mark.xfail(reason="the line `fired` of ops_cycle holds the whole receipt, the stop's reason with it")
 def test_why_the_emergency_stop_is_set_is_told_to_operators_and_to_no_log(environment: Environment) -> None:
     """TIX-6: the receipt has it, the log of the cycle that was stopped has not."""
     set_to = {"stopped": True, "reason": INPUT}

@@ -21,7 +21,7 @@ from dpp.platform.logging import where
 from dpp.platform.postgres import Connection, Database
 from dpp.tickets import counters, process, stop, store
 from dpp.tickets.counters import OpsCounters
-from dpp.tickets.errors import CycleRunning, EmergencyStopSet, NoReceiptYet
+from dpp.tickets.errors import CycleRunning, EmergencyStopSet, NoReceiptYet, ReaperRunning
 from dpp.tickets.process import ProcessEffects, ProcessReport
 from dpp.tickets.reap import Reaped, ReapEffects, ReapOrder, reap
 from dpp.tickets.receipt import (
@@ -111,7 +111,7 @@ def _begin(database: Database, run_id: UUID, zone: ZoneInfo, now: datetime | Non
 def _steps(cycle: Cycle, effects: CycleEffects, now: datetime | None) -> None:
     with effects.reaping.database.connection() as connection:
         found = stop.read(connection)
-    _record(cycle, effects, now, emergency_stop=stop_step(found))
+    _record(cycle, effects, now, emergency_stop=stop_step(found, effects.reaping.zone))
     if not found.stopped:
         _record(cycle, effects, now, ticket_reaper=_reaper(cycle, effects, now))
     if not _is_stopped(cycle):
@@ -142,6 +142,8 @@ def _reaper(cycle: Cycle, effects: CycleEffects, now: datetime | None) -> Reaper
         cycle.reaped = reap(ReapOrder(LEASE_NAME, effects.rules), effects.reaping, now)
     except EmergencyStopSet:
         return ReaperStep(outcome=StepOutcome.STOPPED)
+    except ReaperRunning as running:  # by hand, or by a process that died at it
+        return ReaperStep(outcome=StepOutcome.SKIPPED, error=str(running))
     except Exception as error:  # noqa: BLE001 - a failing reaper is recorded and stops nothing (000 §7)
         return ReaperStep(outcome=StepOutcome.FAILED, error=_told("ticket_reaper", error))
     return reaper_step(cycle.reaped)

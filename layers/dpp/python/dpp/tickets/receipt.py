@@ -3,6 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -99,14 +100,14 @@ class OpsRunReceipt(_Part):
     tickets: TicketsStep | None = None
 
 
-def stop_step(found: EmergencyStop) -> StopStep:
-    """What the flag said."""
+def stop_step(found: EmergencyStop, zone: ZoneInfo) -> StopStep:
+    """What the flag said, its time in the deployment's zone."""
     return StopStep(
         outcome=StepOutcome.STOPPED if found.stopped else StepOutcome.OK,
         stopped=found.stopped,
         actor=found.actor,
         reason=found.reason,
-        changed_at=found.changed_at,
+        changed_at=found.changed_at.astimezone(zone),
     )
 
 
