@@ -4,7 +4,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
+from importlib import import_module
 from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
@@ -16,14 +17,23 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
+from schemathesis.core import NotSet
 from schemathesis.core.failures import FailureGroup
 
 from dpp.packs.contract import PackFailure, PackReason
+from dpp.platform import exclusive
 from dpp.platform.http import problem
 from dpp.platform.http.problem import ProblemKind
 from dpp.runs.http import PROBLEMS
-from dpp_cli import openapi, openapi_examples
+from dpp.tickets import http as tickets_http
+from dpp.tickets import store
+from dpp.tickets.config import ReaperSettings
+from dpp.tickets.model import REAPER
+from dpp_cli import openapi
+from dpp_cli.openapi import run_examples, ticket_examples
+from dpp_cli.openapi.schemas import merged
 from tests.api import Answer, ApiClient, a_body
+from tests.http.operator_api import OperatorApi
 from tests.http.state import work
 from tests.world import Tenant, World
 
@@ -89,7 +99,7 @@ def test_every_example_fits_its_schema() -> None:
         for example in examples:
             validator(f"{place}/schema").validate(example)
             seen += 1
-    assert seen > 25
+    assert seen > 100
 
 
 def test_the_examples_of_a_submit_are_accepted(api: ApiClient, world: World) -> None:
@@ -102,12 +112,13 @@ def test_the_examples_of_a_submit_are_accepted(api: ApiClient, world: World) -> 
 
 def test_nothing_of_our_own_paperwork_is_published() -> None:
     """A reader of the document knows no requirement numbers."""
-    assert not re.search(r"\b(RUN|DEC|PLAT)-\d|\bD\d+\b|dpp\.(runs|packs|platform)", openapi.as_text())
+    ours = r"\b(RUN|DEC|PLAT|TIX)-\d|\bD\d+\b|\b00[01] §|§|dpp\.(runs|packs|platform|tickets)"
+    assert not re.search(ours, openapi.as_text())
 
 
 def test_every_problem_is_documented() -> None:
     """RUN-9: each kind that the code knows stands in the document and in docs/problems.md."""
-    kinds = {kind.reason_code for kind in PROBLEMS.values()}
+    kinds = {kind.reason_code for kind in (*PROBLEMS.values(), *tickets_http.PROBLEMS.values())}
     kinds |= {value.reason_code for value in vars(problem).values() if isinstance(value, ProblemKind)}
     examples = {name for _, content in contents() for name in content.get("examples", ())}
     assert kinds <= examples
@@ -138,22 +149,39 @@ def test_bodies_of_every_state_fit_the_schema(api: ApiClient, world: World) -> N
 
 
 def send(case: schemathesis.Case[Any], api: ApiClient, tenant: Tenant) -> schemathesis.Response:
-    """Carry a generated case into the functions with a good key; what a bad one gets is shown elsewhere."""
-    headers = {str(name): str(value) for name, value in (case.headers or {}).items()}
+    """Carry a generated case of a tenant's into the functions with a good key; a bad one is shown elsewhere."""
+    headers, path, body = _sent(case)
     headers["Authorization"] = f"Bearer {tenant.token}"
     if (
-        headers.get("Idempotency-Key") == openapi_examples.KEY
+        headers.get("Idempotency-Key") == run_examples.KEY
     ):  # the generator's favourite, and each payload needs its own
         headers["Idempotency-Key"] = f"key-{uuid4()}"
+    answer = api.call(case.method.upper(), path, tenant, headers=headers, body=body)
+    return _as_response(answer, case.method, path, headers)
+
+
+def send_to_operators(case: schemathesis.Case[Any], operators: OperatorApi) -> schemathesis.Response:
+    """The same of an operator's."""
+    headers, path, body = _sent(case)
+    headers["Authorization"] = f"Bearer {operators.token}"
+    query = {
+        str(name): [str(one) for one in (value if isinstance(value, list) else [value])]
+        for name, value in (case.query or {}).items()
+    }
+    answer = operators.call(case.method.upper(), path, headers=headers, query=query, body=body)
+    return _as_response(answer, case.method, path, headers)
+
+
+def _sent(case: schemathesis.Case[Any]) -> tuple[dict[str, str], str, bytes | None]:
+    """A case's headers, path and body as they go over the wire."""
+    headers = {str(name): str(value) for name, value in (case.headers or {}).items()}
     body = None
     if isinstance(case.body, bytes):
         body = case.body
-    elif case.media_type is not None:
+    elif case.media_type is not None and not isinstance(case.body, NotSet):  # a body that may be left out
         body = json.dumps(case.body).encode()
         headers.setdefault("Content-Type", case.media_type)
-    path = unquote(case.formatted_path, errors="replace")
-    answer = api.call(case.method.upper(), path, tenant, headers=headers, body=body)
-    return _as_response(answer, case.method, path, headers)
+    return headers, unquote(case.formatted_path, errors="replace"), body
 
 
 def _as_response(answer: Answer, method: str, path: str, headers: dict[str, str]) -> schemathesis.Response:
@@ -179,11 +207,46 @@ BOUNDED = settings(
 )
 
 
-@SCHEMA.parametrize()
+OF_TENANTS = SCHEMA.exclude(path_regex="^/api/")
+OF_OPERATORS = SCHEMA.include(path_regex="^/api/")
+
+
+@OF_TENANTS.parametrize()
 @BOUNDED
 def test_answers_conform_to_the_document(case: schemathesis.Case[Any], api: ApiClient, world: World) -> None:
     """RUN-9, RUN-10: whatever is sent, fit or not: a documented status, type, headers and schema, and no 5xx."""
     case.validate_response(send(case, api, _tenant_of(world)), checks=CHECKS)
+
+
+@OF_OPERATORS.parametrize()
+@BOUNDED
+def test_answers_to_operators_conform_to_the_document(
+    case: schemathesis.Case[Any], operators: OperatorApi
+) -> None:
+    """TIX-5, TIX-6: whatever is sent, fit or not: a documented status, type, headers and schema, and no 5xx."""
+    case.validate_response(send_to_operators(case, operators), checks=CHECKS)
+
+
+def test_a_filing_that_the_document_allows_is_accepted(operators: OperatorApi) -> None:
+    """TIX-1: generated from the document alone."""
+    seen = Counter[int]()
+    strategy = SCHEMA["/api/tickets"]["POST"].as_strategy(
+        generation_mode=schemathesis.GenerationMode.POSITIVE
+    )
+
+    @BOUNDED
+    @given(case=strategy)
+    def file(case: schemathesis.Case[Any]) -> None:
+        response = send_to_operators(case, operators)
+        case.validate_response(response, checks=CHECKS)
+        seen[response.status_code] += 1
+        if response.status_code == 400:  # what no schema can say, so the description does
+            assert "\\u0000" in json.dumps(case.body), response.text
+        else:  # 409: the same id for another request
+            assert response.status_code in {200, 201, 409}, response.text
+
+    file()
+    assert seen[201] >= 5
 
 
 def test_what_the_document_allows_is_accepted(api: ApiClient, world: World) -> None:
@@ -191,7 +254,7 @@ def test_what_the_document_allows_is_accepted(api: ApiClient, world: World) -> N
     tenant, seen = _tenant_of(world), Counter[int]()
     strategy = SCHEMA["/v1/runs"]["POST"].as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)
 
-    @BOUNDED
+    @settings(BOUNDED, max_examples=50)  # of which many hold a NUL
     @given(case=strategy)
     def submit(case: schemathesis.Case[Any]) -> None:
         response = send(case, api, tenant)
@@ -224,6 +287,106 @@ def _tenant_of(world: World) -> Tenant:
     if world.bucket not in _tenants:
         _tenants[world.bucket] = world.tenant(credit_usd_micros=2**53 - 1)
     return _tenants[world.bucket]
+
+
+@pytest.fixture
+def operators(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatorApi]:
+    """The operators' API of a world in which the document's own ticket stands and the reaper has run."""
+    client = OperatorApi(world, monkeypatch)
+    client.send("POST", "/api/tickets", ticket_examples.REQUESTS["execution-enable"])
+    client.send("POST", "/api/tickets/reaper/run")
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("name", ["tickets_api", "health"])
+def test_every_route_is_documented_and_every_documented_one_is_routed(name: str) -> None:
+    """Of the functions that take no other path than those they name."""
+    routed = {
+        (method, re.sub(r"<(\w+)>", r"{\1}", path))
+        for path, methods in import_module(f"{name}.handler").api._methods.items()
+        for method in methods
+        if path.startswith("/")
+    }
+    of_its_own = re.compile("/api/" if name == "tickets_api" else "/(healthz|readyz)$")
+    documented = {
+        (method.upper(), path)
+        for path, operations in DOCUMENT["paths"].items()
+        for method in operations
+        if of_its_own.match(path)
+    }
+    assert routed == documented
+    assert routed
+
+
+def test_operators_have_a_key_of_their_own_in_the_document() -> None:
+    """TIX-5."""
+    schemes = DOCUMENT["components"]["securitySchemes"]
+    assert set(schemes) == {"apiKey", "operatorKey"}
+    for path, operations in DOCUMENT["paths"].items():
+        for operation in operations.values():
+            wanted: list[dict[str, list[str]]] = (
+                [{"operatorKey": []}] if path.startswith("/api/") else [{"apiKey": []}]
+            )
+            assert operation.get("security", DOCUMENT["security"]) in (wanted, []), path
+
+
+def test_the_examples_of_operators_are_accepted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TIX-1, TIX-5, TIX-6: what the document shows can be pasted."""
+    client, sent = OperatorApi(world, monkeypatch), Counter[int]()
+    for path, operations in DOCUMENT["paths"].items():
+        for method, operation in operations.items():
+            if path.startswith("/api/") and "requestBody" in operation:
+                for name, example in operation["requestBody"]["content"]["application/json"][
+                    "examples"
+                ].items():
+                    answer = client.send(method.upper(), path, example["value"])
+                    assert answer.status in {200, 201}, (name, answer.text)
+                    sent[answer.status] += 1
+    assert sent == {201: 4, 200: 6}
+    client.close()
+
+
+def test_bodies_of_every_ticket_and_refusal_fit_the_schema(operators: OperatorApi, world: World) -> None:
+    """TIX-2, TIX-5, TIX-6: open, taken, reaped; a run under way, a stop that is set; members of their own."""
+    [ticket] = operators.send("GET", "/api/tickets").body["tickets"]
+    path = f"/api/tickets/{ticket['request_id']}"
+    bodies = [operators.send("GET", path).body]
+    then = world.now() + timedelta(days=2)
+    with world.database.connection() as connection:
+        store.take_open(connection, "OPS_CYCLE/x", world.now())
+        bodies.append(operators.send("GET", path).body)
+        store.reap(connection, ReaperSettings.load({}).rules, then)
+    bodies.append(operators.send("GET", path).body)
+    for body in bodies:
+        validator("/components/schemas/WholeTicketView").validate(body)
+    assert [("result" in body, body["current_status"]) for body in bodies] == [
+        (False, "OPEN"),
+        (False, "IN_PROGRESS"),
+        (True, "FAILED"),
+    ]
+    with exclusive.held(world.new_database(), REAPER, "lee", ttl_seconds=60):
+        running = operators.send("POST", "/api/tickets/reaper/run")
+    operators.send("PUT", "/api/ops/emergency-stop", {"stopped": True, "reason": "a fire"})
+    stopped = operators.send("POST", "/api/tickets/reaper/run")
+    operation = SCHEMA["/api/tickets/reaper/run"]["POST"]
+    for answer in (running, stopped):
+        operation.Case().validate_response(_as_response(answer, "POST", "/", {}), checks=CHECKS)
+    assert (running.headers["Retry-After"], running.body["actor"]) == ("10", "lee")
+    assert datetime.fromisoformat(running.body["started_at"]).utcoffset() is not None
+    assert (stopped.body["reason_code"], stopped.body["actor"]) == ("EMERGENCY_STOP_SET", "kim")
+
+
+def test_two_schemas_of_one_name_are_refused() -> None:
+    """Else one would be documented as the other."""
+    assert merged({"A": {"type": "string"}}, {"A": {"type": "string"}, "B": {}}) == {
+        "A": {"type": "string"},
+        "B": {},
+    }
+    with pytest.raises(ValueError, match="called A"):
+        merged({"A": {"type": "string"}}, {"A": {"type": "integer"}})
 
 
 def test_the_conformance_test_can_fail(api: ApiClient, world: World) -> None:

@@ -1,0 +1,63 @@
+"""The OpenAPI 3.1 document of the HTTP API, made from the models that the functions use.
+
+    python -m dpp_cli.openapi        writes docs/openapi.json
+
+What tenants use is in `runs`, what operators use in `tickets`.
+"""
+
+import json
+from pathlib import Path
+
+from dpp_cli.openapi import runs, tickets
+from dpp_cli.openapi.parts import PROBLEM, Json, headers
+from dpp_cli.openapi.schemas import for_readers, merged
+from dpp_cli.paths import ROOT
+
+DOCUMENT = ROOT / "docs" / "openapi.json"
+
+
+def document() -> Json:
+    """The whole document; the same code makes the same text."""
+    schemas = merged(runs.schemas(), tickets.schemas(), {"Problem": PROBLEM})
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "DPP",
+            "version": "1.0.0",
+            "description": (
+                "Metered runs: submit one with a maximum price, poll it, fetch its result. Every answer says in"
+                " its `X-DPP-*` headers what was reserved, used and is left. Operators file tickets, which the ops"
+                " cycle carries out, under `/api`. Every error is a problem document (RFC 9457); decide by"
+                " `reason_code`."
+            ),
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"apiKey": []}],
+        "paths": runs.paths() | tickets.paths(),
+        "components": {
+            "securitySchemes": {
+                "apiKey": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A tenant's: `dpp_<key id>_<secret>`",
+                },
+                "operatorKey": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "An operator's: `dppop_<key id>_<secret>`",
+                },
+            },
+            "headers": headers(),
+            "schemas": {name: for_readers(schemas[name]) for name in sorted(schemas)},
+        },
+    }
+
+
+def as_text() -> str:
+    """The document as it is committed."""
+    return json.dumps(document(), indent=2, ensure_ascii=False) + "\n"
+
+
+def write(path: Path = DOCUMENT) -> None:
+    """Write the document where it is committed."""
+    path.write_text(as_text(), encoding="utf-8")

@@ -1,0 +1,188 @@
+"""What the document's operations are put together from: answers, problems, headers."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpp.platform.http import problem
+from dpp.platform.http.problem import ProblemDocument, ProblemKind
+from dpp.platform.ids import TRACE_ID_PATTERN
+
+type Json = dict[str, Any]
+
+REF = "#/components/schemas/"
+OF_ANY_CALL = (problem.METHOD_NOT_ALLOWED, problem.INTERNAL_ERROR)
+OF_ANY_BODY = (
+    problem.PAYLOAD_TOO_LARGE,
+    problem.UNSUPPORTED_MEDIA_TYPE,
+    problem.VALIDATION_FAILED,
+)
+BODY = (
+    "At most 1 MiB of JSON in UTF-8, at most 64 levels deep, without a name twice in an object,"
+    " NUL, lone surrogates or integers beyond 2^53 - 1."
+)
+RATE_HEADERS = (
+    "X-RateLimit-Limit",
+    "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
+    "RateLimit",
+    "RateLimit-Policy",
+)
+_HEADERS_OF_STATUS: Mapping[int, tuple[str, ...]] = {
+    401: ("WWW-Authenticate",),
+    405: ("Allow",),
+    409: ("Retry-After",),
+    429: ("Retry-After", *RATE_HEADERS),
+    503: ("Retry-After",),
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """Operations whose answers all carry the headers `always`.
+
+    Of each problem that has more than its title to say: its `texts`, and the `members` that it brings.
+    """
+
+    always: tuple[str, ...]
+    texts: Mapping[ProblemKind, str]
+    members: Mapping[ProblemKind, Mapping[str, str | int]] = field(default_factory=dict)
+
+    def answer(self, description: str, headers: Sequence[str], schema: str, example: Json) -> Json:
+        """A body of JSON; `headers` go out besides."""
+        content = {"application/json": {"schema": {"$ref": REF + schema}, "example": example}}
+        return {
+            "description": description,
+            "headers": header_refs((*self.always, *headers)),
+            "content": content,
+        }
+
+    def problems(self, kinds: Sequence[ProblemKind], path: str) -> Json:
+        """An answer for each status, with an example of each kind; `path` is the one asked for in them."""
+        by_status: dict[int, list[ProblemKind]] = {}
+        for kind in kinds:
+            by_status.setdefault(kind.status, []).append(kind)
+        return {str(status): self._problem(by_status[status], path) for status in sorted(by_status)}
+
+    def _problem(self, kinds: Sequence[ProblemKind], path: str) -> Json:
+        status = kinds[0].status
+        headers = (*self.always, *_HEADERS_OF_STATUS.get(status, ()))
+        schema = {"allOf": [{"$ref": REF + "Problem"}, {"properties": {"status": {"const": status}}}]}
+        examples = {kind.reason_code: {"value": self._example(kind, path)} for kind in kinds}
+        titles = dict.fromkeys(kind.title for kind in kinds)
+        return {
+            "description": "; ".join(titles) + ".",
+            "headers": header_refs(headers),
+            "content": {problem.CONTENT_TYPE: {"schema": schema, "examples": examples}},
+        }
+
+    def _example(self, kind: ProblemKind, path: str) -> Any:
+        detail = self.texts.get(kind, kind.title + ".")
+        members = self.members.get(kind, {})
+        document = ProblemDocument(kind, detail, path, "t_6a0c1c6b1b6f4b0f", members=members)
+        return json.loads(document.to_json())
+
+
+def sent(schema: str, examples: Mapping[str, Any], *, required: bool = True) -> Json:
+    """The body of a request."""
+    shown = {name: {"value": value} for name, value in examples.items()}
+    content = {"application/json": {"schema": {"$ref": REF + schema}, "examples": shown}}
+    return {"description": BODY, "required": required, "content": content}
+
+
+def trace_id() -> Json:
+    """The header that every operation takes."""
+    return {
+        "name": "X-Trace-Id",
+        "in": "header",
+        "required": False,
+        "description": "Comes back in the answer; one is made where it is missing or unfit.",
+        "schema": {"type": "string", "pattern": f"^{TRACE_ID_PATTERN}$"},
+    }
+
+
+def header_refs(names: Sequence[str]) -> Json:
+    """Headers by their components, which are called the same."""
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def headers() -> Json:
+    """Every header that an answer may carry."""
+    usd = {"type": "string", "pattern": r"^-?[0-9]+\.[0-9]{4}$"}
+    count = {"type": "integer", "minimum": 0}
+    text = {"type": "string"}
+    reference = {"type": "string", "format": "uri-reference"}
+    described: dict[str, tuple[str, Json]] = {
+        "X-DPP-Cost-Reserved": ("US dollars reserved for the run.", usd),
+        "X-DPP-Cost-Used": ("US dollars charged for the run.", usd),
+        "X-DPP-Budget-Remaining": ("US dollars that are left to reserve.", usd),
+        "X-DPP-Tokens-Consumed": ("Tokens the run consumed.", count),
+        "X-Trace-Id": ("The request's trace id.", text),
+        "X-RateLimit-Limit": ("Requests a minute.", count),
+        "X-RateLimit-Remaining": ("Requests left now.", count),
+        "X-RateLimit-Reset": ("Seconds until all of them are back.", count),
+        "RateLimit": ("The same, as the IETF draft writes it.", text),
+        "RateLimit-Policy": ("The limit, as the IETF draft writes it.", text),
+        "Idempotent-Replayed": (
+            "Whether the receipt is of an earlier request.",
+            {"type": "string", "enum": ["true", "false"]},
+        ),
+        "Retry-After": ("Seconds to wait before the next try.", count),
+        "WWW-Authenticate": ("How to authenticate.", text),
+        "Allow": ("The methods that are offered.", text),
+        "Location": ("The ticket, relative to the path of the request.", reference),
+        "Content-Location": ("The report's snapshot, relative to the path of the request.", reference),
+        "X-DPP-Reaper-Breaker": (
+            "TRIPPED: so many are stale that none is ended before that is confirmed.",
+            {"type": "string", "enum": ["CLOSED", "TRIPPED"]},
+        ),
+        "SnapshotLocation": (
+            "The report's snapshot, relative to the path of the request; a dry run has none.",
+            reference,
+        ),
+    }
+    # A busy key is a 409 that asks to come back, a conflict is one that does not; a dry run leaves no snapshot.
+    now_and_then = {"Retry-After", "SnapshotLocation"}
+    return {
+        name: {"description": text, "required": name not in now_and_then, "schema": schema}
+        for name, (text, schema) in described.items()
+    }
+
+
+PROBLEM: Json = {
+    "description": "Problem details (RFC 9457).",
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "instance", "reason_code", "trace_id"],
+    "properties": {
+        "type": {"type": "string", "format": "uri-reference"},
+        "title": {"type": "string"},
+        "status": {"type": "integer", "minimum": 400, "maximum": 599},
+        "detail": {"type": "string"},
+        "instance": {"type": "string", "format": "uri-reference", "description": "The path of the request."},
+        "reason_code": {"type": "string", "pattern": "^[A-Z0-9_]+$", "description": "Decide by this."},
+        "trace_id": {"type": "string"},
+        "run_id": {"type": "string", "format": "uuid", "description": "The run, where one is known."},
+        "actor": {
+            "type": "string",
+            "description": "Of REAPER_RUNNING who runs it, of EMERGENCY_STOP_SET who set it.",
+        },
+        "started_at": {
+            "type": "string",
+            "format": "date-time",
+            "description": "Of REAPER_RUNNING: since when.",
+        },
+        "errors": {
+            "description": "Of a 422: each place that breaks the schema, at most 20.",
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["pointer", "detail"],
+                "properties": {
+                    "pointer": {"type": "string", "format": "json-pointer"},
+                    "detail": {"type": "string"},
+                },
+            },
+        },
+    },
+}
