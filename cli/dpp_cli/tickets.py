@@ -61,7 +61,7 @@ def file_ticket(
     who: Who = None,
     as_json: AsJson = False,
 ) -> None:
-    """File a ticket; the next ops cycle takes it, within a minute."""
+    """File a ticket; the next ops cycle carries it out."""
     new = _new_ticket(request_type, param or [], reason, request_id or uuid4(), actor(who))
     with opened_rows(RowSettings) as rows:
         try:
@@ -89,7 +89,7 @@ def show(
         page = read.page(connection, below=None, limit=limit, status=status, request_type=request_type)
     print_tickets(page.tickets, settings.zone, as_json=as_json)
     if page.below is not None:
-        say(f"{limit} of more (--limit)")
+        say("there are more (--limit)")
 
 
 @tickets_app.command("show")
