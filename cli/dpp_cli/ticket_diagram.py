@@ -1,0 +1,34 @@
+"""The states of a ticket in docs/tickets.md, drawn from dpp/tickets/machine.py: `python -m dpp_cli.ticket_diagram`.
+
+Only what stands between the marks is written.
+"""
+
+from dpp.tickets.machine import TERMINAL, TRANSITIONS, TicketStatus
+from dpp_cli.paths import ROOT
+
+PATH = ROOT / "docs" / "tickets.md"
+BEGIN = "<!-- drawn by python -m dpp_cli.ticket_diagram -->"
+END = "<!-- drawn up to here -->"
+
+
+def section() -> str:
+    """The diagram and the table of ways."""
+    lines = ["```mermaid", "stateDiagram-v2"]
+    lines += [f"  {way.source or '[*]'} --> {way.target}: {way.query}, {way.by}" for way in TRANSITIONS]
+    lines += [f"  {status} --> [*]" for status in TicketStatus if status in TERMINAL]
+    lines += ["```", "", "| from | to | query | by |", "|---|---|---|---|"]
+    lines += [f"| {way.source or '—'} | {way.target} | `{way.query}` | {way.by} |" for way in TRANSITIONS]
+    return "\n".join(lines)
+
+
+def drawn(page: str) -> str:
+    """The page with its section as the code has it. Raises ValueError where a mark is missing."""
+    before, _, rest = page.partition(BEGIN)
+    _, mark, after = rest.partition(END)
+    if not mark:
+        raise ValueError(f"{PATH.name} lacks a mark: {BEGIN} … {END}")
+    return f"{before}{BEGIN}\n\n{section()}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    PATH.write_text(drawn(PATH.read_text(encoding="utf-8")), encoding="utf-8")
