@@ -1,5 +1,10 @@
 """GET /healthz and /readyz (RUN-32), and the 404 of every path that no other function serves."""
 
+from dpp.platform import cold_start
+
+# First, so that no import after it is held up.
+# isort: split
+
 from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
@@ -10,9 +15,10 @@ from dpp.platform.http.api import Api
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
 from dpp.platform.metrics import Meter
-from dpp.runs.http import PROBLEMS, error_headers
+from dpp.runs.problems import PROBLEMS, error_headers
 from health.wiring import wiring
 
+cold_start.imported()
 logger = service_logger("api")
 meter = Meter()
 api = Api(PROBLEMS, error_headers, meter)

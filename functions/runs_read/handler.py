@@ -1,5 +1,10 @@
 """GET /v1/runs/{run_id}: poll a run (RUN-10)."""
 
+from dpp.platform import cold_start
+
+# First, so that no import after it is held up.
+# isort: split
+
 from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
@@ -10,10 +15,12 @@ from dpp.platform.http.auth import authenticate
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
 from dpp.platform.metrics import Meter
-from dpp.runs.http import PROBLEMS, error_headers, view
+from dpp.runs.http import view
+from dpp.runs.problems import PROBLEMS, error_headers
 from dpp.runs.read import read
 from runs_read.wiring import wiring
 
+cold_start.imported()
 logger = service_logger("api")
 meter = Meter()
 api = Api(PROBLEMS, error_headers, meter)

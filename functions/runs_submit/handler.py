@@ -1,5 +1,10 @@
 """POST /v1/runs: accept a run (RUN-2)."""
 
+from dpp.platform import cold_start
+
+# First, so that no import after it is held up.
+# isort: split
+
 from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
@@ -10,10 +15,12 @@ from dpp.platform.http.auth import authenticate
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
 from dpp.platform.metrics import SUBMITS, Meter
-from dpp.runs.http import PROBLEMS, error_headers, read_order, receipt
+from dpp.runs.http import read_order, receipt
+from dpp.runs.problems import PROBLEMS, error_headers
 from dpp.runs.submit import submit
 from runs_submit.wiring import wiring
 
+cold_start.imported()
 logger = service_logger("api")
 meter = Meter()
 api = Api(PROBLEMS, error_headers, meter)

@@ -1,5 +1,10 @@
 """The operators' API: tickets, the reaper, the emergency stop, the ops cycle's receipts (TIX-5, TIX-6)."""
 
+from dpp.platform import cold_start
+
+# First, so that no import after it is held up.
+# isort: split
+
 from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
@@ -31,6 +36,7 @@ from dpp.tickets.reap import reap
 from dpp.tickets.staleness import snapshot_name
 from tickets_api.wiring import Wiring, wiring
 
+cold_start.imported()
 logger = service_logger("tickets")
 meter = Meter()
 api = Api(PROBLEMS, error_headers, meter)

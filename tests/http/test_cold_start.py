@@ -10,16 +10,47 @@ UNWANTED = ("alembic", "sqlalchemy", "boto3.resources", "httpx", "selectolax", "
 PACKS = ("dpp.packs.decision", "dpp.packs.url", "dpp.packs.executor", "dpp.packs.child", "dpp.packs.process")
 
 
-@pytest.mark.parametrize("function", ["runs_submit", "runs_read", "health", "tickets_api"])
-def test_an_api_function_imports_no_pack_and_no_tool(function: str) -> None:
-    """RUN-2, D6: boto3 is not imported before it is needed, a pack never, and nothing reads the environment."""
-    program = f"import sys, {function}.handler; print('\\n'.join(sys.modules))"
+FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api")
+
+
+def said_after_import(function: str, expression: str) -> list[str]:
+    """The lines that a fresh process prints after it imported a function's handler."""
+    program = f"import gc, sys, {function}.handler; print({expression})"
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run(
         [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True, timeout=60
     )
-    loaded = ran.stdout.splitlines()
+    return ran.stdout.splitlines()
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_an_api_function_imports_no_pack_and_no_tool(function: str) -> None:
+    """RUN-2, D6: boto3 is not imported before it is needed, a pack never, and nothing reads the environment."""
+    loaded = said_after_import(function, "'\\n'.join(sys.modules)")
     # Powertools names botocore's version in its user agent, which imports the package and none of its modules.
     unwanted = (*UNWANTED, *PACKS, "boto3", "botocore.")
     assert [name for name in loaded if name.startswith(unwanted)] == []
     assert "dpp.platform.http.api" in loaded
+
+
+def test_health_loads_nothing_of_a_run_but_its_errors() -> None:
+    """It answers with the problems and headers of every function, and with no run."""
+    loaded = said_after_import("health", "'\\n'.join(sys.modules)")
+    of_runs = {name for name in loaded if name.startswith(("dpp.runs.", "dpp.packs.", "dpp.money."))}
+    assert "dpp.runs.problems" in of_runs
+    assert of_runs.isdisjoint(
+        {"dpp.runs.http", "dpp.runs.contract", "dpp.runs.submit", "dpp.runs.read", "dpp.packs.registry"}
+    )
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_an_api_function_is_imported_without_collections_of_garbage_and_then_has_them(function: str) -> None:
+    """Off for good would let a container grow without end; on all the time costs a tenth of the init."""
+    asked = (
+        "sum(one['collections'] for one in gc.get_stats()), gc.isenabled(), gc.get_freeze_count() > 10_000"
+    )
+    collections, enabled, frozen = said_after_import(function, f"{asked}, sep='\\n'")
+    assert (enabled, frozen) == ("True", "True")
+    assert (
+        int(collections) < 20
+    )  # of the interpreter's own start, and since; otherwise there are several times that

@@ -24,7 +24,7 @@ from dpp.packs.contract import PackFailure, PackReason
 from dpp.platform import exclusive
 from dpp.platform.http import problem
 from dpp.platform.http.problem import ProblemKind
-from dpp.runs.http import PROBLEMS
+from dpp.runs.problems import PROBLEMS
 from dpp.tickets import http as tickets_http
 from dpp.tickets import store
 from dpp.tickets.config import ReaperSettings

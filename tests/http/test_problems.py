@@ -11,7 +11,7 @@ from dpp.packs.registry import DecisionInputs
 from dpp.platform.http import problem
 from dpp.platform.http.problem import ProblemKind
 from dpp.runs import store
-from dpp.runs.http import PROBLEMS
+from dpp.runs.problems import PROBLEMS
 from tests.api import COST_HEADERS, Answer, ApiClient, a_body
 from tests.http.faulty import Faulty
 from tests.http.state import footprint

@@ -7,7 +7,7 @@ from dpp.packs.registry import INPUT_MODELS
 from dpp.platform.http import problem
 from dpp.runs.contract import RunCreateRequest, RunReceipt, RunView
 from dpp.runs.errors import RunsError
-from dpp.runs.http import PROBLEMS
+from dpp.runs.problems import PROBLEMS
 from dpp_cli.openapi import run_examples
 from dpp_cli.openapi.parts import OF_ANY_BODY, OF_ANY_CALL, RATE_HEADERS, REF, Family, Json, sent, trace_id
 from dpp_cli.openapi.schemas import merged, of_answers, of_models, one_of

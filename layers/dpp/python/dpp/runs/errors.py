@@ -1,6 +1,6 @@
 """What can go wrong with a run as a client sees it; the docstring is the default message.
 
-`dpp/runs/http.py` maps each class to its status, reason code and title.
+`dpp/runs/problems.py` maps each class to its status, reason code and title.
 """
 
 from dpp.platform.rate_limit import RateState

@@ -1,16 +1,14 @@
-"""How runs look over HTTP: problems, headers, bodies and the reading of a submit (RUN-2, RUN-9, RUN-13)."""
+"""How runs look over HTTP: bodies and the reading of a submit (RUN-2, RUN-3, RUN-10)."""
 
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from dpp.money.micros import format_usd, parse_usd
 from dpp.packs.registry import INPUT_MODELS, tenant_context
-from dpp.platform.http.problem import MALFORMED_REQUEST, ProblemError, ProblemKind
+from dpp.platform.http.problem import MALFORMED_REQUEST, ProblemError
 from dpp.platform.http.request import read_body, single_header, validation_failed
-from dpp.platform.rate_limit import RETRY_AFTER_SECONDS
 from dpp.runs.contract import (
     Cost,
     Poll,
@@ -23,61 +21,17 @@ from dpp.runs.contract import (
     RunResult,
     RunView,
 )
-from dpp.runs.errors import (
-    BudgetDrained,
-    EnqueueFailed,
-    ExecutionDisabled,
-    IdempotencyConflict,
-    IdempotencyInProgress,
-    PackNotAvailable,
-    RateLimited,
-    RunExpired,
-    RunNotFound,
-    RunsError,
-)
+from dpp.runs.errors import PackNotAvailable
 from dpp.runs.machine import Status
-from dpp.runs.model import Costs, Run
+from dpp.runs.model import Run
 from dpp.runs.read import Found, Result
 from dpp.runs.submit import Order
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
 
-PROBLEMS: Mapping[type[Exception], ProblemKind] = {
-    BudgetDrained: ProblemKind(402, "BUDGET_DRAINED", "The budget doesn't cover the run"),
-    RunNotFound: ProblemKind(404, "NOT_FOUND", "There is nothing here"),
-    IdempotencyConflict: ProblemKind(
-        409, "IDEMPOTENCY_CONFLICT", "The idempotency key stands for another payload"
-    ),
-    IdempotencyInProgress: ProblemKind(
-        409, "IDEMPOTENCY_IN_PROGRESS", "The first request is still under way"
-    ),
-    RunExpired: ProblemKind(410, "RUN_EXPIRED", "The run's retention is over"),
-    PackNotAvailable: ProblemKind(422, "PACK_NOT_AVAILABLE", "The pack is not available"),
-    RateLimited: ProblemKind(429, "RATE_LIMITED", "Too many requests"),
-    EnqueueFailed: ProblemKind(503, "QUEUE_ENQUEUE_FAILED", "The run could not be queued"),
-    ExecutionDisabled: ProblemKind(503, "EXECUTION_DISABLED", "Execution is disabled"),
-}
-_RETRY_AFTER_SECONDS: Mapping[type[RunsError], int] = {
-    RateLimited: RETRY_AFTER_SECONDS,
-    IdempotencyInProgress: 1,
-    EnqueueFailed: 1,
-    ExecutionDisabled: 60,
-}
 # Visible ASCII without quote and backslash, bare or as a quoted string (RFC 9651), 8 to 64 characters (RUN-2).
 _IDEMPOTENCY_KEY = re.compile(r'(?P<quote>"?)(?P<key>[\x21\x23-\x5b\x5d-\x7e]{8,64})(?P=quote)', re.ASCII)
-
-
-def error_headers(error: Exception | None) -> dict[str, str]:
-    """The headers of an error answer: the cost headers always, zeros where nothing is known (RUN-13)."""
-    if not isinstance(error, RunsError):
-        return Costs().headers()
-    headers = error.costs.headers()
-    if error.rate is not None:
-        headers |= error.rate.headers()
-    if type(error) in _RETRY_AFTER_SECONDS:
-        headers["Retry-After"] = str(_RETRY_AFTER_SECONDS[type(error)])
-    return headers
 
 
 def idempotency_key(event: "APIGatewayProxyEvent") -> str:
