@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from dpp.platform.config import PostgresSettings
-from dpp.platform.exclusive import LeaseOver
 from dpp.platform.postgres import Connection, Database
 from dpp.tickets.config import TimeZoneSettings
 from dpp.tickets.cycle import LEASE_NAME
@@ -100,5 +99,3 @@ def _refusals() -> Iterator[None]:
         yield
     except TicketsError as refused:
         raise StackError(str(refused)) from None
-    except LeaseOver:
-        raise StackError("it took longer than its lease, and nothing was changed: run it again") from None

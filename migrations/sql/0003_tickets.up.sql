@@ -5,7 +5,9 @@
 -- A scope apart from tenants' keys: another table, another prefix, no tenant.
 CREATE TABLE operator_keys (
   key_id       uuid PRIMARY KEY,
-  operator_id  text NOT NULL CHECK (operator_id ~ '^[A-Za-z0-9_.@-]{1,64}$'),
+  -- No operator goes by the name of a processor: the record of who did a thing would be worth nothing.
+  operator_id  text NOT NULL CHECK (operator_id ~ '^[A-Za-z0-9_.@-]{1,64}$'
+    AND operator_id NOT IN ('TICKET_REAPER', 'OPS_CYCLE', 'MIGRATION')),
   key_hash     text NOT NULL UNIQUE CHECK (key_hash ~ '^[0-9a-f]{64}$'),
   label        text CHECK (length(label) <= 200),
   status       text NOT NULL DEFAULT 'ACTIVE' CHECK (status IN ('ACTIVE', 'REVOKED')),

@@ -432,6 +432,7 @@ def test_the_breaker_and_a_failed_step_are_shown(
     """TIX-6: neither fails the firing, so that only these metrics tell."""
     for _ in range(20):
         taken(world, silent=timedelta(hours=25))
+    filed(world)
 
     def explode(_ticket: object) -> str:
         raise RuntimeError
@@ -440,7 +441,7 @@ def test_the_breaker_and_a_failed_step_are_shown(
     out = capsys.readouterr().out
     assert totals(out, "TicketReaperBreaker") == {(): 1}
     assert totals(out, "TicketsCleaned") == {(): 0}
-    assert totals(out, "TicketsStale") == {(): 19}
+    assert totals(out, "TicketsStale") == {(): 20}
     assert totals(out, "OpsStepsFailed") == {("ticket_reaper",): 0, ("tickets",): 1}
     assert totals(out, "Firings") == {(): 1}
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpp.platform.errors import PostgresUnavailable, StorageUnavailable
 from dpp.tickets import reports, stop, store
-from dpp.tickets.errors import EmergencyStopSet, NoReportYet, ReaperRunning, SnapshotNotFound
+from dpp.tickets.errors import EmergencyStopSet, NoReportYet, ReaperOvertaken, ReaperRunning, SnapshotNotFound
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import REAPER, Backlog, RequestType
 from dpp.tickets.reap import ReapEffects, ReapOrder, reap
@@ -189,7 +189,7 @@ class TestAgainstOthers:
 
         sleepy = Sleepy(desk.url)
         try:
-            with pytest.raises(Exception, match="TICKET_REAPER"):
+            with pytest.raises(ReaperOvertaken):
                 reap(ReapOrder("kim", RULES), ReapEffects(sleepy, desk.storage, SEOUL))
         finally:
             sleepy.close()

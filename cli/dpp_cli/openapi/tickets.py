@@ -174,7 +174,7 @@ def _run_reaper() -> Json:
         " stale that the breaker trips it ends none: look, and confirm with `confirm_stale_count`.",
         parameters=[],
         answers={"200": ran},
-        problems=(_RUNNING, _STOPPED, *OF_ANY_BODY),
+        problems=(_RUNNING, _STOPPED, _OF_TICKETS["REAPER_OVERTAKEN"], *OF_ANY_BODY),
         path="/api/tickets/reaper/run",
     ) | {"requestBody": sent("ReaperRunRequest", examples.REAPER_RUNS, required=False)}
 

@@ -1,10 +1,11 @@
 """Bodies of the tickets API, in and out (TIX-5). Bounds are said where they break; no message repeats what was sent."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import RequestType
@@ -21,6 +22,13 @@ from dpp.tickets.staleness import (
 MAX_PAGE = 100
 
 Reason = Annotated[str, StringConstraints(strict=True, strip_whitespace=True, min_length=1, max_length=500)]
+
+
+def _digits(value: object) -> object:
+    """A number in a query is its digits: no sign, no space, no point."""
+    if isinstance(value, str) and not re.fullmatch("[0-9]{1,3}", value, re.ASCII):
+        raise ValueError("must be a number of at most three digits")
+    return value
 
 
 class _Sent(BaseModel):
@@ -87,7 +95,7 @@ class TicketQuery(_Sent):
 
     status: TicketStatus | None = None
     request_type: RequestType | None = None
-    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 50
+    limit: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=MAX_PAGE)] = 50
     cursor: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,18}$")] | None = None
 
 

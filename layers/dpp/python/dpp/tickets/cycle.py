@@ -85,27 +85,23 @@ def latest(connection: Connection, limit: int = 1) -> list[dict[str, Any]]:
     rows = connection.execute(QUERIES["latest_receipts"], {"limit": limit}).fetchall()
     if not rows:
         raise NoReceiptYet
-    return [_as_json(*row) for row in rows]
-
-
-def _as_json(
-    run_id: UUID, started_at: datetime, finished_at: datetime | None, outcome: str, receipt: dict[str, Any]
-) -> dict[str, Any]:
-    """A receipt; of one that was abandoned, what its row says over what it had come to."""
-    if receipt.get("outcome") == outcome:
-        return receipt
-    begun = {"schema": "OPS_RUN_RECEIPT_V1", "run_id": str(run_id), "started_at": started_at.isoformat()}
-    return begun | receipt | {"outcome": outcome, "finished_at": finished_at and finished_at.isoformat()}
+    return [row[0] for row in rows]
 
 
 def _begin(database: Database, run_id: UUID, zone: ZoneInfo, now: datetime | None) -> OpsRunReceipt:
     with database.connection() as connection, connection.transaction():
-        if abandoned := connection.execute(QUERIES["abandon_receipts"], {"now": now}).rowcount:
+        at = store.clock(connection, now).astimezone(zone)
+        over = Jsonb({"outcome": CycleOutcome.ABANDONED, "finished_at": at.isoformat()})
+        if abandoned := connection.execute(QUERIES["abandon_receipts"], {"over": over, "now": now}).rowcount:
             _LOG.warning("an earlier cycle never ended", extra={"cycles": abandoned})
-        row = connection.execute(QUERIES["begin_receipt"], {"run_id": run_id, "now": now}).fetchone()
-    if row is None:
-        raise AssertionError("an insert returned no row")
-    return OpsRunReceipt(run_id=run_id, started_at=row[0].astimezone(zone))
+        receipt = OpsRunReceipt(run_id=run_id, started_at=at)
+        params = {"run_id": run_id, "receipt": _as_json(receipt), "now": now}
+        connection.execute(QUERIES["begin_receipt"], params)
+    return receipt
+
+
+def _as_json(receipt: OpsRunReceipt) -> Jsonb:
+    return Jsonb(receipt.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 def _steps(cycle: Cycle, effects: CycleEffects, now: datetime | None) -> None:
@@ -182,7 +178,7 @@ def _record(cycle: Cycle, effects: CycleEffects, now: datetime | None, **changes
             receipt = receipt.model_copy(update={"finished_at": ended_at})
         params = {
             "run_id": receipt.run_id,
-            "receipt": Jsonb(receipt.model_dump(mode="json", by_alias=True, exclude_none=True)),
+            "receipt": _as_json(receipt),
             "outcome": receipt.outcome,
             "now": now,
         }

@@ -44,6 +44,10 @@ class ReaperRunning(TicketsError):
         )
 
 
+class ReaperOvertaken(TicketsError):
+    """The run took longer than its lease, and another has it: nothing was changed."""
+
+
 class CycleRunning(TicketsError):
     """Another ops cycle is under way."""
 

@@ -29,6 +29,7 @@ from dpp.tickets.errors import (
     EmergencyStopSet,
     NoReceiptYet,
     NoReportYet,
+    ReaperOvertaken,
     ReaperRunning,
     SnapshotNotFound,
     TicketConflict,
@@ -53,9 +54,14 @@ PROBLEMS: Mapping[type[Exception], ProblemKind] = {
     NoReceiptYet: ProblemKind(404, "NO_RECEIPT_YET", _NOTHING_HERE),
     TicketConflict: ProblemKind(409, "TICKET_CONFLICT", "The request_id stands for another request"),
     ReaperRunning: ProblemKind(409, "REAPER_RUNNING", "A run is under way"),
+    ReaperOvertaken: ProblemKind(503, "REAPER_OVERTAKEN", "The run took too long"),
     EmergencyStopSet: ProblemKind(409, "EMERGENCY_STOP_SET", "The emergency stop is set"),
 }
-_AGAIN_SECONDS: Mapping[type[Exception], int] = {ReaperRunning: 10, DependencyUnavailable: 1}
+_AGAIN_SECONDS: Mapping[type[Exception], int] = {
+    ReaperRunning: 10,
+    ReaperOvertaken: 10,
+    DependencyUnavailable: 1,
+}
 
 
 def error_headers(error: Exception | None) -> dict[str, str]:

@@ -1,11 +1,11 @@
 -- name: file_ticket
--- One ticket a request_id; zero rows: it is known already.
+-- One ticket a request_id; zero rows: it is known already, whichever of its unique indexes says so.
 INSERT INTO tickets (
   request_id, request_type, params, reason, requested_by, current_status, moved_by, created_at, updated_at)
 VALUES (
   %(request_id)s, %(request_type)s, %(params)s, %(reason)s, %(requested_by)s, 'OPEN', %(requested_by)s,
   coalesce(%(now)s, now()), coalesce(%(now)s, now()))
-ON CONFLICT (request_id) DO NOTHING
+ON CONFLICT DO NOTHING
 RETURNING *
 
 -- name: ticket
@@ -162,14 +162,14 @@ SELECT stopped, actor, reason, changed_at FROM emergency_stop_changes ORDER BY c
 
 -- name: abandon_receipts
 -- Cycles that began and will not end: whoever has the lease now knows that nobody else does.
-UPDATE ops_run_receipts SET outcome = 'ABANDONED', finished_at = coalesce(%(now)s, now())
+UPDATE ops_run_receipts SET
+  outcome = 'ABANDONED', finished_at = coalesce(%(now)s, now()), receipt = receipt || %(over)s
 WHERE outcome = 'RUNNING'
 
 -- name: begin_receipt
 -- A cycle begins (TIX-6).
 INSERT INTO ops_run_receipts (run_id, started_at, outcome, receipt)
-VALUES (%(run_id)s, coalesce(%(now)s, now()), 'RUNNING', '{}'::jsonb)
-RETURNING started_at
+VALUES (%(run_id)s, coalesce(%(now)s, now()), 'RUNNING', %(receipt)s)
 
 -- name: write_receipt
 -- What the cycle did so far; with an outcome, for good.
@@ -181,7 +181,7 @@ RETURNING finished_at
 
 -- name: latest_receipts
 -- The newest first.
-SELECT run_id, started_at, finished_at, outcome, receipt FROM ops_run_receipts ORDER BY sequence DESC LIMIT %(limit)s
+SELECT receipt FROM ops_run_receipts ORDER BY sequence DESC LIMIT %(limit)s
 
 -- name: count_waiting
 -- OPEN and IN_PROGRESS by type, stale ones apart (TIX-7), with the oldest of each.

@@ -12,11 +12,11 @@ from zoneinfo import ZoneInfo
 
 from dpp.platform import exclusive
 from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.exclusive import Lease, LeaseTaken
+from dpp.platform.exclusive import Lease, LeaseOver, LeaseTaken
 from dpp.platform.postgres import Database
 from dpp.platform.storage import ObjectStore
 from dpp.tickets import reports, stop, store
-from dpp.tickets.errors import ReaperRunning
+from dpp.tickets.errors import ReaperOvertaken, ReaperRunning
 from dpp.tickets.model import REAPER, Backlog, CleanedTicket
 from dpp.tickets.report import CleanedItem, Decision, ReaperReport
 from dpp.tickets.reports import KeptReport
@@ -58,7 +58,7 @@ class Reaped:
 
 
 def reap(order: ReapOrder, effects: ReapEffects, now: datetime | None = None) -> Reaped:
-    """Run the reaper. Raises ReaperRunning, EmergencyStopSet and DependencyUnavailable.
+    """Run the reaper. Raises ReaperRunning, ReaperOvertaken, EmergencyStopSet and DependencyUnavailable.
 
     S3 that doesn't answer is not among them: the report stands, and its copies follow with the next run.
     """
@@ -70,6 +70,8 @@ def reap(order: ReapOrder, effects: ReapEffects, now: datetime | None = None) ->
             return _published(_clean(order, effects, lease, now), effects, now)
     except LeaseTaken as taken:
         raise ReaperRunning(taken.started_at, taken.holder) from None
+    except LeaseOver:
+        raise ReaperOvertaken from None
 
 
 def _look(order: ReapOrder, effects: ReapEffects, now: datetime | None) -> Reaped:
