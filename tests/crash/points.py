@@ -1,5 +1,6 @@
 """The points of a crash: each call of a process, numbered and named as it is made, and one of them made to fail."""
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,6 +35,11 @@ class Kind(StrEnum):
 OF_A_READ = (Kind.KILLED_BEFORE, Kind.REFUSED, Kind.HANGS)
 """A call without an effect can't be lost after it: its other kinds are these."""
 
+_OF_A_WRITE = tuple(kind for kind in Kind if kind is not Kind.KILLED_BEFORE)
+
+WHOLE = os.environ.get("DPP_CRASHES") == "all"
+"""Whether every kind is tried at every call."""
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -52,8 +58,15 @@ class Point:
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """What may befall the call."""
-        return tuple(Kind) if self.writes else OF_A_READ
+        """What may befall the call; `make crash` tries all of it, `make test` what leaves something else behind.
+
+        A process killed before a call leaves what one leaves that was killed after the call before it, and to what only
+        reads it is the same how it fails.
+        """
+        if WHOLE:
+            return tuple(Kind) if self.writes else OF_A_READ
+        before = (Kind.KILLED_BEFORE,) if self.number == 1 else ()
+        return before + (_OF_A_WRITE if self.writes else (Kind.REFUSED,))
 
     def line(self) -> str:
         """The point as a line of points.txt."""
