@@ -91,11 +91,23 @@ def disputed_ledgers(connection: Connection) -> int:
 
 
 def measure(connection: Connection, ledger: Ledger, tenant_id: str) -> Measure | None:
-    """Measure a tenant's balance; None where it moved during each of five tries.
+    """Measure a tenant's balance; None where it moved during each of five tries, or a drift was not found again.
 
-    A measure counts only if the balance stood still from before Postgres was read until Redis reckoned. Raises
-    LookupError for an unknown tenant, RedisUnavailable, and writes nothing.
+    A measure counts only if the balance stood still from before Postgres was read until Redis reckoned. One that moved
+    and came back to the same number (a charge, and a credit of as much) looks as if it had: so what is wrong counts
+    only if a second look finds the same. Raises LookupError for an unknown tenant, RedisUnavailable; writes nothing.
     """
+    first = _look_once(connection, ledger, tenant_id)
+    if first is None or first.is_well:
+        return first
+    second = _look_once(connection, ledger, tenant_id)
+    if second is None or second.is_well or second.drift_usd_micros != first.drift_usd_micros:
+        return None
+    return second
+
+
+def _look_once(connection: Connection, ledger: Ledger, tenant_id: str) -> Measure | None:
+    """One look; None where the balance moved during each of five tries."""
     for _ in range(_TRIES):
         before = ledger.balance_text(tenant_id) or ""
         entered = ledger.entered(tenant_id)
@@ -131,15 +143,12 @@ def audit(connection: Connection, ledger: Ledger, tenant_id: str, now: datetime 
 
 
 def _look(connection: Connection, ledger: Ledger, tenant_id: str, now: datetime | None) -> Audit:
-    first = measure(connection, ledger, tenant_id)
-    if first is None:
+    measured = measure(connection, ledger, tenant_id)
+    if measured is None:
         return Audit(Verdict.BUSY)
-    drift = first.drift_usd_micros
-    if first.is_well:
+    if measured.is_well:
         return Audit(Verdict.BALANCED)
-    second = measure(connection, ledger, tenant_id)
-    if second is None or second.is_well or second.drift_usd_micros != drift:
-        return Audit(Verdict.BUSY)
+    drift = measured.drift_usd_micros
     contradicted = contradictions(connection, ledger, tenant_id, now)
     if contradicted:
         named = ", ".join(contradicted[:_DETAIL_RUNS])
