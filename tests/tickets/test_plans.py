@@ -106,8 +106,9 @@ def test_the_backlog_is_counted_in_the_index(full: psycopg.Connection[Any]) -> N
 @pytest.mark.parametrize(
     ("query", "changes", "at_most"),
     [
-        ("take_open", {}, 60),
-        ("take_again", {}, 60),
+        # An entry into a full page of an index looks at tens of rows for one to drop before it splits the page.
+        ("take_open", {}, 200),
+        ("take_again", {}, 200),
         ("page_stale", {}, 200),
         ("page_tickets", {}, 100),
         ("page_tickets", {"status": "OPEN"}, 150),
