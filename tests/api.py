@@ -118,8 +118,12 @@ def gateway_event(
         "httpMethod": method,
         "headers": {name: found[-1] for name, found in headers.items()},
         "multiValueHeaders": headers,
-        "queryStringParameters": {name: found[-1] for name, found in query.items()} if query else None,
-        "multiValueQueryStringParameters": dict(query) if query else None,
+        "queryStringParameters": {name: found[-1] for name, found in query.items() if found}
+        if query
+        else None,
+        "multiValueQueryStringParameters": {name: found for name, found in query.items() if found}
+        if query
+        else None,
         "pathParameters": {"run_id": run_id} if run_id else None,
         "stageVariables": None,
         "requestContext": {"requestId": str(uuid4()), "stage": "test", "path": path},

@@ -1,4 +1,4 @@
-"""Calls the operators' API as API Gateway does, in this process, wired to one world."""
+"""Calls the operators' API as API Gateway does, in this process, with an operator's key."""
 
 import json
 from collections.abc import Mapping
@@ -7,35 +7,55 @@ from typing import Any
 import pytest
 
 from dpp.platform import operator_keys
+from dpp.platform.postgres import Database
 from tests.api import Answer, gateway_event, lambda_context
 from tests.world import World
-from tickets_api import wiring as wired
 from tickets_api.handler import handler
+from tickets_api.wiring import wiring
 
 
 class OperatorApi:
-    """A client with the key of the operator kim."""
+    """A client with the key of the operator kim; the function's environment is the one given."""
 
-    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, value in (world.environ() | {"DPP_REPORTS_BUCKET": world.bucket}).items():
+    def __init__(
+        self, database: Database, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in environ.items():
             monkeypatch.setenv(name, value)
+        self.close()
         minted = operator_keys.mint()
-        with world.database.connection() as connection:
+        with database.connection() as connection:
             operator_keys.store(connection, minted, "kim")
         self.token = minted.token
-        self.close()
+
+    @classmethod
+    def of_world(cls, world: World, monkeypatch: pytest.MonkeyPatch) -> "OperatorApi":
+        """A client of one world's, whose bucket keeps the reports, too."""
+        return cls(world.database, world.environ() | {"DPP_REPORTS_BUCKET": world.bucket}, monkeypatch)
 
     def close(self) -> None:
         """Close what the function's wiring opened; the next call wires it anew."""
-        if wired.wiring.cache_info().currsize:
-            wired.wiring().database.close()
-        wired.wiring.cache_clear()
+        if wiring.cache_info().currsize:
+            wiring().database.close()
+        wiring.cache_clear()
 
-    def send(self, method: str, path: str, body: object = None) -> Answer:
-        """A call with a body of JSON, or without one."""
-        if body is None:
-            return self.call(method, path)
-        return self.call(method, path, headers={"Content-Type": "application/json"}, body=json.dumps(body))
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        token: str | None = None,
+        query: Mapping[str, str | list[str]] | None = None,
+        raw: str | bytes | None = None,
+    ) -> Answer:
+        """A call with a body of JSON, or without one; `raw` goes out as it is, `token` in place of kim's."""
+        text = raw if raw is not None else None if body is None else json.dumps(body)
+        headers = {} if text is None else {"Content-Type": "application/json"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        asked = {name: value if isinstance(value, list) else [value] for name, value in (query or {}).items()}
+        return self.call(method, path, headers=headers, query=asked, body=text)
 
     def call(
         self,
@@ -49,8 +69,6 @@ class OperatorApi:
         """Any call; the key is kim's unless a header says another."""
         values = {"Authorization": [f"Bearer {self.token}"]}
         values |= {name: [value] for name, value in (headers or {}).items()}
-        event: dict[str, Any] = gateway_event(method, path, values, body)
-        event["multiValueQueryStringParameters"] = dict(query) if query else None
-        answer = handler(event, lambda_context())
+        answer: Any = handler(gateway_event(method, path, values, body, query), lambda_context())
         sent = {name: found[0] for name, found in answer["multiValueHeaders"].items()}
         return Answer(answer["statusCode"], sent, answer["body"])

@@ -6,8 +6,8 @@ They work on the database and the Redis that the environment names, else on the 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 from uuid import UUID
 
 import psycopg
@@ -22,6 +22,7 @@ from dpp.platform import api_keys
 from dpp.platform.api_keys import ApiKey
 from dpp.platform.config import ConfigurationError
 from dpp.platform.errors import DependencyUnavailable, PostgresNotReached
+from dpp.platform.operator_keys import OperatorKey
 from dpp.platform.postgres import Connection
 from dpp_cli.errors import StackError
 from dpp_cli.reach import BackendSettings, opened, reach
@@ -104,7 +105,7 @@ def list_keys(
     with backends() as to:
         keys = api_keys.keys_of(to.connection, tenant_id)
     if as_json:
-        typer.echo(json.dumps([_fields(key) for key in keys]))
+        typer.echo(json.dumps([key_fields(key) for key in keys]))
         return
     if not keys:
         console.print(f"{tenant_id} has no key, or there is no such tenant", highlight=False)
@@ -112,10 +113,7 @@ def list_keys(
     table = Table("key id", "status", "made", "last used", "label", box=None, header_style="dim")
     table.columns[0].no_wrap = True
     for key in keys:
-        used = "never" if key.last_used_at is None else f"{key.last_used_at:%Y-%m-%d %H:%M%z}"
-        table.add_row(
-            str(key.key_id), key.status, f"{key.created_at:%Y-%m-%d %H:%M%z}", used, Text(key.label or "")
-        )
+        table.add_row(str(key.key_id), key.status, *made_and_used(key), Text(key.label or ""))
     console.print(table)
 
 
@@ -131,12 +129,16 @@ def revoke_key(
     typer.echo(f"key {key_id} of {tenant_id} is revoked")
 
 
-def _fields(key: ApiKey) -> dict[str, str | None]:
-    return {
+def key_fields(key: ApiKey | OperatorKey) -> dict[str, Any]:
+    """A key of either scope as JSON."""
+    return asdict(key) | {
         "key_id": str(key.key_id),
-        "tenant_id": key.tenant_id,
-        "label": key.label,
-        "status": key.status,
         "created_at": key.created_at.isoformat(),
         "last_used_at": None if key.last_used_at is None else key.last_used_at.isoformat(),
     }
+
+
+def made_and_used(key: ApiKey | OperatorKey) -> tuple[str, str]:
+    """Since when there is a key, and when it was last used, for a table."""
+    used = "never" if key.last_used_at is None else f"{key.last_used_at:%Y-%m-%d %H:%M%z}"
+    return f"{key.created_at:%Y-%m-%d %H:%M%z}", used

@@ -1,7 +1,7 @@
 """Operator commands: the keys of the operators' HTTP API (TIX-5), a scope apart from tenants' keys."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 import typer
@@ -9,9 +9,8 @@ from rich.table import Table
 
 from dpp.platform import operator_keys
 from dpp.platform.config import PostgresSettings
-from dpp.platform.operator_keys import OperatorKey
 from dpp_cli.errors import StackError
-from dpp_cli.operate import console
+from dpp_cli.operate import console, key_fields, made_and_used
 from dpp_cli.rows import connected_rows, operator_id
 from dpp_cli.shown import plain, print_table
 
@@ -39,7 +38,7 @@ def show(as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")
     with connected_rows(PostgresSettings) as (connection, _):
         keys = operator_keys.all_keys(connection)
     if as_json:
-        typer.echo(json.dumps([_fields(key) for key in keys]))
+        typer.echo(json.dumps([key_fields(key) for key in keys]))
         return
     if not keys:
         console.print("there is no operator: `dpp operator add` makes one")
@@ -47,9 +46,8 @@ def show(as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")
     table = Table("operator", "key id", "status", "made", "last used", "label", box=None, header_style="dim")
     table.columns[1].no_wrap = True
     for key in keys:
-        used = "never" if key.last_used_at is None else f"{key.last_used_at:%Y-%m-%d %H:%M%z}"
-        made = f"{key.created_at:%Y-%m-%d %H:%M%z}"
-        table.add_row(key.operator_id, str(key.key_id), key.status, made, used, plain(key.label or ""))
+        cells = (key.operator_id, str(key.key_id), key.status, *made_and_used(key))
+        table.add_row(*cells, plain(key.label or ""))
     print_table(table)
 
 
@@ -63,14 +61,3 @@ def revoke(
     if whose is None:
         raise StackError(f"there is no operator's key {key_id}")
     typer.echo(f"key {key_id} of {whose} is revoked")
-
-
-def _fields(key: OperatorKey) -> dict[str, Any]:
-    return {
-        "key_id": str(key.key_id),
-        "operator_id": key.operator_id,
-        "label": key.label,
-        "status": key.status,
-        "created_at": key.created_at.isoformat(),
-        "last_used_at": None if key.last_used_at is None else key.last_used_at.isoformat(),
-    }

@@ -1,6 +1,5 @@
 """Operator commands: the reaper of stale tickets (TIX-1 … TIX-5). What it does is in `dpp.tickets.reap`."""
 
-from dataclasses import replace
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -18,7 +17,6 @@ from dpp.tickets.staleness import (
     MAX_MAX_CLEAN,
     MAX_THRESHOLD_SECONDS,
     MIN_THRESHOLD_SECONDS,
-    ReaperRules,
 )
 from dpp_cli.errors import StackError
 from dpp_cli.rows import RowSettings, Who, actor, connected_rows, opened_rows
@@ -50,7 +48,7 @@ def show_stale(
 ) -> None:
     """Show what the reaper would end next, the oldest first."""
     with connected_rows(StaleSettings) as (connection, settings):
-        rules = _rules(settings, threshold_seconds)
+        rules = settings.rules.asked(threshold_seconds)
         backlog = store.backlog(connection, rules)
         found = store.page_stale(connection, rules, limit)
     if as_json or found:
@@ -80,7 +78,7 @@ def run_reaper(
     asked_by = actor(who)
     with opened_rows(_ReapSettings) as rows:
         settings = rows.settings
-        rules = _rules(settings, threshold_seconds, max_clean)
+        rules = settings.rules.asked(threshold_seconds, max_clean)
         storage = ObjectStore(settings.reports_bucket, lambda: rows.at.client("s3"))
         order = ReapOrder(asked_by, rules, confirm, dry_run)
         reaped = reap(order, ReapEffects(rows.database, storage, settings.zone))
@@ -116,18 +114,6 @@ def show_report(
         typer.echo(report.to_json())
     else:
         _print_report(report, settings.zone)
-
-
-def _rules(
-    settings: ReaperSettings, threshold_seconds: int | None, max_clean: int | None = None
-) -> ReaperRules:
-    """The deployment's rules, in all that was not asked for."""
-    rules = settings.rules
-    return replace(
-        rules,
-        threshold_seconds=threshold_seconds or rules.threshold_seconds,
-        max_clean=max_clean or rules.max_clean,
-    )
 
 
 def _print_report(report: ReaperReport, zone: ZoneInfo) -> None:

@@ -25,7 +25,7 @@ from dpp.tickets.http import counters_view, ticket_view, whole_view
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import RequestType, Ticket
 from dpp.tickets.read import WholeTicket
-from dpp.tickets.requests import PARAMS
+from dpp.tickets.requests import PARAMS, read_params
 from dpp.tickets.store import NewTicket
 from dpp_cli.errors import StackError
 from dpp_cli.operate import console
@@ -151,19 +151,18 @@ def _new_ticket(
     request_type: RequestType, params: Sequence[str], reason: str, request_id: UUID, requested_by: str
 ) -> NewTicket:
     """What the words say, held against the same models as a request over HTTP. Raises StackError."""
-    model = PARAMS[request_type]
     try:
         asked = TicketCreateRequest(request_id=request_id, request_type=request_type, reason=reason)
     except ValidationError as error:
         raise StackError(faults(error, "--")) from None
     try:
-        found = model.model_validate(_params(request_type, params))
+        found = read_params(request_type, _params(request_type, params))
     except ValidationError as error:
         raise StackError(faults(error, "--param ")) from None
     return NewTicket(
         request_id=asked.request_id,
         request_type=request_type,
-        params=found.model_dump(mode="json", exclude_none=True),
+        params=found,
         reason=asked.reason,
         requested_by=requested_by,
     )

@@ -33,8 +33,8 @@ from dpp_cli import openapi
 from dpp_cli.openapi import run_examples, ticket_examples
 from dpp_cli.openapi.schemas import merged
 from tests.api import Answer, ApiClient, a_body
-from tests.http.operator_api import OperatorApi
 from tests.http.state import work
+from tests.operator_api import OperatorApi
 from tests.world import Tenant, World
 
 DOCUMENT: dict[str, Any] = json.loads(openapi.DOCUMENT.read_text(encoding="utf-8"))
@@ -292,7 +292,7 @@ def _tenant_of(world: World) -> Tenant:
 @pytest.fixture
 def operators(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatorApi]:
     """The operators' API of a world in which the document's own ticket stands and the reaper has run."""
-    client = OperatorApi(world, monkeypatch)
+    client = OperatorApi.of_world(world, monkeypatch)
     client.send("POST", "/api/tickets", ticket_examples.REQUESTS["execution-enable"])
     client.send("POST", "/api/tickets/reaper/run")
     try:
@@ -335,7 +335,7 @@ def test_operators_have_a_key_of_their_own_in_the_document() -> None:
 
 def test_the_examples_of_operators_are_accepted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """TIX-1, TIX-5, TIX-6: what the document shows can be pasted."""
-    client, sent = OperatorApi(world, monkeypatch), Counter[int]()
+    client, sent = OperatorApi.of_world(world, monkeypatch), Counter[int]()
     for path, operations in DOCUMENT["paths"].items():
         for method, operation in operations.items():
             if path.startswith("/api/") and "requestBody" in operation:

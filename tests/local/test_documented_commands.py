@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from dpp_cli.paths import ROOT
-from tests.http.operator_api import OperatorApi
 from tests.local.shell import OperatorShell, named_rows
+from tests.operator_api import OperatorApi
 from tests.world import World
 
 _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -49,7 +49,7 @@ def test_the_request_that_is_shown_files_a_ticket(world: World, monkeypatch: pyt
         for block in _blocks()
         if (found := re.search(r"-d '(\{.*?\})'\n", block, re.DOTALL)) and "request_type" in found.group(1)
     ]
-    client = OperatorApi(world, monkeypatch)
+    client = OperatorApi.of_world(world, monkeypatch)
     answer = client.send("POST", "/api/tickets", json.loads(body))
     client.close()
     assert (answer.status, answer.body["current_status"]) == (201, "OPEN")

@@ -56,6 +56,10 @@ class Desk:
     storage: ObjectStore
     hand: Hand = field(default_factory=Hand)
 
+    def environ(self) -> dict[str, str]:
+        """What the API function's environment holds."""
+        return {"DATABASE_URL": self.url, "DPP_REPORTS_BUCKET": self.bucket}
+
     def new_database(self) -> Database:
         """Another connection; the caller closes it."""
         return Database(self.url)

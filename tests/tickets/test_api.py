@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 from uuid import uuid4
 
@@ -10,7 +11,7 @@ import pytest
 from dpp.money.credits import create_tenant
 from dpp.platform import api_keys, operator_keys
 from dpp.tickets import stop
-from tests.tickets.client import TicketsClient
+from tests.operator_api import OperatorApi
 from tests.tickets.conftest import A_DAY, Desk
 
 AN_ID = "fd4888b3-0000-4000-8000-00000000beef"
@@ -29,22 +30,16 @@ ROUTES = [
 
 
 @pytest.fixture
-def client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[TicketsClient]:
-    made = TicketsClient(desk, monkeypatch)
-    try:
+def client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatorApi]:
+    with closing(OperatorApi(desk.database, desk.environ(), monkeypatch)) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture
-def refusing(shared_desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[TicketsClient]:
+def refusing(shared_desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatorApi]:
     """A client of what is refused: no test leaves anything, so all have one database."""
-    made = TicketsClient(shared_desk, monkeypatch)
-    try:
+    with closing(OperatorApi(shared_desk.database, shared_desk.environ(), monkeypatch)) as made:
         yield made
-    finally:
-        made.close()
 
 
 def a_credit(**changes: Any) -> dict[str, Any]:
@@ -62,7 +57,7 @@ class TestWhoMayAsk:
 
     @pytest.mark.parametrize(("method", "path"), ROUTES)
     def test_without_an_operators_key_every_route_is_the_same_401(
-        self, refusing: TicketsClient, shared_desk: Desk, method: str, path: str
+        self, refusing: OperatorApi, shared_desk: Desk, method: str, path: str
     ) -> None:
         """A tenant's key, right in its own scope, is none here."""
         with shared_desk.database.connection() as connection:
@@ -82,40 +77,40 @@ class TestWhoMayAsk:
             refusing.token.upper(),
             "x",
         ):
-            answer = refusing.call(method, path, {}, token=token)
+            answer = refusing.send(method, path, {}, token=token)
             body = answer.body | {"trace_id": ""}
             told.add((answer.status, json.dumps(body)))
         (only,) = told
         assert only[0] == 401
 
-    def test_an_operators_key_opens_nothing_of_the_tenants(self, client: TicketsClient, desk: Desk) -> None:
+    def test_an_operators_key_opens_nothing_of_the_tenants(self, client: OperatorApi, desk: Desk) -> None:
         with desk.database.connection() as connection:
             assert api_keys.verify(connection, client.token) is None
 
-    def test_the_key_names_its_operator_in_what_is_kept(self, client: TicketsClient) -> None:
-        filed = client.call("POST", "/api/tickets", a_credit()).body
+    def test_the_key_names_its_operator_in_what_is_kept(self, client: OperatorApi) -> None:
+        filed = client.send("POST", "/api/tickets", a_credit()).body
         assert filed["requested_by"] == "kim"
 
 
 class TestFiling:
     """POST and GET /api/tickets."""
 
-    def test_a_ticket_is_created_once(self, client: TicketsClient) -> None:
+    def test_a_ticket_is_created_once(self, client: OperatorApi) -> None:
         body = a_credit()
-        first = client.call("POST", "/api/tickets", body)
-        again = client.call("POST", "/api/tickets", body)
+        first = client.send("POST", "/api/tickets", body)
+        again = client.send("POST", "/api/tickets", body)
         assert (first.status, again.status) == (201, 200)
         assert first.body == again.body
         assert first.headers["Location"] == f"tickets/{body['request_id']}"
-        read = client.call("GET", f"/api/tickets/{body['request_id']}").body
+        read = client.send("GET", f"/api/tickets/{body['request_id']}").body
         assert read | first.body == read
         assert [one["to_status"] for one in read["transitions"]] == ["OPEN"]
         assert "result" not in read
 
-    def test_another_request_under_the_id_is_409(self, client: TicketsClient) -> None:
+    def test_another_request_under_the_id_is_409(self, client: OperatorApi) -> None:
         body = a_credit()
-        client.call("POST", "/api/tickets", body)
-        answer = client.call("POST", "/api/tickets", body | {"reason": "another"})
+        client.send("POST", "/api/tickets", body)
+        answer = client.send("POST", "/api/tickets", body | {"reason": "another"})
         assert (answer.status, answer.body["reason_code"]) == (409, "TICKET_CONFLICT")
 
     @pytest.mark.parametrize(
@@ -128,10 +123,10 @@ class TestFiling:
             {k: v for k, v in a_credit(request_type="DLQ_REDRIVE").items() if k != "params"},
         ],
     )
-    def test_each_type_is_taken_with_its_params(self, client: TicketsClient, body: dict[str, Any]) -> None:
-        answer = client.call("POST", "/api/tickets", body)
+    def test_each_type_is_taken_with_its_params(self, client: OperatorApi, body: dict[str, Any]) -> None:
+        answer = client.send("POST", "/api/tickets", body)
         assert answer.status == 201
-        assert client.call("POST", "/api/tickets", body).status == 200
+        assert client.send("POST", "/api/tickets", body).status == 200
 
     @pytest.mark.parametrize(
         ("changes", "pointer"),
@@ -163,28 +158,28 @@ class TestFiling:
         ],
     )
     def test_what_does_not_fit_is_422_at_its_place(
-        self, refusing: TicketsClient, changes: dict[str, Any], pointer: str
+        self, refusing: OperatorApi, changes: dict[str, Any], pointer: str
     ) -> None:
-        answer = refusing.call("POST", "/api/tickets", a_credit(**changes))
+        answer = refusing.send("POST", "/api/tickets", a_credit(**changes))
         assert (answer.status, answer.body["reason_code"]) == (422, "VALIDATION_FAILED")
         assert [fault["pointer"] for fault in answer.body["errors"]] == [pointer]
 
     @pytest.mark.parametrize(
         "raw", ["", "{", "[]", '{"a": NaN}', '"\\u0000"', b"\xff", '{"reason": "a", "reason": "b"}']
     )
-    def test_what_is_no_json_object_is_refused(self, refusing: TicketsClient, raw: str | bytes) -> None:
-        assert refusing.call("POST", "/api/tickets", raw=raw or " ").status in (400, 422)
+    def test_what_is_no_json_object_is_refused(self, refusing: OperatorApi, raw: str | bytes) -> None:
+        assert refusing.send("POST", "/api/tickets", raw=raw or " ").status in (400, 422)
 
     @pytest.mark.parametrize("request_id", ["x", "%00", "../latest", "0" * 1_000, AN_ID])
-    def test_what_is_no_ticket_is_404(self, refusing: TicketsClient, request_id: str) -> None:
-        assert refusing.call("GET", f"/api/tickets/{request_id}").status == 404
+    def test_what_is_no_ticket_is_404(self, refusing: OperatorApi, request_id: str) -> None:
+        assert refusing.send("GET", f"/api/tickets/{request_id}").status == 404
 
-    def test_pages_lead_on_by_their_cursor(self, client: TicketsClient) -> None:
-        filed = [client.call("POST", "/api/tickets", a_credit()).body["request_id"] for _ in range(5)]
+    def test_pages_lead_on_by_their_cursor(self, client: OperatorApi) -> None:
+        filed = [client.send("POST", "/api/tickets", a_credit()).body["request_id"] for _ in range(5)]
         shown: list[str] = []
         query: dict[str, str | list[str]] = {"limit": "2", "status": "OPEN", "request_type": "BUDGET_CREDIT"}
         while True:
-            page = client.call("GET", "/api/tickets", query=query).body
+            page = client.send("GET", "/api/tickets", query=query).body
             shown += [ticket["request_id"] for ticket in page["tickets"]]
             if "next_cursor" not in page:
                 break
@@ -211,50 +206,50 @@ class TestFiling:
         ],
     )
     def test_a_wrong_query_is_refused(
-        self, refusing: TicketsClient, query: dict[str, str | list[str]], status: int
+        self, refusing: OperatorApi, query: dict[str, str | list[str]], status: int
     ) -> None:
-        assert refusing.call("GET", "/api/tickets", query=query).status == status
+        assert refusing.send("GET", "/api/tickets", query=query).status == status
 
 
 class TestTheReaper:
     """GET …/reaper/latest and POST …/reaper/run (000 §5)."""
 
-    def test_before_the_first_run_there_is_no_report(self, client: TicketsClient) -> None:
-        answer = client.call("GET", "/api/tickets/reaper/latest")
+    def test_before_the_first_run_there_is_no_report(self, client: OperatorApi) -> None:
+        answer = client.send("GET", "/api/tickets/reaper/latest")
         assert (answer.status, answer.body["reason_code"]) == (404, "NO_REPORT_YET")
 
     @pytest.mark.parametrize("raw", [None, "{}"])
     def test_a_run_without_a_body_goes_by_the_deployments_rules(
-        self, client: TicketsClient, desk: Desk, raw: str | None
+        self, client: OperatorApi, desk: Desk, raw: str | None
     ) -> None:
         desk.stale()
-        answer = client.call("POST", "/api/tickets/reaper/run", raw=raw)
+        answer = client.send("POST", "/api/tickets/reaper/run", raw=raw)
         assert answer.status == 200
         assert next(iter(answer.body)) == "schema"  # by the contract's own names
         assert (answer.body["threshold_seconds"], answer.body["cleaned_count"]) == (A_DAY, 1)
         (evidence,) = answer.body["evidence_refs"]
         assert answer.headers["Location"] == f"snapshots/{evidence.rpartition('/')[2]}"
         assert answer.headers["X-DPP-Reaper-Breaker"] == "CLOSED"
-        latest = client.call("GET", "/api/tickets/reaper/latest")
+        latest = client.send("GET", "/api/tickets/reaper/latest")
         assert latest.body == answer.body
-        snapshot = client.call("GET", f"/api/tickets/reaper/{answer.headers['Location']}")
+        snapshot = client.send("GET", f"/api/tickets/reaper/{answer.headers['Location']}")
         assert (snapshot.status, snapshot.body) == (200, answer.body)
 
-    def test_a_run_is_the_operators(self, client: TicketsClient, desk: Desk) -> None:
-        client.call("POST", "/api/tickets/reaper/run")
+    def test_a_run_is_the_operators(self, client: OperatorApi, desk: Desk) -> None:
+        client.send("POST", "/api/tickets/reaper/run")
         assert desk.rows("SELECT actor FROM ticket_reaper_reports") == [("kim",)]
 
-    def test_threshold_and_number_may_be_said(self, client: TicketsClient, desk: Desk) -> None:
+    def test_threshold_and_number_may_be_said(self, client: OperatorApi, desk: Desk) -> None:
         for _ in range(2):
             desk.stale(hours=1)
-        answer = client.call("POST", "/api/tickets/reaper/run", {"threshold_seconds": 1_800, "max_clean": 1})
+        answer = client.send("POST", "/api/tickets/reaper/run", {"threshold_seconds": 1_800, "max_clean": 1})
         assert (answer.body["threshold_seconds"], answer.body["stale_count"]) == (1_800, 2)
         assert answer.body["cleaned_count"] == 1
 
     @pytest.mark.parametrize("field", ["threshold_seconds", "max_clean"])
     @pytest.mark.parametrize("value", ["0", "-1", "1000000000", '"300"', "300.5", "true", "null", "[]"])
-    def test_bounds_are_said_where_they_break(self, refusing: TicketsClient, field: str, value: str) -> None:
-        answer = refusing.call("POST", "/api/tickets/reaper/run", raw=f'{{"{field}": {value}}}')
+    def test_bounds_are_said_where_they_break(self, refusing: OperatorApi, field: str, value: str) -> None:
+        answer = refusing.send("POST", "/api/tickets/reaper/run", raw=f'{{"{field}": {value}}}')
         if value == "null":
             assert answer.status == 200  # as not given
             return
@@ -264,83 +259,83 @@ class TestTheReaper:
         assert answer.body["detail"]
 
     @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e400", "9" * 40])
-    def test_what_is_no_number_of_json_is_400(self, refusing: TicketsClient, value: str) -> None:
-        answer = refusing.call("POST", "/api/tickets/reaper/run", raw=f'{{"threshold_seconds": {value}}}')
+    def test_what_is_no_number_of_json_is_400(self, refusing: OperatorApi, value: str) -> None:
+        answer = refusing.send("POST", "/api/tickets/reaper/run", raw=f'{{"threshold_seconds": {value}}}')
         assert (answer.status, answer.body["reason_code"]) == (400, "MALFORMED_REQUEST")
 
-    def test_a_dry_run_has_no_place(self, client: TicketsClient, desk: Desk) -> None:
+    def test_a_dry_run_has_no_place(self, client: OperatorApi, desk: Desk) -> None:
         desk.stale()
-        answer = client.call("POST", "/api/tickets/reaper/run", {"dry_run": True})
+        answer = client.send("POST", "/api/tickets/reaper/run", {"dry_run": True})
         assert (answer.status, answer.body["stale_count"], answer.body["cleaned_count"]) == (200, 1, 0)
         assert "Location" not in answer.headers
-        assert client.call("GET", "/api/tickets/reaper/latest").status == 404
+        assert client.send("GET", "/api/tickets/reaper/latest").status == 404
 
-    def test_while_one_runs_another_is_409_and_told_since_when(
-        self, client: TicketsClient, desk: Desk
-    ) -> None:
+    def test_while_one_runs_another_is_409_and_told_since_when(self, client: OperatorApi, desk: Desk) -> None:
         desk.rows(
             "INSERT INTO exclusive_leases VALUES ('TICKET_REAPER', gen_random_uuid(), 'lee',"
             " '2036-01-01T00:00:00Z', '2037-01-01T00:00:00Z') RETURNING 1"
         )
-        answer = client.call("POST", "/api/tickets/reaper/run")
+        answer = client.send("POST", "/api/tickets/reaper/run")
         assert (answer.status, answer.body["reason_code"]) == (409, "REAPER_RUNNING")
         assert answer.body["started_at"].startswith("2036-01-01T00:00:00")
         assert answer.body["actor"] == "lee"
         assert answer.headers["Retry-After"] == "10"
 
     def test_the_breaker_is_said_and_confirmed(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-        client = TicketsClient(desk, monkeypatch, DPP_TICKET_REAPER_BREAKER_COUNT="1")
+        client = OperatorApi(
+            desk.database, desk.environ() | {"DPP_TICKET_REAPER_BREAKER_COUNT": "1"}, monkeypatch
+        )
         try:
             for _ in range(2):
                 desk.stale()
-            answer = client.call("POST", "/api/tickets/reaper/run")
+            answer = client.send("POST", "/api/tickets/reaper/run")
             assert (answer.status, answer.body["decision"]) == (200, "NONE")
             assert answer.headers["X-DPP-Reaper-Breaker"] == "TRIPPED"
-            answer = client.call("POST", "/api/tickets/reaper/run", {"confirm_stale_count": 2})
+            answer = client.send("POST", "/api/tickets/reaper/run", {"confirm_stale_count": 2})
             assert answer.body["cleaned_count"] == 2
         finally:
             client.close()
 
     @pytest.mark.parametrize("name", ["x", "..%2f..%2fetc", "reaper_20260123_210000.json", "a" * 300])
-    def test_a_snapshot_that_is_none_is_404(self, refusing: TicketsClient, name: str) -> None:
-        answer = refusing.call("GET", f"/api/tickets/reaper/snapshots/{name}")
+    def test_a_snapshot_that_is_none_is_404(self, refusing: OperatorApi, name: str) -> None:
+        answer = refusing.send("GET", f"/api/tickets/reaper/snapshots/{name}")
         assert (answer.status, answer.body["reason_code"]) == (404, "SNAPSHOT_NOT_FOUND")
 
 
 class TestTheOpsCycle:
     """The emergency stop, the counters, the receipt."""
 
-    def test_the_stop_is_set_and_cleared_with_a_reason(self, client: TicketsClient, desk: Desk) -> None:
-        assert client.call("GET", "/api/ops/emergency-stop").body["stopped"] is False
-        answer = client.call("PUT", "/api/ops/emergency-stop", {"stopped": True, "reason": "a bad release"})
+    def test_the_stop_is_set_and_cleared_with_a_reason(self, client: OperatorApi, desk: Desk) -> None:
+        assert client.send("GET", "/api/ops/emergency-stop").body["stopped"] is False
+        answer = client.send("PUT", "/api/ops/emergency-stop", {"stopped": True, "reason": "a bad release"})
         assert (answer.status, answer.body["stopped"], answer.body["actor"]) == (200, True, "kim")
-        refused = client.call("POST", "/api/tickets/reaper/run")
+        refused = client.send("POST", "/api/tickets/reaper/run")
         assert (refused.status, refused.body["reason_code"]) == (409, "EMERGENCY_STOP_SET")
-        assert client.call("POST", "/api/tickets", a_credit()).status == 201  # to ask is no change
-        client.call("PUT", "/api/ops/emergency-stop", {"stopped": False, "reason": "taken back"})
+        assert client.send("POST", "/api/tickets", a_credit()).status == 201  # to ask is no change
+        client.send("PUT", "/api/ops/emergency-stop", {"stopped": False, "reason": "taken back"})
         with desk.database.connection() as connection:
             assert [one.stopped for one in stop.changes(connection, 5)] == [False, True]
 
     @pytest.mark.parametrize(
         "body", [{}, {"stopped": True}, {"stopped": "yes", "reason": "x"}, {"reason": "x"}]
     )
-    def test_a_stop_without_a_reason_or_a_word_is_422(self, refusing: TicketsClient, body: object) -> None:
-        assert refusing.call("PUT", "/api/ops/emergency-stop", body).status == 422
+    def test_a_stop_without_a_reason_or_a_word_is_422(self, refusing: OperatorApi, body: object) -> None:
+        assert refusing.send("PUT", "/api/ops/emergency-stop", body).status == 422
 
-    def test_the_counters(self, client: TicketsClient, desk: Desk) -> None:
+    def test_the_counters(self, client: OperatorApi, desk: Desk) -> None:
         desk.stale()
-        client.call("POST", "/api/tickets", a_credit())
-        body = client.call("GET", "/api/tickets/counters").body
+        client.send("POST", "/api/tickets", a_credit())
+        body = client.send("GET", "/api/tickets/counters").body
         assert body["total"]["stale"]["count"] == 1
         assert body["total"]["open"]["count"] == 1
         assert body["by_type"]["BUDGET_CREDIT"]["open"]["count"] == 1
         assert body["asof"].endswith("+09:00")
 
-    def test_the_newest_receipt(self, client: TicketsClient, desk: Desk) -> None:
-        answer = client.call("GET", "/api/ops/cycle/latest")
+    def test_the_newest_receipt(self, client: OperatorApi, desk: Desk) -> None:
+        answer = client.send("GET", "/api/ops/cycle/latest")
         assert (answer.status, answer.body["reason_code"]) == (404, "NO_RECEIPT_YET")
         desk.cycle()
-        body = client.call("GET", "/api/ops/cycle/latest").body
+        body = client.send("GET", "/api/ops/cycle/latest").body
         assert (body["outcome"], body["ticket_reaper"]["decision"]) == ("COMPLETED", "NONE")
 
 
@@ -354,18 +349,18 @@ class TestTheOpsCycle:
     ],
 )
 def test_a_method_that_a_path_has_not_is_405(
-    refusing: TicketsClient, method: str, path: str, allow: str
+    refusing: OperatorApi, method: str, path: str, allow: str
 ) -> None:
-    answer = refusing.call(method, path)
+    answer = refusing.send(method, path)
     assert (answer.status, answer.headers["Allow"]) == (405, allow)
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/", "/api/tickets/reaper", "/api/tickets/a/b", "/api/ops"])
-def test_an_unknown_path_is_404(refusing: TicketsClient, path: str) -> None:
-    assert refusing.call("GET", path).status == 404
+def test_an_unknown_path_is_404(refusing: OperatorApi, path: str) -> None:
+    assert refusing.send("GET", path).status == 404
 
 
-def test_no_cost_headers_where_nothing_costs(refusing: TicketsClient) -> None:
+def test_no_cost_headers_where_nothing_costs(refusing: OperatorApi) -> None:
     assert not [
-        name for name in refusing.call("GET", "/api/tickets").headers if name.startswith("X-DPP-Cost")
+        name for name in refusing.send("GET", "/api/tickets").headers if name.startswith("X-DPP-Cost")
     ]

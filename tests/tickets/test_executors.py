@@ -1,6 +1,5 @@
 """What each type of ticket does, through the use case that owns it; each once for its request_id (TIX-6)."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -16,7 +15,6 @@ from dpp.tickets.errors import TicketRefused
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import RequestType, Ticket
 from dpp.tickets.process import Outcome, ProcessEffects, ProcessReport, work_through
-from dpp_cli.servers import ValkeyServer
 from ops_cycle.executors import Owners, executors
 from tests.faults import Flaky
 from tests.tickets.conftest import RULES, Desk
@@ -24,13 +22,7 @@ from tests.world import Tenant, World
 
 
 @pytest.fixture
-def world(database_url: str, valkey_server: ValkeyServer, aws: None) -> Iterator[World]:
-    with World.open(database_url, valkey_server.url) as opened:
-        yield opened
-
-
-@pytest.fixture
-def dead_letters() -> Queue:
+def dead_letters(aws: None) -> Queue:
     client = boto3.client("sqs")
     url = client.create_queue(QueueName=f"dead-{uuid4().hex}")["QueueUrl"]
     return Queue(url, lambda: client)

@@ -1,6 +1,7 @@
 """The reaper (TIX-1 … TIX-4): what is stale ends FAILED, with a report of what was done and nothing else."""
 
 import threading
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -358,24 +359,22 @@ class TestFaults:
 
     def test_a_crash_before_the_commit_changes_nothing(self, desk: Desk) -> None:
         ticket = desk.stale()
-        flaky = FlakyDatabase(desk.url, refuse={2})
-        try:
-            with pytest.raises(PostgresUnavailable):
-                reap(ReapOrder("kim", RULES), ReapEffects(flaky, desk.storage, SEOUL))
-        finally:
-            flaky.close()
+        with (
+            closing(FlakyDatabase(desk.url, refuse={2})) as flaky,
+            pytest.raises(PostgresUnavailable),
+        ):
+            reap(ReapOrder("kim", RULES), replace(desk.reaping(), database=flaky))
         assert desk.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
         assert desk.rows("SELECT count(*) FROM ticket_reaper_reports") == [(0,)]
         assert desk.reap().report.cleaned_count == 1
 
     def test_a_commit_whose_reply_was_lost_is_reported_once(self, desk: Desk) -> None:
         ticket = desk.stale()
-        flaky = FlakyDatabase(desk.url, lose_reply={2})
-        try:
-            with pytest.raises(PostgresUnavailable):
-                reap(ReapOrder("kim", RULES), ReapEffects(flaky, desk.storage, SEOUL))
-        finally:
-            flaky.close()
+        with (
+            closing(FlakyDatabase(desk.url, lose_reply={2})) as flaky,
+            pytest.raises(PostgresUnavailable),
+        ):
+            reap(ReapOrder("kim", RULES), replace(desk.reaping(), database=flaky))
         assert desk.ticket(ticket).current_status is TicketStatus.FAILED
         report = desk.reap().report
         assert report.stale_count == 0

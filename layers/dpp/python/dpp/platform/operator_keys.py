@@ -12,6 +12,7 @@ from psycopg.rows import class_row
 
 from dpp.platform.postgres import Connection
 from dpp.platform.sql import Queries
+from dpp.platform.stored_keys import verified
 from dpp.platform.tokens import OPERATOR, MintedKey
 
 _QUERIES = Queries("dpp.platform", "operator_keys.sql")
@@ -77,17 +78,14 @@ def revoke(connection: Connection, key_id: UUID) -> str | None:
 
 
 def verify(connection: Connection, token: str, now: datetime | None = None) -> Operator | None:
-    """The operator that `token` belongs to, or None for a token that is malformed, unknown, wrong or revoked.
-
-    All four cost one read and one comparison. `last_used_at` is written when it is over ten minutes old.
-    """
-    shown = OPERATOR.presented(token)
-    with connection.cursor(row_factory=class_row(_StoredKey)) as cursor:
-        params = {"key_id": shown.key_id, "now": now}
-        stored = cursor.execute(_QUERIES["select_operator_key"], params).fetchone()
-    matches = shown.matches(stored.key_hash if stored else None)
-    if stored is None or not matches or not stored.usable:
-        return None
-    if stored.stale_use:
-        connection.execute(_QUERIES["touch_operator_key"], {"key_id": stored.key_id, "now": now})
-    return Operator(stored.operator_id, stored.key_id)
+    """The operator that `token` belongs to, or None for a token that is malformed, unknown, wrong or revoked."""
+    stored = verified(
+        connection,
+        OPERATOR,
+        token,
+        _StoredKey,
+        select=_QUERIES["select_operator_key"],
+        touch=_QUERIES["touch_operator_key"],
+        now=now,
+    )
+    return None if stored is None else Operator(stored.operator_id, stored.key_id)

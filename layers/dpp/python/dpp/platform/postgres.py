@@ -5,8 +5,9 @@ prepared and nothing is set on the session, so that RDS Proxy can share connecti
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg.abc import RV, PQGen
@@ -24,6 +25,15 @@ _DEAD_PEER_MILLISECONDS = 5_000
 # A server that refuses to write was the primary before a failover: it answers every ping, and must be left.
 _LOST = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
 REPLY_TIMEOUT_SECONDS = 5.0
+
+
+def named_rows(
+    connection: Connection, query: LiteralString, params: Mapping[str, object]
+) -> list[dict[str, Any]]:
+    """What a statement answers, each row by the names of its columns."""
+    cursor = connection.execute(query, params)
+    names = [column.name for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
 class _Connection(psycopg.Connection[TupleRow]):

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from dpp.money.fees import minimum_fee
 from dpp.packs.contract import PackType
-from dpp.platform.postgres import Connection
+from dpp.platform.postgres import Connection, named_rows
 from dpp.platform.sql import Queries
 from dpp.runs.errors import DuplicateKey, SwitchedOff
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
@@ -326,9 +326,7 @@ def _row(connection: Connection, query: str, params: Mapping[str, object]) -> di
 
 
 def _rows(connection: Connection, query: str, params: Mapping[str, object]) -> list[dict[str, Any]]:
-    cursor = connection.execute(QUERIES[query], params)
-    names = [column.name for column in cursor.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in cursor]
+    return named_rows(connection, QUERIES[query], params)
 
 
 def _run(row: Mapping[str, Any]) -> Run:

@@ -1,14 +1,13 @@
 """How tickets look over HTTP: problems, the reading of requests, and bodies (TIX-5)."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
 
-from dpp.platform.errors import DependencyUnavailable
 from dpp.platform.http.problem import ProblemKind
 from dpp.platform.http.request import read_body, read_optional_body, validation_failed
 from dpp.platform.operator_keys import Operator
@@ -38,7 +37,7 @@ from dpp.tickets.errors import (
 from dpp.tickets.model import Ticket
 from dpp.tickets.read import TicketPage, WholeTicket
 from dpp.tickets.reap import ReapOrder
-from dpp.tickets.requests import PARAMS
+from dpp.tickets.requests import read_params
 from dpp.tickets.staleness import ReaperRules
 from dpp.tickets.stop import EmergencyStop
 from dpp.tickets.store import NewTicket
@@ -57,32 +56,26 @@ PROBLEMS: Mapping[type[Exception], ProblemKind] = {
     ReaperOvertaken: ProblemKind(503, "REAPER_OVERTAKEN", "The run took too long"),
     EmergencyStopSet: ProblemKind(409, "EMERGENCY_STOP_SET", "The emergency stop is set"),
 }
-_AGAIN_SECONDS: Mapping[type[Exception], int] = {
-    ReaperRunning: 10,
-    ReaperOvertaken: 10,
-    DependencyUnavailable: 1,
-}
+_RETRY_AFTER_SECONDS: Mapping[type[Exception], int] = {ReaperRunning: 10, ReaperOvertaken: 10}
 
 
 def error_headers(error: Exception | None) -> dict[str, str]:
     """When to come again, where that helps."""
-    for kind, seconds in _AGAIN_SECONDS.items():
-        if isinstance(error, kind):
-            return {"Retry-After": str(seconds)}
-    return {}
+    seconds = _RETRY_AFTER_SECONDS.get(type(error)) if error else None
+    return {} if seconds is None else {"Retry-After": str(seconds)}
 
 
 def read_ticket(event: "APIGatewayProxyEvent", operator: Operator) -> NewTicket:
     """The ticket in a request. Raises ProblemError."""
     body = read_body(event, TicketCreateRequest)
     try:
-        params = PARAMS[body.request_type].model_validate(dict(body.params))
+        params = read_params(body.request_type, body.params)
     except ValidationError as error:
         raise validation_failed(error, ("params",)) from None
     return NewTicket(
         request_id=body.request_id,
         request_type=body.request_type,
-        params=params.model_dump(mode="json", exclude_none=True),
+        params=params,
         reason=body.reason,
         requested_by=operator.operator_id,
     )
@@ -91,11 +84,7 @@ def read_ticket(event: "APIGatewayProxyEvent", operator: Operator) -> NewTicket:
 def read_order(event: "APIGatewayProxyEvent", operator: Operator, rules: ReaperRules) -> ReapOrder:
     """The run that a request asks for: by `rules` in all that it doesn't say. Raises ProblemError."""
     body = read_optional_body(event, ReaperRunRequest)
-    asked = replace(
-        rules,
-        threshold_seconds=body.threshold_seconds or rules.threshold_seconds,
-        max_clean=body.max_clean or rules.max_clean,
-    )
+    asked = rules.asked(body.threshold_seconds, body.max_clean)
     return ReapOrder(operator.operator_id, asked, body.confirm_stale_count, body.dry_run)
 
 

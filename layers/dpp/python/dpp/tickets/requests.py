@@ -1,7 +1,7 @@
 """What a ticket may ask for: the parameters of each type (TIX-1). Nothing here knows how it is done."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
@@ -70,3 +70,8 @@ PARAMS: Mapping[RequestType, type[Params]] = {
     RequestType.BUDGET_CREDIT: BudgetCreditParams,
     RequestType.DLQ_REDRIVE: DlqRedriveParams,
 }
+
+
+def read_params(request_type: RequestType, given: Mapping[str, object]) -> dict[str, Any]:
+    """The parameters as they are filed: as JSON, without what was not said. Raises pydantic's ValidationError."""
+    return PARAMS[request_type].model_validate(dict(given)).model_dump(mode="json", exclude_none=True)

@@ -1,9 +1,9 @@
 """The reaper's rules (000 §4): what is stale, how many may be ended at once, and what is said of it. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, Self
 
 from dpp.tickets.model import Backlog, RequestType
 
@@ -52,6 +52,14 @@ class ReaperRules:
     max_clean: int
     breaker: Breaker
     excluded_types: Sequence[RequestType] = ()
+
+    def asked(self, threshold_seconds: int | None = None, max_clean: int | None = None) -> Self:
+        """The rules of a run that was asked for: these in all that it doesn't say."""
+        return replace(
+            self,
+            threshold_seconds=threshold_seconds or self.threshold_seconds,
+            max_clean=max_clean or self.max_clean,
+        )
 
 
 def result_message(threshold_seconds: int) -> str:

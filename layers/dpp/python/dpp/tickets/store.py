@@ -11,7 +11,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from dpp.platform.postgres import Connection
+from dpp.platform.postgres import Connection, named_rows
 from dpp.platform.sql import Queries
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import (
@@ -208,9 +208,7 @@ def _one(connection: Connection, query: str, params: Mapping[str, object]) -> Ti
 
 
 def _rows(connection: Connection, query: str, params: Mapping[str, object]) -> Sequence[dict[str, Any]]:
-    cursor = connection.execute(QUERIES[query], params)
-    names = [column.name for column in cursor.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in cursor]
+    return named_rows(connection, QUERIES[query], params)
 
 
 def _ticket(row: Mapping[str, Any]) -> Ticket:

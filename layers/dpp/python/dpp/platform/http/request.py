@@ -94,7 +94,7 @@ def read_query[Model: BaseModel](event: "APIGatewayProxyEvent", model: type[Mode
         # Names are a client's too: only those that the model has are repeated.
         known = [name for name in repeated if name in model.model_fields]
         raise ProblemError(MALFORMED_REQUEST, f"Sent more than once: {', '.join(known) or 'a parameter'}.")
-    single = {name: values[0] for name, values in given.items()}
+    single = {name: values[0] for name, values in given.items() if values}
     try:
         return model.model_validate(single)
     except ValidationError as error:
