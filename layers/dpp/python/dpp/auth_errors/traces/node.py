@@ -1,0 +1,151 @@
+"""Stack traces of V8: Node and browsers (AUTH-10). Pure.
+
+The outermost error stands first, its causes and the errors that it holds beside each other below it, each with its
+innermost frame first, and with ten frames at the most unless somebody has set `Error.stackTraceLimit`.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from dpp.auth_errors.traces.model import Frame, Kind, Link, Trace
+from dpp.auth_errors.traces.names import class_name
+from dpp.auth_errors.traces.paths import own_path
+
+REACH_FRAMES = 30
+"""So many frames of a trace that was cut count."""
+
+_FRAME = re.compile(
+    r"\s*at\s+(?:(?P<function>\S.*?) \((?P<place>.*)\)|(?P<bare>\S(?:(?! \().)*))[\s{},\[\]]*"
+)
+_PLACED = re.compile(r"(?P<path>.*?)(?::wasm-function\[\d+\]:0x[0-9a-f]+|:\d+:\d+)")
+_NO_PLACE = re.compile(r"<anonymous>|native|index \d+|unknown location")
+_EVAL = re.compile(r"eval at [^(]*\((?:eval at [^(]*\()*(?P<path>[^()]*):\d+:\d+\)")
+_FOLDED = re.compile(r"\s*\.\.\. (?P<frames>\d{1,9}) lines matching cause stack trace \.\.\.\s*")
+
+_NAME = r"(?P<error>[A-Za-z_$][\w$.]*(?: \[\w+\])?)(?P<message>:.*)?\s*"
+_CAUSE = re.compile(r"\s*(?:\[cause\]|[Cc]aused by): (?:Uncaught )?" + _NAME)
+_HEADER = re.compile(r"\s*(?:Uncaught )?(?=[\w$.]*(?:Error|Exception|Expired|Failure|Invalid))" + _NAME)
+_END = re.compile(r"[}\]]$|^Node\.js v")
+_MEMBERS = re.compile(r"\s*\[errors\]: \[\s*")
+
+_PREFIX = re.compile(
+    r"(?:async |bound )*(?P<new>new )?(?:async )?(?:(?:Object|Function|Module|module|exports)\.)*"
+)
+_ALIAS = re.compile(r" \[as [^\]]*\]")
+_BUNDLE_HASH = re.compile(
+    r"[.-](?:(?=[a-f]*\d)[0-9a-f]{6,}|(?=[\w-]{0,7}\d)(?=[\w-]{0,7}[A-Z])[\w-]{8})(?=(?:\.\w+)+$)"
+)
+_NUMBERED_CHUNK = re.compile(r"^\d+(?=\.\w+$)")
+
+_HIDDEN = (
+    "node:internal/process/", "node:internal/timers", "node:internal/async_hooks", "node:async_hooks",
+    "node:domain", "node:events", "tslib/", "@babel/runtime/", "regenerator-runtime/", "@opentelemetry/",
+    "dd-trace/", "newrelic/", "elastic-apm-node/", "shimmer/", "@sentry/",
+)  # fmt: skip
+_HIDDEN_FUNCTIONS = {"__awaiter", "fulfilled", "rejected", "asyncGeneratorStep", "_asyncToGenerator"}
+_DOORS = (
+    "express/lib/router/", "express/lib/application", "express/lib/express", "router/index", "router/lib/",
+    "koa-compose/", "koa/lib/application", "@koa/router/", "fastify/lib/", "@fastify/middie/", "@nestjs/core/",
+    "connect/index", "next/dist/", "@hapi/hapi/lib/", "@trpc/server/", "graphql/execution/", "hono/dist/",
+    "polka/", "node:_http", "node:http", "node:net", "node:internal/modules/", "node:internal/main/",
+    "node:internal/streams/", "aws-lambda-ric/",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Draft:
+    """`gap_at`: before which frame so many (`gap`) are left out, which are the cause's, too."""
+
+    error: str
+    member: bool = False
+    has_message: bool = False
+    frames: list[Frame] = field(default_factory=list)
+    gap_at: int = 0
+    gap: int = 0
+
+
+def is_frame(line: str) -> bool:
+    return _parsed(line) is not None
+
+
+def parse(lines: Sequence[str], full: bool) -> Trace:
+    cut = full or not (is_frame(lines[-1]) or _END.search(lines[-1]))
+    drafts = _drafts(lines, REACH_FRAMES if cut else len(lines))
+    if cut and len(drafts) > 1 and not drafts[-1].frames and not drafts[-1].has_message:
+        drafts.pop()  # the cut may have gone through the name of its class
+    for draft, cause in pairwise(drafts):
+        _unfold(draft, cause)
+    return Trace("node", tuple(Link(draft.error, tuple(draft.frames), draft.member) for draft in drafts))
+
+
+def _drafts(lines: Sequence[str], reach_frames: int) -> list[_Draft]:
+    drafts = [_Draft("")]
+    members = False
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if frame := _parsed(line):
+            drafts[-1].frames.append(frame)
+            reach_frames -= frame.kind is not Kind.HIDDEN
+        elif folded := _FOLDED.fullmatch(line):
+            drafts[-1].gap_at, drafts[-1].gap = len(drafts[-1].frames), int(folded["frames"])
+        elif _MEMBERS.fullmatch(line):
+            members = True
+        elif drafts[-1].frames and (caption := _caption(line, below)):
+            drafts.append(_Draft(class_name(caption["error"]), members, caption["message"] is not None))
+        elif not drafts[0].error and not drafts[0].frames and (header := _HEADER.fullmatch(line)):
+            drafts[0].error = class_name(header["error"])
+        if reach_frames == 0:
+            break
+    return drafts
+
+
+def _caption(line: str, below: str) -> re.Match[str] | None:
+    """The line as one that begins an error: a cause by its words, any other by its name and by a frame below."""
+    return _CAUSE.fullmatch(line.rstrip(" {,")) or (_HEADER.fullmatch(line) if is_frame(below) else None)
+
+
+def _unfold(draft: _Draft, cause: _Draft) -> None:
+    """Put back the frames that were left out because the cause has the same below the same one."""
+    if not draft.gap or not draft.gap_at or draft.frames[draft.gap_at - 1] not in cause.frames:
+        return
+    start = cause.frames.index(draft.frames[draft.gap_at - 1]) + 1
+    draft.frames[draft.gap_at : draft.gap_at] = cause.frames[start : start + draft.gap]
+
+
+def _parsed(line: str) -> Frame | None:
+    match = _FRAME.fullmatch(line)
+    if match is None:
+        return None
+    function, place = match["function"] or "<anonymous>", match["place"]
+    if place is None:
+        place = match["bare"].rstrip(" {},[]").removeprefix("async ")
+    function = _function(function)
+    if place.startswith("eval at "):
+        evaluated = _EVAL.match(place)
+        return _placed(evaluated["path"], function) if evaluated else None
+    if placed := _PLACED.fullmatch(place):
+        return _placed(placed["path"], function)
+    return Frame(function, Kind.HIDDEN) if _NO_PLACE.fullmatch(place) else None
+
+
+def _function(raw: str) -> str:
+    raw = _ALIAS.sub("", raw)
+    prefix = _PREFIX.match(raw)
+    if prefix is None:
+        return raw
+    return (prefix["new"] or "") + (raw[prefix.end() :] or "<anonymous>")
+
+
+def _placed(path: str, function: str) -> Frame:
+    path = path.replace("\\", "/")
+    _, installed, package = path.rpartition("node_modules/")
+    if installed or path.startswith(("node:", "internal/")):
+        module = package if installed else "node:" + path.removeprefix("node:").removesuffix(".js")
+        hidden = module.startswith(_HIDDEN)
+        kind = Kind.HIDDEN if hidden else Kind.DOOR if module.startswith(_DOORS) else Kind.LIBRARY
+        return Frame(f"{module}:{function}", kind)
+    folder, slash, file = own_path(path).rpartition("/")
+    file = _NUMBERED_CHUNK.sub("#", _BUNDLE_HASH.sub("", file))
+    kind = Kind.HIDDEN if function in _HIDDEN_FUNCTIONS else Kind.APPLICATION
+    return Frame(f"{folder}{slash}{file}:{function}", kind)

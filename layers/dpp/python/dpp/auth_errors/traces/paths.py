@@ -1,0 +1,27 @@
+"""Files of an application, wherever it is installed (AUTH-10). Pure."""
+
+import re
+
+_SCHEME = re.compile(r"file:/{0,3}(?=/|[A-Za-z]:)|[a-z-]+://[^/]*/?(?:\([^)]*\)/)?|(?=[A-Za-z]:/)")
+_DRIVE = re.compile(r"/?[A-Za-z]:(?=/)")
+_QUERY = re.compile(r"\?[^/]*$")
+_ROOT = re.compile(
+    r"/(?:usr/src/app|usr/local/app|usr/app|var/task|var/runtime|var/www/html|var/www|function/code"
+    r"|(?:home|Users)/[^/]+(?:/(?:app|code|work|workspace|project|projects))?"
+    r"|root/app|root|opt/app|opt|srv/app|srv|app|code|src|work|workspace|workdir)/"
+)
+
+
+def own_path(path: str) -> str:
+    """The last folder and the name of a file, below the folder that applications are usually installed to.
+
+    The root itself can't be told from a folder below it, so that no more than one folder may count.
+    """
+    path = _QUERY.sub("", path.replace("\\", "/"))
+    if scheme := _SCHEME.match(path):
+        path = path[scheme.end() :]
+    if drive := _DRIVE.match(path):
+        path = path[drive.end() :]
+    if root := _ROOT.match(path):
+        path = path[root.end() :]
+    return "/".join([part for part in path.split("/") if part not in ("", ".", "..")][-2:])
