@@ -1,7 +1,7 @@
 """SQS: send a message, keep one invisible while it is worked on; receive, release and delete for an operator."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from dpp.platform.errors import QueueUnavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
-    from mypy_boto3_sqs.type_defs import MessageTypeDef
+    from mypy_boto3_sqs.type_defs import MessageAttributeValueTypeDef, MessageTypeDef
 
 MAX_BATCH = 10
 """As many messages as SQS takes or gives in one call."""
@@ -19,13 +19,25 @@ MAX_BATCH = 10
 
 @dataclass(frozen=True, slots=True)
 class ReceivedMessage:
-    """A message taken from a queue; `receive_count` includes this time, `sent_at` is its first send by SQS's clock."""
+    """A message taken from a queue; `receive_count` includes this time, `sent_at` is its first send by SQS's clock.
+
+    `attributes`: those whose value is text.
+    """
 
     message_id: str
     receipt_handle: str
     body: str
     receive_count: int
     sent_at: datetime
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """A message to be sent; `attributes` are its headers, as text."""
+
+    body: str
+    attributes: Mapping[str, str]
 
 
 class Queue:
@@ -39,6 +51,35 @@ class Queue:
         """Send one message. Raises QueueUnavailable when SQS did not take it, or did not say so."""
         with unavailable_as(QueueUnavailable):
             self._client.send_message(QueueUrl=self.url, MessageBody=body)
+
+    def send_with_headers(self, message: OutgoingMessage) -> None:
+        """Send one message with its attributes. Raises QueueUnavailable, as `send`."""
+        with unavailable_as(QueueUnavailable):
+            self._client.send_message(
+                QueueUrl=self.url,
+                MessageBody=message.body,
+                MessageAttributes=_attributes(message.attributes),
+            )
+
+    def send_batch(self, messages: Sequence[OutgoingMessage]) -> list[str | None]:
+        """Send up to 10 messages in one call; for each None, or the code for which SQS refused it alone.
+
+        Raises QueueUnavailable when SQS did not answer: any of them may have been taken.
+        """
+        with unavailable_as(QueueUnavailable):
+            answer = self._client.send_message_batch(
+                QueueUrl=self.url,
+                Entries=[
+                    {
+                        "Id": str(number),
+                        "MessageBody": message.body,
+                        "MessageAttributes": _attributes(message.attributes),
+                    }
+                    for number, message in enumerate(messages)
+                ],
+            )
+        refused = {int(entry["Id"]): entry["Code"] for entry in answer.get("Failed", ())}
+        return [refused.get(number) for number in range(len(messages))]
 
     def extend_visibility(self, receipt_handle: str, seconds: int) -> None:
         """Keep a received message invisible for `seconds` from now."""
@@ -62,6 +103,7 @@ class Queue:
                 VisibilityTimeout=invisible_seconds,
                 WaitTimeSeconds=wait_seconds,
                 MessageSystemAttributeNames=["ApproximateReceiveCount", "SentTimestamp"],
+                MessageAttributeNames=["All"],
             )
         return [_received(message) for message in answer.get("Messages", ())]
 
@@ -92,6 +134,10 @@ class Queue:
         return self._client_factory()
 
 
+def _attributes(headers: Mapping[str, str]) -> "dict[str, MessageAttributeValueTypeDef]":
+    return {name: {"DataType": "String", "StringValue": value} for name, value in headers.items()}
+
+
 def _received(message: "MessageTypeDef") -> ReceivedMessage:
     attributes = message["Attributes"]
     return ReceivedMessage(
@@ -100,4 +146,9 @@ def _received(message: "MessageTypeDef") -> ReceivedMessage:
         body=message["Body"],
         receive_count=int(attributes["ApproximateReceiveCount"]),
         sent_at=datetime.fromtimestamp(int(attributes["SentTimestamp"]) / 1000, UTC),
+        attributes={
+            name: value["StringValue"]
+            for name, value in message.get("MessageAttributes", {}).items()
+            if "StringValue" in value
+        },
     )

@@ -65,15 +65,17 @@ def auth_invalid() -> ProblemError:
     )
 
 
-def read_body[Model: BaseModel](event: "APIGatewayProxyEvent", model: type[Model]) -> Model:
+def read_body[Model: BaseModel](
+    event: "APIGatewayProxyEvent", model: type[Model], max_bytes: int = MAX_BODY_BYTES
+) -> Model:
     """The body as `model`. Raises ProblemError 400, 413, 415 or 422; no message repeats what was sent."""
     if not _JSON_MEDIA_TYPE.fullmatch(single_header(event, "Content-Type") or ""):
         raise ProblemError(
             UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json, in UTF-8."
         )
     text = _body_bytes(event)
-    if len(text) > MAX_BODY_BYTES:
-        raise ProblemError(PAYLOAD_TOO_LARGE, f"A body may have {MAX_BODY_BYTES} bytes.")
+    if len(text) > max_bytes:
+        raise ProblemError(PAYLOAD_TOO_LARGE, f"A body may have {max_bytes} bytes.")
     try:
         return model.model_validate(parse(text))
     except JsonRefused as refused:
