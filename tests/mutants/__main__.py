@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutants.faults import FAULTS, Fault
+from tests.mutants.fault import Fault
+from tests.mutants.faults import FAULTS
 
 _ROOT = Path(__file__).parents[2]
 _COPIED = (

@@ -1,24 +1,13 @@
 """The faults as data: which text becomes which, what that would cost, and the test that notices."""
 
-from dataclasses import dataclass
+from tests.mutants import auth_errors
+from tests.mutants.fault import Fault
 
 _RACE = "tests/race/test_finalize_race.py::test_one_of_worker_and_reaper_ends_the_run_and_the_loser_touches_nothing"
 _JOBS = "tests/runs/test_jobs.py"
 _LEDGER = "tests/money/test_ledger.py"
 _PARKED = "tests/runs/test_parked.py"
 _ROWS = "tests/schema/test_transitions.py"
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """`before` stands exactly once in `file` (below layers/dpp/python/dpp) and becomes `after`."""
-
-    name: str
-    cost: str
-    file: str
-    before: str
-    after: str
-    caught_by: str
 
 
 FAULTS = (
@@ -320,4 +309,5 @@ FAULTS = (
         "",
         "tests/runs/test_worker.py::test_run_16_a_worker_that_lost_its_lease_stops_its_pack_and_writes_nothing",
     ),
+    *auth_errors.FAULTS,
 )

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.__main__ import spoil
-from tests.mutants.faults import FAULTS, Fault
+from tests.mutants.fault import Fault
+from tests.mutants.faults import FAULTS
 
 _ROOT = Path(__file__).parents[2]
 

@@ -23,7 +23,9 @@ DIMENSIONS: Mapping[str, str] = {
     "Answer": "ACCEPTED, REPLAYED",
     "ReasonCode": "the reason codes of [problems.md](problems.md)",
     "Outcome": "of a message ENDED, SKIPPED, PARKED, LEASE_LOST, CLAIM_LOST, RETURNED; of a run COMPLETED, FAILED,"
-    " DISPUTED; of a ticket DONE, FAILED, LEFT, LOST",
+    " DISPUTED; of a ticket DONE, FAILED, LEFT, LOST; of an event HANDLED, SKIPPED, RETRY, EARLY, DEAD_LETTERED",
+    "DecisionType": "PROCESS, RESOLVE, IGNORE, FAIL, ESCALATE",
+    "DecidedBy": "OPERATOR, SYSTEM",
     "Reason": "NONE (completed), INPUTS (the client's), LIMIT (time, memory, output), PACK, PROVIDER, PLATFORM (ours)",
     "Step": "the steps of the ops cycle that may fail: `ticket_reaper`, `tickets`",
     "Scan": "the scans of reaper, sweeper, reconcile and retention, such as `stuck_claims`",
@@ -90,7 +92,14 @@ FIRINGS = Metric(
     "Firings",
     MetricUnit.Count,
     "firings of a scheduled job that came to their end; a silent job has none",
-    alarms=("reaper-silent", "sweeper-silent", "reconcile-silent", "retention-silent", "ops-cycle-silent"),
+    alarms=(
+        "reaper-silent",
+        "sweeper-silent",
+        "reconcile-silent",
+        "retention-silent",
+        "ops-cycle-silent",
+        "outbox-silent",
+    ),
 )
 INTERVENTIONS = Metric(
     "Interventions",
@@ -174,6 +183,59 @@ OPS_STEPS_FAILED = Metric(
     alarms=("ops-step-failed",),
 )
 
+AUTH_ERRORS_RECORDED = Metric(
+    "AuthErrorsRecorded", MetricUnit.Count, "authentication errors taken in; a repetition is none"
+)
+AUTH_ERROR_DECISIONS = Metric(
+    "AuthErrorDecisions",
+    MetricUnit.Count,
+    "decisions made of authentication errors",
+    ("DecisionType", "DecidedBy"),
+    alarms=("auth-errors-escalated",),
+)
+OUTBOX_PUBLISHED = Metric(
+    "OutboxPublished", MetricUnit.Count, "events that went from the outbox to the queue"
+)
+OUTBOX_DELAY = Metric("OutboxDelay", MetricUnit.Seconds, "from an event's beginning to its publication")
+OUTBOX_WAITING = Metric("OutboxWaiting", MetricUnit.Count, "events that are not published yet")
+OUTBOX_LAG = Metric(
+    "OutboxLag",
+    MetricUnit.Seconds,
+    "for how long the oldest event that is not published has been due; 0 when none is",
+    alarms=("outbox-lag",),
+)
+OUTBOX_DEAD = Metric(
+    "OutboxDead",
+    MetricUnit.Count,
+    "events that could not be published and wait for an operator; 0 when all is well",
+    alarms=("outbox-dead",),
+)
+OUTBOX_SENT_AGAIN = Metric(
+    "OutboxSentAgain", MetricUnit.Count, "events sent once more, since a queue lost their message"
+)
+EVENTS = Metric(
+    "Events",
+    MetricUnit.Count,
+    "messages of the event queue: HANDLED, SKIPPED, to come again (RETRY, EARLY), or DEAD_LETTERED",
+    ("Outcome",),
+)
+EVENT_AGE = Metric("EventAge", MetricUnit.Seconds, "from an event's beginning to the end of its handling")
+EVENTS_RETRYING = Metric(
+    "EventsRetrying", MetricUnit.Count, "events whose handling failed and that wait to be tried again"
+)
+EVENTS_DEAD = Metric(
+    "EventsDead",
+    MetricUnit.Count,
+    "events that could not be handled and wait for an operator; 0 when all is well",
+    alarms=("events-dead",),
+)
+AUTH_CLUSTERS_GROWING = Metric(
+    "AuthClustersGrowing", MetricUnit.Count, "clusters that an error joined within ten minutes"
+)
+AUTH_CLUSTERS_NEW = Metric(
+    "AuthClustersNew", MetricUnit.Count, "of those that grow, clusters that are not an hour old"
+)
+
 METRICS: tuple[Metric, ...] = (
     SUBMITS,
     REFUSALS,
@@ -202,6 +264,20 @@ METRICS: tuple[Metric, ...] = (
     REAPER_BREAKER,
     EMERGENCY_STOP,
     OPS_STEPS_FAILED,
+    AUTH_ERRORS_RECORDED,
+    AUTH_ERROR_DECISIONS,
+    OUTBOX_PUBLISHED,
+    OUTBOX_DELAY,
+    OUTBOX_WAITING,
+    OUTBOX_LAG,
+    OUTBOX_DEAD,
+    OUTBOX_SENT_AGAIN,
+    EVENTS,
+    EVENT_AGE,
+    EVENTS_RETRYING,
+    EVENTS_DEAD,
+    AUTH_CLUSTERS_GROWING,
+    AUTH_CLUSTERS_NEW,
     COLD_STARTS,
 )
 """All there are, in the order of docs/metrics.md."""

@@ -1,0 +1,32 @@
+"""What the consumer of authentication errors is made of, built once a container."""
+
+import os
+from dataclasses import dataclass
+from functools import cache
+
+from auth_errors_consume.settings import AuthErrorsConsumeSettings
+from dpp.auth_errors.consume import ConsumeEffects
+from dpp.auth_errors.publish import Waker
+from dpp.platform.postgres import Database
+from dpp.platform.queue import Queue
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What consuming touches, and the queue that it consumes."""
+
+    effects: ConsumeEffects
+    events: Queue
+
+
+@cache
+def wiring() -> Wiring:
+    """Read the environment and build; connections open at their first use."""
+    settings = AuthErrorsConsumeSettings.load(os.environ)
+    effects = ConsumeEffects.of(
+        Database(settings.database),
+        Queue(settings.event_dead_letter_queue_url),
+        Waker(Queue(settings.wake_queue_url)),
+        settings.policy,
+    )
+    return Wiring(effects, Queue(settings.event_queue_url))

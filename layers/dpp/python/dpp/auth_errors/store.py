@@ -1,0 +1,315 @@
+"""The SQL of authentication errors, their clusters and decisions, and nothing else.
+
+Zero rows of a compare-and-swap come back as None, never as an error. `now` moves the clock in tests; in production it
+is None and Postgres's own clock decides (D1).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from dpp.auth_errors.machine import AuthErrorStatus, DecisionType
+from dpp.auth_errors.model import AuthError, AuthErrorReport, Cluster, DecidedBy, Decision, KeptTransition
+from dpp.platform.postgres import Connection, named_rows
+from dpp.platform.sql import Queries
+
+QUERIES = Queries("dpp.auth_errors", "queries.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which errors; None of a member: all. `since` is included, what a page begins before is not."""
+
+    status: AuthErrorStatus | None = None
+    exception_class: str | None = None
+    cluster_id: UUID | None = None
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page begins: before this occurrence, and of the same instant below this sequence."""
+
+    before: datetime
+    below: int
+
+
+def record(
+    connection: Connection,
+    auth_error_id: UUID,
+    report: AuthErrorReport,
+    *,
+    reported_by: str,
+    payload_hash: str,
+    now: datetime | None = None,
+) -> AuthError | None:
+    """Take an error in; None where its reporter's requestId is known."""
+    params = asdict(report) | {
+        "auth_error_id": auth_error_id,
+        "reported_by": reported_by,
+        "payload_hash": payload_hash,
+        "now": now,
+    }
+    return _one(connection, "record", params)
+
+
+def find_by_key(connection: Connection, reported_by: str, request_id: str) -> AuthError | None:
+    """What a reporter's requestId stands for."""
+    return _one(connection, "find_by_key", {"reported_by": reported_by, "request_id": request_id})
+
+
+def find(connection: Connection, auth_error_id: UUID) -> AuthError | None:
+    """The error."""
+    return _one(connection, "find", {"auth_error_id": auth_error_id})
+
+
+def lock(connection: Connection, auth_error_id: UUID) -> AuthError | None:
+    """The error, held until the transaction ends."""
+    return _one(connection, "lock", {"auth_error_id": auth_error_id})
+
+
+def request_analysis(
+    connection: Connection, auth_error_id: UUID, actor: str, now: datetime | None = None
+) -> AuthError | None:
+    """NEW or RETRY to ANALYSIS_REQUESTED."""
+    return _one(connection, "request_analysis", {"auth_error_id": auth_error_id, "actor": actor, "now": now})
+
+
+def complete_analysis(
+    connection: Connection, auth_error_id: UUID, actor: str, now: datetime | None = None
+) -> AuthError | None:
+    """ANALYSIS_REQUESTED or RETRY to ANALYSIS_COMPLETED."""
+    return _one(connection, "complete_analysis", {"auth_error_id": auth_error_id, "actor": actor, "now": now})
+
+
+def note_failure(
+    connection: Connection,
+    auth_error_id: UUID,
+    *,
+    actor: str,
+    failure: str,
+    next_retry_at: datetime,
+    now: datetime | None = None,
+) -> AuthError | None:
+    """To RETRY; None where the error is past what failed, or ended."""
+    params = {
+        "auth_error_id": auth_error_id,
+        "actor": actor,
+        "failure": failure,
+        "next_retry_at": next_retry_at,
+        "now": now,
+    }
+    return _one(connection, "note_failure", params)
+
+
+def decide(connection: Connection, decision: Decision, now: datetime | None = None) -> AuthError | None:
+    """From where it stands to where the decision leads; None where it stands elsewhere."""
+    params = {
+        "auth_error_id": decision.auth_error_id,
+        "actor": decision.actor,
+        "from_status": decision.from_status,
+        "to_status": decision.to_status,
+        "escalates": decision.decision_type is DecisionType.ESCALATE,
+        "now": now,
+    }
+    return _one(connection, "decide", params)
+
+
+def insert_decision(connection: Connection, decision: Decision, now: datetime | None = None) -> bool:
+    """Keep it; False where its id is known."""
+    params = asdict(decision) | {"inputs": Jsonb(dict(decision.inputs)), "now": now}
+    return connection.execute(QUERIES["insert_decision"], params).fetchone() is not None
+
+
+def decision(connection: Connection, decision_id: UUID) -> Decision | None:
+    """A decision by its id."""
+    found = _rows(connection, "decision", {"decision_id": decision_id})
+    return _decision(found[0]) if found else None
+
+
+def decisions(connection: Connection, auth_error_id: UUID) -> list[Decision]:
+    """What was decided of an error, the oldest first."""
+    return [_decision(row) for row in _rows(connection, "decisions", {"auth_error_id": auth_error_id})]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemDecision:
+    """What a policy decided, with the policies as they were."""
+
+    sequence: int
+    decision_id: UUID
+    decision_type: DecisionType
+    policy_name: str
+    inputs: Mapping[str, Any]
+    version: int
+    policies: Sequence[Mapping[str, Any]]
+
+
+def system_decisions(connection: Connection, below: int, limit: int) -> list[SystemDecision]:
+    """Up to `limit`, the newest first, below a sequence."""
+    rows = _rows(connection, "system_decisions", {"below": below, "limit": limit})
+    return [SystemDecision(**row | {"decision_type": DecisionType(row["decision_type"])}) for row in rows]
+
+
+def transitions(connection: Connection, auth_error_id: UUID) -> list[KeptTransition]:
+    """An error's history, the oldest first."""
+    return [
+        KeptTransition(
+            from_status=AuthErrorStatus(row["from_status"]) if row["from_status"] else None,
+            to_status=AuthErrorStatus(row["to_status"]),
+            actor=row["actor"],
+            failure=row["failure"],
+            happened_at=row["happened_at"],
+        )
+        for row in _rows(connection, "transitions", {"auth_error_id": auth_error_id})
+    ]
+
+
+def page(connection: Connection, which: Filter, place: Place, limit: int) -> list[AuthError]:
+    """Up to `limit` errors behind a place, the newest occurrence first."""
+    params = asdict(which) | asdict(place) | {"limit": limit}
+    name = "page" if which.cluster_id is None else "page_of_cluster"
+    return [_error(row) for row in _rows(connection, name, params)]
+
+
+def open_of_cluster(
+    connection: Connection, cluster_id: UUID, statuses: Sequence[AuthErrorStatus], limit: int
+) -> list[UUID]:
+    """Up to `limit` errors of a cluster that stand so, the oldest first."""
+    params = {"cluster_id": cluster_id, "statuses": list(statuses), "limit": limit}
+    return [row[0] for row in connection.execute(QUERIES["open_of_cluster"], params)]
+
+
+def join_cluster(
+    connection: Connection, error: AuthError, cluster_id: UUID, hash_version: str, stack_hash: str
+) -> Cluster:
+    """The cluster of this hash with the error in it; made under `cluster_id` if there was none."""
+    params = {
+        "cluster_id": cluster_id,
+        "hash_version": hash_version,
+        "stack_hash": stack_hash,
+        "exception_class": error.exception_class,
+        "auth_error_id": error.auth_error_id,
+        "occurred_at": error.occurred_at,
+        "sequence": error.sequence,
+        "reported_at": error.created_at,
+    }
+    (row,) = _rows(connection, "join_cluster", params)
+    return Cluster(**row)
+
+
+def cluster(connection: Connection, cluster_id: UUID) -> Cluster | None:
+    """A cluster by its id."""
+    found = _rows(connection, "cluster", {"cluster_id": cluster_id})
+    return Cluster(**found[0]) if found else None
+
+
+def clusters_of(connection: Connection, auth_error_id: UUID) -> list[Cluster]:
+    """Those that an error is in, the newest version of the hash first."""
+    return [Cluster(**row) for row in _rows(connection, "clusters_of", {"auth_error_id": auth_error_id})]
+
+
+def clusters(connection: Connection, limit: int) -> list[Cluster]:
+    """Those seen last, the newest first."""
+    return [Cluster(**row) for row in _rows(connection, "clusters", {"limit": limit})]
+
+
+def seen_lately(
+    connection: Connection, cluster_id: UUID, minutes: int, at_most: int, now: datetime | None = None
+) -> int:
+    """How many errors of a cluster were taken in within so many minutes, counted up to `at_most`."""
+    params = {"cluster_id": cluster_id, "minutes": minutes, "at_most": at_most, "now": now}
+    (row,) = connection.execute(QUERIES["seen_lately"], params).fetchall()
+    return int(row[0])
+
+
+def growing(connection: Connection, now: datetime | None = None) -> tuple[int, int]:
+    """How many clusters had an error within ten minutes, and how many of them are not an hour old."""
+    (row,) = connection.execute(QUERIES["growing"], {"now": now}).fetchall()
+    return int(row[0]), int(row[1])
+
+
+def escalate_cluster(connection: Connection, cluster_id: UUID, now: datetime | None = None) -> None:
+    """Mark that an operator was called to it."""
+    connection.execute(QUERIES["escalate_cluster"], {"cluster_id": cluster_id, "now": now})
+
+
+def minutes_since_deploy(
+    connection: Connection, service: str | None, now: datetime | None = None
+) -> int | None:
+    """How many whole minutes ago the newest deployment of a service, or of all, was; None for none."""
+    row = connection.execute(QUERIES["latest_deploy"], {"service": service, "now": now}).fetchone()
+    return None if row is None else int(row[0])
+
+
+def insert_deploy(
+    connection: Connection,
+    deploy_id: UUID,
+    *,
+    service: str | None,
+    label: str,
+    actor: str,
+    now: datetime | None = None,
+) -> datetime:
+    """Keep a deployment; when it was."""
+    params = {"deploy_id": deploy_id, "service": service, "label": label, "actor": actor, "now": now}
+    (row,) = connection.execute(QUERIES["insert_deploy"], params).fetchall()
+    deployed_at: datetime = row[0]
+    return deployed_at
+
+
+def latest_policies(connection: Connection) -> tuple[int, list[Mapping[str, Any]]] | None:
+    """The version that decides, and its policies; None where none was ever set."""
+    row = connection.execute(QUERIES["latest_policies"]).fetchone()
+    return None if row is None else (int(row[0]), list(row[1]))
+
+
+def insert_policies(
+    connection: Connection, policies: Sequence[Mapping[str, Any]], actor: str, reason: str
+) -> int:
+    """Keep a new version of the policies; its number."""
+    params = {"policies": Jsonb(list(policies)), "actor": actor, "reason": reason, "now": None}
+    (row,) = connection.execute(QUERIES["insert_policies"], params).fetchall()
+    return int(row[0])
+
+
+def not_hashed(connection: Connection, hash_version: str, above: int, limit: int) -> list[AuthError]:
+    """Errors that are in no cluster of this version of the hash, in the order of taking in."""
+    params = {"hash_version": hash_version, "above": above, "limit": limit}
+    return [_error(row) for row in _rows(connection, "not_hashed", params)]
+
+
+def clock(connection: Connection, now: datetime | None = None) -> datetime:
+    """Postgres's clock: inside of a transaction, its beginning (D1)."""
+    (row,) = connection.execute(QUERIES["clock"], {"now": now}).fetchall()
+    found: datetime = row[0]
+    return found
+
+
+def _one(connection: Connection, name: str, params: Mapping[str, object]) -> AuthError | None:
+    rows = _rows(connection, name, params)
+    return _error(rows[0]) if rows else None
+
+
+def _rows(connection: Connection, name: str, params: Mapping[str, object]) -> list[dict[str, Any]]:
+    return named_rows(connection, QUERIES[name], params)
+
+
+def _error(row: dict[str, Any]) -> AuthError:
+    return AuthError(**row | {"status": AuthErrorStatus(row["status"])})
+
+
+def _decision(row: dict[str, Any]) -> Decision:
+    return Decision(
+        **row
+        | {
+            "decision_type": DecisionType(row["decision_type"]),
+            "decided_by": DecidedBy(row["decided_by"]),
+            "from_status": AuthErrorStatus(row["from_status"]),
+            "to_status": AuthErrorStatus(row["to_status"]),
+        }
+    )

@@ -1,0 +1,220 @@
+"""Authentication errors on real Postgres, with queues in memory whose time a test moves."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from dpp.auth_errors import outbox, read, store
+from dpp.auth_errors.consume import Consumed, ConsumeEffects, consume
+from dpp.auth_errors.events import EventType
+from dpp.auth_errors.handlers import HANDLERS, Handler
+from dpp.auth_errors.machine import AuthErrorStatus
+from dpp.auth_errors.message import Message
+from dpp.auth_errors.model import AuthError, AuthErrorReport, OutboxEntry, Processed
+from dpp.auth_errors.publish import PublishEffects, PublishReport, Waker, publish
+from dpp.auth_errors.read import WholeAuthError
+from dpp.auth_errors.record import Recorded, record
+from dpp.auth_errors.retry_policy import RetryPolicy
+from dpp.money.credits import create_tenant
+from dpp.platform.postgres import Database
+from dpp.platform.queue import Queue
+from dpp_cli.servers import PostgresServer
+from tests.auth_errors.sqs import Kept, MemorySqs
+
+TENANT = "t_reporter"
+EVENTS, DEAD_LETTERS, WAKE = (f"http://sqs.local/{name}" for name in ("events", "dead-letters", "wake"))
+TRACE = """com.example.auth.TokenExpired: expired
+\tat com.example.auth.TokenVerifier.verify(TokenVerifier.java:41)
+\tat com.example.auth.LoginFilter.doFilter(LoginFilter.java:12)"""
+OTHER_TRACE = """com.example.auth.BadSignature: no
+\tat com.example.auth.Keys.check(Keys.java:7)
+\tat com.example.auth.LoginFilter.doFilter(LoginFilter.java:12)"""
+AT_NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+VISIBILITY_SECONDS = 150
+
+
+@dataclass(slots=True)
+class Desk:
+    """The parts, and short ways to use them."""
+
+    url: str
+    database: Database
+    sqs: MemorySqs = field(default_factory=MemorySqs)
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+    handlers: dict[EventType, Handler] = field(default_factory=lambda: dict(HANDLERS))
+    retention_days: int = 30
+    _origin: datetime | None = None
+
+    def queue(self, url: str) -> Queue:
+        """A queue of this test's."""
+        return Queue(url, lambda: cast(Any, self.sqs))
+
+    @property
+    def now(self) -> datetime:
+        """Postgres's clock, moved by as much as the queues'."""
+        if self._origin is None:
+            with self.database.connection() as connection:
+                self._origin = store.clock(connection)
+        return self._origin + timedelta(seconds=self.sqs.seconds)
+
+    def pass_time(self, seconds: float) -> None:
+        """Both clocks."""
+        self.sqs.seconds += seconds
+
+    def report(self, **changes: Any) -> AuthErrorReport:
+        """A report as HTTP would hand it on."""
+        plain = AuthErrorReport(
+            request_id=f"r-{uuid4()}",
+            occurred_at=AT_NOON,
+            http_status=401,
+            exception_class="com.example.auth.TokenExpired",
+            stacktrace=TRACE,
+        )
+        return replace(plain, **changes)
+
+    def record(self, reported_by: str = TENANT, **changes: Any) -> Recorded:
+        """Post a report."""
+        waker = Waker(self.queue(WAKE))
+        return record(self.report(**changes), reported_by, self.database, waker, self.now)
+
+    def post(self, **changes: Any) -> UUID:
+        """A new error's id."""
+        return self.record(**changes).error.auth_error_id
+
+    def publishing(self, database: Database | None = None) -> PublishEffects:
+        """What a publisher touches."""
+        return PublishEffects(database or self.database, self.queue(EVENTS), self.policy, self.retention_days)
+
+    def publish(self, *, beat: bool = True) -> PublishReport:
+        """One firing of the publisher."""
+        return publish(self.publishing(), self.now, beat=beat)
+
+    def consuming(self, database: Database | None = None) -> ConsumeEffects:
+        """What a consumer touches."""
+        return ConsumeEffects(
+            database or self.database,
+            self.queue(DEAD_LETTERS),
+            Waker(self.queue(WAKE)),
+            self.policy,
+            self.handlers,
+        )
+
+    def consume(self, message: Message) -> Consumed:
+        """One message."""
+        return consume(message, self.consuming(), self.now)
+
+    def deliver(self) -> list[Consumed]:
+        """Whatever the queue shows, as the function does it."""
+        events, done = self.queue(EVENTS), []
+        while shown := events.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS):
+            for one in shown:
+                consumed = self.consume(Message(one.body, one.attributes))
+                done.append(consumed)
+                if consumed.return_in_seconds is None:
+                    events.delete(one.receipt_handle)
+                else:
+                    events.extend_visibility(one.receipt_handle, consumed.return_in_seconds)
+        return done
+
+    def come_to_rest(self, rounds: int = 12, seconds: float = 200) -> None:
+        """Time passes, the publisher fires, messages are delivered."""
+        for _ in range(rounds):
+            self.publish()
+            self.deliver()
+            self.pass_time(seconds)
+
+    def settle(self) -> None:
+        """Publish and deliver until nothing is due at this instant."""
+        while self.publish(beat=False).published + len(self.deliver()):
+            pass
+
+    def message(self, auth_error_id: UUID, event_type: EventType = EventType.RECORDED) -> Message:
+        """The message of an event, whether or not it was published."""
+        entry = next(one for one in self.events(auth_error_id) if one.event_type is event_type)
+        headers = {
+            "outboxId": str(entry.outbox_id),
+            "eventType": event_type.value,
+            "aggregateType": "auth_error",
+        }
+        return Message(f'{{"authErrorId": "{auth_error_id}"}}', headers)
+
+    def error(self, auth_error_id: UUID) -> AuthError:
+        """As it stands."""
+        with self.database.connection() as connection:
+            found = store.find(connection, auth_error_id)
+        assert found is not None
+        return found
+
+    def status(self, auth_error_id: UUID) -> AuthErrorStatus:
+        """Where it stands."""
+        return self.error(auth_error_id).status
+
+    def whole(self, auth_error_id: UUID) -> WholeAuthError:
+        """With all that is known of it."""
+        with self.database.connection() as connection:
+            return read.read(connection, auth_error_id)
+
+    def events(self, auth_error_id: UUID) -> list[OutboxEntry]:
+        """Its events."""
+        return self.whole(auth_error_id).events
+
+    def ledger(self, auth_error_id: UUID, event_type: EventType = EventType.RECORDED) -> Processed:
+        """The ledger row of one of its events."""
+        entry = next(one for one in self.events(auth_error_id) if one.event_type is event_type)
+        named = outbox.Named(entry.outbox_id, event_type, auth_error_id)
+        with self.database.connection() as connection:
+            outbox.ensure_row_exists(connection, named, self.now)
+            row = outbox.processed(connection, named)
+        assert row is not None
+        return row
+
+    def dead_letters(self) -> list[Kept]:
+        """What lies in the dead-letter queue."""
+        return self.sqs.of(DEAD_LETTERS)
+
+    def rows(self, statement: str, params: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
+        """What a statement finds."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode(), params)
+            return cursor.fetchall() if cursor.description else []
+
+
+def reasons(letters: list[Kept]) -> list[str]:
+    """Why each of them is dead."""
+    return [one.attributes["deadLetterReason"]["StringValue"] for one in letters]
+
+
+@contextmanager
+def opened_desk(url: str) -> Iterator[Desk]:
+    """A desk on this database, with a tenant that reports."""
+    database = Database(url)
+    try:
+        with database.connection() as connection:
+            create_tenant(connection, TENANT, "A service", 60)
+        yield Desk(url, database)
+    finally:
+        database.close()
+
+
+@pytest.fixture
+def desk(database_url: str) -> Iterator[Desk]:
+    """A desk of this test's own."""
+    with opened_desk(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def shared_desk(postgres_server: PostgresServer) -> Iterator[Desk]:
+    """One for all tests of a module."""
+    name = f"desk_{uuid4().hex}"
+    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
+    with opened_desk(postgres_server.url(name)) as opened:
+        yield opened

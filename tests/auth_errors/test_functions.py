@@ -1,0 +1,203 @@
+"""Publisher and consumer as Lambda calls them, with SQS by moto (AUTH-4, AUTH-5, AUTH-7, AUTH-8)."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+import boto3
+import pytest
+
+import auth_errors_consume.handler as consumer
+import auth_errors_publish.handler as publisher
+from auth_errors_consume.wiring import wiring as consumer_wiring
+from auth_errors_publish.wiring import wiring as publisher_wiring
+from dpp.auth_errors.config import LedgerSettings, RetrySettings
+from dpp.auth_errors.events import EventType
+from dpp.auth_errors.handlers import on_recorded
+from dpp.platform.config import ConfigurationError
+from dpp.platform.queue import Queue
+from tests.api import lambda_context
+from tests.auth_errors.conftest import Desk, reasons
+from tests.auth_errors.sqs import Kept
+
+
+@dataclass(slots=True)
+class Queues:
+    """The three queues."""
+
+    sqs: Any
+    events: str
+    dead_letters: str
+    wake: str
+
+    def received(self, url: str) -> list[Any]:
+        """What a queue shows, hidden for ten minutes from then on."""
+        found = self.sqs.receive_message(
+            QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=600, MessageAttributeNames=["All"]
+        )
+        return list(found.get("Messages", []))
+
+    def letters(self) -> list[str]:
+        """Why each dead letter is dead."""
+        found = self.received(self.dead_letters)
+        return reasons([Kept(one["Body"], one["MessageAttributes"]) for one in found])
+
+
+@pytest.fixture
+def queues(desk: Desk, aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queues]:
+    """Queues of this test's own, and both functions wired to them."""
+    sqs: Any = boto3.client("sqs")
+    urls = [sqs.create_queue(QueueName=f"q-{uuid4().hex}")["QueueUrl"] for _ in range(3)]
+    found = Queues(sqs, *urls)
+    environ = {
+        "DATABASE_URL": desk.url,
+        "DPP_AUTH_ERROR_QUEUE_URL": found.events,
+        "DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL": found.dead_letters,
+        "DPP_AUTH_ERROR_WAKE_QUEUE_URL": found.wake,
+    }
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    consumer_wiring.cache_clear()
+    publisher_wiring.cache_clear()
+    yield found
+    consumer_wiring().effects.database.close()
+    publisher_wiring().database.close()
+    consumer_wiring.cache_clear()
+    publisher_wiring.cache_clear()
+
+
+def _publish(body: str = "wake") -> Any:
+    return publisher.handler({"Records": [{"body": body}]}, lambda_context())
+
+
+def _consume(messages: list[Any]) -> list[str]:
+    """The ids that are to come again."""
+    records = [
+        {
+            "messageId": one["MessageId"],
+            "receiptHandle": one["ReceiptHandle"],
+            "body": one["Body"],
+            "attributes": {"ApproximateReceiveCount": "1"},
+            "messageAttributes": {
+                name: {"stringValue": value["StringValue"], "dataType": "String"}
+                for name, value in one.get("MessageAttributes", {}).items()
+            },
+            "eventSource": "aws:sqs",
+            "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:events",
+            "awsRegion": "us-east-1",
+        }
+        for one in messages
+    ]
+    answer: Any = consumer.handler({"Records": records}, lambda_context())
+    return [one["itemIdentifier"] for one in answer["batchItemFailures"]]
+
+
+def _post(desk: Desk, count: int) -> list[UUID]:
+    return [desk.post() for _ in range(count)]
+
+
+def test_posted_published_analysed(desk: Desk, queues: Queues) -> None:
+    ids = _post(desk, 3)
+    assert _publish()["published"] == 3
+    assert _consume(queues.received(queues.events)) == []
+    assert len(queues.received(queues.wake)) == 3
+    assert _publish()["published"] == 3
+    assert _consume(queues.received(queues.events)) == []
+    assert {desk.status(one) for one in ids} == {"ANALYSIS_COMPLETED"}
+
+
+def test_one_poison_message_costs_the_others_nothing(
+    desk: Desk, queues: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch whose first message is malformed, and whose second fails in its handler."""
+    ids = _post(desk, 4)
+    _publish()
+    first, second, *others = queues.received(queues.events)
+    first["Body"] = "{"
+    poisoned = json.loads(second["Body"])["authErrorId"]
+
+    def fails_on_one(connection: Any, error: Any, now: Any) -> Any:
+        if str(error.auth_error_id) == poisoned:
+            raise ZeroDivisionError
+        return on_recorded(connection, error, now)
+
+    _handle_with(monkeypatch, fails_on_one)
+    assert _consume([first, second, *others]) == [second["MessageId"]]
+    assert queues.letters() == ["BAD_JSON"]
+    statuses = {str(one): desk.status(one) for one in ids}
+    assert statuses[poisoned] == "RETRY"
+    assert sorted(statuses.values()) == ["ANALYSIS_REQUESTED", "ANALYSIS_REQUESTED", "NEW", "RETRY"]
+
+
+def test_a_message_that_failed_is_hidden_by_the_ladder(
+    desk: Desk, queues: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (auth_error_id,) = _post(desk, 1)
+    _publish()
+    (message,) = queues.received(queues.events)
+    hidden: list[int] = []
+
+    def hide(_queue: Queue, _handle: str, seconds: int) -> None:
+        hidden.append(seconds)
+
+    monkeypatch.setattr(Queue, "extend_visibility", hide)
+
+    def fails(*_: object) -> Any:
+        raise ZeroDivisionError
+
+    _handle_with(monkeypatch, fails)
+    assert _consume([message]) == [message["MessageId"]]
+    assert hidden == [10]
+    assert desk.status(auth_error_id) == "RETRY"
+
+
+def _handle_with(monkeypatch: pytest.MonkeyPatch, handler: Any) -> None:
+    monkeypatch.setitem(cast(Any, consumer_wiring().effects.handlers), EventType.RECORDED, handler)
+
+
+def test_a_wake_publishes_and_a_beat_looks_after_the_rest(
+    desk: Desk, queues: Queues, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _post(desk, 1)
+    _publish()
+    assert "OutboxLag" not in capsys.readouterr().out
+    _publish('{"source": "aws.events"}')
+    told = capsys.readouterr().out
+    assert "OutboxLag" in told
+    assert "EventsDead" in told
+    assert "Firings" in told
+
+
+def test_no_word_of_a_service_is_logged(
+    desk: Desk, queues: Queues, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.post(
+        exception_message="a secret word", stacktrace="at secret.Word(S.java:1)", request_path="/secret"
+    )
+    for _ in range(2):
+        _publish("beat")
+        _consume(queues.received(queues.events))
+    assert "secret" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("days", "retries", "fits"),
+    [("23", "5", True), ("22", "5", False), ("1", "5", False), ("30", "5", True), ("22", "100", False)],
+)
+def test_a_ledger_that_forgets_too_early_is_refused_when_it_is_loaded(
+    days: str, retries: str, fits: bool
+) -> None:
+    """The redelivery window: twice in the queue, once in the dead letters, and every retry."""
+    environ = {"DPP_AUTH_ERROR_LEDGER_RETENTION_DAYS": days, "DPP_AUTH_ERROR_MAX_RETRIES": retries}
+    if fits:
+        assert LedgerSettings.load(environ).ledger_retention_days == int(days)
+    else:
+        with pytest.raises(ConfigurationError, match="DPP_AUTH_ERROR_LEDGER_RETENTION_DAYS"):
+            LedgerSettings.load(environ)
+
+
+def test_by_default_it_remembers_for_a_month_and_retries_five_times() -> None:
+    assert LedgerSettings.load({}).ledger_retention_days == 30
+    assert RetrySettings.load({}).policy.max_retries == 5
