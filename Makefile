@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help bootstrap demo test check lint format types synth e2e sim soak crash mutants bench bench-cold bench-scans up down status logs layers openapi clean
+.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors crash mutants bench bench-cold bench-scans up down status logs layers openapi clean
 
 BIN := .venv/bin
 # The stack of the e2e tests is not the one that a developer works with.
@@ -13,7 +13,7 @@ SOAK_STATE := $(CURDIR)/.dpp/soak
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 bootstrap: ## Install everything that Python needs into .venv (every other target does it, too)
 	@sh cli/bootstrap.sh
@@ -56,8 +56,14 @@ soak: bootstrap ## Let clients work for MINUTES on a stack of its own while its 
 	trap '$(BIN)/dpp local down' EXIT; trap 'exit 130' INT TERM; \
 	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/python -m tests.soak --minutes $(MINUTES)
 
+ERRORS ?= 2000
+soak-auth-errors: bootstrap ## Post ERRORS authentication errors to a stack of its own while publisher and consumer are killed
+	@export DPP_LOCAL_STATE="$(SOAK_STATE)"; \
+	trap '$(BIN)/dpp local down' EXIT; trap 'exit 130' INT TERM; \
+	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/python -m tests.soak.auth_errors --errors $(ERRORS)
+
 crash: bootstrap ## Crash every call of every path in every way (`make test` leaves out what leaves the same behind)
-	DPP_CRASHES=all $(BIN)/pytest -n auto -q tests/crash tests/tickets/test_crashes.py
+	DPP_CRASHES=all $(BIN)/pytest -n auto -q tests/crash tests/tickets/test_crashes.py tests/auth_errors/test_crashes.py
 
 mutants: bootstrap ## Put deliberate faults into a copy of money and finalize; each must be caught by its test
 	$(BIN)/python -m tests.mutants

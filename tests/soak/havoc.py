@@ -42,20 +42,7 @@ class Havoc:
 
     def _kill_an_environment(self) -> str | None:
         """SIGKILL to a process that runs a function, whatever it is doing."""
-        servers = {part.pid for part in self.state.parts.values()}
-        found = [
-            (process.pid, name)
-            for process in marked(self.state_dir)
-            if process.pid not in servers and (name := _function_of(process.pid))
-        ]
-        if not found:
-            return None
-        pid, name = self.chance.choice(found)
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return None
-        return f"kill {name}"
+        return kill_one(environments(self.state, self.state_dir), self.chance)
 
     def _cut_postgres(self) -> str:
         with psycopg.connect(self.state.database_url, autocommit=True) as connection:
@@ -74,6 +61,28 @@ class Havoc:
         with redis.Redis.from_url(self.state.redis_url) as client:
             client.script_flush()
         return "forget the scripts of redis"
+
+
+def environments(state: StackState, state_dir: Path) -> list[tuple[int, str]]:
+    """The processes that run functions: their ids, and the functions' names."""
+    servers = {part.pid for part in state.parts.values()}
+    return [
+        (process.pid, name)
+        for process in marked(state_dir)
+        if process.pid not in servers and (name := _function_of(process.pid))
+    ]
+
+
+def kill_one(found: list[tuple[int, str]], chance: random.Random) -> str | None:
+    """SIGKILL to one of them; None where there was none any more."""
+    if not found:
+        return None
+    pid, name = chance.choice(found)
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return None
+    return f"kill {name}"
 
 
 def _function_of(pid: int) -> str | None:
