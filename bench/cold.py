@@ -29,7 +29,7 @@ from dpp_cli.layers import build_deps_layer, build_domain_layer, build_packages_
 from dpp_cli.paths import BUILD, FUNCTIONS, ROOT
 
 COOKBOOK = "cookbook_style"
-API_FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api")
+API_FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api")
 OTHERS = (
     "run_worker",
     "run_reaper",
@@ -37,6 +37,8 @@ OTHERS = (
     "run_reconcile",
     "run_retention",
     "ops_cycle",
+    "auth_errors_publish",
+    "auth_errors_consume",
     "pack_outside",
 )
 # What a function's first request reaches for, as its wiring does it.
@@ -47,6 +49,9 @@ PUT_OFF: Mapping[str, str] = {
     "run_worker": "from dpp.platform.aws import s3_client, sqs_client; s3_client(), sqs_client()",
     "tickets_api": "from dpp.platform.aws import s3_client; s3_client()",
     "ops_cycle": "from dpp.platform.aws import s3_client, sqs_client; s3_client(), sqs_client()",
+    "auth_errors_api": "from dpp.platform.aws import sqs_client; sqs_client()",
+    "auth_errors_publish": "from dpp.platform.aws import sqs_client; sqs_client()",
+    "auth_errors_consume": "from dpp.platform.aws import sqs_client; sqs_client()",
     "run_reconcile": "from dpp.platform.aws import s3_client, sqs_client; s3_client(), sqs_client()",
 }
 _AIM_MS = 300

@@ -115,6 +115,9 @@ class World:
             "DPP_RUN_QUEUE_URL": self.queue_url,
             "DPP_RESULTS_BUCKET": self.bucket,
             "DPP_REPORTS_BUCKET": self.bucket,
+            "DPP_AUTH_ERROR_QUEUE_URL": self.queue_url,
+            "DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL": self.queue_url,
+            "DPP_AUTH_ERROR_WAKE_QUEUE_URL": self.queue_url,
         }
 
     def new_database(self) -> Database:

@@ -9,9 +9,19 @@ from dataclasses import dataclass
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
+from dpp.auth_errors.machine import DecisionType
+from dpp.auth_errors.model import DecidedBy
 from dpp.platform import metrics
 from dpp.platform.metrics import Metric
-from dpp_cdk.functions import FUNCTIONS, OPS_CYCLE, RUN_RECONCILE, SCHEDULED_FUNCTIONS, FunctionSpec
+from dpp_cdk.functions import (
+    AUTH_ERRORS_CONSUME,
+    AUTH_ERRORS_PUBLISH,
+    FUNCTIONS,
+    OPS_CYCLE,
+    RUN_RECONCILE,
+    SCHEDULED_FUNCTIONS,
+    FunctionSpec,
+)
 from dpp_cdk.sizes import Size
 from dpp_cdk.timings import DeployTiming, OperatorTiming
 
@@ -74,6 +84,8 @@ class Named:
     api: str
     runs_queue: str
     dead_letters: str
+    auth_errors_queue: str
+    auth_errors_dead_letters: str
     database: str | None
     cache_nodes: Sequence[str]
 
@@ -82,6 +94,7 @@ def alarms(named: Named, size: Size) -> Iterator[AlarmSpec]:
     """All alarms of a deployment."""
     yield from _platform(named)
     yield from _tickets(named)
+    yield from _auth_errors(named)
     yield from _queue(named)
     yield from _api(named)
     for spec in FUNCTIONS:
@@ -112,14 +125,18 @@ def _platform(named: Named) -> Iterator[AlarmSpec]:
         yield AlarmSpec(anchor, says, watched, threshold=1, periods=periods)
     for spec in SCHEDULED_FUNCTIONS:
         job = spec.name.removeprefix("run_").replace("_", " ")
-        yield AlarmSpec(
-            f"{job.replace(' ', '-')}-silent",
-            f"{job.capitalize()} came to no end for five minutes",
-            of_ours(metrics.FIRINGS, spec, named.stage, "Sum"),
-            threshold=1,
-            comparison=_BELOW,
-            missing=_QUIET_IS_BAD,
-        )
+        yield _silent(spec, job, named)
+
+
+def _silent(spec: FunctionSpec, job: str, named: Named) -> AlarmSpec:
+    return AlarmSpec(
+        f"{job.replace(' ', '-')}-silent",
+        f"{job.capitalize()} came to no end for five minutes",
+        of_ours(metrics.FIRINGS, spec, named.stage, "Sum"),
+        threshold=1,
+        comparison=_BELOW,
+        missing=_QUIET_IS_BAD,
+    )
 
 
 def _tickets(named: Named) -> Iterator[AlarmSpec]:
@@ -143,22 +160,58 @@ def _tickets(named: Named) -> Iterator[AlarmSpec]:
         )
 
 
-def _queue(named: Named) -> Iterator[AlarmSpec]:
+def _auth_errors(named: Named) -> Iterator[AlarmSpec]:
+    """Whether events get from the outbox to their end (AUTH-4, AUTH-5), and what policies call an operator to."""
+    yield _silent(AUTH_ERRORS_PUBLISH, "outbox", named)
+    for anchor, says, metric, threshold, periods in (
+        ("outbox-lag", "Events wait for over a minute to be published", metrics.OUTBOX_LAG, 60, 2),
+        ("outbox-dead", "An event could not be published", metrics.OUTBOX_DEAD, 1, 1),
+        ("events-dead", "An event could not be handled", metrics.EVENTS_DEAD, 1, 1),
+    ):
+        watched = of_ours(metric, AUTH_ERRORS_PUBLISH, named.stage, "Maximum")
+        yield AlarmSpec(anchor, says, watched, threshold=threshold, periods=periods)
     yield AlarmSpec(
-        "dead-letters",
-        "A run's message failed three times",
-        Watched(
-            "AWS/SQS", "ApproximateNumberOfMessagesVisible", {"QueueName": named.dead_letters}, "Maximum", 1
+        "auth-errors-escalated",
+        "A policy calls for an operator",
+        of_ours(
+            metrics.AUTH_ERROR_DECISIONS,
+            AUTH_ERRORS_CONSUME,
+            named.stage,
+            "Sum",
+            DecisionType=DecisionType.ESCALATE,
+            DecidedBy=DecidedBy.SYSTEM,
         ),
         threshold=1,
     )
-    yield AlarmSpec(
-        "queue-age",
-        "Runs wait for over five minutes",
-        Watched("AWS/SQS", "ApproximateAgeOfOldestMessage", {"QueueName": named.runs_queue}, "Maximum"),
-        threshold=300,
-        periods=2,
-    )
+
+
+def _queue(named: Named) -> Iterator[AlarmSpec]:
+    """Of each queue: what nobody could deal with, and how long the oldest waits."""
+    for prefix, queue, dead_letters, failed, waits in (
+        ("", named.runs_queue, named.dead_letters, "A run's message failed three times", "Runs wait"),
+        (
+            "auth-errors-",
+            named.auth_errors_queue,
+            named.auth_errors_dead_letters,
+            "An event's message can't be handled",
+            "Events wait",
+        ),
+    ):
+        yield AlarmSpec(
+            f"{prefix}dead-letters",
+            failed,
+            Watched(
+                "AWS/SQS", "ApproximateNumberOfMessagesVisible", {"QueueName": dead_letters}, "Maximum", 1
+            ),
+            threshold=1,
+        )
+        yield AlarmSpec(
+            f"{prefix}queue-age",
+            f"{waits} for over five minutes",
+            Watched("AWS/SQS", "ApproximateAgeOfOldestMessage", {"QueueName": queue}, "Maximum"),
+            threshold=300,
+            periods=2,
+        )
 
 
 def _api(named: Named) -> Iterator[AlarmSpec]:

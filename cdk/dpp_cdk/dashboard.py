@@ -1,5 +1,5 @@
-"""One dashboard, read from the top: is anything wrong, is the money right, do clients get answers, do runs and
-tickets end."""
+"""One dashboard, read from the top: is anything wrong, is the money right, do clients get answers, do runs, tickets
+and events end."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,19 @@ from constructs import Construct
 from dpp.platform import metrics
 from dpp.platform.metrics import Metric
 from dpp_cdk.alarms import OPS_STEPS, Named, Watched, of_ours
-from dpp_cdk.functions import FUNCTIONS, OPS_CYCLE, RUN_RECONCILE, RUN_WORKER, RUNS_SUBMIT
+from dpp_cdk.functions import (
+    AUTH_ERRORS_CONSUME,
+    AUTH_ERRORS_PUBLISH,
+    FUNCTIONS,
+    OPS_CYCLE,
+    RUN_RECONCILE,
+    RUN_WORKER,
+    RUNS_SUBMIT,
+)
 
 _WIDTH = 24
 _HEIGHT = 6
+_P = ("p50", "p99")
 
 
 class OperatorDashboard(Construct):
@@ -29,7 +38,7 @@ class OperatorDashboard(Construct):
                 height=_HEIGHT,
             )
         )
-        rows = (_money, _clients, _runs, _tickets, _functions, _servers)
+        rows = (_money, _clients, _runs, _tickets, _auth_errors, _functions, _servers)
         for row in (rendered(named) for rendered in rows):
             width = _WIDTH // max(1, len(row))
             board.add_widgets(
@@ -129,6 +138,42 @@ def _tickets(named: Named) -> Row:
                 of_cycle(metrics.REAPER_BREAKER),
                 *(of_cycle(metrics.OPS_STEPS_FAILED, Step=step) for step in OPS_STEPS),
             ],
+        ),
+    )
+
+
+def _auth_errors(named: Named) -> Row:
+    def of_publisher(metric: Metric, statistic: str = "Maximum") -> cloudwatch.IMetric:
+        return of_ours(metric, AUTH_ERRORS_PUBLISH, named.stage, statistic, 1).metric()
+
+    consumer = AUTH_ERRORS_CONSUME.function_name(named.stage)
+    return (
+        (
+            "Events: to be published, to be tried again, dead (0)",
+            [
+                of_publisher(metric)
+                for metric in (
+                    metrics.OUTBOX_WAITING,
+                    metrics.EVENTS_RETRYING,
+                    metrics.OUTBOX_DEAD,
+                    metrics.EVENTS_DEAD,
+                )
+            ],
+        ),
+        (
+            "Events: from their beginning to publication and end, p50 p99 in s",
+            [
+                *(of_ours(metrics.OUTBOX_DELAY, AUTH_ERRORS_PUBLISH, named.stage, p).metric() for p in _P),
+                *(of_ours(metrics.EVENT_AGE, AUTH_ERRORS_CONSUME, named.stage, p).metric() for p in _P),
+            ],
+        ),
+        (
+            "Authentication errors: how messages end, what is decided",
+            [_each(metrics.EVENTS, consumer), _each(metrics.AUTH_ERROR_DECISIONS, consumer)],
+        ),
+        (
+            "Authentication errors: clusters that grow, new ones among them",
+            [of_publisher(metrics.AUTH_CLUSTERS_GROWING), of_publisher(metrics.AUTH_CLUSTERS_NEW)],
         ),
     )
 

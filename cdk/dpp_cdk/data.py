@@ -1,4 +1,4 @@
-"""What outlives a release: database, cache, buckets and the run queue. Functions come and go in another stack."""
+"""What outlives a release: database, cache, buckets and queues. Functions come and go in another stack."""
 
 from collections.abc import Mapping, Sequence
 
@@ -39,6 +39,7 @@ class DataStack(Stack):
             empties_itself=network is not None,
         )
         self.runs = WorkQueue(self, "Runs", timings.RUN_WORKER)
+        self.auth_errors = WorkQueue(self, "AuthErrors", timings.AUTH_ERRORS_CONSUME)
         self.database = Database(self, "Database", deployment, network) if network else None
         self.cache = Cache(self, "Cache", deployment, network) if network else None
         self._outputs()
@@ -49,6 +50,8 @@ class DataStack(Stack):
         return {
             "DPP_RUN_QUEUE_URL": self.runs.queue.queue_url,
             "DPP_RUN_DEAD_LETTER_QUEUE_URL": self.runs.required_dead_letters.queue_url,
+            "DPP_AUTH_ERROR_QUEUE_URL": self.auth_errors.queue.queue_url,
+            "DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL": self.auth_errors.required_dead_letters.queue_url,
             "DPP_RESULTS_BUCKET": self.results.bucket.bucket_name,
             "DPP_REPORTS_BUCKET": self.reports.bucket.bucket_name,
             **(self.database.variables if self.database else {}),
@@ -71,6 +74,8 @@ class DataStack(Stack):
         return {
             Resource.RUN_QUEUE: [self.runs.queue.queue_arn],
             Resource.DEAD_LETTERS: [self.runs.required_dead_letters.queue_arn],
+            Resource.AUTH_ERROR_QUEUE: [self.auth_errors.queue.queue_arn],
+            Resource.AUTH_ERROR_DEAD_LETTERS: [self.auth_errors.required_dead_letters.queue_arn],
             Resource.RESULTS_BUCKET: [self.results.bucket.bucket_arn],
             Resource.RESULT_OBJECTS: [self.results.objects_arn],
             Resource.INPUT_OBJECTS: [self.results.input_objects_arn],
@@ -99,6 +104,8 @@ class DataStack(Stack):
         for name, value in {
             "RunQueueUrl": self.runs.queue.queue_url,
             "RunDeadLetterQueueUrl": self.runs.required_dead_letters.queue_url,
+            "AuthErrorQueueUrl": self.auth_errors.queue.queue_url,
+            "AuthErrorDeadLetterQueueUrl": self.auth_errors.required_dead_letters.queue_url,
             "ResultsBucket": self.results.bucket.bucket_name,
             "ReportsBucket": self.reports.bucket.bucket_name,
             **{name: arn for name, arn in secrets.items() if arn},

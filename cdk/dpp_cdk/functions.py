@@ -13,6 +13,9 @@ may be switched on.
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from auth_errors_api.settings import AuthErrorsApiSettings
+from auth_errors_consume.settings import AuthErrorsConsumeSettings
+from auth_errors_publish.settings import AuthErrorsPublishSettings
 from dpp.platform.config import Settings
 from dpp_cdk import timings
 from dpp_cdk.sizes import Size
@@ -48,6 +51,9 @@ class Resource(Enum):
 
     RUN_QUEUE = auto()
     DEAD_LETTERS = auto()
+    AUTH_ERROR_QUEUE = auto()
+    AUTH_ERROR_DEAD_LETTERS = auto()
+    AUTH_ERROR_WAKE = auto()
     RESULTS_BUCKET = auto()
     RESULT_OBJECTS = auto()
     INPUT_OBJECTS = auto()
@@ -143,10 +149,15 @@ class FunctionSpec:
 
 
 # What an operator and a redrive do with dead letters: look at them, hide them meanwhile, delete what is dealt with.
-_DEAD_LETTERS = Grant(
-    Resource.DEAD_LETTERS,
-    ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"),
+_LOOK_AT_LETTERS = (
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    "sqs:ChangeMessageVisibility",
+    "sqs:GetQueueAttributes",
 )
+_DEAD_LETTERS = Grant(Resource.DEAD_LETTERS, _LOOK_AT_LETTERS)
+# Whoever makes an event, or a dead one to be sent again, wakes the publisher (AUTH-4).
+_WAKE_PUBLISHER = Grant(Resource.AUTH_ERROR_WAKE, ("sqs:SendMessage",))
 # The reports' copies (TIX-4); who reads one gets it from Postgres.
 _REPORTS = Grant(Resource.REPORT_OBJECTS, ("s3:PutObject",))
 
@@ -181,6 +192,27 @@ TICKETS_API = FunctionSpec(
     timing=timings.TICKETS_API,
     memory_mib=512,
     grants=(_REPORTS,),
+)
+AUTH_ERRORS_API = FunctionSpec(
+    name="auth_errors_api",
+    settings=AuthErrorsApiSettings,
+    timing=timings.AUTH_ERRORS_API,
+    memory_mib=512,
+    grants=(_WAKE_PUBLISHER,),
+)
+AUTH_ERRORS_PUBLISH = FunctionSpec(
+    name="auth_errors_publish",
+    settings=AuthErrorsPublishSettings,
+    timing=timings.AUTH_ERRORS_PUBLISH,
+    memory_mib=512,
+    grants=(Grant(Resource.AUTH_ERROR_QUEUE, ("sqs:SendMessage",)),),
+)
+AUTH_ERRORS_CONSUME = FunctionSpec(
+    name="auth_errors_consume",
+    settings=AuthErrorsConsumeSettings,
+    timing=timings.AUTH_ERRORS_CONSUME,
+    memory_mib=512,
+    grants=(Grant(Resource.AUTH_ERROR_DEAD_LETTERS, ("sqs:SendMessage",)), _WAKE_PUBLISHER),
 )
 RUN_WORKER = FunctionSpec(
     name="run_worker",
@@ -253,6 +285,8 @@ OPERATE = FunctionSpec(
     grants=(
         Grant(Resource.RUN_QUEUE, ("sqs:SendMessage",)),
         _DEAD_LETTERS,
+        Grant(Resource.AUTH_ERROR_DEAD_LETTERS, _LOOK_AT_LETTERS),
+        _WAKE_PUBLISHER,
         _REPORTS,
         Grant(Resource.RESULT_OBJECTS, ("s3:GetObject",)),
         # As reconcile: to tell a lost envelope from an outage.
@@ -260,7 +294,16 @@ OPERATE = FunctionSpec(
     ),
 )
 
-REQUEST_FUNCTIONS = (RUNS_SUBMIT, RUNS_READ, HEALTH, TICKETS_API)
+REQUEST_FUNCTIONS = (RUNS_SUBMIT, RUNS_READ, HEALTH, TICKETS_API, AUTH_ERRORS_API)
 SCHEDULED_FUNCTIONS = (RUN_REAPER, RUN_SWEEPER, RUN_RECONCILE, RUN_RETENTION, OPS_CYCLE)
-FUNCTIONS = (*REQUEST_FUNCTIONS, RUN_WORKER, PACK_OUTSIDE, *SCHEDULED_FUNCTIONS, MIGRATE, OPERATE)
+EVENT_FUNCTIONS = (AUTH_ERRORS_PUBLISH, AUTH_ERRORS_CONSUME)
+FUNCTIONS = (
+    *REQUEST_FUNCTIONS,
+    RUN_WORKER,
+    PACK_OUTSIDE,
+    *EVENT_FUNCTIONS,
+    *SCHEDULED_FUNCTIONS,
+    MIGRATE,
+    OPERATE,
+)
 """All of them; each folder of `functions/` is one."""

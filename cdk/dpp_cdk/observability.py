@@ -26,6 +26,8 @@ class ObservabilityStack(Stack):
             api=f"dpp-{deployment.stage}",
             runs_queue=data.runs.queue.queue_name,
             dead_letters=data.runs.required_dead_letters.queue_name,
+            auth_errors_queue=data.auth_errors.queue.queue_name,
+            auth_errors_dead_letters=data.auth_errors.required_dead_letters.queue_name,
             database=data.database.identifier if data.database else None,
             cache_nodes=data.cache.nodes if data.cache else (),
         )

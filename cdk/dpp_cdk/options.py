@@ -13,7 +13,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
-from dpp.platform.config import ConfigurationError
+from dpp.auth_errors.config import LedgerSettings
+from dpp.platform.config import ConfigurationError, Settings
 from dpp.tickets.config import ReaperSettings
 from dpp_cdk.sizes import SIZES
 
@@ -47,12 +48,12 @@ def _as_text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _for_the_reaper(variable: str) -> AfterValidator:
+def _held_to(model: type[Settings], variable: str) -> AfterValidator:
     """Held to the very model that the functions read `variable` with."""
 
     def checked(value: str) -> str:
         try:
-            ReaperSettings.load({variable: value})
+            model.load({variable: value})
         except ConfigurationError as error:
             told = str(error).rpartition(f"{variable}: ")[2]
             raise PydanticCustomError("setting", "{told}", {"told": told}) from None
@@ -70,8 +71,9 @@ class Options(BaseModel):
     `alarm_email`: who is told of alarms. `domain_name` with `certificate_arn`: the API under a name of one's own.
     `tracing`: X-Ray, which costs by request. `decision_…`: the model that answers, as the variables of the same
     name say it; the key of an OpenAI-compatible endpoint stands in the secret `openai_secret_arn`.
-    `time_zone`: which reports and receipts write their times in. `ticket_reaper_…`: the reaper's rules (TIX-1), as the
-    variables of the same name say them.
+    `time_zone`: which reports and receipts write their times in. `ticket_reaper_…`: the reaper's rules (TIX-1), and
+    `auth_error_…`: retries and memory of the events of authentication errors (AUTH-8), as the variables of the same
+    name say them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -85,19 +87,27 @@ class Options(BaseModel):
     decision_bedrock_model_id: Annotated[str, _matching(r"\S+", "a model's id")] = ""
     decision_openai_base_url: Annotated[str, _matching(r"https://\S+", "a URL of https")] = ""
     decision_openai_model: Annotated[str, _matching(r"\S+", "a model's name")] = ""
-    time_zone: Annotated[str, _for_the_reaper("DPP_TIME_ZONE")] = ""
+    time_zone: Annotated[str, _held_to(ReaperSettings, "DPP_TIME_ZONE")] = ""
     ticket_reaper_threshold_seconds: Annotated[
-        str, BeforeValidator(_as_text), _for_the_reaper("DPP_TICKET_REAPER_THRESHOLD_SECONDS")
+        str, BeforeValidator(_as_text), _held_to(ReaperSettings, "DPP_TICKET_REAPER_THRESHOLD_SECONDS")
     ] = ""
     ticket_reaper_max_clean: Annotated[
-        str, BeforeValidator(_as_text), _for_the_reaper("DPP_TICKET_REAPER_MAX_CLEAN")
+        str, BeforeValidator(_as_text), _held_to(ReaperSettings, "DPP_TICKET_REAPER_MAX_CLEAN")
     ] = ""
-    ticket_reaper_excluded_types: Annotated[str, _for_the_reaper("DPP_TICKET_REAPER_EXCLUDED_TYPES")] = ""
+    ticket_reaper_excluded_types: Annotated[
+        str, _held_to(ReaperSettings, "DPP_TICKET_REAPER_EXCLUDED_TYPES")
+    ] = ""
     ticket_reaper_breaker_count: Annotated[
-        str, BeforeValidator(_as_text), _for_the_reaper("DPP_TICKET_REAPER_BREAKER_COUNT")
+        str, BeforeValidator(_as_text), _held_to(ReaperSettings, "DPP_TICKET_REAPER_BREAKER_COUNT")
     ] = ""
     ticket_reaper_breaker_share: Annotated[
-        str, BeforeValidator(_as_text), _for_the_reaper("DPP_TICKET_REAPER_BREAKER_SHARE")
+        str, BeforeValidator(_as_text), _held_to(ReaperSettings, "DPP_TICKET_REAPER_BREAKER_SHARE")
+    ] = ""
+    auth_error_max_retries: Annotated[
+        str, BeforeValidator(_as_text), _held_to(LedgerSettings, "DPP_AUTH_ERROR_MAX_RETRIES")
+    ] = ""
+    auth_error_ledger_retention_days: Annotated[
+        str, BeforeValidator(_as_text), _held_to(LedgerSettings, "DPP_AUTH_ERROR_LEDGER_RETENTION_DAYS")
     ] = ""
 
     @property
@@ -115,7 +125,8 @@ def variable_of(option: str) -> str:
 PASSED_ON = tuple(
     name
     for name in Options.model_fields
-    if name.startswith("decision_") or variable_of(name) in ReaperSettings.variables()
+    if name.startswith("decision_")
+    or variable_of(name) in {*ReaperSettings.variables(), *LedgerSettings.variables()}
 )
 """The options that a function is told of."""
 

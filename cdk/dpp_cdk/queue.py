@@ -5,10 +5,12 @@ from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from dpp.auth_errors.config import DEAD_LETTER_RETENTION_DAYS
 from dpp_cdk.function import LambdaFunction
 from dpp_cdk.timings import QueueTiming
 
-_DEAD_LETTER_DAYS = 14  # as long as SQS can: an operator on holiday still finds the message
+# As long as SQS can: an operator on holiday still finds the message. The ledger of events outlives it.
+_DEAD_LETTER_DAYS = DEAD_LETTER_RETENTION_DAYS
 
 
 class WorkQueue(Construct):

@@ -24,6 +24,19 @@ class EveryMinute(Construct):
         )
 
 
+class EveryMinuteByQueue(Construct):
+    """Sends a message to a queue each minute, so that what empties it has one way in and one bound on how many run."""
+
+    def __init__(self, scope: Construct, id: str, queue: WorkQueue) -> None:
+        super().__init__(scope, id)
+        self.rule = events.Rule(
+            self,
+            "Rule",
+            schedule=events.Schedule.rate(Duration.minutes(1)),
+            targets=[targets.SqsQueue(queue.queue)],
+        )
+
+
 class EveryHalfMinute(EveryMinute):
     """As EveryMinute, and once more 30 s later: the same event through a queue that holds it back (D10)."""
 

@@ -12,6 +12,8 @@ _CONNECTIONS_OF_JOBS = 10  # five jobs, one of each at a time, with a second con
 _CONNECTIONS_RESERVED = 10  # for the superuser, the migration and an operator
 _FUNCTIONS_PER_WORKER = 2  # the worker, and the pack outside that it waits for
 _FUNCTIONS_OF_JOBS = 5
+MAX_PUBLISHERS = 2
+"""Of the outbox, the least that an event source takes: one that is woken publishes for all."""
 _SECONDS_PER_REQUEST = 0.1  # twice what one takes on average, so that a cold start or two fit in
 
 
@@ -62,7 +64,8 @@ class Size:
 
     `functions_at_once`: the account's quota ("Concurrent executions"), of which workers, the packs that they wait for,
     jobs and requests must find their share: what is refused is a client's 500, or a receive that counts towards the
-    dead letters. `reserves_concurrency`: a new account may run ten functions at once and can reserve none of them.
+    dead letters. `max_consumers`: of the events of authentication errors. `reserves_concurrency`: an account that may
+    run few functions at once can reserve none of them; a new one may run ten, and asks for more (docs/deploy.md).
     """
 
     name: str
@@ -73,15 +76,15 @@ class Size:
     cache: CacheSize
     api: ApiSize
     max_workers: int
+    max_consumers: int
     functions_at_once: int
     reserves_concurrency: bool
     gradual: bool
 
     def __post_init__(self) -> None:
-        if not 2 <= self.max_workers <= 1000:
-            raise ValueError(
-                f"an event source keeps 2 to 1000 functions busy: {self.max_workers} ({self.name})"
-            )
+        for busy in (self.max_workers, self.max_consumers):
+            if not 2 <= busy <= 1000:
+                raise ValueError(f"an event source keeps 2 to 1000 functions busy: {busy} ({self.name})")
         if self.availability_zones < 2:
             raise ValueError(f"RDS asks for subnets in two zones: {self.name}")
         if self.keeps_data and not (self.database.backup_days and self.database.multi_az):
@@ -94,6 +97,8 @@ class Size:
     def _fit_connections(self) -> None:
         wanted = (
             self.max_workers * _CONNECTIONS_PER_WORKER
+            + self.max_consumers
+            + MAX_PUBLISHERS
             + self.api.burst * _CONNECTIONS_PER_REQUEST
             + _CONNECTIONS_OF_JOBS
             + _CONNECTIONS_RESERVED
@@ -106,6 +111,8 @@ class Size:
     def _fit_functions(self) -> None:
         wanted = (
             self.max_workers * _FUNCTIONS_PER_WORKER
+            + self.max_consumers
+            + MAX_PUBLISHERS
             + _FUNCTIONS_OF_JOBS
             + math.ceil(self.api.rate_per_second * _SECONDS_PER_REQUEST)
         )
@@ -132,7 +139,8 @@ DEV = Size(
     cache=CacheSize(node_type="cache.t4g.micro", replicas=0, snapshot_days=0),
     api=ApiSize(rate_per_second=10, burst=40, requests_per_day=100_000),
     max_workers=2,  # the least that an event source takes
-    functions_at_once=10,
+    max_consumers=2,
+    functions_at_once=14,
     reserves_concurrency=False,
     gradual=False,
 )
@@ -153,6 +161,7 @@ PROD = Size(
     cache=CacheSize(node_type="cache.m7g.large", replicas=1, snapshot_days=7),
     api=ApiSize(rate_per_second=500, burst=1000, requests_per_day=20_000_000),
     max_workers=100,
+    max_consumers=20,
     functions_at_once=1000,
     reserves_concurrency=True,
     gradual=True,

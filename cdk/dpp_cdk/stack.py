@@ -17,8 +17,9 @@ from dpp_cdk.nag import acknowledge
 from dpp_cdk.network import NetworkStack
 from dpp_cdk.queue import WorkQueue
 from dpp_cdk.release import GradualRelease
-from dpp_cdk.schedules import EveryHalfMinute, EveryMinute
+from dpp_cdk.schedules import EveryHalfMinute, EveryMinute, EveryMinuteByQueue
 from dpp_cdk.signing import SigningRole
+from dpp_cdk.sizes import MAX_PUBLISHERS
 
 
 class DppStack(Stack):
@@ -35,6 +36,9 @@ class DppStack(Stack):
         super().__init__(scope, id, description="DPP: metered runs")
         self._deployment = deployment
         self._data = data
+        # It outlives nothing: what it wakes for stands in the outbox.
+        self._wake = WorkQueue(self, "AuthErrorWake", timings.AUTH_ERRORS_PUBLISH)
+        acknowledge(self._wake.queue, "SQS3", "it only wakes: what is to be done stands in the outbox")
         recipe = self._recipe(network)
         self._functions = {spec: LambdaFunction(self, recipe, spec) for spec in FUNCTIONS}
         signing = SigningRole(
@@ -46,6 +50,10 @@ class DppStack(Stack):
         self._migrate_first()
         self.api = self._http_api()
         data.runs.emptied_by(self._made(functions.RUN_WORKER), max_concurrency=deployment.max_workers)
+        data.auth_errors.emptied_by(
+            self._made(functions.AUTH_ERRORS_CONSUME), max_concurrency=deployment.size.max_consumers
+        )
+        self._wake.emptied_by(self._made(functions.AUTH_ERRORS_PUBLISH), max_concurrency=MAX_PUBLISHERS)
         self._schedules()
         self._release_gradually()
         self._outputs()
@@ -70,11 +78,13 @@ class DppStack(Stack):
                 **data.variables,
                 **secret_arns,
                 "DPP_PACK_OUTSIDE_FUNCTION": outside,
+                "DPP_AUTH_ERROR_WAKE_QUEUE_URL": self._wake.queue.queue_url,
             },
             secret_arns=secret_arns,
             resource_arns={
                 **data.resource_arns,
                 Resource.PACK_OUTSIDE: [outside_arn],
+                Resource.AUTH_ERROR_WAKE: [self._wake.queue.queue_arn],
                 Resource.DECISION_MODEL: model_arns(
                     self, deployment.variables.get("DPP_DECISION_BEDROCK_MODEL_ID", "")
                 ),
@@ -103,6 +113,9 @@ class DppStack(Stack):
             "/api/{proxy+}",
         ):  # its routes, and the 404 and 405 of all others, stand in its code
             api.route(path, tickets)
+        auth_errors = self._made(functions.AUTH_ERRORS_API)
+        for path in ("/api/auth-errors", "/api/auth-errors/{proxy+}"):
+            api.route(path, auth_errors)
         api.route("/healthz", health)
         api.route("/readyz", health)
         return api
@@ -111,6 +124,7 @@ class DppStack(Stack):
         beat = WorkQueue(self, "RunReaperBeat", timings.RUN_REAPER_BEAT)
         acknowledge(beat.queue, "SQS3", "a beat that is late is worth nothing; the next one is there")
         EveryHalfMinute(self, "RunReaperSchedule", self._made(functions.RUN_REAPER), beat)
+        EveryMinuteByQueue(self, "AuthErrorsPublishSchedule", self._wake)
         for spec in SCHEDULED_FUNCTIONS:
             if spec is not functions.RUN_REAPER:
                 EveryMinute(self, f"{spec.construct_id}Schedule", self._made(spec))
@@ -131,6 +145,7 @@ class DppStack(Stack):
             "ApiId": self.api.rest_api.rest_api_id,
             "ApiUrl": self.api.url,
             "Stage": self._deployment.stage,
+            "AuthErrorWakeQueueUrl": self._wake.queue.queue_url,
             "OpenApiDocument": document.s3_object_url,
         }.items():
             CfnOutput(self, name, value=value)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dpp.auth_errors import consume, publish
+from dpp.auth_errors.config import QUEUE_RETENTION_DAYS
 from dpp.packs.outside import START_SECONDS
 from dpp.tickets import cycle, process, reap
 
@@ -135,6 +137,7 @@ RUNS_SUBMIT = RequestTiming(timeout_seconds=15)
 RUNS_READ = RequestTiming(timeout_seconds=15)
 HEALTH = RequestTiming(timeout_seconds=10)
 TICKETS_API = RequestTiming(timeout_seconds=15)
+AUTH_ERRORS_API = RequestTiming(timeout_seconds=15)
 
 # RUN-15: visibility 120 s, three receives. The timebox leaves the worker 30 s to load inputs, store the
 # envelope and finalize; past its timeout the lease (120 s too) is over, and the reaper takes the run.
@@ -167,6 +170,20 @@ RUN_RECONCILE = ScheduleTiming(timeout_seconds=60)
 RUN_RETENTION = ScheduleTiming(timeout_seconds=60)
 OPS_CYCLE = ScheduleTiming(timeout_seconds=60)
 
+# AUTH-5, AUTH-8: the ledger counts the tries and buries what fails; SQS's own count is the last net, for a message that
+# throttled pollers took again and again, and what falls into it is sent again from the outbox.
+AUTH_ERRORS_CONSUME = QueueTiming(
+    timeout_seconds=25,
+    visibility_seconds=150,
+    max_receives=100,
+    batch_size=10,
+    retention_seconds=QUEUE_RETENTION_DAYS * 24 * 3600,
+)
+# AUTH-4: a message only wakes; one that is minutes old says nothing that the schedule's beat hasn't said since.
+AUTH_ERRORS_PUBLISH = QueueTiming(
+    timeout_seconds=30, visibility_seconds=180, max_receives=None, batch_size=10, retention_seconds=300
+)
+
 MIGRATE = DeployTiming(timeout_seconds=600)
 OPERATE = OperatorTiming(timeout_seconds=120)
 
@@ -174,5 +191,10 @@ OPERATE = OperatorTiming(timeout_seconds=120)
 TICKET_REAPER_LEASE = LeaseTiming(reap.LEASE_SECONDS, (TICKETS_API, OPS_CYCLE, OPERATE))
 OPS_CYCLE_LEASE = LeaseTiming(cycle.LEASE_SECONDS, (OPS_CYCLE,))
 TICKET_SILENCE = LeaseTiming(process.SILENT_SECONDS, (OPS_CYCLE,))
+# AUTH-4, AUTH-5: an owner is dead before its event is taken over, and a consumer before its lease is over.
+OUTBOX_SILENCE = LeaseTiming(publish.SILENT_SECONDS, (AUTH_ERRORS_PUBLISH,))
+LEDGER_LEASE = LeaseTiming(consume.LEASE_SECONDS, (AUTH_ERRORS_CONSUME,))
+if AUTH_ERRORS_PUBLISH.timeout_seconds < publish.TIME_LIMIT_SECONDS * 1.5:
+    raise ValueError("the publisher would be cut off in what it claimed last")
 if OPS_CYCLE.timeout_seconds < process.TIME_LIMIT_SECONDS * 2:
     raise ValueError("the ops cycle would be cut off in the ticket that it took last")

@@ -20,17 +20,17 @@ BEGIN, END = "<!-- costs: python -m dpp_cli.costs -->", "<!-- end of costs -->"
 HOURS = 730
 """A month, as AWS's own calculator has it."""
 INTERFACE_ENDPOINTS = 4
-ALARMS = {"dev": 62, "prod": 72}
+ALARMS = {"dev": 78, "prod": 91}
 METRIC_SERIES = 92
 RUNS = {"dev": 1_000, "prod": 1_000_000}
 
 _REQUESTS_A_RUN = 6  # one submit, five polls
-_FIRINGS = 6 * HOURS * 60  # of five jobs, one of which fires twice a minute
+_FIRINGS = 7 * HOURS * 60  # of five jobs, one of which fires twice a minute, and of the outbox's publisher
 _REQUEST_GB_SECONDS = Decimal("0.5") * Decimal("0.05")
 _WORK_GB_SECONDS = Decimal(1769) / 1024 * 2
 _FIRING_GB_SECONDS = Decimal("0.5") * Decimal("0.2")
-_POLLS = 2 * 5 * HOURS * 3600 // 20  # two event sources, five pollers each, 20 s a poll
-_BEATS = 3 * HOURS * 60  # sent, received, deleted, once a minute
+_POLLS = 4 * 5 * HOURS * 3600 // 20  # four event sources, five pollers each, 20 s a poll
+_BEATS = 2 * 3 * HOURS * 60  # sent, received, deleted, once a minute: the reaper's and the publisher's
 _REPORT_WRITES = 2 * HOURS * 60  # a snapshot and `latest`, each time that the ops cycle's reaper runs
 _KB = Decimal("0.000001")  # in GB
 

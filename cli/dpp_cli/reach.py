@@ -85,11 +85,17 @@ def _loaded[Wanted: Settings](wanted: type[Wanted], environ: Mapping[str, str]) 
 
 def _of_local_stack(state: "StackState") -> Mapping[str, str]:
     """What a deployment's environment says, as the local stack's state has it."""
-    return {
-        "DATABASE_URL": state.database_url,
-        "REDIS_URL": state.redis_url,
-        "DPP_RESULTS_BUCKET": state.outputs["ResultsBucket"],
-        "DPP_REPORTS_BUCKET": state.outputs["ReportsBucket"],
-        "DPP_RUN_QUEUE_URL": state.outputs["RunQueueUrl"],
-        "DPP_RUN_DEAD_LETTER_QUEUE_URL": state.outputs["RunDeadLetterQueueUrl"],
-    }
+    # One that an older version deployed may lack some: what a command then misses, it names.
+    deployed = {variable: state.outputs.get(output, "") for variable, output in _OUTPUTS.items()}
+    return {"DATABASE_URL": state.database_url, "REDIS_URL": state.redis_url, **deployed}
+
+
+_OUTPUTS: Mapping[str, str] = {
+    "DPP_RESULTS_BUCKET": "ResultsBucket",
+    "DPP_REPORTS_BUCKET": "ReportsBucket",
+    "DPP_RUN_QUEUE_URL": "RunQueueUrl",
+    "DPP_RUN_DEAD_LETTER_QUEUE_URL": "RunDeadLetterQueueUrl",
+    "DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL": "AuthErrorDeadLetterQueueUrl",
+    "DPP_AUTH_ERROR_WAKE_QUEUE_URL": "AuthErrorWakeQueueUrl",
+}
+"""What a deployment's outputs are called, by the variable that a function is told them in."""

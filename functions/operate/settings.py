@@ -1,5 +1,6 @@
 """What the operator commands read from their environment."""
 
+from dpp.auth_errors.config import EventDeadLetterSettings, WakeQueueSettings
 from dpp.platform.config import (
     DeadLetterSettings,
     PostgresSettings,
@@ -18,5 +19,11 @@ class OperateSettings(
     StorageSettings,
     ReportsSettings,
     ReaperSettings,
+    EventDeadLetterSettings,
+    WakeQueueSettings,
 ):
-    """Rows, budgets, the run queue with its dead letters, both buckets, the reaper's rules: every command's at once."""
+    """What every command reads, at once.
+
+    Rows, budgets, the run queue with its dead letters, both buckets, the reaper's rules, the dead letters of events and
+    the queue that wakes their publisher.
+    """

@@ -8,9 +8,9 @@ import pytest
 from dpp.platform import metrics
 from dpp_cli.paths import ROOT
 from tests.cdk.template import Assembly
-from tests.cdk.test_stack import FUNCTIONS, SCHEDULED
+from tests.cdk.test_stack import API_FUNCTIONS, EVENT_FUNCTIONS, FUNCTIONS, SCHEDULED
 
-SHIFTED = ("runs_submit", "runs_read", "health", "tickets_api", "run_worker", "pack_outside")
+SHIFTED = (*API_FUNCTIONS, *EVENT_FUNCTIONS, "run_worker", "pack_outside")
 
 
 def entries() -> set[str]:
@@ -85,7 +85,7 @@ def test_a_silent_job_is_an_alarm(prod: Assembly) -> None:
     """Quiet is bad for a job that fires each minute, and well for everything else."""
     found = prod["observability"].all("AWS::CloudWatch::Alarm").values()
     silent = {alarm["Dimensions"][0]["Value"] for alarm in found if alarm["TreatMissingData"] == "breaching"}
-    assert silent == {f"dpp-prod-{name}" for name in SCHEDULED}
+    assert silent == {f"dpp-prod-{name}" for name in (*SCHEDULED, "auth_errors_publish")}
 
 
 def test_each_step_of_the_ops_cycle_that_can_fail_is_watched(prod: Assembly) -> None:

@@ -1,7 +1,7 @@
 """Each role is allowed what its function does, on the resource it does it to, and nothing else (PLAT-1)."""
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -34,6 +34,9 @@ ALLOWED = {
     "runs_read": {"s3:GetObject", "sts:AssumeRole"} | SECRETS | IN_NETWORK,
     "health": {"sqs:GetQueueAttributes", "s3:ListBucket"} | SECRETS | IN_NETWORK,
     "tickets_api": {"s3:PutObject"} | SECRETS | IN_NETWORK,
+    "auth_errors_api": {"sqs:SendMessage"} | SECRETS | IN_NETWORK,
+    "auth_errors_publish": {"sqs:SendMessage"} | CONSUMING | SECRETS | IN_NETWORK,
+    "auth_errors_consume": {"sqs:SendMessage"} | CONSUMING | SECRETS | IN_NETWORK,
     "run_worker": {"s3:PutObject", "s3:GetObject", "lambda:InvokeFunction"}
     | CONSUMING
     | SECRETS
@@ -53,6 +56,9 @@ ALLOWED = {
 READABLE_SECRETS = dict.fromkeys(FUNCTIONS, 2) | {
     "run_retention": 1,
     "tickets_api": 1,
+    "auth_errors_api": 1,
+    "auth_errors_publish": 1,
+    "auth_errors_consume": 1,
     "migrate": 1,
     "pack_outside": 0,
 }
@@ -172,9 +178,18 @@ def test_who_redrives_takes_messages_from_the_dead_letters_and_sends_them_to_the
         for action in listed(statement["Action"])
         if str(action).startswith("sqs:")
     }
-    assert reached.pop("sqs:SendMessage") == {"Fn::GetAtt": [runs, "Arn"]}
-    assert set(reached) == REDRIVING
-    assert list(reached.values()) == [{"Fn::GetAtt": [dead, "Arn"]}] * 4
+    assert set(reached) == REDRIVING | {"sqs:SendMessage"}
+    sent_to = reached.pop("sqs:SendMessage")
+    if name == "ops_cycle":
+        assert sent_to == {"Fn::GetAtt": [runs, "Arn"]}
+        assert list(reached.values()) == [{"Fn::GetAtt": [dead, "Arn"]}] * 4
+        return
+    # An operator's command redrives events, too, and wakes their publisher (AUTH-7).
+    events = stack.queue_emptied_by("auth_errors_consume")["RedrivePolicy"]["deadLetterTargetArn"]
+    wake = stack.queue_emptied_by("auth_errors_publish")
+    (wake_id,) = (id for id, queue in queues.items() if queue == wake)
+    assert {one["Fn::GetAtt"][0] for one in cast(list[Any], sent_to)} == {runs, wake_id}
+    assert all(found == [{"Fn::GetAtt": [dead, "Arn"]}, events] for found in reached.values())
 
 
 def test_only_who_iam_lets_invoke_it_reaches_the_operator_s_function(

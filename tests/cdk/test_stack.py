@@ -16,9 +16,18 @@ from tests.cdk.template import Assembly, Stack
 if TYPE_CHECKING:
     from dpp_cdk.config import Deployment
 
-API_FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api")
+API_FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api")
+EVENT_FUNCTIONS = ("auth_errors_publish", "auth_errors_consume")
 SCHEDULED = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention", "ops_cycle")
-FUNCTIONS = (*API_FUNCTIONS, "run_worker", "pack_outside", *SCHEDULED, "migrate", "operate")
+FUNCTIONS = (
+    *API_FUNCTIONS,
+    "run_worker",
+    "pack_outside",
+    *EVENT_FUNCTIONS,
+    *SCHEDULED,
+    "migrate",
+    "operate",
+)
 
 
 def settings_of(name: str) -> type[Settings]:
@@ -70,7 +79,7 @@ class TestFunctions:
         assert layers["migrate"] == layers["operate"] == 3
         carriers = [name for name in FUNCTIONS if "Migrations" in str(stack.function(name)["Layers"])]
         assert carriers == ["migrate"]
-        assert [layers[name] for name in (*API_FUNCTIONS, *SCHEDULED)] == [2] * 9
+        assert {layers[name] for name in (*API_FUNCTIONS, *EVENT_FUNCTIONS, *SCHEDULED)} == {2}
 
     def test_only_the_operator_s_function_carries_the_command(self, stack: Stack) -> None:
         carriers = [name for name in FUNCTIONS if "Operate" in str(stack.function(name)["Layers"])]
@@ -154,7 +163,7 @@ class TestRunQueue:
 
     def test_every_queue_is_encrypted_and_reached_over_tls_only(self, stack: Stack) -> None:
         queues = stack.all("AWS::SQS::Queue")
-        assert len(queues) == 3
+        assert len(queues) == 6
         for name, queue in queues.items():
             assert queue["SqsManagedSseEnabled"] is True
             assert stack.tls_only("AWS::SQS::QueuePolicy", "Queues", name)
@@ -267,6 +276,51 @@ class TestSchedules:
             assert all(config["MaximumRetryAttempts"] == 0 for config in own)
 
 
+class TestEvents:
+    """The outbox's publisher and the consumer of its events (AUTH-4, AUTH-5; D9)."""
+
+    def test_the_publisher_is_woken_by_its_queue_and_each_minute_by_the_same(self, stack: Stack) -> None:
+        wake = stack.queue_emptied_by("auth_errors_publish")
+        (queue_id,) = [id for id, one in stack.all("AWS::SQS::Queue").items() if one == wake]
+        rules = [
+            rule
+            for rule in stack.all("AWS::Events::Rule").values()
+            for target in rule["Targets"]
+            if target["Arn"] == {"Fn::GetAtt": [queue_id, "Arn"]}
+        ]
+        assert [rule["ScheduleExpression"] for rule in rules] == ["rate(1 minute)"]
+        assert stack.rules_that_fire("auth_errors_publish") == []
+        assert "RedrivePolicy" not in wake
+
+    @pytest.mark.parametrize("name", EVENT_FUNCTIONS)
+    def test_a_failed_message_costs_the_others_nothing(self, stack: Stack, name: str) -> None:
+        (mapping,) = [
+            one
+            for one in stack.all("AWS::Lambda::EventSourceMapping").values()
+            if stack.calls(name, one["FunctionName"])
+        ]
+        assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+        assert mapping["BatchSize"] == 10
+        assert mapping["ScalingConfig"]["MaximumConcurrency"] == (2 if name.endswith("publish") else 20)
+
+    def test_no_owner_of_an_event_lives_past_its_takeover(self, stack: Stack) -> None:
+        from dpp.auth_errors import consume, publish
+
+        assert stack.function("auth_errors_publish")["Timeout"] < publish.SILENT_SECONDS
+        assert stack.function("auth_errors_consume")["Timeout"] < consume.LEASE_SECONDS
+
+    def test_the_ledger_outlives_every_message(self, prod: Assembly, dev: Assembly) -> None:
+        from dpp.auth_errors.config import LedgerSettings
+
+        kept_seconds = LedgerSettings().ledger_retention_days * 86_400
+        for assembly in (prod, dev):
+            events = assembly.whole.queue_emptied_by("auth_errors_consume")
+            letters_id = events["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]
+            letters = assembly.whole.all("AWS::SQS::Queue")[letters_id]
+            longest = 2 * events["MessageRetentionPeriod"] + letters["MessageRetentionPeriod"]
+            assert longest < kept_seconds
+
+
 class TestApi:
     @pytest.mark.parametrize("name", API_FUNCTIONS)
     def test_a_function_answers_before_the_gateway_gives_up(self, stack: Stack, name: str) -> None:
@@ -281,17 +335,24 @@ class TestApi:
         with_method = {json.dumps(method["ResourceId"]) for method in methods}
         assert all(json.dumps({"Ref": name}) in with_method for name in resources)
 
-    def test_all_below_api_goes_to_the_tickets_api_whose_code_knows_the_routes(self, stack: Stack) -> None:
-        """TIX-5: a path that it doesn't know gets a 404 from it, not from the gateway."""
+    @pytest.mark.parametrize(("path", "name"), [("api", "tickets_api"), ("auth-errors", "auth_errors_api")])
+    def test_all_below_a_path_goes_to_the_function_whose_code_knows_the_routes(
+        self, stack: Stack, path: str, name: str
+    ) -> None:
+        """TIX-5, AUTH-1: a path that it doesn't know gets a 404 from it, not from the gateway."""
         resources = stack.all("AWS::ApiGateway::Resource")
-        root = next(id for id, r in resources.items() if r["PathPart"] == "api")
-        below = {id: r["PathPart"] for id, r in resources.items() if r["ParentId"] == {"Ref": root}}
-        assert list(below.values()) == ["{proxy+}"]
+        root = next(id for id, r in resources.items() if r["PathPart"] == path)
+        below = {
+            id
+            for id, r in resources.items()
+            if r["ParentId"] == {"Ref": root} and r["PathPart"] == "{proxy+}"
+        }
+        assert len(below) == 1
         methods = stack.all("AWS::ApiGateway::Method").values()
         called = [m["Integration"]["Uri"] for m in methods if m["ResourceId"].get("Ref") in {root, *below}]
-        assert [stack.calls("tickets_api", uri) for uri in called] == [True, True]
+        assert [stack.calls(name, uri) for uri in called] == [True, True]
         elsewhere = [m["Integration"]["Uri"] for m in methods if m["Integration"]["Uri"] not in called]
-        assert not any(stack.calls("tickets_api", uri) for uri in elsewhere)
+        assert not any(stack.calls(name, uri) for uri in elsewhere)
 
     def test_what_the_gateway_answers_itself_is_a_problem_document_with_cost_headers(
         self, stack: Stack

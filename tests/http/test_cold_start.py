@@ -10,7 +10,7 @@ UNWANTED = ("alembic", "sqlalchemy", "boto3.resources", "httpx", "selectolax", "
 PACKS = ("dpp.packs.decision", "dpp.packs.url", "dpp.packs.executor", "dpp.packs.child", "dpp.packs.process")
 
 
-FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api")
+FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api")
 
 
 def said_after_import(function: str, expression: str) -> list[str]:

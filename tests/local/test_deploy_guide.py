@@ -219,7 +219,16 @@ def test_every_part_of_a_size_has_a_price_and_is_counted_as_it_is_made() -> None
     for size in SIZES.values():
         assert size.database.instance_class in costs._INSTANCES
         assert size.cache.node_type in costs._NODES
-        named = Named(size.name, "api", "runs", "dead", "database", ["node"] * (1 + size.cache.replicas))
+        named = Named(
+            size.name,
+            "api",
+            "runs",
+            "dead",
+            "events",
+            "dead-events",
+            "database",
+            ["node"] * (1 + size.cache.replicas),
+        )
         releases = [spec for spec in FUNCTIONS if size.gradual and spec.is_shifted_gradually]
         made = len(list(alarms(named, size))) + len(releases) + (1 if releases else 0)
         assert made == costs.ALARMS[size.name]

@@ -76,12 +76,20 @@ def _start_anew(environ: dict[str, str]) -> None:
 
 
 def _make_resources() -> None:
-    for variable, name in (("DPP_RUN_QUEUE_URL", "runs"), ("DPP_RUN_DEAD_LETTER_QUEUE_URL", "dead")):
+    for variable, name in (
+        ("DPP_RUN_QUEUE_URL", "runs"),
+        ("DPP_RUN_DEAD_LETTER_QUEUE_URL", "dead"),
+        ("DPP_AUTH_ERROR_QUEUE_URL", "events"),
+        ("DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL", "dead-events"),
+        ("DPP_AUTH_ERROR_WAKE_QUEUE_URL", "wake"),
+    ):
         os.environ[variable] = boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"]
     boto3.client("s3").create_bucket(Bucket=os.environ["DPP_RESULTS_BUCKET"])
 
 
 def _events(step: dict[str, Any], left: dict[str, Any]) -> list[dict[str, Any]]:
+    if step.get("events"):
+        return [{"Records": _event_records(step.get("more", []))}]
     if not step.get("deliver"):
         return [step["event"]]
     bodies = _received()
@@ -91,6 +99,29 @@ def _events(step: dict[str, Any], left: dict[str, Any]) -> list[dict[str, Any]]:
         for number, body in enumerate([*bodies, *step.get("more", [])])
     ]
     return [{"Records": [record]} for record in records]
+
+
+def _event_records(more: list[str]) -> list[dict[str, Any]]:
+    """What lies in the event queue as Lambda hands it on, and these bodies behind it."""
+    found = boto3.client("sqs").receive_message(
+        QueueUrl=os.environ["DPP_AUTH_ERROR_QUEUE_URL"], MaxNumberOfMessages=10, MessageAttributeNames=["All"]
+    )
+    records = [
+        {
+            "body": message["Body"],
+            "receiptHandle": message["ReceiptHandle"],
+            "messageAttributes": {
+                name: {"stringValue": value["StringValue"], "dataType": "String"}
+                for name, value in message["MessageAttributes"].items()
+            },
+        }
+        for message in found.get("Messages", [])
+    ]
+    records += [{"body": body, "receiptHandle": "handle"} for body in more]
+    return [
+        record | {"messageId": f"e{number}", "eventSource": "aws:sqs"}
+        for number, record in enumerate(records)
+    ]
 
 
 def _received() -> list[str]:

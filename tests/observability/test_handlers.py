@@ -7,13 +7,21 @@ from typing import Any
 from unittest.mock import patch
 from uuid import UUID, uuid4
 
+import boto3
 import pytest
 
+from auth_errors_api.wiring import Wiring as AuthErrorParts
+from auth_errors_consume.wiring import Wiring as ConsumerParts
+from dpp.auth_errors import store as auth_errors
+from dpp.auth_errors.consume import ConsumeEffects
+from dpp.auth_errors.publish import PublishEffects, Waker
+from dpp.auth_errors.retry_policy import RetryPolicy
 from dpp.packs.contract import PackFailure, PackReason
 from dpp.platform import operator_keys
 from dpp.platform.errors import RedisUnavailable
 from dpp.platform.invocation import InvocationFailed
 from dpp.platform.metrics import METRICS
+from dpp.platform.queue import Queue
 from dpp.runs import finalize, reap, store
 from dpp.runs.machine import Status
 from dpp.runs.model import Run
@@ -45,7 +53,7 @@ type Output = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def fresh_meters(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container of its own for each test; the API's meters are made anew where the routes hold them."""
-    for name in ("runs_submit", "runs_read", "health", "tickets_api"):
+    for name in ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api"):
         module = importlib.import_module(f"{name}.handler")
         monkeypatch.setattr(module.meter, "_cold", True)
 
@@ -489,7 +497,45 @@ def test_every_metric_of_the_table_is_emitted(
     file_by_http(world, monkeypatch)
     for name in ("run_reaper", "run_sweeper", "run_reconcile", "run_retention", "ops_cycle"):
         job(world, monkeypatch, name)
+    an_error_is_analysed_and_decided(world, monkeypatch, tenant)
     seen: list[Measured] = measured(capsys.readouterr().out)
     assert {one.name for one in seen} == {metric.name for metric in METRICS}
     values = {value for one in seen for value in one.dimensions.values()}
     assert not {tenant.tenant_id, tenant.token} & values
+
+
+def an_error_is_analysed_and_decided(world: World, monkeypatch: pytest.MonkeyPatch, tenant: Tenant) -> None:
+    """Reported over HTTP, published, handled, and ignored by a policy."""
+    with world.database.connection() as connection:
+        ignore = {"name": "noise", "when": {}, "decide": "IGNORE", "reason": "for a test"}
+        auth_errors.insert_policies(connection, [ignore], "ops", "for a test")
+    body = {
+        "requestId": "r1",
+        "occurredAt": "2026-03-01T12:00:00Z",
+        "httpStatus": 401,
+        "exceptionClass": "com.example.TokenExpired",
+        "stacktrace": "com.example.TokenExpired\n\tat com.example.Verifier.verify(Verifier.java:1)",
+    }
+    headers = {"Authorization": [f"Bearer {tenant.token}"], "Content-Type": ["application/json"]}
+    event = gateway_event("POST", "/api/auth-errors", headers, json.dumps(body))
+    sqs = boto3.client("sqs")
+    events = Queue(sqs.create_queue(QueueName=f"events-{uuid4().hex}")["QueueUrl"])
+    fire("auth_errors_api", monkeypatch, AuthErrorParts(world.database, Waker(None)), event)
+    publishing = PublishEffects(world.database, events, RetryPolicy(), 30)
+    consuming = ConsumeEffects.of(world.database, events, Waker(None), RetryPolicy())
+    for beat in ("wake", "beat"):
+        fire("auth_errors_publish", monkeypatch, publishing, {"Records": [{"body": beat}]})
+        records = [
+            {
+                "messageId": one.message_id,
+                "receiptHandle": one.receipt_handle,
+                "body": one.body,
+                "eventSource": "aws:sqs",
+                "messageAttributes": {
+                    name: {"stringValue": value, "dataType": "String"}
+                    for name, value in one.attributes.items()
+                },
+            }
+            for one in events.receive(at_most=10, invisible_seconds=600)
+        ]
+        fire("auth_errors_consume", monkeypatch, ConsumerParts(consuming, events), {"Records": records})

@@ -134,6 +134,43 @@ class Environment:
         text = json.dumps(body) if body is not None else raw
         return {"function": "tickets_api", "event": gateway_event(method, path, headers, text)}
 
+    def report(self, **changes: object) -> Step:
+        """An authentication error with canaries wherever words may stand."""
+        body = {
+            "requestId": INPUT,
+            "occurredAt": "2026-03-01T12:00:00Z",
+            "httpStatus": 401,
+            "exceptionClass": f"com.example.{INPUT}",
+            "stacktrace": f"com.example.E: {INPUT}\n\tat com.example.{INPUT}.run(E.java:1)",
+            "exceptionMessage": INPUT,
+            "rootCauseMessage": INPUT,
+            "requestPath": f"/{INPUT}?token={INPUT}",
+        }
+        headers = {
+            "Content-Type": ["application/json"],
+            "Authorization": [f"Bearer {self.tenant.token}"],
+            "X-Other": [INPUT],
+        }
+        text = json.dumps(body | changes)
+        return {
+            "function": "auth_errors_api",
+            "event": gateway_event("POST", "/api/auth-errors", headers, text),
+        }
+
+    def decide(self, path: str, body: object = None) -> Step:
+        """An operator's call about authentication errors."""
+        place, _, query = path.partition("?")
+        headers = {
+            "Content-Type": ["application/json"],
+            "Authorization": [f"Bearer {self.operator_token}"],
+        }
+        asked = {name: [value] for name, _, value in [query.partition("=")] if name}
+        method, text = ("GET", None) if body is None else ("POST", json.dumps(body))
+        return {
+            "function": "auth_errors_api",
+            "event": gateway_event(method, place, headers, text, asked),
+        }
+
     def file(self, request_type: str, **params: object) -> Step:
         """A ticket with a canary for its reason."""
         body = {"request_id": str(uuid4()), "request_type": request_type, "reason": INPUT, "params": params}
@@ -189,6 +226,9 @@ def environment(world: World, tmp_path: Path) -> Environment:
         "DPP_RUN_DEAD_LETTER_QUEUE_URL": world.queue_url,
         "DPP_RESULTS_BUCKET": world.bucket,
         "DPP_REPORTS_BUCKET": world.bucket,
+        "DPP_AUTH_ERROR_QUEUE_URL": world.queue_url,
+        "DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL": world.queue_url,
+        "DPP_AUTH_ERROR_WAKE_QUEUE_URL": world.queue_url,
         "DPP_TEST_CANARY": INPUT,
         "POWERTOOLS_LOG_LEVEL": "DEBUG",
         "POWERTOOLS_LOGGER_LOG_EVENT": "true",
@@ -299,6 +339,32 @@ def test_why_the_emergency_stop_is_set_is_told_to_operators_and_to_no_log(enviro
     )
     assert ran.statuses("tickets_api") == [200, 409, 200]
     assert INPUT in ran.answers[-1][1]["body"]
+
+
+PUBLISHER: Step = {"function": "auth_errors_publish", "event": {"Records": [{"body": INPUT}]}}
+CONSUMER: Step = {"function": "auth_errors_consume", "events": True}
+
+
+def test_authentication_errors_tell_ids_and_never_what_was_reported(environment: Environment) -> None:
+    """AUTH-1, AUTH-7: what a service says of itself and its users stands in rows and answers alone."""
+    ran = environment.run(
+        environment.report(),
+        environment.report(httpStatus=INPUT),
+        environment.report(stacktrace=f"{INPUT}\0"),
+        environment.report(requestId="r2", occurredAt=INPUT),
+        environment.report(**{INPUT: INPUT}),
+        PUBLISHER,
+        CONSUMER,
+        PUBLISHER,
+        CONSUMER | {"more": [INPUT, f'{{"authErrorId": "{INPUT}"}}']},
+        environment.decide(f"/api/auth-errors?exceptionClass={INPUT}"),
+        environment.decide(f"/api/auth-errors/{INPUT}"),
+        environment.decide(f"/api/auth-errors/{INPUT}/decisions", {"reason": INPUT, "decisionType": INPUT}),
+    )
+    assert ran.statuses("auth_errors_api") == [201, 422, 400, 422, 422, 200, 404, 422]
+    assert ran.events().count("message done") == 4
+    assert ran.events().count("dead letter") == 2
+    assert '"auth_error_id"' in ran.output
 
 
 def test_a_pack_that_tells_everything_is_not_heard(environment: Environment) -> None:
