@@ -23,6 +23,7 @@ from dpp.runs.dead_letters import Action, Choice, DeadLetter, DeadLetterEffects,
 from dpp_cli.errors import StackError
 from dpp_cli.operate import console
 from dpp_cli.reach import BackendSettings, opened, reach
+from dpp_cli.shown import ago
 
 dlq_app = typer.Typer(no_args_is_help=True, help="Run messages that failed three times.")
 _DONE = {
@@ -207,9 +208,7 @@ def _state(letter: DeadLetter) -> str:
 
 
 def _age(letter: DeadLetter) -> str:
-    minutes = max(0, int((datetime.now(UTC) - letter.message.sent_at).total_seconds())) // 60
-    days, hours = divmod(minutes // 60, 24)
-    return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
+    return ago(letter.message.sent_at, datetime.now(UTC))
 
 
 def _count(letters: list[DeadLetter]) -> str:

@@ -24,6 +24,10 @@ MODULES = (
     "tickets",
     "reaper",
     "ops",
+    "auth_errors",
+    "auth_error_events",
+    "auth_error_letters",
+    "auth_error_policies",
     "operators",
 )
 """What `operators` imports, all of it."""

@@ -2,7 +2,7 @@
 
 import typer
 
-from dpp_cli import dispute, dlq, ledger, operate, operator_keys, ops, reaper
+from dpp_cli import auth_errors, dispute, dlq, ledger, operate, operator_keys, ops, reaper
 
 GROUPS = {
     "tenant": operate.tenant_app,
@@ -13,6 +13,7 @@ GROUPS = {
     "operator": operator_keys.operator_app,
     "tickets": reaper.tickets_app,
     "ops": ops.ops_app,
+    "auth-errors": auth_errors.auth_errors_app,
 }
 """By name. They need a deployment's database, ledger, queues and bucket, and nothing of the machine they run on."""
 

@@ -1,4 +1,4 @@
-"""How the commands reach what stands in Postgres alone: operators, tickets, the emergency stop.
+"""How the commands reach what stands in Postgres alone: operators, tickets, the stop, authentication errors.
 
 They ask for no ledger, so that the stop can be set whatever else is down.
 """
@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from dpp.auth_errors.errors import AuthErrorsError
+from dpp.auth_errors.handlers import CONSUMER
 from dpp.platform.config import PostgresSettings
 from dpp.platform.postgres import Connection, Database
 from dpp.tickets.config import TimeZoneSettings
@@ -23,7 +25,7 @@ from dpp_cli.operate import REPLY_SECONDS, as_sentences
 from dpp_cli.reach import Reach, reach
 
 _OPERATOR = re.compile(r"[A-Za-z0-9_.@-]{1,64}", re.ASCII)
-_OURS = frozenset({REAPER, LEASE_NAME, "MIGRATION"})
+_OURS = frozenset({REAPER, LEASE_NAME, CONSUMER, "MIGRATION"})
 
 Who = Annotated[
     str | None,
@@ -97,5 +99,5 @@ def actor(given: str | None) -> str:
 def _refusals() -> Iterator[None]:
     try:
         yield
-    except TicketsError as refused:
+    except (TicketsError, AuthErrorsError) as refused:
         raise StackError(str(refused)) from None

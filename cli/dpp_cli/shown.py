@@ -1,4 +1,4 @@
-"""How the commands of tickets and of the ops cycle print: text that people wrote, times, names with their values."""
+"""How the commands of what stands in rows alone print: text that people wrote, times, names with their values."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -18,6 +18,18 @@ _TABLE_COLUMNS = 140
 def plain(text: str) -> Text:
     """Text that somebody wrote, as it may stand in a terminal: no markup, nothing that moves the cursor."""
     return Text("".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text))
+
+
+def plain_lines(text: str) -> Text:
+    """The same of several lines, such as a stack trace."""
+    return Text("\n").join(plain(line.expandtabs(4)) for line in text.split("\n"))
+
+
+def ago(since: datetime, now: datetime) -> str:
+    """How long ago that was, as people say it."""
+    minutes = max(0, int((now - since).total_seconds())) // 60
+    days, hours = divmod(minutes // 60, 24)
+    return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
 
 
 def moment(at: datetime | None, zone: ZoneInfo) -> str:
@@ -45,7 +57,7 @@ def print_table(table: Table) -> None:
 
 def as_array(documents: Iterable[BaseModel]) -> str:
     """One JSON array of what the API answers one by one."""
-    return "[" + ", ".join(one.model_dump_json(exclude_none=True) for one in documents) + "]"
+    return "[" + ", ".join(one.model_dump_json(by_alias=True, exclude_none=True) for one in documents) + "]"
 
 
 def faults(error: ValidationError, prefix: str) -> str:

@@ -30,7 +30,7 @@ from dpp.tickets.store import NewTicket
 from dpp_cli.errors import StackError
 from dpp_cli.operate import console
 from dpp_cli.rows import RowSettings, Who, actor, connected_rows, opened_rows
-from dpp_cli.shown import as_array, faults, moment, plain, print_table, print_values, say
+from dpp_cli.shown import ago, as_array, faults, moment, plain, print_table, print_values, say
 
 tickets_app = typer.Typer(
     no_args_is_help=True, help="What operators ask for, and the reaper of what nobody ends."
@@ -231,6 +231,4 @@ def _counted(counters: Counters) -> list[str]:
 def _age(oldest_at: datetime | None, asof: datetime) -> str:
     if oldest_at is None:
         return ""
-    minutes = max(0, int((asof - oldest_at).total_seconds())) // 60
-    days, hours = divmod(minutes // 60, 24)
-    return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
+    return ago(oldest_at, asof)

@@ -26,10 +26,19 @@ class EventDeadLetterSettings(Settings):
     )
 
 
+_WAKE_QUEUE = "DPP_AUTH_ERROR_WAKE_QUEUE_URL"
+
+
 class WakeQueueSettings(Settings):
     """The queue that wakes the publisher."""
 
-    wake_queue_url: str = Field(alias="DPP_AUTH_ERROR_WAKE_QUEUE_URL", pattern=r"^https?://")
+    wake_queue_url: str = Field(alias=_WAKE_QUEUE, pattern=r"^https?://")
+
+
+class KnownWakeQueueSettings(Settings):
+    """The same for who can do without: the publisher's schedule finds what there is within a minute."""
+
+    known_wake_queue_url: str | None = Field(default=None, alias=_WAKE_QUEUE, pattern=r"^https?://")
 
 
 class RetrySettings(Settings):

@@ -91,7 +91,8 @@ def decide_cluster(
     with database.connection() as connection:
         if cluster_id is None or store.cluster(connection, cluster_id) is None:
             raise ClusterNotFound
-        ids = store.open_of_cluster(connection, cluster_id, statuses, limit + 1)
+        escalates = order.decision_type is DecisionType.ESCALATE
+        ids = store.open_of_cluster(connection, cluster_id, statuses, limit + 1, escalates=escalates)
     decided = 0
     for auth_error_id in ids[:limit]:
         one = Order(uuid4(), order.decision_type, order.actor, order.reason)

@@ -50,13 +50,19 @@ class Malformed(Exception):
         self.detail = detail
 
 
+def outbox_id_of(headers: Mapping[str, str]) -> int | None:
+    """The event that a message's headers name; None where they name none that could be."""
+    text = headers.get(OUTBOX_ID_HEADER, "")
+    return int(text) if _OUTBOX_ID.fullmatch(text) else None
+
+
 def read(message: Message) -> Named:
     """What the message says it is. Raises Malformed."""
     missing = [name for name in HEADERS if not message.headers.get(name)]
     if missing:
         raise Malformed(DeadLetterReason.MISSING_HEADER, ", ".join(missing))
-    outbox_id = message.headers[OUTBOX_ID_HEADER]
-    if not _OUTBOX_ID.fullmatch(outbox_id):
+    outbox_id = outbox_id_of(message.headers)
+    if outbox_id is None:
         raise Malformed(DeadLetterReason.BAD_HEADER, OUTBOX_ID_HEADER)
     if message.headers[AGGREGATE_TYPE_HEADER] != AGGREGATE_TYPE:
         raise Malformed(DeadLetterReason.BAD_HEADER, AGGREGATE_TYPE_HEADER)
@@ -72,4 +78,4 @@ def read(message: Message) -> Named:
     auth_error_id = parse_uuid(named) if isinstance(named, str) else None
     if auth_error_id is None:
         raise Malformed(DeadLetterReason.NO_AUTH_ERROR_ID, "authErrorId")
-    return Named(int(outbox_id), event_type, auth_error_id)
+    return Named(outbox_id, event_type, auth_error_id)

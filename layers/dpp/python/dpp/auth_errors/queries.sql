@@ -111,9 +111,10 @@ WHERE i.cluster_id = %(cluster_id)s AND (i.occurred_at, i.sequence) < (%(before)
 ORDER BY i.occurred_at DESC, i.sequence DESC LIMIT %(limit)s
 
 -- name: open_of_cluster
--- Those of a cluster that nobody has decided, the oldest first.
+-- Those of a cluster that nobody has decided, the oldest first; to be escalated, those that were not.
 SELECT e.auth_error_id FROM auth_error_cluster_item i JOIN auth_error e USING (auth_error_id)
 WHERE i.cluster_id = %(cluster_id)s AND e.status = ANY (%(statuses)s)
+  AND (NOT %(escalates)s OR e.escalated_at IS NULL)
 ORDER BY i.occurred_at, i.sequence LIMIT %(limit)s
 
 -- name: join_cluster
@@ -187,6 +188,12 @@ RETURNING deployed_at
 -- name: latest_policies
 -- The set that decides.
 SELECT version, policies FROM auth_error_policy_set ORDER BY version DESC LIMIT 1
+
+-- name: policy_set
+-- A version whole, with who set it; the newest where none is named.
+SELECT version, policies, actor, reason, created_at FROM auth_error_policy_set
+WHERE %(version)s::bigint IS NULL OR version = %(version)s
+ORDER BY version DESC LIMIT 1
 
 -- name: insert_policies
 -- A new version; the older ones stay.

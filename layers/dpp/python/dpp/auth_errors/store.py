@@ -177,10 +177,20 @@ def page(connection: Connection, which: Filter, place: Place, limit: int) -> lis
 
 
 def open_of_cluster(
-    connection: Connection, cluster_id: UUID, statuses: Sequence[AuthErrorStatus], limit: int
+    connection: Connection,
+    cluster_id: UUID,
+    statuses: Sequence[AuthErrorStatus],
+    limit: int,
+    *,
+    escalates: bool = False,
 ) -> list[UUID]:
-    """Up to `limit` errors of a cluster that stand so, the oldest first."""
-    params = {"cluster_id": cluster_id, "statuses": list(statuses), "limit": limit}
+    """Up to `limit` errors of a cluster that stand so, the oldest first; with `escalates` none that was escalated."""
+    params = {
+        "cluster_id": cluster_id,
+        "statuses": list(statuses),
+        "limit": limit,
+        "escalates": escalates,
+    }
     return [row[0] for row in connection.execute(QUERIES["open_of_cluster"], params)]
 
 
@@ -266,6 +276,23 @@ def latest_policies(connection: Connection) -> tuple[int, list[Mapping[str, Any]
     """The version that decides, and its policies; None where none was ever set."""
     row = connection.execute(QUERIES["latest_policies"]).fetchone()
     return None if row is None else (int(row[0]), list(row[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """A version of the policies, and who set it, why."""
+
+    version: int
+    policies: Sequence[Mapping[str, Any]]
+    actor: str
+    reason: str
+    created_at: datetime
+
+
+def policy_set(connection: Connection, version: int | None = None) -> PolicySet | None:
+    """This version, the newest if none is named; None where there is no such."""
+    found = _rows(connection, "policy_set", {"version": version})
+    return PolicySet(**found[0]) if found else None
 
 
 def insert_policies(

@@ -12,9 +12,7 @@ and not yet deleted, a run has two messages, of which the worker's compare-and-s
 not yet deleted, a message is deleted by whoever looks next.
 """
 
-import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -22,9 +20,9 @@ from enum import StrEnum
 from pydantic import ValidationError
 
 from dpp.money.ledger import Ledger
-from dpp.platform.errors import QueueUnavailable
+from dpp.platform.held_messages import HeldMessages, held
 from dpp.platform.postgres import Database
-from dpp.platform.queue import MAX_BATCH, Queue, ReceivedMessage
+from dpp.platform.queue import Queue, ReceivedMessage
 from dpp.runs import finalize, store
 from dpp.runs.finalize import FinalizeEffects
 from dpp.runs.machine import TERMINAL, MoneyState, Reason, Status
@@ -32,9 +30,6 @@ from dpp.runs.message import RunMessage
 from dpp.runs.model import Intent, Run
 from dpp.runs.store import Guard
 
-_LOG = logging.getLogger("dpp.runs.dead_letters")
-HOLD_SECONDS = 120
-"""How long a message is kept from others while it is looked at; it is released as soon as the command is done."""
 WAIT_SECONDS = 1
 """How long SQS looks for messages before it says that there are none."""
 _DROPPED = Intent(
@@ -134,7 +129,7 @@ class DeadLetterEffects:
 
 def look(effects: DeadLetterEffects, choice: Choice) -> list[DeadLetter]:
     """What stands in the queue, and where its runs stand. Counts as a receive of each, which decides nothing here."""
-    with _hold(effects.dead_letters) as hold:
+    with held(effects.dead_letters, WAIT_SECONDS) as hold:
         return [letter for letter in _letters(effects, hold, choice.limit) if choice.takes(letter)]
 
 
@@ -144,7 +139,7 @@ def redrive(effects: DeadLetterEffects, choice: Choice, *, force: bool = False) 
     `force` sends the rest back too, word for word: a message that couldn't be read is worth that once the
     worker can read it. Yields each as it is done. Raises DependencyUnavailable; what was yielded is done.
     """
-    with _hold(effects.dead_letters) as hold:
+    with held(effects.dead_letters, WAIT_SECONDS) as hold:
         for letter in _letters(effects, hold, choice.limit):
             if choice.takes(letter):
                 yield Handled(letter, _redrive(effects, hold, letter, force=force))
@@ -155,59 +150,13 @@ def drop(effects: DeadLetterEffects, choice: Choice) -> Iterator[Handled]:
 
     Yields each as it is done. Raises DependencyUnavailable; a run whose claim stands by then is reconcile's.
     """
-    with _hold(effects.dead_letters) as hold:
+    with held(effects.dead_letters, WAIT_SECONDS) as hold:
         for letter in _letters(effects, hold, choice.limit):
             if choice.takes(letter):
                 yield _drop(effects, hold, letter)
 
 
-class _Hold:
-    """Messages that this command keeps from others, until they are deleted or it is over."""
-
-    def __init__(self, queue: Queue) -> None:
-        self._queue = queue
-        self._handles: dict[str, str] = {}
-
-    def take(self, limit: int) -> Iterator[ReceivedMessage]:
-        """Messages, each once, until there is no more or `limit` is reached."""
-        seen: set[str] = set()
-        while len(seen) < limit:
-            batch = self._queue.receive(
-                at_most=min(MAX_BATCH, limit - len(seen)),
-                invisible_seconds=HOLD_SECONDS,
-                wait_seconds=WAIT_SECONDS,
-            )
-            # One that comes again was held for too long; with nothing else there, the round is over.
-            fresh = [message for message in batch if message.message_id not in seen]
-            self._handles |= {message.message_id: message.receipt_handle for message in batch}
-            seen |= {message.message_id for message in batch}
-            if not fresh:
-                return
-            yield from fresh
-
-    def delete(self, message: ReceivedMessage) -> None:
-        """Delete one of them."""
-        self._queue.delete(self._handles.get(message.message_id, message.receipt_handle))
-        self._handles.pop(message.message_id, None)
-
-    def release(self) -> None:
-        """Show the rest to others again; without SQS they come back by themselves."""
-        try:
-            self._queue.release(list(self._handles.values()))
-        except QueueUnavailable:
-            _LOG.warning("messages stay hidden for up to %d s", HOLD_SECONDS)
-
-
-@contextmanager
-def _hold(queue: Queue) -> Iterator[_Hold]:
-    hold = _Hold(queue)
-    try:
-        yield hold
-    finally:
-        hold.release()
-
-
-def _letters(effects: DeadLetterEffects, hold: _Hold, limit: int) -> Iterator[DeadLetter]:
+def _letters(effects: DeadLetterEffects, hold: HeldMessages, limit: int) -> Iterator[DeadLetter]:
     for message in hold.take(limit):
         try:
             content = RunMessage.model_validate_json(message.body)
@@ -228,7 +177,7 @@ def _run_of(effects: DeadLetterEffects, content: RunMessage) -> Run | None:
         return store.find(connection, content.tenant_id, content.run_id)
 
 
-def _redrive(effects: DeadLetterEffects, hold: _Hold, letter: DeadLetter, *, force: bool) -> Action:
+def _redrive(effects: DeadLetterEffects, hold: HeldMessages, letter: DeadLetter, *, force: bool) -> Action:
     if letter.standing == Standing.ENDED:
         hold.delete(letter.message)
         return Action.DELETED
@@ -243,7 +192,7 @@ def _redrive(effects: DeadLetterEffects, hold: _Hold, letter: DeadLetter, *, for
     return Action.SENT_BACK
 
 
-def _drop(effects: DeadLetterEffects, hold: _Hold, letter: DeadLetter) -> Handled:
+def _drop(effects: DeadLetterEffects, hold: HeldMessages, letter: DeadLetter) -> Handled:
     action = Action.DELETED
     if letter.standing == Standing.QUEUED and letter.run is not None and letter.content is not None:
         ends = FinalizeEffects(effects.database, effects.ledger)

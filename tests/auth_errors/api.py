@@ -1,0 +1,200 @@
+"""Calls the API of authentication errors in this process: services report, operators decide."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+import boto3
+import pytest
+
+from auth_errors_api.handler import handler
+from auth_errors_api.wiring import wiring
+from dpp.auth_errors.consume import ConsumeEffects, consume
+from dpp.auth_errors.events import HEADERS
+from dpp.auth_errors.message import Message
+from dpp.auth_errors.publish import PublishEffects, Waker, publish
+from dpp.auth_errors.retry_policy import RetryPolicy
+from dpp.money.credits import create_tenant
+from dpp.platform import api_keys, operator_keys
+from dpp.platform.postgres import Database
+from dpp.platform.queue import Queue
+from tests.api import Answer, gateway_event, lambda_context
+from tests.world import World
+
+TRACE = (
+    "java.lang.IllegalStateException: no session\n\tat com.acme.Auth.login(Auth.java:42)\n"
+    "\tat com.acme.Web.handle(Web.java:7)"
+)
+
+
+def a_report(**changes: Any) -> dict[str, Any]:
+    """A valid body of POST /api/auth-errors; a field that is changed to `...` is left out."""
+    body: dict[str, Any] = {
+        "requestId": f"req-{uuid4()}",
+        "occurredAt": "2026-02-13T09:30:00+09:00",
+        "httpStatus": 401,
+        "exceptionClass": "java.lang.IllegalStateException",
+        "stacktrace": TRACE,
+    }
+    return {name: value for name, value in (body | changes).items() if value is not ...}
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The three queues of events, in moto."""
+
+    events: str
+    dead_letters: str
+    wake: str
+
+    @classmethod
+    def made(cls) -> "Queues":
+        """New ones."""
+        sqs = boto3.client("sqs")
+        urls = [
+            sqs.create_queue(QueueName=f"{name}-{uuid4().hex}")["QueueUrl"]
+            for name in ("events", "dead", "wake")
+        ]
+        return cls(*urls)
+
+    def waiting(self, url: str) -> list[dict[str, Any]]:
+        """Take every message of one of them."""
+        sqs, found = boto3.client("sqs"), list[dict[str, Any]]()
+        while batch := sqs.receive_message(
+            QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
+        ).get("Messages"):
+            found += [dict(message) for message in batch]
+            for message in batch:
+                sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        return found
+
+
+class AuthErrorsApi:
+    """A client with the key of a tenant and that of the operator kim; the function's environment is the one given."""
+
+    def __init__(
+        self, database: Database, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        self.close()
+        self.database = database
+        self.tenant_id = f"t_{uuid4().hex[:12]}"
+        self.tenant = self.key_of(self.tenant_id)
+        minted = operator_keys.mint()
+        with database.connection() as connection:
+            operator_keys.store(connection, minted, "kim")
+        self.operator = minted.token
+
+    @classmethod
+    @contextmanager
+    def of_world(cls, world: World, monkeypatch: pytest.MonkeyPatch) -> "Iterator[AuthErrorsApi]":
+        """A client of one world's, with a wake queue of its own."""
+        environ = world.environ() | {"DPP_AUTH_ERROR_WAKE_QUEUE_URL": Queues.made().wake}
+        client = cls(world.database, environ, monkeypatch)
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def key_of(self, tenant_id: str) -> str:
+        """A key of a tenant that is made if there is none."""
+        minted = api_keys.mint()
+        with self.database.connection() as connection:
+            create_tenant(connection, tenant_id, "A tenant", 60)
+            api_keys.store(connection, minted, tenant_id)
+        return minted.token
+
+    def close(self) -> None:
+        """Close what the function's wiring opened; the next call wires it anew."""
+        if wiring.cache_info().currsize:
+            wiring().database.close()
+        wiring.cache_clear()
+
+    def report(
+        self, body: object = None, *, token: str | None = None, raw: str | bytes | None = None
+    ) -> Answer:
+        """POST /api/auth-errors with the tenant's key."""
+        text = raw if raw is not None else json.dumps(a_report() if body is None else body)
+        return self.call("POST", "/api/auth-errors", token=token or self.tenant, body=text)
+
+    def reported(self, **changes: Any) -> str:
+        """A new error's id."""
+        answer = self.report(a_report(**changes))
+        assert answer.status == 201, answer.text
+        found: str = answer.body["authErrorId"]
+        return found
+
+    def ask(self, path: str = "", token: str | None = None, **query: str | list[str]) -> Answer:
+        """GET /api/auth-errors… with the operator's key."""
+        asked = {name: value if isinstance(value, list) else [value] for name, value in query.items()}
+        return self.call("GET", f"/api/auth-errors{path}", token=token or self.operator, query=asked)
+
+    def decide(self, path: str, body: object, token: str | None = None) -> Answer:
+        """POST …/decisions with the operator's key."""
+        return self.call(
+            "POST", f"/api/auth-errors{path}/decisions", token=token or self.operator, body=json.dumps(body)
+        )
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, list[str]] | None = None,
+        body: str | bytes | None = None,
+    ) -> Answer:
+        """Any call; without a token the key is in the headers, or nowhere."""
+        values = {} if body is None else {"Content-Type": ["application/json"]}
+        values |= {name: [value] for name, value in (headers or {}).items()}
+        if token is not None:
+            values["Authorization"] = [f"Bearer {token}"]
+        answer: Any = handler(gateway_event(method, path, values, body, query), lambda_context())
+        sent = {name: found[0] for name, found in answer["multiValueHeaders"].items()}
+        return Answer(answer["statusCode"], sent, answer["body"])
+
+
+@dataclass(frozen=True, slots=True)
+class Machinery:
+    """Publisher and consumer in this process, so that a test can have errors analysed."""
+
+    database: Database
+    queues: Queues
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+
+    def publish(self) -> None:
+        """One firing of the publisher."""
+        publish(PublishEffects(self.database, Queue(self.queues.events), self.policy, 30))
+
+    def consume(self, **handlers: Any) -> list[str]:
+        """Consume what is in the queue; how each ended. `handlers`: by the event type's name, in place of ours."""
+        effects = ConsumeEffects.of(self.database, Queue(self.queues.dead_letters), Waker(None), self.policy)
+        mine = dict(effects.handlers) | {
+            kind: handlers[kind.name] for kind in effects.handlers if kind.name in handlers
+        }
+        effects = ConsumeEffects(effects.database, effects.dead_letters, effects.waker, effects.policy, mine)
+        ended = []
+        for sent in self.queues.waiting(self.queues.events):
+            attributes = sent["MessageAttributes"]
+            headers = {name: attributes[name]["StringValue"] for name in HEADERS}
+            ended.append(consume(Message(sent["Body"], headers), effects).outcome.value)
+        return ended
+
+    def run(self) -> None:
+        """Until every error is analysed."""
+        for _ in range(2):
+            self.publish()
+            self.consume()
+
+    def clusters_of(self, auth_error_id: str) -> list[UUID]:
+        """The clusters that an error is in."""
+        with self.database.connection() as connection:
+            rows = connection.execute(
+                "SELECT cluster_id FROM auth_error_cluster_item WHERE auth_error_id = %s", (auth_error_id,)
+            ).fetchall()
+        return [row[0] for row in rows]
