@@ -21,6 +21,7 @@ ENDING_QUERIES = {"claim", "reclaim", "commit", "dispute"}
 PROMISED = [
     *(f"RUN-{number}" for number in (*range(1, 27), *range(29, 33), 34)),
     *(f"TIX-{number}" for number in range(1, 8)),
+    *(f"AUTH-{number}" for number in range(1, 12)),
 ]
 
 
