@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -12,6 +13,7 @@ import pytest
 
 from auth_errors_api.handler import handler
 from auth_errors_api.wiring import wiring
+from dpp.auth_errors import store
 from dpp.auth_errors.consume import ConsumeEffects, consume
 from dpp.auth_errors.events import HEADERS
 from dpp.auth_errors.message import Message
@@ -21,6 +23,7 @@ from dpp.money.credits import create_tenant
 from dpp.platform import api_keys, operator_keys
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
+from dpp_cli.openapi import auth_error_examples as examples
 from tests.api import Answer, gateway_event, lambda_context
 from tests.world import World
 
@@ -167,11 +170,11 @@ class Machinery:
     queues: Queues
     policy: RetryPolicy = field(default_factory=RetryPolicy)
 
-    def publish(self) -> None:
+    def publish(self, now: datetime | None = None) -> None:
         """One firing of the publisher."""
-        publish(PublishEffects(self.database, Queue(self.queues.events), self.policy, 30))
+        publish(PublishEffects(self.database, Queue(self.queues.events), self.policy, 30), now)
 
-    def consume(self, **handlers: Any) -> list[str]:
+    def consume(self, now: datetime | None = None, **handlers: Any) -> list[str]:
         """Consume what is in the queue; how each ended. `handlers`: by the event type's name, in place of ours."""
         effects = ConsumeEffects.of(self.database, Queue(self.queues.dead_letters), Waker(None), self.policy)
         mine = dict(effects.handlers) | {
@@ -182,14 +185,14 @@ class Machinery:
         for sent in self.queues.waiting(self.queues.events):
             attributes = sent["MessageAttributes"]
             headers = {name: attributes[name]["StringValue"] for name in HEADERS}
-            ended.append(consume(Message(sent["Body"], headers), effects).outcome.value)
+            ended.append(consume(Message(sent["Body"], headers), effects, now).outcome.value)
         return ended
 
-    def run(self) -> None:
+    def run(self, now: datetime | None = None) -> None:
         """Until every error is analysed."""
         for _ in range(2):
-            self.publish()
-            self.consume()
+            self.publish(now)
+            self.consume(now)
 
     def clusters_of(self, auth_error_id: str) -> list[UUID]:
         """The clusters that an error is in."""
@@ -198,3 +201,24 @@ class Machinery:
                 "SELECT cluster_id FROM auth_error_cluster_item WHERE auth_error_id = %s", (auth_error_id,)
             ).fetchall()
         return [row[0] for row in rows]
+
+
+def the_documents_own(client: AuthErrorsApi) -> None:
+    """The error and the cluster that the document's examples name."""
+    client.reported(requestId="to-be-copied")
+    with client.database.connection() as connection, connection.transaction():
+        connection.execute("CREATE TEMP TABLE copy ON COMMIT DROP AS SELECT * FROM auth_error")
+        connection.execute("UPDATE copy SET auth_error_id = %s, dedup_key = 'own'", (examples.AUTH_ERROR_ID,))
+        columns = ", ".join(
+            row[0]
+            for row in connection.execute(
+                "SELECT column_name FROM information_schema.columns"
+                " WHERE table_name = 'auth_error' AND column_name <> 'sequence'"
+            )
+        )
+        insert = f"INSERT INTO auth_error ({columns}) SELECT {columns} FROM copy"
+        connection.execute(insert.encode())
+        store.request_analysis(connection, UUID(examples.AUTH_ERROR_ID), "CONSUMER")
+        own = store.complete_analysis(connection, UUID(examples.AUTH_ERROR_ID), "CONSUMER")
+        assert own is not None
+        store.join_cluster(connection, own, UUID(examples.CLUSTER_ID), "v1", "0" * 64)

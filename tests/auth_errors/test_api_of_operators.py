@@ -1,7 +1,7 @@
 """What operators ask of authentication errors (AUTH-11): pages, one error whole, clusters, decisions."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -299,7 +299,7 @@ class TestDecisions:
         decision: str,
     ) -> None:
         """An escalation comes to an end, too, though its errors stay where they are."""
-        monkeypatch.setitem(cast(Any, decide_cluster.__kwdefaults__), "limit", 2)
+        monkeypatch.setitem(decide_cluster.__kwdefaults__ or {}, "limit", 2)
         found = [client.reported() for _ in range(5)]
         machinery.run()
         [cluster] = machinery.clusters_of(found[0])

@@ -20,6 +20,7 @@ from referencing.jsonschema import DRAFT202012
 from schemathesis.core import NotSet
 from schemathesis.core.failures import FailureGroup
 
+from dpp.auth_errors import http as auth_errors_http
 from dpp.packs.contract import PackFailure, PackReason
 from dpp.platform import exclusive
 from dpp.platform.http import problem
@@ -112,13 +113,16 @@ def test_the_examples_of_a_submit_are_accepted(api: ApiClient, world: World) -> 
 
 def test_nothing_of_our_own_paperwork_is_published() -> None:
     """A reader of the document knows no requirement numbers."""
-    ours = r"\b(RUN|DEC|PLAT|TIX)-\d|\bD\d+\b|\b00[01] §|§|dpp\.(runs|packs|platform|tickets)"
+    ours = (
+        r"\b(RUN|DEC|PLAT|TIX|AUTH)-\d|\bD\d+\b|\b00[014] §|§|dpp\.(runs|packs|platform|tickets|auth_errors)"
+    )
     assert not re.search(ours, openapi.as_text())
 
 
 def test_every_problem_is_documented() -> None:
     """RUN-9: each kind that the code knows stands in the document and in docs/problems.md."""
-    kinds = {kind.reason_code for kind in (*PROBLEMS.values(), *tickets_http.PROBLEMS.values())}
+    tables = (PROBLEMS, tickets_http.PROBLEMS, auth_errors_http.PROBLEMS)
+    kinds = {kind.reason_code for table in tables for kind in table.values()}
     kinds |= {value.reason_code for value in vars(problem).values() if isinstance(value, ProblemKind)}
     examples = {name for _, content in contents() for name in content.get("examples", ())}
     assert kinds <= examples
@@ -150,29 +154,29 @@ def test_bodies_of_every_state_fit_the_schema(api: ApiClient, world: World) -> N
 
 def send(case: schemathesis.Case[Any], api: ApiClient, tenant: Tenant) -> schemathesis.Response:
     """Carry a generated case of a tenant's into the functions with a good key; a bad one is shown elsewhere."""
-    headers, path, body = _sent(case)
+    headers, path, body = sent_of(case)
     headers["Authorization"] = f"Bearer {tenant.token}"
     if (
         headers.get("Idempotency-Key") == run_examples.KEY
     ):  # the generator's favourite, and each payload needs its own
         headers["Idempotency-Key"] = f"key-{uuid4()}"
     answer = api.call(case.method.upper(), path, tenant, headers=headers, body=body)
-    return _as_response(answer, case.method, path, headers)
+    return as_response(answer, case.method, path, headers)
 
 
 def send_to_operators(case: schemathesis.Case[Any], operators: OperatorApi) -> schemathesis.Response:
     """The same of an operator's."""
-    headers, path, body = _sent(case)
+    headers, path, body = sent_of(case)
     headers["Authorization"] = f"Bearer {operators.token}"
     query = {
         str(name): [str(one) for one in (value if isinstance(value, list) else [value])]
         for name, value in (case.query or {}).items()
     }
     answer = operators.call(case.method.upper(), path, headers=headers, query=query, body=body)
-    return _as_response(answer, case.method, path, headers)
+    return as_response(answer, case.method, path, headers)
 
 
-def _sent(case: schemathesis.Case[Any]) -> tuple[dict[str, str], str, bytes | None]:
+def sent_of(case: schemathesis.Case[Any]) -> tuple[dict[str, str], str, bytes | None]:
     """A case's headers, path and body as they go over the wire."""
     headers = {str(name): str(value) for name, value in (case.headers or {}).items()}
     body = None
@@ -184,7 +188,7 @@ def _sent(case: schemathesis.Case[Any]) -> tuple[dict[str, str], str, bytes | No
     return headers, unquote(case.formatted_path, errors="replace"), body
 
 
-def _as_response(answer: Answer, method: str, path: str, headers: dict[str, str]) -> schemathesis.Response:
+def as_response(answer: Answer, method: str, path: str, headers: dict[str, str]) -> schemathesis.Response:
     request = requests.Request(method, "http://localhost/").prepare()
     request.headers.update(headers)
     sent = {name.lower(): [value] for name, value in answer.headers.items()}
@@ -208,7 +212,7 @@ BOUNDED = settings(
 
 
 OF_TENANTS = SCHEMA.exclude(path_regex="^/api/")
-OF_OPERATORS = SCHEMA.include(path_regex="^/api/")
+OF_OPERATORS = SCHEMA.include(path_regex="^/api/(?!auth-errors)")
 
 
 @OF_TENANTS.parametrize()
@@ -301,7 +305,14 @@ def operators(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operato
         client.close()
 
 
-@pytest.mark.parametrize("name", ["tickets_api", "health"])
+OWN_PATHS = {
+    "tickets_api": "/api/(?!auth-errors)",
+    "auth_errors_api": "/api/auth-errors",
+    "health": "/(healthz|readyz)$",
+}
+
+
+@pytest.mark.parametrize("name", OWN_PATHS)
 def test_every_route_is_documented_and_every_documented_one_is_routed(name: str) -> None:
     """Of the functions that take no other path than those they name."""
     routed = {
@@ -310,7 +321,7 @@ def test_every_route_is_documented_and_every_documented_one_is_routed(name: str)
         for method in methods
         if path.startswith("/")
     }
-    of_its_own = re.compile("/api/" if name == "tickets_api" else "/(healthz|readyz)$")
+    of_its_own = re.compile(OWN_PATHS[name])
     documented = {
         (method.upper(), path)
         for path, operations in DOCUMENT["paths"].items()
@@ -322,15 +333,17 @@ def test_every_route_is_documented_and_every_documented_one_is_routed(name: str)
 
 
 def test_operators_have_a_key_of_their_own_in_the_document() -> None:
-    """TIX-5."""
+    """TIX-5, AUTH-1: all under /api is theirs, but to report an authentication error."""
     schemes = DOCUMENT["components"]["securitySchemes"]
     assert set(schemes) == {"apiKey", "operatorKey"}
     for path, operations in DOCUMENT["paths"].items():
-        for operation in operations.values():
-            wanted: list[dict[str, list[str]]] = (
-                [{"operatorKey": []}] if path.startswith("/api/") else [{"apiKey": []}]
-            )
+        for method, operation in operations.items():
+            of_operators = path.startswith("/api/") and (method, path) != ("post", "/api/auth-errors")
+            wanted: list[dict[str, list[str]]] = [{"operatorKey" if of_operators else "apiKey": []}]
             assert operation.get("security", DOCUMENT["security"]) in (wanted, []), path
+
+
+OF_TICKETS = re.compile(OWN_PATHS["tickets_api"])
 
 
 def test_the_examples_of_operators_are_accepted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,7 +351,7 @@ def test_the_examples_of_operators_are_accepted(world: World, monkeypatch: pytes
     client, sent = OperatorApi.of_world(world, monkeypatch), Counter[int]()
     for path, operations in DOCUMENT["paths"].items():
         for method, operation in operations.items():
-            if path.startswith("/api/") and "requestBody" in operation:
+            if OF_TICKETS.match(path) and "requestBody" in operation:
                 for name, example in operation["requestBody"]["content"]["application/json"][
                     "examples"
                 ].items():
@@ -373,7 +386,7 @@ def test_bodies_of_every_ticket_and_refusal_fit_the_schema(operators: OperatorAp
     stopped = operators.send("POST", "/api/tickets/reaper/run")
     operation = SCHEMA["/api/tickets/reaper/run"]["POST"]
     for answer in (running, stopped):
-        operation.Case().validate_response(_as_response(answer, "POST", "/", {}), checks=CHECKS)
+        operation.Case().validate_response(as_response(answer, "POST", "/", {}), checks=CHECKS)
     assert (running.headers["Retry-After"], running.body["actor"]) == ("10", "lee")
     assert datetime.fromisoformat(running.body["started_at"]).utcoffset() is not None
     assert (stopped.body["reason_code"], stopped.body["actor"]) == ("EMERGENCY_STOP_SET", "kim")
@@ -401,7 +414,7 @@ def test_the_conformance_test_can_fail(api: ApiClient, world: World) -> None:
         Answer(good.status, {"Content-Type": "application/json"}, good.text),
         Answer(good.status, good.headers, json.dumps(good.body | {"cost": {}})),
     )
-    case.validate_response(_as_response(good, "GET", "/", {}), checks=CHECKS)
+    case.validate_response(as_response(good, "GET", "/", {}), checks=CHECKS)
     for lie in lies:
         with pytest.raises(FailureGroup):
-            case.validate_response(_as_response(lie, "GET", "/", {}), checks=CHECKS)
+            case.validate_response(as_response(lie, "GET", "/", {}), checks=CHECKS)

@@ -18,8 +18,8 @@ OF_ANY_BODY = (
     problem.UNSUPPORTED_MEDIA_TYPE,
     problem.VALIDATION_FAILED,
 )
-BODY = (
-    "At most 1 MiB of JSON in UTF-8, at most 64 levels deep, without a name twice in an object,"
+_BODY = (
+    "At most {max_mib} MiB of JSON in UTF-8, at most 64 levels deep, without a name twice in an object,"
     " NUL, lone surrogates or integers beyond 2^53 - 1."
 )
 RATE_HEADERS = (
@@ -84,11 +84,36 @@ class Family:
         return json.loads(document.to_json())
 
 
-def sent(schema: str, examples: Mapping[str, Any], *, required: bool = True) -> Json:
+def operation(
+    operation_id: str,
+    summary: str,
+    description: str,
+    *,
+    parameters: Sequence[Json],
+    responses: Json,
+    security: str,
+) -> Json:
+    """One operation for who has a key of this kind."""
+    return {
+        "operationId": operation_id,
+        "summary": summary,
+        "description": description,
+        "security": [{security: []}],
+        "parameters": [*parameters, trace_id()],
+        "responses": responses,
+    }
+
+
+def in_path(name: str, example: str, schema: Json) -> Json:
+    """A part of the path."""
+    return {"name": name, "in": "path", "required": True, "schema": schema, "example": example}
+
+
+def sent(schema: str, examples: Mapping[str, Any], *, required: bool = True, max_mib: int = 1) -> Json:
     """The body of a request."""
     shown = {name: {"value": value} for name, value in examples.items()}
     content = {"application/json": {"schema": {"$ref": REF + schema}, "examples": shown}}
-    return {"description": BODY, "required": required, "content": content}
+    return {"description": _BODY.format(max_mib=max_mib), "required": required, "content": content}
 
 
 def trace_id() -> Json:
@@ -131,7 +156,7 @@ def headers() -> Json:
         "Retry-After": ("Seconds to wait before the next try.", count),
         "WWW-Authenticate": ("How to authenticate.", text),
         "Allow": ("The methods that are offered.", text),
-        "Location": ("The ticket, relative to the path of the request.", reference),
+        "Location": ("What was made, relative to the path of the request.", reference),
         "Content-Location": ("The report's snapshot, relative to the path of the request.", reference),
         "X-DPP-Reaper-Breaker": (
             "TRIPPED: so many are stale that none is ended before that is confirmed.",
@@ -166,6 +191,10 @@ PROBLEM: Json = {
         "actor": {
             "type": "string",
             "description": "Of REAPER_RUNNING who runs it, of EMERGENCY_STOP_SET who set it.",
+        },
+        "current_status": {
+            "type": "string",
+            "description": "Of DECISION_REFUSED: where the error stands.",
         },
         "started_at": {
             "type": "string",

@@ -12,7 +12,7 @@ from pydantic_core.core_schema import SerSchema
 from dpp_cli.openapi.parts import REF, Json
 
 # Where a rule comes from is our business.
-_SOURCE = re.compile(r"\s*\((?:RUN|DEC|TIX|D|000|001)[-\s]?[\d§][^)]*\)")
+_SOURCE = re.compile(r"\s*\((?:RUN|DEC|TIX|AUTH|D|000|001|004)[-\s]?[\d§][^)]*\)")
 INSTANT: Json = {
     "type": "string",
     "format": "date-time",
@@ -56,6 +56,17 @@ def of_answers(models: Iterable[type[BaseModel]], template: str = REF) -> Json:
     """The same of answers: an empty member is left out, every other is there."""
     found = of_models(models, "serialization", template)
     return {name: _without_nulls(schema) for name, schema in found.items()}
+
+
+def query_parameters(model: type[BaseModel], schemas: Mapping[str, Json] | None = None) -> list[Json]:
+    """The members of a model of a query, all of them optional; `schemas` says what a model can't."""
+    found = of_models([model], "validation")[model.__name__]["properties"]
+    parameters: list[Json] = []
+    for name, member in found.items():
+        [schema] = [one for one in member.get("anyOf", (member,)) if one.get("type") != "null"]
+        schema = (schemas or {}).get(name, schema)
+        parameters.append({"name": name, "in": "query", "required": False, "schema": schema})
+    return for_readers(parameters)  # type: ignore[no-any-return]
 
 
 def merged(*groups: Mapping[str, Any]) -> Json:

@@ -26,8 +26,8 @@ from dpp.tickets.receipt import OpsRunReceipt
 from dpp.tickets.report import ReaperReport
 from dpp.tickets.requests import PARAMS, Params
 from dpp_cli.openapi import ticket_examples as examples
-from dpp_cli.openapi.parts import OF_ANY_BODY, OF_ANY_CALL, REF, Family, Json, sent, trace_id
-from dpp_cli.openapi.schemas import for_readers, merged, of_answers, of_models, one_of
+from dpp_cli.openapi.parts import OF_ANY_BODY, OF_ANY_CALL, REF, Family, Json, in_path, operation, sent
+from dpp_cli.openapi.schemas import merged, of_answers, of_models, one_of, query_parameters
 
 _OF_TICKETS = {kind.reason_code: kind for kind in PROBLEMS.values()}
 _RUNNING, _STOPPED = _OF_TICKETS["REAPER_RUNNING"], _OF_TICKETS["EMERGENCY_STOP_SET"]
@@ -106,7 +106,7 @@ def _list() -> Json:
         "listTickets",
         "List tickets",
         "The newest first; ask with `next_cursor` for those behind.",
-        parameters=_query_parameters(),
+        parameters=query_parameters(TicketQuery),
         answers={"200": _FAMILY.answer("A page of those that fit.", (), "TicketPageView", examples.PAGE)},
         problems=(problem.VALIDATION_FAILED,),
         path="/api/tickets",
@@ -132,7 +132,7 @@ def _read() -> Json:
         "readTicket",
         "Read a ticket",
         "With its result, once it has one, and every transition.",
-        parameters=[_in_path("request_id", examples.REQUEST_ID, {"type": "string", "format": "uuid"})],
+        parameters=[in_path("request_id", examples.REQUEST_ID, {"type": "string", "format": "uuid"})],
         answers={"200": found},
         problems=(_OF_TICKETS["TICKET_NOT_FOUND"], problem.NOT_FOUND),
         path=f"/api/tickets/{examples.REQUEST_ID}",
@@ -157,7 +157,7 @@ def _snapshot() -> Json:
         "reaperReport",
         "Read an earlier report",
         "By the name of its snapshot, the last part of its `evidence_refs`.",
-        parameters=[_in_path("name", examples.SNAPSHOT, {"type": "string"})],
+        parameters=[in_path("name", examples.SNAPSHOT, {"type": "string"})],
         answers={"200": _FAMILY.answer("The report.", (), "ReaperReport", examples.REPORT)},
         problems=(_OF_TICKETS["SNAPSHOT_NOT_FOUND"], problem.NOT_FOUND),
         path=f"/api/tickets/reaper/snapshots/{examples.SNAPSHOT}",
@@ -228,28 +228,15 @@ def _operation(
     path: str,
 ) -> Json:
     """One operation: what is answered well, what of problems is its own, and those that any may answer."""
-    return {
-        "operationId": operation_id,
-        "summary": summary,
-        "description": description,
-        "security": [{"operatorKey": []}],
-        "parameters": [*parameters, trace_id()],
-        "responses": answers | _FAMILY.problems((*_OF_ANY_OPERATOR, *problems), path),
-    }
-
-
-def _in_path(name: str, example: str, schema: Json) -> Json:
-    return {"name": name, "in": "path", "required": True, "schema": schema, "example": example}
-
-
-def _query_parameters() -> list[Json]:
-    """The members of `TicketQuery`, all of them optional."""
-    found = of_models([TicketQuery], "validation")["TicketQuery"]["properties"]
-    parameters: list[Json] = []
-    for name, member in found.items():
-        [schema] = [one for one in member.get("anyOf", (member,)) if one.get("type") != "null"]
-        parameters.append({"name": name, "in": "query", "required": False, "schema": schema})
-    return for_readers(parameters)  # type: ignore[no-any-return]
+    refused = _FAMILY.problems((*_OF_ANY_OPERATOR, *problems), path)
+    return operation(
+        operation_id,
+        summary,
+        description,
+        parameters=parameters,
+        responses=answers | refused,
+        security="operatorKey",
+    )
 
 
 def _one_request_a_type(general: Json) -> Json:

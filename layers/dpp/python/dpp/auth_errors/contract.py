@@ -172,7 +172,7 @@ class AuthErrorQuery(_Sent):
     cluster_id: CanonicalUuid | None = None
     occurred_since: Instant | None = None
     occurred_before: Instant | None = None
-    limit: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=MAX_PAGE)] = 50
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE), BeforeValidator(_digits)] = 50
     cursor: Annotated[str, AfterValidator(_cursor)] | None = None
 
 
@@ -235,7 +235,7 @@ class DecisionView(_Answered):
     decided_at: datetime
 
 
-class TransitionView(_Answered):
+class AuthErrorTransitionView(_Answered):
     """One line of an error's history."""
 
     from_status: AuthErrorStatus | None
@@ -273,7 +273,7 @@ class WholeAuthErrorView(AuthErrorView):
     stacktrace: str
     clusters: tuple[ClusterView, ...]
     decisions: tuple[DecisionView, ...]
-    transitions: tuple[TransitionView, ...]
+    transitions: tuple[AuthErrorTransitionView, ...]
     events: tuple[EventView, ...]
 
 
@@ -300,4 +300,4 @@ class ClusterDecidedView(_Answered):
 class ClusterQuery(_Sent):
     """Query parameters of GET /api/auth-errors/clusters."""
 
-    limit: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=MAX_PAGE)] = 50
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE), BeforeValidator(_digits)] = 50

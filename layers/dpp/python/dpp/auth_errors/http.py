@@ -13,6 +13,7 @@ from dpp.auth_errors.contract import (
     AuthErrorQuery,
     AuthErrorReceiptView,
     AuthErrorRequest,
+    AuthErrorTransitionView,
     AuthErrorView,
     ClusterDecidedView,
     ClusterDecisionRequest,
@@ -21,7 +22,6 @@ from dpp.auth_errors.contract import (
     DecisionRequest,
     DecisionView,
     EventView,
-    TransitionView,
     WholeAuthErrorView,
 )
 from dpp.auth_errors.decide import ClusterDecided, Order
@@ -109,7 +109,9 @@ def whole_view(whole: WholeAuthError) -> WholeAuthErrorView:
         | {
             "clusters": tuple(cluster_view(one) for one in whole.clusters),
             "decisions": tuple(decision_view(one) for one in whole.decisions),
-            "transitions": tuple(TransitionView.model_validate(asdict(one)) for one in whole.transitions),
+            "transitions": tuple(
+                AuthErrorTransitionView.model_validate(asdict(one)) for one in whole.transitions
+            ),
             "events": tuple(EventView.model_validate(asdict(one)) for one in whole.events),
         }
     )
