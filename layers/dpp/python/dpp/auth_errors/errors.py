@@ -31,7 +31,9 @@ class DecisionRefused(AuthErrorsError):
     """The error can't be decided so from where it stands."""
 
     def __init__(self, decision_type: str, status: str) -> None:
-        super().__init__(f"{decision_type} can't be decided of an error that is {status}.", current_status=status)
+        super().__init__(
+            f"{decision_type} can't be decided of an error that is {status}.", current_status=status
+        )
 
 
 class OutboxConflict(AuthErrorsError):
