@@ -101,18 +101,19 @@ def redrive_events(
 
 def print_entries(entries: Sequence[OutboxEntry], now: datetime, *, of_one_error: bool = False) -> None:
     """Events as a table: where each stands, since when or until when, and what went wrong last."""
-    names = ("event", "of error", "type", "stands", "age", "tries", "last failure")
+    whose = () if of_one_error else ("of error",)
+    names = ("event", *whose, "type", "stands", "age", "tries", "last failure")
     table = Table(*names, box=None, header_style="dim", pad_edge=False)
-    table.columns[5].justify = "right"
-    for column in table.columns[:5]:
+    table.columns[-2].justify = "right"
+    for column in table.columns[:-2]:
         column.no_wrap = True
     for one in entries:
-        whose = "" if of_one_error else str(one.auth_error_id)
         kind = one.event_type.removeprefix("auth.error.")
         tries = one.attempts if one.attempts else one.retry_count
         failure = one.processed_error or one.last_error or ""
-        cells = (str(one.outbox_id), whose, kind, _stands(one, now), ago(one.created_at, now))
-        table.add_row(*cells, str(tries), plain(failure))
+        ids = (str(one.outbox_id), *(str(one.auth_error_id) for _ in whose))
+        cells = (kind, _stands(one, now), ago(one.created_at, now), str(tries))
+        table.add_row(*ids, *cells, plain(failure))
     print_table(table)
 
 

@@ -38,8 +38,6 @@ from dpp_cli.shown import as_array, faults, moment, plain, plain_lines, print_ta
 auth_errors_app = typer.Typer(
     no_args_is_help=True, help="Authentication errors that services reported, and what is done about them."
 )
-auth_errors_app.command("outbox")(auth_error_events.show_outbox)
-auth_errors_app.command("redrive")(auth_error_events.redrive_events)
 auth_errors_app.add_typer(auth_error_letters.letters_app, name="dlq")
 auth_errors_app.add_typer(auth_error_policies.policy_app, name="policy")
 
@@ -222,6 +220,10 @@ def rehash_errors(
         say("there may be more: repeat the command")
 
 
+auth_errors_app.command("outbox")(auth_error_events.show_outbox)
+auth_errors_app.command("redrive")(auth_error_events.redrive_events)
+
+
 def _named(words: Sequence[str], *, of_cluster: bool) -> tuple[UUID | None, DecisionType]:
     """The error and the decision that the words name. Raises BadParameter."""
     if len(words) != (1 if of_cluster else 2):
@@ -292,6 +294,7 @@ def _print_errors(errors: Sequence[AuthError], zone: ZoneInfo) -> None:
         return
     names = ("error", "occurred", "http", "status", "service", "class")
     table = Table(*names, box=None, header_style="dim", pad_edge=False)
+    table.columns[5].overflow = "fold"  # whole, since `--class` asks for it so
     for column in table.columns[:4]:
         column.no_wrap = True
     for one in errors:
@@ -306,6 +309,7 @@ def _print_clusters(clusters: Sequence[Cluster], zone: ZoneInfo) -> None:
     names = ("cluster", "errors", "first seen", "last seen", "escalated", "hash", "class")
     table = Table(*names, box=None, header_style="dim", pad_edge=False)
     table.columns[1].justify = "right"
+    table.columns[6].overflow = "fold"
     for column in table.columns[:6]:
         column.no_wrap = True
     for one in clusters:
