@@ -88,8 +88,7 @@ def kept(client: AuthErrorsApi, field: str, **changes: Any) -> str | None:
     [(value,)] = rows(
         client.database, f"SELECT {A_KEPT_FIELD[field]} FROM auth_error WHERE auth_error_id = %s", found
     )
-    text: str | None = value
-    return text
+    return None if value is None else str(value)
 
 
 class TestWhoMayAsk:
