@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from dpp.auth_errors.errors import AuthErrorsError
-from dpp.auth_errors.handlers import CONSUMER
 from dpp.platform.config import PostgresSettings
 from dpp.platform.postgres import Connection, Database
 from dpp.tickets.config import TimeZoneSettings
@@ -25,7 +24,7 @@ from dpp_cli.operate import REPLY_SECONDS, as_sentences
 from dpp_cli.reach import Reach, reach
 
 _OPERATOR = re.compile(r"[A-Za-z0-9_.@-]{1,64}", re.ASCII)
-_OURS = frozenset({REAPER, LEASE_NAME, CONSUMER, "MIGRATION"})
+_OURS = frozenset({REAPER, LEASE_NAME, "MIGRATION"})
 
 Who = Annotated[
     str | None,

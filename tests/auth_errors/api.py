@@ -218,7 +218,7 @@ def the_documents_own(client: AuthErrorsApi) -> None:
         )
         insert = f"INSERT INTO auth_error ({columns}) SELECT {columns} FROM copy"
         connection.execute(insert.encode())
-        store.request_analysis(connection, UUID(examples.AUTH_ERROR_ID), "CONSUMER")
-        own = store.complete_analysis(connection, UUID(examples.AUTH_ERROR_ID), "CONSUMER")
+        store.request_analysis(connection, UUID(examples.AUTH_ERROR_ID), "PLATFORM/CONSUMER")
+        own = store.complete_analysis(connection, UUID(examples.AUTH_ERROR_ID), "PLATFORM/CONSUMER")
         assert own is not None
         store.join_cluster(connection, own, UUID(examples.CLUSTER_ID), "v1", "0" * 64)

@@ -167,8 +167,8 @@ class TestOne:
         assert whole["status"] == "RESOLVED"
         assert [(one.get("fromStatus"), one["toStatus"], one["actor"]) for one in whole["transitions"]] == [
             (None, "NEW", client.tenant_id),
-            ("NEW", "ANALYSIS_REQUESTED", "CONSUMER"),
-            ("ANALYSIS_REQUESTED", "ANALYSIS_COMPLETED", "CONSUMER"),
+            ("NEW", "ANALYSIS_REQUESTED", "PLATFORM/CONSUMER"),
+            ("ANALYSIS_REQUESTED", "ANALYSIS_COMPLETED", "PLATFORM/CONSUMER"),
             ("ANALYSIS_COMPLETED", "RESOLVED", "kim"),
         ]
         assert [

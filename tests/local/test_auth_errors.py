@@ -127,7 +127,7 @@ class TestLooking:
             "a.Root",
             "POST /login",
             "renewed",
-            "CONSUMER",
+            "PLATFORM/CONSUMER",
             "received, DONE",
         ):
             assert said in shown, said
@@ -174,7 +174,7 @@ class TestDeciding:
             (("--cluster", AN_ID, "FAIL", "--reason", "x"), "there is no cluster"),
             ((AN_ID, "FAIL", "--reason", " "), "--reason: String should have at least 1"),
             ((AN_ID, "FAIL", "--reason", "x", "--as", "no body"), "an operator's name has"),
-            ((AN_ID, "FAIL", "--reason", "x", "--as", "CONSUMER"), "the platform's own name"),
+            ((AN_ID, "FAIL", "--reason", "x", "--as", "PLATFORM/CONSUMER"), "an operator's name has"),
             (("--cluster", AN_ID, "FAIL", "--reason", "x", "--id", AN_ID), "leave --id out"),
         ],
     )

@@ -117,8 +117,8 @@ WHOLE: Json = ERROR | {
     "decisions": [DECISION],
     "transitions": [
         _transition(None, "NEW", "acme", "2026-02-13T00:30:01.250000Z"),
-        _transition("NEW", "ANALYSIS_REQUESTED", "CONSUMER", "2026-02-13T00:30:02Z"),
-        _transition("ANALYSIS_REQUESTED", "ANALYSIS_COMPLETED", "CONSUMER", "2026-02-13T00:30:03Z"),
+        _transition("NEW", "ANALYSIS_REQUESTED", "PLATFORM/CONSUMER", "2026-02-13T00:30:02Z"),
+        _transition("ANALYSIS_REQUESTED", "ANALYSIS_COMPLETED", "PLATFORM/CONSUMER", "2026-02-13T00:30:03Z"),
         _transition("ANALYSIS_COMPLETED", "RESOLVED", "kim", "2026-02-13T00:45:00Z"),
     ],
     "events": [

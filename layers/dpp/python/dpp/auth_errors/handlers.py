@@ -18,8 +18,8 @@ from dpp.auth_errors.model import AuthError, Decision
 from dpp.auth_errors.stack_hash import VERSION, stack_hash
 from dpp.platform.postgres import Connection
 
-CONSUMER = "CONSUMER"
-"""Who moves an error while its events are handled."""
+CONSUMER = "PLATFORM/CONSUMER"
+"""Who moves an error while its events are handled; no tenant and no operator has a stroke in its name."""
 
 
 @dataclass(frozen=True, slots=True)
