@@ -1,0 +1,157 @@
+"""The outbox's publisher and consumer as processes of their own: killed by test_kills.py, measured by bench/outbox.py.
+
+Each stands for a function with its event source mapping: up to ten messages at a time are received, handed to the use
+case, and those that are done with are deleted together at the end, so that a kill brings all of them again.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.config import Config
+
+from dpp.auth_errors import consume as consume_module
+from dpp.auth_errors import publish as publish_module
+from dpp.auth_errors.consume import ConsumeEffects, Outcome, consume
+from dpp.auth_errors.events import EVENT_TYPE_HEADER, EventType
+from dpp.auth_errors.handlers import HANDLERS
+from dpp.auth_errors.message import Message
+from dpp.auth_errors.publish import PublishEffects, Waker, publish
+from dpp.auth_errors.retry_policy import RetryPolicy
+from dpp.platform import postgres
+from dpp.platform.postgres import Database
+from dpp.platform.queue import MAX_BATCH, Queue
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+_LEDGER_DAYS = 30
+_WAIT_SECONDS = 1
+_BEAT_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """For how long a publisher, a consumer and a message may be silent: in production 60, 60 and 900 s."""
+
+    silent_seconds: int
+    lease_seconds: int
+    resend_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the processes work. Without `patience` by production's times; `visibility_seconds` are the queues'."""
+
+    database_url: str
+    endpoint: str
+    visibility_seconds: int = 120
+    max_retries: int = 5
+    patience: Patience | None = None
+
+    def client(self) -> "SQSClient":
+        """The real client, which asks once."""
+        return boto3.client(
+            "sqs",
+            endpoint_url=self.endpoint,
+            region_name="us-east-1",
+            aws_access_key_id="testing",
+            aws_secret_access_key="testing",
+            config=Config(retries={"total_max_attempts": 1}),
+        )
+
+    def queue(self, name: str, client: "SQSClient | None" = None) -> Queue:
+        """`events`, `wakes` or `dead-letters`."""
+        found = client or self.client()
+        return Queue(f"{self.endpoint}/000000000000/{name}", lambda: found)
+
+
+type EffectsOf = Callable[[Place, "SQSClient"], ConsumeEffects]
+
+
+def consume_effects(place: Place, client: "SQSClient") -> ConsumeEffects:
+    """As the consumer's wiring makes them."""
+    return ConsumeEffects(
+        Database(place.database_url),
+        place.queue("dead-letters", client),
+        Waker(place.queue("wakes", client)),
+        RetryPolicy(place.max_retries),
+        HANDLERS,
+    )
+
+
+def publisher(place: Place) -> None:
+    """Publish when woken, and every two seconds for the schedule's minute."""
+    _begin(place)
+    client = place.client()
+    wakes, starter, beat_at = place.queue("wakes", client), os.getppid(), time.monotonic()
+    effects = PublishEffects(
+        Database(place.database_url),
+        place.queue("events", client),
+        RetryPolicy(place.max_retries),
+        _LEDGER_DAYS,
+    )
+    while os.getppid() == starter:
+        woken = wakes.receive(
+            at_most=MAX_BATCH, invisible_seconds=place.visibility_seconds, wait_seconds=_WAIT_SECONDS
+        )
+        beat = time.monotonic() >= beat_at
+        if woken or beat:
+            publish(effects, beat=beat)
+        if beat:
+            beat_at = time.monotonic() + _BEAT_SECONDS
+        _delete(client, wakes, [one.receipt_handle for one in woken])
+
+
+def consumer(place: Place, effects_of: EffectsOf = consume_effects, log: Path | None = None) -> None:
+    """Consume. In `log` a line for each analysed error: its id, and the time right after its commit."""
+    _begin(place)
+    client = place.client()
+    events, starter, effects = place.queue("events", client), os.getppid(), effects_of(place, client)
+    while os.getppid() == starter:
+        done, analysed = [], []
+        for received in events.receive(
+            at_most=MAX_BATCH, invisible_seconds=place.visibility_seconds, wait_seconds=_WAIT_SECONDS
+        ):
+            consumed = consume(Message(received.body, received.attributes), effects)
+            if log and consumed.outcome is Outcome.HANDLED:
+                analysed.append((received.attributes, received.body, time.time()))
+            if consumed.return_in_seconds is None:
+                done.append(received.receipt_handle)
+            else:
+                events.extend_visibility(received.receipt_handle, consumed.return_in_seconds)
+        _delete(client, events, done)
+        if log:
+            _note(log, analysed)
+
+
+def _begin(place: Place) -> None:
+    """A busy machine may take long to connect; and nobody waits for minutes here to see what is taken over."""
+    vars(postgres)["_CONNECT_TIMEOUT_SECONDS"] = 20
+    if (patience := place.patience) is not None:
+        vars(publish_module)["SILENT_SECONDS"] = patience.silent_seconds
+        vars(publish_module)["RESEND_SECONDS"] = patience.resend_seconds
+        vars(consume_module)["LEASE_SECONDS"] = patience.lease_seconds
+
+
+def _delete(client: "SQSClient", queue: Queue, receipt_handles: Sequence[str]) -> None:
+    if receipt_handles:
+        entries: list[Any] = [
+            {"Id": str(number), "ReceiptHandle": handle} for number, handle in enumerate(receipt_handles)
+        ]
+        client.delete_message_batch(QueueUrl=queue.url, Entries=entries)
+
+
+def _note(log: Path, analysed: Sequence[tuple[Any, str, float]]) -> None:
+    lines = [
+        f"{json.loads(body)['authErrorId']} {at}\n"
+        for attributes, body, at in analysed
+        if attributes[EVENT_TYPE_HEADER] == EventType.ANALYSIS_REQUESTED
+    ]
+    with log.open("a", encoding="utf-8") as file:
+        file.write("".join(lines))
