@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors crash mutants bench bench-cold bench-scans up down status logs layers openapi clean
+.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors crash mutants bench bench-cold bench-scans bench-outbox up down status logs layers openapi clean
 
 BIN := .venv/bin
 # The stack of the e2e tests is not the one that a developer works with.
@@ -76,6 +76,9 @@ bench-cold: bootstrap ## Measure the cold start of every function against its fl
 
 bench-scans: bootstrap ## Measure whether the scans cost what they take, at 10^4 to 10^6 rows
 	$(BIN)/python -m bench.scans
+
+bench-outbox: bootstrap ## Measure the outbox's throughput and delay beside those of a task queue on Postgres
+	$(BIN)/python -m bench.outbox
 
 up: bootstrap ## Start the local stack and deploy to it
 	@$(BIN)/dpp local up

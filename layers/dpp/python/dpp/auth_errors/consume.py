@@ -103,15 +103,16 @@ def consume(message: Message, effects: ConsumeEffects, now: datetime | None = No
     except Malformed as found:
         return _reject(message, effects, found.reason, found.detail)
     with effects.database.connection() as connection:
-        outbox.ensure_row_exists(connection, delivery.named, now)
-        attempt = outbox.take_lease(
-            connection,
-            delivery.named,
-            delivery.owner,
-            lease_seconds=LEASE_SECONDS,
-            max_retries=effects.policy.max_retries,
-            now=now,
-        )
+        with connection.transaction():  # one flush to disk, not two
+            outbox.ensure_row_exists(connection, delivery.named, now)
+            attempt = outbox.take_lease(
+                connection,
+                delivery.named,
+                delivery.owner,
+                lease_seconds=LEASE_SECONDS,
+                max_retries=effects.policy.max_retries,
+                now=now,
+            )
         if attempt is None:
             return _not_to_be_had(connection, delivery)
     try:

@@ -1,0 +1,75 @@
+"""The floor of bench/outbox.py: what one error costs in our own SQL, one statement after another on one connection."""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from uuid import UUID, uuid4
+
+import psycopg
+
+from bench.outbox_posts import TENANT, report_of
+from dpp.auth_errors import events, handlers, outbox, store
+from dpp.auth_errors.model import ClaimedEvent
+from dpp.auth_errors.sanitize import payload_hash
+from dpp.platform.postgres import Connection
+
+_BATCH, _ROUNDS = 10, 30
+
+
+def measured(url: str) -> dict[str, float]:
+    """Medians in ms an error, of batches of ten."""
+    taken: dict[str, list[float]] = {}
+
+    def timed[T](name: str, act: Callable[[], T]) -> T:
+        begun = time.perf_counter()
+        found = act()
+        taken.setdefault(name, []).append(1_000 * (time.perf_counter() - begun) / _BATCH)
+        return found
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        for number in range(_ROUNDS):
+            names = [f"floor-{number}-{one}" for one in range(_BATCH)]
+            timed("post: error and event, 1 commit", lambda: [_record(connection, one) for one in names])  # noqa: B023
+            for step, kind in (("first", "asks for the analysis"), ("second", "analyses")):
+                sent = timed(f"publish the {step}, 2 commits for ten", lambda: _publish(connection))
+                leased = timed(f"lease the {step}", lambda: _lease(connection, sent))  # noqa: B023
+                timed(f"handle the {step}: {kind}, 1 commit", lambda: _handle(connection, sent, leased))  # noqa: B023
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def _record(connection: Connection, request_id: str) -> None:
+    report = report_of(request_id)
+    with connection.transaction():
+        error = store.record(
+            connection, uuid4(), report, reported_by=TENANT, payload_hash=payload_hash(report)
+        )
+        assert error is not None
+        outbox.enqueue(connection, events.recorded(error.auth_error_id, error.dedup_key, error.occurred_at))
+
+
+def _publish(connection: Connection) -> list[ClaimedEvent]:
+    owner = uuid4()
+    claimed = outbox.claim(connection, owner, _BATCH)
+    assert len(claimed) == _BATCH
+    outbox.mark_published(connection, owner, [event.outbox_id for event in claimed])
+    return claimed
+
+
+def _lease(connection: Connection, sent: Sequence[ClaimedEvent]) -> list[UUID]:
+    owners = []
+    for event in sent:
+        owner = uuid4()
+        named = outbox.Named(event.outbox_id, event.event_type, UUID(event.payload["authErrorId"]))
+        assert outbox.ensure_row_exists(connection, named) is not None
+        assert outbox.take_lease(connection, event.outbox_id, owner, lease_seconds=60, max_retries=5) == 1
+        owners.append(owner)
+    return owners
+
+
+def _handle(connection: Connection, sent: Sequence[ClaimedEvent], owners: Sequence[UUID]) -> None:
+    for event, owner in zip(sent, owners, strict=True):
+        with connection.transaction():
+            error = store.lock(connection, UUID(event.payload["authErrorId"]))
+            assert error is not None
+            handlers.HANDLERS[event.event_type](connection, error, None)
+            assert outbox.finish(connection, event.outbox_id, owner) is not None
