@@ -9,8 +9,7 @@ from aws_cdk import App
 from aws_cdk import aws_lambda as lambda_
 
 from dpp.platform.config import ConfigurationError
-from dpp.tickets.config import ReaperSettings
-from dpp_cdk.options import PASSED_ON, DeploymentError, read_options, variable_of
+from dpp_cdk.options import PASSED_ON, RULES, DeploymentError, read_options, variable_of
 from dpp_cdk.sizes import SIZES, Size
 
 __all__ = ["Deployment", "DeploymentError", "LayerFolders"]
@@ -112,9 +111,12 @@ class Deployment:
             )
         if not local:
             _refuse_forgettable(environ, options.function_variables, stage)
-        else:
-            _refuse_wrong(environ)
         passed = _LOCAL if local else (_KEY,)  # the key only to be refused
+        variables = {
+            **options.function_variables,
+            **{name: environ[name] for name in passed if environ.get(name)},
+        }
+        _refuse_wrong(variables)
         return cls(
             stage=stage,
             size=SIZES[options.size],
@@ -122,10 +124,7 @@ class Deployment:
             functions=root / "functions",
             layers=_built_layers(root / ".dpp" / "build" / "layers", architecture),
             openapi_document=root / "docs" / "openapi.json",
-            variables={
-                **options.function_variables,
-                **{name: environ[name] for name in passed if environ.get(name)},
-            },
+            variables=variables,
             alarm_email=options.alarm_email,
             domain_name=options.domain_name,
             certificate_arn=options.certificate_arn,
@@ -159,12 +158,16 @@ def _refuse_forgettable(environ: Mapping[str, str], said: Mapping[str, str], sta
             )
 
 
-def _refuse_wrong(environ: Mapping[str, str]) -> None:
-    """What the local stack takes from the environment, no option has looked at. Raises DeploymentError."""
-    try:
-        ReaperSettings.load(environ)
-    except ConfigurationError as error:
-        raise DeploymentError(str(error)) from None
+def _refuse_wrong(variables: Mapping[str, str]) -> None:
+    """Hold what functions will read to their models. Raises DeploymentError.
+
+    An option is looked at alone, and what the local stack takes from the environment not at all.
+    """
+    for rules in RULES:
+        try:
+            rules.load(variables)
+        except ConfigurationError as error:
+            raise DeploymentError(str(error)) from None
 
 
 def _machine() -> str:

@@ -143,8 +143,8 @@ def _tickets(named: Named) -> Row:
 
 
 def _auth_errors(named: Named) -> Row:
-    def of_publisher(metric: Metric, statistic: str = "Maximum") -> cloudwatch.IMetric:
-        return of_ours(metric, AUTH_ERRORS_PUBLISH, named.stage, statistic, 1).metric()
+    def of_publisher(metric: Metric) -> cloudwatch.IMetric:
+        return of_ours(metric, AUTH_ERRORS_PUBLISH, named.stage, "Maximum", 1).metric()
 
     consumer = AUTH_ERRORS_CONSUME.function_name(named.stage)
     return (
@@ -161,8 +161,9 @@ def _auth_errors(named: Named) -> Row:
             ],
         ),
         (
-            "Events: from their beginning to publication and end, p50 p99 in s",
+            "Events: lag of the outbox; from their beginning to publication and end, p50 p99; in s",
             [
+                of_publisher(metrics.OUTBOX_LAG),
                 *(of_ours(metrics.OUTBOX_DELAY, AUTH_ERRORS_PUBLISH, named.stage, p).metric() for p in _P),
                 *(of_ours(metrics.EVENT_AGE, AUTH_ERRORS_CONSUME, named.stage, p).metric() for p in _P),
             ],

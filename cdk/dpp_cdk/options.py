@@ -122,11 +122,13 @@ def variable_of(option: str) -> str:
     return f"DPP_{option.upper()}"
 
 
+RULES: tuple[type[Settings], ...] = (ReaperSettings, LedgerSettings)
+"""The rules that an operator may set, by the models that read them: whole, since some say how values must fit."""
+
 PASSED_ON = tuple(
     name
     for name in Options.model_fields
-    if name.startswith("decision_")
-    or variable_of(name) in {*ReaperSettings.variables(), *LedgerSettings.variables()}
+    if name.startswith("decision_") or any(variable_of(name) in rules.variables() for rules in RULES)
 )
 """The options that a function is told of."""
 

@@ -5,12 +5,8 @@ from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from dpp.auth_errors.config import DEAD_LETTER_RETENTION_DAYS
 from dpp_cdk.function import LambdaFunction
 from dpp_cdk.timings import QueueTiming
-
-# As long as SQS can: an operator on holiday still finds the message. The ledger of events outlives it.
-_DEAD_LETTER_DAYS = DEAD_LETTER_RETENTION_DAYS
 
 
 class WorkQueue(Construct):
@@ -27,7 +23,7 @@ class WorkQueue(Construct):
                 "DeadLetters",
                 encryption=sqs.QueueEncryption.SQS_MANAGED,
                 enforce_ssl=True,
-                retention_period=Duration.days(_DEAD_LETTER_DAYS),
+                retention_period=Duration.days(timing.dead_letter_days),
             )
             dead_letter_queue = sqs.DeadLetterQueue(
                 queue=self.dead_letters, max_receive_count=timing.max_receives

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 
 _CONNECTIONS_PER_WORKER = 2  # the run's, and the heartbeat's
 _CONNECTIONS_PER_REQUEST = 1
+_CONNECTIONS_PER_CONSUMER = 1  # of events, and of what wakes their publisher
 _CONNECTIONS_OF_JOBS = 10  # five jobs, one of each at a time, with a second connection for their scans
 _CONNECTIONS_RESERVED = 10  # for the superuser, the migration and an operator
 _FUNCTIONS_PER_WORKER = 2  # the worker, and the pack outside that it waits for
 _FUNCTIONS_OF_JOBS = 5
-MAX_PUBLISHERS = 2
-"""Of the outbox, the least that an event source takes: one that is woken publishes for all."""
 _SECONDS_PER_REQUEST = 0.1  # twice what one takes on average, so that a cold start or two fit in
+_LEAST_OF_A_QUEUE, _MOST_OF_A_QUEUE = 2, 1000  # how many functions an event source keeps busy
+
+MAX_PUBLISHERS = _LEAST_OF_A_QUEUE
+"""Of the outbox, in any size: one that is woken publishes for all."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,10 @@ class ApiSize:
 class Size:
     """One size.
 
+    `max_workers`: of runs. `max_consumers`: of the events of authentication errors.
     `functions_at_once`: the account's quota ("Concurrent executions"), of which workers, the packs that they wait for,
-    jobs and requests must find their share: what is refused is a client's 500, or a receive that counts towards the
-    dead letters. `max_consumers`: of the events of authentication errors. `reserves_concurrency`: an account that may
+    publishers, consumers, jobs and requests must find their share: what is refused is a client's 500, or a receive that
+    counts towards the dead letters. `reserves_concurrency`: an account that may
     run few functions at once can reserve none of them; a new one may run ten, and asks for more (docs/deploy.md).
     """
 
@@ -83,8 +87,11 @@ class Size:
 
     def __post_init__(self) -> None:
         for busy in (self.max_workers, self.max_consumers):
-            if not 2 <= busy <= 1000:
-                raise ValueError(f"an event source keeps 2 to 1000 functions busy: {busy} ({self.name})")
+            if not _LEAST_OF_A_QUEUE <= busy <= _MOST_OF_A_QUEUE:
+                raise ValueError(
+                    f"an event source keeps {_LEAST_OF_A_QUEUE} to {_MOST_OF_A_QUEUE} functions busy:"
+                    f" {busy} ({self.name})"
+                )
         if self.availability_zones < 2:
             raise ValueError(f"RDS asks for subnets in two zones: {self.name}")
         if self.keeps_data and not (self.database.backup_days and self.database.multi_az):
@@ -97,8 +104,7 @@ class Size:
     def _fit_connections(self) -> None:
         wanted = (
             self.max_workers * _CONNECTIONS_PER_WORKER
-            + self.max_consumers
-            + MAX_PUBLISHERS
+            + (self.max_consumers + MAX_PUBLISHERS) * _CONNECTIONS_PER_CONSUMER
             + self.api.burst * _CONNECTIONS_PER_REQUEST
             + _CONNECTIONS_OF_JOBS
             + _CONNECTIONS_RESERVED
@@ -138,9 +144,9 @@ DEV = Size(
     ),
     cache=CacheSize(node_type="cache.t4g.micro", replicas=0, snapshot_days=0),
     api=ApiSize(rate_per_second=10, burst=40, requests_per_day=100_000),
-    max_workers=2,  # the least that an event source takes
-    max_consumers=2,
-    functions_at_once=14,
+    max_workers=_LEAST_OF_A_QUEUE,
+    max_consumers=_LEAST_OF_A_QUEUE,
+    functions_at_once=14,  # a new account has ten, and asks for more (docs/deploy.md)
     reserves_concurrency=False,
     gradual=False,
 )

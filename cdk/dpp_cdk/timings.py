@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpp.auth_errors import consume, publish
-from dpp.auth_errors.config import QUEUE_RETENTION_DAYS
+from dpp.auth_errors.config import DEAD_LETTER_RETENTION_DAYS, QUEUE_RETENTION_DAYS
 from dpp.packs.outside import START_SECONDS
 from dpp.tickets import cycle, process, reap
 
@@ -16,6 +16,11 @@ MAX_TIMEBOX_SECONDS = 90
 
 MAX_FUNCTION_SECONDS = 900
 """The longest a Lambda function may run."""
+
+MAX_RETENTION_DAYS = 14
+"""The longest that SQS keeps a message."""
+
+_DAY_SECONDS = 24 * 3600
 
 ADVISED_VISIBILITY_FACTOR = 6
 """AWS advises a visibility timeout of six times the function's (Lambda guide, "Using Lambda with Amazon SQS"), so
@@ -39,7 +44,8 @@ class QueueTiming:
 
     A message that becomes visible while its function still works on it is worked on twice, so `visibility`
     is at least what a whole batch may take (AWS refuses the mapping below the timeout). Below six times the
-    timeout, `short_because` says why that is right here. `max_receives` None: no dead-letter queue.
+    timeout, `short_because` says why that is right here. `max_receives` None: no dead-letter queue. One keeps a message
+    as long as SQS can, unless `dead_letter_days` says less: an operator on holiday still finds it.
     """
 
     timeout_seconds: int
@@ -47,7 +53,8 @@ class QueueTiming:
     max_receives: int | None
     delay_seconds: int = 0
     batch_size: int = 1
-    retention_seconds: int = 4 * 24 * 3600
+    retention_seconds: int = 4 * _DAY_SECONDS
+    dead_letter_days: int = MAX_RETENTION_DAYS
     short_because: str = ""
 
     def __post_init__(self) -> None:
@@ -62,6 +69,11 @@ class QueueTiming:
             raise ValueError(f"one hiccup would send a message to the dead letters: {self}")
         if self.retention_seconds < self.delay_seconds + self.visibility_seconds:
             raise ValueError(f"the message would be gone before it could be tried again: {self}")
+        # A dead letter's time runs from its first sending (SQS guide, "Using dead-letter queues").
+        if self.dead_letter_days * _DAY_SECONDS <= self.retention_seconds:
+            raise ValueError(f"a message that died late would be gone at once: {self}")
+        if self.dead_letter_days > MAX_RETENTION_DAYS:
+            raise ValueError(f"SQS keeps nothing so long: {self}")
 
 
 @dataclass(frozen=True)
@@ -170,14 +182,17 @@ RUN_RECONCILE = ScheduleTiming(timeout_seconds=60)
 RUN_RETENTION = ScheduleTiming(timeout_seconds=60)
 OPS_CYCLE = ScheduleTiming(timeout_seconds=60)
 
-# AUTH-5, AUTH-8: the ledger counts the tries and buries what fails; SQS's own count is the last net, for a message that
-# throttled pollers took again and again, and what falls into it is sent again from the outbox.
+# AUTH-5, AUTH-8: the ledger counts the tries and buries what fails. A receive is no try: what came too early or met an
+# outage comes again for nothing. So SQS's own count lies beyond twice the retries that may be set, and beyond ten hours
+# of an outage, at one receive in a visibility timeout. It is the last net, for a message that throttled pollers took
+# again and again, or that ends its function before it is written down; its event is sent again from the outbox.
 AUTH_ERRORS_CONSUME = QueueTiming(
     timeout_seconds=25,
     visibility_seconds=150,
-    max_receives=100,
+    max_receives=250,
     batch_size=10,
-    retention_seconds=QUEUE_RETENTION_DAYS * 24 * 3600,
+    retention_seconds=QUEUE_RETENTION_DAYS * _DAY_SECONDS,
+    dead_letter_days=DEAD_LETTER_RETENTION_DAYS,
 )
 # AUTH-4: a message only wakes; one that is minutes old says nothing that the schedule's beat hasn't said since.
 AUTH_ERRORS_PUBLISH = QueueTiming(

@@ -12,7 +12,14 @@ from dpp_cli.operate_layer import build_operate_layer
 from dpp_cli.paths import ASSEMBLY
 from dpp_cli.toolchain import cdk_command, run, with_node
 
-_LOCAL = ("DATABASE_URL", "REDIS_URL", "DPP_DECISION_", "DPP_TIME_ZONE", "DPP_TICKET_REAPER_")
+_LOCAL = (
+    "DATABASE_URL",
+    "REDIS_URL",
+    "DPP_DECISION_",
+    "DPP_TIME_ZONE",
+    "DPP_TICKET_REAPER_",
+    "DPP_AUTH_ERROR_",
+)
 SIZES = ("dev", "prod")
 
 

@@ -101,6 +101,36 @@ def test_each_step_of_the_ops_cycle_that_can_fail_is_watched(prod: Assembly) -> 
     assert watched == {"ticket_reaper", "tickets"}
 
 
+def test_what_a_policy_hands_to_an_operator_is_told_and_what_operators_decide_is_not(prod: Assembly) -> None:
+    """AUTH-11."""
+    (alarm,) = (
+        alarm
+        for alarm in prod["observability"].all("AWS::CloudWatch::Alarm").values()
+        if alarm["MetricName"] == metrics.AUTH_ERROR_DECISIONS.name
+    )
+    assert {dimension["Name"]: dimension["Value"] for dimension in alarm["Dimensions"]} == {
+        "Function": "dpp-prod-auth_errors_consume",
+        "DecisionType": "ESCALATE",
+        "DecidedBy": "SYSTEM",
+    }
+
+
+def test_both_queues_are_watched_for_dead_letters_and_age(prod: Assembly) -> None:
+    watched = {
+        (alarm["AlarmDescription"].rpartition("#")[2], alarm["MetricName"], json.dumps(alarm["Dimensions"]))
+        for alarm in prod["observability"].all("AWS::CloudWatch::Alarm").values()
+        if alarm["Namespace"] == "AWS/SQS"
+    }
+    visible, age = "ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"
+    assert {(anchor, name) for anchor, name, _ in watched} == {
+        ("dead-letters", visible),
+        ("queue-age", age),
+        ("auth-errors-dead-letters", visible),
+        ("auth-errors-queue-age", age),
+    }
+    assert len({queue for _, _, queue in watched}) == 4
+
+
 def test_the_dashboard_begins_with_what_is_wrong_and_shows_metrics_that_exist(prod: Assembly) -> None:
     body = json.dumps(prod["observability"].one("AWS::CloudWatch::Dashboard")["DashboardBody"])
     first = body.index('\\"type\\":\\"alarm\\"') if '\\"type\\":\\"alarm\\"' in body else -1
@@ -110,6 +140,11 @@ def test_the_dashboard_begins_with_what_is_wrong_and_shows_metrics_that_exist(pr
         metrics.RUNS_ENDED,
         metrics.REFUSALS,
         metrics.TICKETS_STALE,
+        metrics.OUTBOX_LAG,
+        metrics.OUTBOX_DELAY,
+        metrics.EVENTS,
+        metrics.EVENT_AGE,
+        metrics.AUTH_CLUSTERS_GROWING,
     ):
         assert metric.name in body
 

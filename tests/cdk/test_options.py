@@ -82,6 +82,14 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
             {"ticket_reaper_breaker_share": "nan"},
             "ticket_reaper_breaker_share=nan: Input should be a finite number",
         ),
+        (
+            {"auth_error_max_retries": 101},
+            "auth_error_max_retries=101: Input should be less than or equal to 100",
+        ),
+        (
+            {"auth_error_ledger_retention_days": 22},
+            "ledger_retention_days=22: a message may come again for 22.0 days",
+        ),
         ([], "deploy/dev.json: not an object"),
     ],
 )
@@ -155,6 +163,36 @@ def test_the_reaper_s_rules_go_to_the_functions_as_they_are_written(root: Path) 
     assert list(found.rules.excluded_types) == ["DLQ_REDRIVE", "BUDGET_CREDIT"]
     assert found.time_zone == "Europe/Berlin"
     assert read(root, {"time_zone": ""}).variables.get("DPP_TIME_ZONE") is None
+
+
+def test_what_is_said_of_events_goes_to_the_functions(root: Path) -> None:
+    """AUTH-5, AUTH-8."""
+    from dpp.auth_errors.config import LedgerSettings
+
+    keep(root, "dev", {"auth_error_max_retries": 3, "auth_error_ledger_retention_days": "60"})
+    variables = read(root, {}).variables
+    assert set(variables) == set(LedgerSettings.variables())
+    found = LedgerSettings.load(variables)
+    assert (found.max_retries, found.ledger_retention_days) == (3, 60)
+
+
+def test_rules_that_do_not_fit_each_other_end_the_synthesis(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AUTH-5: with a ladder of such steps, each is right alone, and an event would outlive what is known of it."""
+    from dpp_cdk.config import DeploymentError
+
+    monkeypatch.setattr("dpp.auth_errors.config.LADDER_SECONDS", (6_000,))
+    said = {"auth_error_max_retries": 100, "auth_error_ledger_retention_days": 25}
+    for name, value in said.items():
+        keep(root, "dev", {name: value})
+        read(root, {})
+    keep(root, "dev", said)
+    exported = LOCAL | {f"DPP_{name.upper()}": str(value) for name, value in said.items()}
+    environs: tuple[Mapping[str, str], ...] = ({}, exported)
+    for environ in environs:
+        with pytest.raises(DeploymentError, match=r"LEDGER_RETENTION_DAYS: .* for 28\.9 days"):
+            read(root, {}, environ)
 
 
 def test_a_rule_that_only_the_environment_names_is_refused(root: Path) -> None:

@@ -1,7 +1,7 @@
 """Each role is allowed what its function does, on the resource it does it to, and nothing else (PLAT-1)."""
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -168,31 +168,55 @@ def test_a_function_reads_the_secrets_of_the_servers_that_it_uses(stack: Stack, 
 def test_who_redrives_takes_messages_from_the_dead_letters_and_sends_them_to_the_run_queue(
     stack: Stack, name: str
 ) -> None:
-    queues = stack.all("AWS::SQS::Queue")
-    redrive = stack.queue_emptied_by("run_worker")["RedrivePolicy"]
-    (dead, _) = redrive["deadLetterTargetArn"]["Fn::GetAtt"]
-    (runs,) = (name for name, queue in queues.items() if queue.get("RedrivePolicy") == redrive)
-    reached = {
-        str(action): statement["Resource"]
-        for statement in allowing(stack, name)
-        for action in listed(statement["Action"])
-        if str(action).startswith("sqs:")
+    """Events go back from the outbox, so that who redrives them only wakes its publisher (AUTH-8)."""
+    of_runs = {
+        queue_of(stack, "run_worker"): {"sqs:SendMessage"},
+        dead_letters_of(stack, "run_worker"): REDRIVING,
     }
-    assert set(reached) == REDRIVING | {"sqs:SendMessage"}
-    sent_to = reached.pop("sqs:SendMessage")
-    if name == "ops_cycle":
-        assert sent_to == {"Fn::GetAtt": [runs, "Arn"]}
-        assert list(reached.values()) == [{"Fn::GetAtt": [dead, "Arn"]}] * 4
-        return
-    # An operator's command redrives events, too, and wakes their publisher (AUTH-7).
-    events = stack.queue_emptied_by("auth_errors_consume")["RedrivePolicy"]["deadLetterTargetArn"]
-    wake = stack.queue_emptied_by("auth_errors_publish")
-    (wake_id,) = (id for id, queue in queues.items() if queue == wake)
-    assert {one["Fn::GetAtt"][0] for one in cast(list[Any], sent_to)} == {runs, wake_id}
-    letters = [{"Fn::GetAtt": [dead, "Arn"]}, events]
-    assert [sorted(map(str, cast(list[Any], found))) for found in reached.values()] == [
-        sorted(map(str, letters))
-    ] * 4
+    of_events = {
+        queue_of(stack, "auth_errors_publish"): {"sqs:SendMessage"},
+        dead_letters_of(stack, "auth_errors_consume"): REDRIVING,
+    }
+    assert of_queues(stack, name) == of_runs | (of_events if name == "operate" else {})
+
+
+@pytest.mark.parametrize("name", ["auth_errors_api", "auth_errors_publish", "auth_errors_consume"])
+def test_functions_of_events_send_to_the_queue_of_the_next_one_only(stack: Stack, name: str) -> None:
+    """AUTH-4, AUTH-7: who empties a queue, and says when a message comes again, may by its event source."""
+    wake, events = queue_of(stack, "auth_errors_publish"), queue_of(stack, "auth_errors_consume")
+    dead = dead_letters_of(stack, "auth_errors_consume")
+    sending = {"sqs:SendMessage"}
+    assert (
+        of_queues(stack, name)
+        == {
+            "auth_errors_api": {wake: sending},
+            "auth_errors_publish": {wake: CONSUMING, events: sending},
+            "auth_errors_consume": {events: CONSUMING, dead: sending, wake: sending},
+        }[name]
+    )
+
+
+def queue_of(stack: Stack, name: str) -> str:
+    """Logical id of the queue that the function empties."""
+    (queue, _) = stack.event_source(name)["EventSourceArn"]["Fn::GetAtt"]
+    return str(queue)
+
+
+def dead_letters_of(stack: Stack, name: str) -> str:
+    """Logical id of the queue of what that function could not deal with."""
+    redrive = stack.queue_emptied_by(name)["RedrivePolicy"]
+    return str(redrive["deadLetterTargetArn"]["Fn::GetAtt"][0])
+
+
+def of_queues(stack: Stack, name: str) -> dict[str, set[str]]:
+    """What a function may do to which queue."""
+    reached: dict[str, set[str]] = {}
+    for statement in allowing(stack, name):
+        done = {str(action) for action in listed(statement["Action"]) if str(action).startswith("sqs:")}
+        for resource in listed(statement["Resource"]) if done else []:
+            assert isinstance(resource, dict)
+            reached.setdefault(resource["Fn::GetAtt"][0], set()).update(done)
+    return reached
 
 
 def test_only_who_iam_lets_invoke_it_reaches_the_operator_s_function(

@@ -113,6 +113,7 @@ def test_layers_that_are_not_built_are_asked_for_by_architecture(root: Path) -> 
         ({"availability_zones": 1}, "two zones"),
         ({"max_workers": 60}, "connections wanted"),
         ({"max_consumers": 1}, "2 to 1000"),
+        ({"max_consumers": 60}, "connections wanted"),
         ({"max_workers": 3}, "16 functions at once at the worst, 14 allowed"),
         ({"max_consumers": 3}, "15 functions at once at the worst, 14 allowed"),
         ({"functions_at_once": 13}, "14 functions at once at the worst, 13 allowed"),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dpp.platform.config import Settings
+from dpp.auth_errors.config import LedgerSettings
+from dpp.platform.config import ConfigurationError, Settings
 from dpp.tickets.staleness import LATEST_KEY
 from tests.cdk.conftest import LOCAL
 from tests.cdk.template import Assembly, Stack
@@ -79,7 +80,8 @@ class TestFunctions:
         assert layers["migrate"] == layers["operate"] == 3
         carriers = [name for name in FUNCTIONS if "Migrations" in str(stack.function(name)["Layers"])]
         assert carriers == ["migrate"]
-        assert {layers[name] for name in (*API_FUNCTIONS, *EVENT_FUNCTIONS, *SCHEDULED)} == {2}
+        plain = (*API_FUNCTIONS, *EVENT_FUNCTIONS, *SCHEDULED)
+        assert {name: layers[name] for name in plain} == dict.fromkeys(plain, 2)
 
     def test_only_the_operator_s_function_carries_the_command(self, stack: Stack) -> None:
         carriers = [name for name in FUNCTIONS if "Operate" in str(stack.function(name)["Layers"])]
@@ -163,6 +165,7 @@ class TestRunQueue:
 
     def test_every_queue_is_encrypted_and_reached_over_tls_only(self, stack: Stack) -> None:
         queues = stack.all("AWS::SQS::Queue")
+        # Runs, events, dead letters of both, the reaper's beat and the publisher's wake-ups.
         assert len(queues) == 6
         for name, queue in queues.items():
             assert queue["SqsManagedSseEnabled"] is True
@@ -294,14 +297,55 @@ class TestEvents:
 
     @pytest.mark.parametrize("name", EVENT_FUNCTIONS)
     def test_a_failed_message_costs_the_others_nothing(self, stack: Stack, name: str) -> None:
-        (mapping,) = [
-            one
-            for one in stack.all("AWS::Lambda::EventSourceMapping").values()
-            if stack.calls(name, one["FunctionName"])
+        source = stack.event_source(name)
+        assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+        assert source["BatchSize"] == 10
+
+    def test_how_many_are_at_work_is_bounded(self, prod: Assembly, dev: Assembly, local: Assembly) -> None:
+        from dpp_cdk.sizes import DEV, MAX_PUBLISHERS, PROD
+
+        for assembly, size in ((prod, PROD), (dev, DEV), (local, DEV)):
+            bounds = zip(EVENT_FUNCTIONS, (MAX_PUBLISHERS, size.max_consumers), strict=True)
+            for name, bound in bounds:
+                assert assembly.whole.event_source(name)["ScalingConfig"] == {"MaximumConcurrency": bound}
+                assert "ReservedConcurrentExecutions" not in assembly.whole.function(name)
+
+    @pytest.mark.parametrize("name", EVENT_FUNCTIONS)
+    def test_visibility_is_what_aws_advises(self, stack: Stack, name: str) -> None:
+        assert stack.queue_emptied_by(name)["VisibilityTimeout"] == 6 * stack.function(name)["Timeout"]
+
+    def test_no_setting_of_retries_reaches_the_redrive_of_sqs(self, stack: Stack) -> None:
+        """AUTH-8: the ledger decides what is dead. Each try may be preceded by a message that came too early."""
+        receives = stack.queue_emptied_by("auth_errors_consume")["RedrivePolicy"]["maxReceiveCount"]
+        with pytest.raises(ConfigurationError, match="DPP_AUTH_ERROR_MAX_RETRIES"):
+            LedgerSettings.load({"DPP_AUTH_ERROR_MAX_RETRIES": str(receives // 2)})
+
+    def test_a_wake_up_that_is_minutes_old_is_dropped(self, stack: Stack) -> None:
+        assert stack.queue_emptied_by("auth_errors_publish")["MessageRetentionPeriod"] == 300
+
+    def test_each_queue_is_named_to_who_writes_to_it_or_empties_it(self, stack: Stack) -> None:
+        told = {
+            variable: [
+                name
+                for name in FUNCTIONS
+                if variable in stack.function(name).get("Environment", {}).get("Variables", {})
+            ]
+            for variable in (
+                "DPP_AUTH_ERROR_QUEUE_URL",
+                "DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL",
+                "DPP_AUTH_ERROR_WAKE_QUEUE_URL",
+            )
+        }
+        assert list(told.values()) == [
+            ["auth_errors_publish", "auth_errors_consume"],
+            ["auth_errors_consume", "operate"],
+            ["auth_errors_api", "auth_errors_consume", "operate"],
         ]
-        assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-        assert mapping["BatchSize"] == 10
-        assert mapping["ScalingConfig"]["MaximumConcurrency"] == (2 if name.endswith("publish") else 20)
+
+    def test_the_local_stack_is_told_where_they_are(self, local: Assembly) -> None:
+        """What the operator commands find them by."""
+        told = {name for part in local.stacks.values() for name in part.get("Outputs", {})}
+        assert {"AuthErrorQueueUrl", "AuthErrorDeadLetterQueueUrl", "AuthErrorWakeQueueUrl"} <= told
 
     def test_no_owner_of_an_event_lives_past_its_takeover(self, stack: Stack) -> None:
         from dpp.auth_errors import consume, publish
@@ -310,8 +354,6 @@ class TestEvents:
         assert stack.function("auth_errors_consume")["Timeout"] < consume.LEASE_SECONDS
 
     def test_the_ledger_outlives_every_message(self, prod: Assembly, dev: Assembly) -> None:
-        from dpp.auth_errors.config import LedgerSettings
-
         kept_seconds = LedgerSettings().ledger_retention_days * 86_400
         for assembly in (prod, dev):
             events = assembly.whole.queue_emptied_by("auth_errors_consume")

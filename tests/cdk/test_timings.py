@@ -4,7 +4,7 @@ import pytest
 
 from dpp.tickets.config import ReaperSettings
 from dpp_cdk import timings
-from dpp_cdk.functions import FUNCTIONS, OPS_CYCLE
+from dpp_cdk.functions import AUTH_ERRORS_CONSUME, AUTH_ERRORS_PUBLISH, FUNCTIONS, OPS_CYCLE
 from dpp_cdk.timings import (
     DeployTiming,
     LeaseTiming,
@@ -44,6 +44,14 @@ def test_one_hiccup_sends_nothing_to_the_dead_letters() -> None:
 def test_a_message_lives_until_it_could_be_tried_again() -> None:
     with pytest.raises(ValueError, match="be gone"):
         QueueTiming(timeout_seconds=10, visibility_seconds=60, max_receives=3, retention_seconds=59)
+
+
+def test_a_dead_letter_outlives_the_messages_of_its_queue_for_as_long_as_sqs_can() -> None:
+    day = 24 * 3600
+    with pytest.raises(ValueError, match="gone at once"):
+        QueueTiming(1, 6, max_receives=3, retention_seconds=2 * day, dead_letter_days=2)
+    with pytest.raises(ValueError, match="nothing so long"):
+        QueueTiming(1, 6, max_receives=3, dead_letter_days=15)
 
 
 @pytest.mark.parametrize("timing", _QUEUES)
@@ -91,3 +99,9 @@ def test_every_function_that_can_run_the_reaper_is_one_that_its_lease_outlives()
 def test_nobody_takes_a_ticket_over_from_a_cycle_that_may_still_live() -> None:
     """TIX-6."""
     assert timings.TICKET_SILENCE.lease_seconds > OPS_CYCLE.timing.timeout_seconds
+
+
+def test_nobody_takes_an_event_over_from_a_publisher_or_a_consumer_that_may_still_live() -> None:
+    """AUTH-4, AUTH-5: else it would be sent, or handled, by two at once."""
+    assert list(timings.OUTBOX_SILENCE.holders) == [AUTH_ERRORS_PUBLISH.timing]
+    assert list(timings.LEDGER_LEASE.holders) == [AUTH_ERRORS_CONSUME.timing]

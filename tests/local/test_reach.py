@@ -2,6 +2,7 @@
 
 import pytest
 
+from dpp.auth_errors.config import EventDeadLetterSettings, WakeQueueSettings
 from dpp.platform.config import PostgresSettings, QueueSettings
 from dpp.tickets.config import ReaperSettings, ReportsSettings
 from dpp_cli.errors import StackError
@@ -17,6 +18,8 @@ _LOCAL = StackState(
         "ReportsBucket": "reports",
         "RunQueueUrl": "http://local/runs",
         "RunDeadLetterQueueUrl": "http://local/dead",
+        "AuthErrorDeadLetterQueueUrl": "http://local/dead-events",
+        "AuthErrorWakeQueueUrl": "http://local/wake",
     },
 )
 
@@ -97,6 +100,17 @@ def test_a_wrong_value_of_a_deployment_is_a_sentence(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("DPP_TIME_ZONE", "Asia/Pyeongyang")
     with pytest.raises(StackError, match="DPP_TIME_ZONE: no time zone"):
         reach(_Wanted)
+
+
+class _Events(PostgresSettings, EventDeadLetterSettings, WakeQueueSettings):
+    """What commands of dead events want."""
+
+
+def test_the_local_stack_has_the_queues_of_events() -> None:
+    """AUTH-7."""
+    found = reach(_Events).settings
+    assert found.event_dead_letter_queue_url == "http://local/dead-events"
+    assert found.wake_queue_url == "http://local/wake"
 
 
 def test_what_tells_a_deployment_is_what_has_no_default() -> None:

@@ -57,7 +57,7 @@ def test_every_link_of_the_docs_leads_somewhere(page: str, target: str) -> None:
         assert anchor in _anchors(path)
 
 
-@pytest.mark.parametrize("command", sorted(set(re.findall(r"`dpp ([a-z]+ [a-z]+)", RUNBOOK))))
+@pytest.mark.parametrize("command", sorted(set(re.findall(r"`dpp ([a-z-]+ [a-z]+)", RUNBOOK))))
 def test_every_command_of_the_runbook_exists(command: str) -> None:
     group: Any = typer.main.get_command(app)
     for name in command.split():
@@ -72,7 +72,11 @@ def test_every_query_of_the_runbook_fits_the_schema(database_url: str, sql: str)
 
 
 def test_every_function_of_the_runbook_exists() -> None:
-    named = set(re.findall(r"\b(runs?_[a-z]+|pack_[a-z]+)\b", re.sub(r"run_(?:id|inputs)", "", RUNBOOK)))
+    named = set(
+        re.findall(
+            r"\b(runs?_[a-z]+|pack_[a-z]+|auth_errors_[a-z]+)\b", re.sub(r"run_(?:id|inputs)", "", RUNBOOK)
+        )
+    )
     assert named
     assert named <= {path.name for path in FUNCTIONS.iterdir() if path.is_dir()}
 
