@@ -29,22 +29,24 @@ def measured(url: str) -> dict[str, float]:
     with psycopg.connect(url, autocommit=True) as connection:
         for number in range(_ROUNDS):
             names = [f"floor-{number}-{one}" for one in range(_BATCH)]
-            timed("post: error and event, 1 commit", lambda: [_record(connection, one) for one in names])  # noqa: B023
+            timed("post: error and event, 1 commit", lambda: _record(connection, names))  # noqa: B023
             for step, kind in (("first", "asks for the analysis"), ("second", "analyses")):
                 sent = timed(f"publish the {step}, 2 commits for ten", lambda: _publish(connection))
-                leased = timed(f"lease the {step}", lambda: _lease(connection, sent))  # noqa: B023
+                leased = timed(f"lease the {step}, 1 commit", lambda: _lease(connection, sent))  # noqa: B023
                 timed(f"handle the {step}: {kind}, 1 commit", lambda: _handle(connection, sent, leased))  # noqa: B023
     return {name: statistics.median(times) for name, times in taken.items()}
 
 
-def _record(connection: Connection, request_id: str) -> None:
-    report = report_of(request_id)
-    with connection.transaction():
-        error = store.record(
-            connection, uuid4(), report, reported_by=TENANT, payload_hash=payload_hash(report)
-        )
-        assert error is not None
-        outbox.enqueue(connection, events.recorded(error.auth_error_id, error.dedup_key, error.occurred_at))
+def _record(connection: Connection, request_ids: Sequence[str]) -> None:
+    for report in map(report_of, request_ids):
+        with connection.transaction():
+            error = store.record(
+                connection, uuid4(), report, reported_by=TENANT, payload_hash=payload_hash(report)
+            )
+            assert error is not None
+            outbox.enqueue(
+                connection, events.recorded(error.auth_error_id, error.dedup_key, error.occurred_at)
+            )
 
 
 def _publish(connection: Connection) -> list[ClaimedEvent]:
@@ -60,8 +62,9 @@ def _lease(connection: Connection, sent: Sequence[ClaimedEvent]) -> list[UUID]:
     for event in sent:
         owner = uuid4()
         named = outbox.Named(event.outbox_id, event.event_type, UUID(event.payload["authErrorId"]))
-        assert outbox.ensure_row_exists(connection, named) is not None
-        assert outbox.take_lease(connection, event.outbox_id, owner, lease_seconds=60, max_retries=5) == 1
+        with connection.transaction():
+            assert outbox.ensure_row_exists(connection, named) is not None
+            assert outbox.take_lease(connection, event.outbox_id, owner, lease_seconds=60, max_retries=5) == 1
         owners.append(owner)
     return owners
 
