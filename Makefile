@@ -63,7 +63,7 @@ soak-auth-errors: bootstrap ## Post ERRORS authentication errors to a stack of i
 	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/python -m tests.soak.auth_errors --errors $(ERRORS)
 
 crash: bootstrap ## Crash every call of every path in every way (`make test` leaves out what leaves the same behind)
-	DPP_CRASHES=all $(BIN)/pytest -n auto -q tests/crash tests/tickets/test_crashes.py tests/auth_errors/test_crashes.py
+	DPP_CRASHES=all $(BIN)/pytest -n auto -q tests/crash tests/tickets/test_crashes.py tests/auth_errors/test_crashes.py tests/auth_errors/test_kills.py
 
 mutants: bootstrap ## Put deliberate faults into a copy of money and finalize; each must be caught by its test
 	$(BIN)/python -m tests.mutants
