@@ -30,9 +30,12 @@ meter = Meter()
 
 @invocation(logger, meter)
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Publish what is due. A failure returns the messages, which only wake: whatever they were for is in the outbox."""
+    """Publish what is due; invoked by hand, with all that the schedule's beat does.
+
+    A failure returns the messages, which only wake: whatever they were for is in the outbox.
+    """
     bodies = [record.get("body") for record in event.get("Records", ())]
-    beat = any(body != WAKE for body in bodies)
+    beat = not bodies or any(body != WAKE for body in bodies)
     effects = wiring()
     report = publish(effects, beat=beat)
     meter.add(OUTBOX_PUBLISHED, report.published)
@@ -44,7 +47,7 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
         _measure(effects)
     told = report.as_dict()
     logger.info("fired", extra={"report": told, "beat": beat})
-    return told
+    return {**told, "batchItemFailures": []}
 
 
 def _measure(effects: PublishEffects) -> None:

@@ -168,6 +168,9 @@ def test_a_wake_publishes_and_a_beat_looks_after_the_rest(
     assert "OutboxLag" in told
     assert "EventsDead" in told
     assert "Firings" in told
+    answer: Any = publisher.handler({}, lambda_context())
+    assert answer["batchItemFailures"] == []
+    assert "Firings" in capsys.readouterr().out
 
 
 def test_no_word_of_a_service_is_logged(

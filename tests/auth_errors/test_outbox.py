@@ -208,6 +208,21 @@ class TestOwners:
         assert event.status is OutboxStatus.DEAD
         assert event.last_error == "each of its publishers did not come back"
 
+    def test_a_firing_that_takes_long_leaves_the_rest_to_the_next(self, desk: Desk) -> None:
+        for _ in range(150):
+            desk.post()
+        clock = iter(range(0, 10_000, 15))
+        report = publish(desk.publishing(), desk.now, elapsed=lambda: float(next(clock)))
+        assert (report.published, report.stopped_early) == (150, True)
+        with desk.database.connection() as connection:
+            for _ in range(150):
+                desk.post()
+            outbox.claim(connection, uuid4(), 150, desk.now)
+        desk.pass_time(SILENT_SECONDS + 1)
+        late = publish(desk.publishing(), desk.now, elapsed=iter((0.0, 30.0)).__next__)
+        assert (late.taken_over, late.published, late.stopped_early) == (100, 100, True)
+        assert desk.publish().published == 50
+
     def test_the_clock_of_whoever_publishes_decides_nothing(self, desk: Desk) -> None:
         """D1: no time of a process's own comes into any statement; ten minutes off is as well as right."""
         desk.post()

@@ -26,8 +26,8 @@ FAULTS = (
         "no-takeover",
         "What a publisher died with is never sent.",
         "auth_errors/publish.py",
-        "        while taken := _taken_over(effects, owner, report, now):\n",
-        "        while taken := []:\n",
+        "            partial(_taken_over, effects, owner, report, now),\n",
+        "",
         f"{_OUTBOX}::TestOwners::test_a_crash_between_send_and_finalize_sends_again_later",
     ),
     Fault(

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from uuid import UUID, uuid4
 
 from dpp.auth_errors import events, outbox, store
@@ -101,13 +102,13 @@ def publish(
     """
     report, owner, until = PublishReport(), uuid4(), elapsed() + TIME_LIMIT_SECONDS
     try:
-        while taken := _taken_over(effects, owner, report, now):
-            _send(effects, owner, taken, report, now)
-        while claimed := _claimed(effects, owner, now):
-            _send(effects, owner, claimed, report, now)
-            if elapsed() > until:
-                report.stopped_early = True
-                break
+        for due in (
+            partial(_taken_over, effects, owner, report, now),
+            partial(_claimed, effects, owner, now),
+        ):
+            while not report.stopped_early and (events_due := due()):
+                _send(effects, owner, events_due, report, now)
+                report.stopped_early = elapsed() > until
         if beat:
             _send_again(effects, report, now)
     except _Outage:
