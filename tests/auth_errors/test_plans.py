@@ -81,6 +81,7 @@ _PARAMS: dict[str, Any] = {
     "exception_class": None,
     "cluster_id": _CLUSTER,
     "statuses": [AuthErrorStatus.ANALYSIS_COMPLETED],
+    "escalates": True,
     "minutes": 600,
     "at_most": 100,
     "reported_by": "t_plans",
