@@ -63,8 +63,8 @@ def _lease(connection: Connection, sent: Sequence[ClaimedEvent]) -> list[UUID]:
         owner = uuid4()
         named = outbox.Named(event.outbox_id, event.event_type, UUID(event.payload["authErrorId"]))
         with connection.transaction():
-            assert outbox.ensure_row_exists(connection, named) is not None
-            assert outbox.take_lease(connection, event.outbox_id, owner, lease_seconds=60, max_retries=5) == 1
+            outbox.ensure_row_exists(connection, named)
+            assert outbox.take_lease(connection, named, owner, lease_seconds=60, max_retries=5) == 1
         owners.append(owner)
     return owners
 
