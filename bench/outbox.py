@@ -43,7 +43,7 @@ from tests.auth_errors.workers import Place, consumer, publisher
 from tests.sqs_server import sqs_server
 
 AT_ONCE, ROUNDS = 500, 3
-PER_SECOND, SECONDS = 50, 20
+PER_SECOND, SECONDS = 15, 20
 POSTERS, WORKERS = 2, 2
 _PATIENCE_SECONDS = 120
 _SPAWNING = multiprocessing.get_context("spawn")
