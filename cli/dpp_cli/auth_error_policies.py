@@ -10,9 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 from rich.table import Table
 
 from dpp.auth_errors import store
-from dpp.auth_errors.contract import Reason
 from dpp.auth_errors.policies import PoliciesRefused, Policy, When, as_data, read_policies
 from dpp.auth_errors.replay import Replayed, replay
+from dpp.platform.http.fields import Reason
 from dpp.platform.strict_json import JsonRefused, parse
 from dpp_cli.errors import StackError
 from dpp_cli.rows import RowSettings, Who, actor, connected_rows

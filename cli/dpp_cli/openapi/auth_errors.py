@@ -3,8 +3,6 @@
 Schemas come from dpp/auth_errors, problems from the table that answers them.
 """
 
-from collections.abc import Sequence
-
 from dpp.auth_errors.contract import (
     AuthErrorPageView,
     AuthErrorQuery,
@@ -22,9 +20,8 @@ from dpp.auth_errors.contract import (
 from dpp.auth_errors.errors import DecisionRefused
 from dpp.auth_errors.http import PROBLEMS
 from dpp.platform.http import problem
-from dpp.platform.http.problem import ProblemKind
 from dpp_cli.openapi import auth_error_examples as examples
-from dpp_cli.openapi.parts import OF_ANY_BODY, OF_ANY_CALL, Family, Json, in_path, operation, sent
+from dpp_cli.openapi.parts import OF_ANY_BODY, Family, Json, in_path, sent
 from dpp_cli.openapi.schemas import merged, of_answers, of_models, query_parameters
 
 _KINDS = {kind.reason_code: kind for kind in PROBLEMS.values()}
@@ -34,12 +31,6 @@ _FAMILY = Family(
     texts={kind: (error.__doc__ or "").partition("\n")[0] for error, kind in PROBLEMS.items()}
     | {_REFUSED: str(DecisionRefused("RESOLVE", "IGNORED"))},
     members={_REFUSED: {"current_status": "IGNORED"}},
-)
-_OF_ANY_CALLER = (
-    problem.MALFORMED_REQUEST,
-    problem.AUTH_INVALID,
-    problem.DEPENDENCY_UNAVAILABLE,
-    *OF_ANY_CALL,
 )
 _ROOT = "/api/auth-errors"
 _ONE = f"{_ROOT}/{examples.AUTH_ERROR_ID}"
@@ -96,7 +87,7 @@ def _report() -> Json:
         _FAMILY.answer(text, ("Location",), "AuthErrorReceiptView", examples.RECEIPT)
         for text in ("Recorded.", "Recorded before, by the same report; it stands as it says.")
     )
-    made = _operation(
+    made = _FAMILY.operation(
         "reportAuthError",
         "Report an authentication error",
         "The same `requestId` with the same report records once for a tenant. Line ends are made one, text is trimmed,"
@@ -104,12 +95,13 @@ def _report() -> Json:
         answers={"200": known, "201": recorded},
         problems=(_KINDS["AUTH_ERROR_CONFLICT"], *OF_ANY_BODY),
         security="apiKey",
+        path=_ROOT,
     )
     return made | {"requestBody": sent("AuthErrorRequest", examples.REPORTS, max_mib=4)}
 
 
 def _list() -> Json:
-    return _operation(
+    return _FAMILY.operation(
         "listAuthErrors",
         "List authentication errors",
         "The newest occurrence first; ask with `nextCursor` for those behind.",
@@ -124,12 +116,13 @@ def _list() -> Json:
         ),
         answers={"200": _FAMILY.answer("A page of those that fit.", (), "AuthErrorPageView", examples.PAGE)},
         problems=(problem.VALIDATION_FAILED,),
+        path=_ROOT,
     )
 
 
 def _read() -> Json:
     found = _FAMILY.answer("The error as it stands.", (), "WholeAuthErrorView", examples.WHOLE)
-    return _operation(
+    return _FAMILY.operation(
         "readAuthError",
         "Read an authentication error",
         "With its clusters, decisions, every transition, and where its events stand.",
@@ -145,7 +138,7 @@ def _decide() -> Json:
         _FAMILY.answer(text, (), "DecisionView", examples.DECISION)
         for text in ("Decided.", "Decided before, by the same decision.")
     )
-    return _operation(
+    return _FAMILY.operation(
         "decideAuthError",
         "Decide what becomes of an authentication error",
         "The same `decisionId` decides once. An escalation leaves the error where it is.",
@@ -164,7 +157,7 @@ def _decide() -> Json:
 
 def _list_clusters() -> Json:
     found = _FAMILY.answer("The clusters.", (), "ClusterPageView", examples.CLUSTERS)
-    return _operation(
+    return _FAMILY.operation(
         "listAuthErrorClusters",
         "List clusters of authentication errors",
         "The errors of one stack hash are a cluster. The one that was seen last comes first.",
@@ -176,7 +169,7 @@ def _list_clusters() -> Json:
 
 
 def _read_cluster() -> Json:
-    return _operation(
+    return _FAMILY.operation(
         "readAuthErrorCluster",
         "Read a cluster",
         "Its errors are those that `listAuthErrors` lists by its `clusterId`.",
@@ -194,7 +187,7 @@ def _decide_cluster() -> Json:
         "ClusterDecidedView",
         examples.CLUSTER_DECIDED,
     )
-    return _operation(
+    return _FAMILY.operation(
         "decideAuthErrorCluster",
         "Decide what becomes of the errors of a cluster",
         "Of all that may be decided so, up to 500 a call, the oldest first. Each gets a decision of its own.",
@@ -203,26 +196,3 @@ def _decide_cluster() -> Json:
         problems=(_KINDS["CLUSTER_NOT_FOUND"], problem.NOT_FOUND, *OF_ANY_BODY),
         path=f"{_CLUSTER}/decisions",
     ) | {"requestBody": sent("ClusterDecisionRequest", examples.CLUSTER_DECISIONS)}
-
-
-def _operation(
-    operation_id: str,
-    summary: str,
-    description: str,
-    *,
-    answers: Json,
-    problems: Sequence[ProblemKind],
-    parameters: Sequence[Json] = (),
-    path: str = _ROOT,
-    security: str = "operatorKey",
-) -> Json:
-    """One operation: what is answered well, what of problems is its own, and those that any may answer."""
-    refused = _FAMILY.problems((*_OF_ANY_CALLER, *problems), path)
-    return operation(
-        operation_id,
-        summary,
-        description,
-        parameters=parameters,
-        responses=answers | refused,
-        security=security,
-    )

@@ -13,6 +13,12 @@ type Json = dict[str, Any]
 
 REF = "#/components/schemas/"
 OF_ANY_CALL = (problem.METHOD_NOT_ALLOWED, problem.INTERNAL_ERROR)
+_OF_ANY_KEY = (
+    problem.MALFORMED_REQUEST,
+    problem.AUTH_INVALID,
+    problem.DEPENDENCY_UNAVAILABLE,
+    *OF_ANY_CALL,
+)
 OF_ANY_BODY = (
     problem.PAYLOAD_TOO_LARGE,
     problem.UNSUPPORTED_MEDIA_TYPE,
@@ -64,6 +70,28 @@ class Family:
         for kind in kinds:
             by_status.setdefault(kind.status, []).append(kind)
         return {str(status): self._problem(by_status[status], path) for status in sorted(by_status)}
+
+    def operation(
+        self,
+        operation_id: str,
+        summary: str,
+        description: str,
+        *,
+        answers: Json,
+        problems: Sequence[ProblemKind],
+        path: str,
+        parameters: Sequence[Json] = (),
+        security: str = "operatorKey",
+    ) -> Json:
+        """One operation: what is answered well, what of problems is its own, and those that any may answer."""
+        return operation(
+            operation_id,
+            summary,
+            description,
+            parameters=parameters,
+            responses=answers | self.problems((*_OF_ANY_KEY, *problems), path),
+            security=security,
+        )
 
     def _problem(self, kinds: Sequence[ProblemKind], path: str) -> Json:
         status = kinds[0].status

@@ -3,12 +3,9 @@
 Schemas come from dpp/tickets, problems from the table that answers them.
 """
 
-from collections.abc import Sequence
-
 from pydantic import BaseModel
 
 from dpp.platform.http import problem
-from dpp.platform.http.problem import ProblemKind
 from dpp.runs.contract import ReservationRequest
 from dpp.tickets.contract import (
     EmergencyStopRequest,
@@ -26,7 +23,7 @@ from dpp.tickets.receipt import OpsRunReceipt
 from dpp.tickets.report import ReaperReport
 from dpp.tickets.requests import PARAMS, Params
 from dpp_cli.openapi import ticket_examples as examples
-from dpp_cli.openapi.parts import OF_ANY_BODY, OF_ANY_CALL, REF, Family, Json, in_path, operation, sent
+from dpp_cli.openapi.parts import OF_ANY_BODY, REF, Family, Json, in_path, sent
 from dpp_cli.openapi.schemas import merged, of_answers, of_models, one_of, query_parameters
 
 _OF_TICKETS = {kind.reason_code: kind for kind in PROBLEMS.values()}
@@ -40,12 +37,6 @@ _FAMILY = Family(
         _STOPPED: "The emergency stop is set, by kim: credits go to the wrong tenant",
     },
     members={_RUNNING: {"started_at": _SINCE, "actor": "OPS_CYCLE"}, _STOPPED: {"actor": "kim"}},
-)
-_OF_ANY_OPERATOR = (
-    problem.MALFORMED_REQUEST,
-    problem.AUTH_INVALID,
-    problem.DEPENDENCY_UNAVAILABLE,
-    *OF_ANY_CALL,
 )
 
 
@@ -89,7 +80,7 @@ def _file() -> Json:
         _FAMILY.answer(text, ("Location",), "TicketView", examples.TICKET)
         for text in ("Filed.", "Filed before, by the same request; it stands as it says.")
     )
-    return _operation(
+    return _FAMILY.operation(
         "fileTicket",
         "File a ticket",
         "An audited request, which the ops cycle carries out. The same `request_id` with the same type, params and"
@@ -102,7 +93,7 @@ def _file() -> Json:
 
 
 def _list() -> Json:
-    return _operation(
+    return _FAMILY.operation(
         "listTickets",
         "List tickets",
         "The newest first; ask with `next_cursor` for those behind.",
@@ -115,7 +106,7 @@ def _list() -> Json:
 
 def _counters() -> Json:
     found = _FAMILY.answer("All tickets, counted.", (), "OpsCountersView", examples.COUNTERS)
-    return _operation(
+    return _FAMILY.operation(
         "countTickets",
         "Count tickets",
         "By type and state. What is stale is counted as stale, and not as in progress.",
@@ -128,7 +119,7 @@ def _counters() -> Json:
 
 def _read() -> Json:
     found = _FAMILY.answer("The ticket as it stands.", (), "WholeTicketView", examples.WHOLE_TICKET)
-    return _operation(
+    return _FAMILY.operation(
         "readTicket",
         "Read a ticket",
         "With its result, once it has one, and every transition.",
@@ -141,7 +132,7 @@ def _read() -> Json:
 
 def _latest_report() -> Json:
     found = _FAMILY.answer("The newest report.", ("Content-Location",), "ReaperReport", examples.REPORT)
-    return _operation(
+    return _FAMILY.operation(
         "latestReaperReport",
         "Read the reaper's newest report",
         "As its row has it; the object in S3 is a copy.",
@@ -153,7 +144,7 @@ def _latest_report() -> Json:
 
 
 def _snapshot() -> Json:
-    return _operation(
+    return _FAMILY.operation(
         "reaperReport",
         "Read an earlier report",
         "By the name of its snapshot, the last part of its `evidence_refs`.",
@@ -167,7 +158,7 @@ def _snapshot() -> Json:
 def _run_reaper() -> Json:
     ran = _FAMILY.answer("What it found and did.", ("X-DPP-Reaper-Breaker",), "ReaperReport", examples.REPORT)
     ran["headers"]["Location"] = {"$ref": "#/components/headers/SnapshotLocation"}
-    return _operation(
+    return _FAMILY.operation(
         "runReaper",
         "Run the reaper",
         "Ends FAILED what was taken and not touched for longer than the threshold, the oldest first. Where so many are"
@@ -181,7 +172,7 @@ def _run_reaper() -> Json:
 
 def _read_stop() -> Json:
     found = _FAMILY.answer("Whether it is set, and who said so last.", (), "EmergencyStopView", examples.STOP)
-    return _operation(
+    return _FAMILY.operation(
         "readEmergencyStop",
         "Read the emergency stop",
         "While it is set the ops cycle and the reaper change nothing.",
@@ -193,7 +184,7 @@ def _read_stop() -> Json:
 
 
 def _decide_stop() -> Json:
-    return _operation(
+    return _FAMILY.operation(
         "decideEmergencyStop",
         "Set or clear the emergency stop",
         "Once it is answered nothing more is begun. Every call is kept, one that changes nothing too.",
@@ -206,7 +197,7 @@ def _decide_stop() -> Json:
 
 def _latest_receipt() -> Json:
     found = _FAMILY.answer("The newest receipt.", (), "OpsRunReceipt", examples.RECEIPT)
-    return _operation(
+    return _FAMILY.operation(
         "latestOpsReceipt",
         "Read what the last ops cycle did",
         "Step by step; of one that is under way, as far as it has come.",
@@ -214,28 +205,6 @@ def _latest_receipt() -> Json:
         answers={"200": found},
         problems=(_OF_TICKETS["NO_RECEIPT_YET"],),
         path="/api/ops/cycle/latest",
-    )
-
-
-def _operation(
-    operation_id: str,
-    summary: str,
-    description: str,
-    *,
-    parameters: Sequence[Json],
-    answers: Json,
-    problems: Sequence[ProblemKind],
-    path: str,
-) -> Json:
-    """One operation: what is answered well, what of problems is its own, and those that any may answer."""
-    refused = _FAMILY.problems((*_OF_ANY_OPERATOR, *problems), path)
-    return operation(
-        operation_id,
-        summary,
-        description,
-        parameters=parameters,
-        responses=answers | refused,
-        security="operatorKey",
     )
 
 

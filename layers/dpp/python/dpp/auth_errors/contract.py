@@ -16,9 +16,8 @@ from dpp.auth_errors.events import EventType
 from dpp.auth_errors.machine import AuthErrorStatus, DecisionType, OutboxStatus, ProcessedStatus
 from dpp.auth_errors.model import DecidedBy
 from dpp.auth_errors.sanitize import MAX_MESSAGE_CHARACTERS, MAX_STACKTRACE_CHARACTERS, clean, without_query
-from dpp.platform.ids import parse_uuid
+from dpp.platform.http.fields import CanonicalUuid, PageLimit, Reason
 
-MAX_PAGE = 100
 MAX_BODY_BYTES = 4 * 2**20
 """Longer than others': a trace of megabytes is cut, not refused. Lambda takes 6 MB of event."""
 
@@ -51,18 +50,6 @@ Instant = Annotated[datetime, BeforeValidator(_instant), AfterValidator(_in_rang
 """A time with its offset, kept as UTC; finer than a microsecond is cut."""
 
 
-def _canonical(value: object) -> object:
-    if isinstance(value, UUID):
-        return value
-    parsed = parse_uuid(value) if isinstance(value, str) else None
-    if parsed is None:
-        raise ValueError("must be a UUID as 8-4-4-4-12 hexadecimal digits")
-    return parsed
-
-
-CanonicalUuid = Annotated[UUID, BeforeValidator(_canonical)]
-
-
 def _message(value: str | None) -> str | None:
     return None if value is None else clean(value, MAX_MESSAGE_CHARACTERS)
 
@@ -76,13 +63,6 @@ def _trace(value: str) -> str:
 
 def _path(value: str | None) -> str | None:
     return None if value is None else clean(without_query(value), MAX_MESSAGE_CHARACTERS)
-
-
-def _digits(value: object) -> object:
-    """A number in a query is its digits: no sign, no space, no point."""
-    if isinstance(value, str) and not re.fullmatch("[0-9]{1,3}", value, re.ASCII):
-        raise ValueError("must be a number of at most three digits")
-    return value
 
 
 def _cursor(value: str) -> str:
@@ -100,7 +80,6 @@ ClassName = Annotated[
     str,
     StringConstraints(strict=True, strip_whitespace=True, min_length=1, max_length=300, pattern=_LINE),
 ]
-Reason = Annotated[str, StringConstraints(strict=True, strip_whitespace=True, min_length=1, max_length=500)]
 Words = Annotated[str, StringConstraints(strict=True), AfterValidator(_message)]
 
 
@@ -172,7 +151,7 @@ class AuthErrorQuery(_Sent):
     cluster_id: CanonicalUuid | None = None
     occurred_since: Instant | None = None
     occurred_before: Instant | None = None
-    limit: Annotated[int, Field(ge=1, le=MAX_PAGE), BeforeValidator(_digits)] = 50
+    limit: PageLimit = 50
     cursor: Annotated[str, AfterValidator(_cursor)] | None = None
 
 
@@ -300,4 +279,4 @@ class ClusterDecidedView(_Answered):
 class ClusterQuery(_Sent):
     """Query parameters of GET /api/auth-errors/clusters."""
 
-    limit: Annotated[int, Field(ge=1, le=MAX_PAGE), BeforeValidator(_digits)] = 50
+    limit: PageLimit = 50

@@ -1,16 +1,15 @@
 """Bodies of the tickets API, in and out (TIX-5). Bounds are said where they break; no message repeats what was sent."""
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from dpp.platform.http.fields import CanonicalUuid, PageLimit, Reason
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import RequestType
 from dpp.tickets.report import Instant
-from dpp.tickets.requests import CanonicalUuid
 from dpp.tickets.staleness import (
     DEFAULT_MAX_CLEAN,
     DEFAULT_THRESHOLD_SECONDS,
@@ -18,17 +17,6 @@ from dpp.tickets.staleness import (
     MAX_THRESHOLD_SECONDS,
     MIN_THRESHOLD_SECONDS,
 )
-
-MAX_PAGE = 100
-
-Reason = Annotated[str, StringConstraints(strict=True, strip_whitespace=True, min_length=1, max_length=500)]
-
-
-def _digits(value: object) -> object:
-    """A number in a query is its digits: no sign, no space, no point."""
-    if isinstance(value, str) and not re.fullmatch("[0-9]{1,3}", value, re.ASCII):
-        raise ValueError("must be a number of at most three digits")
-    return value
 
 
 class _Sent(BaseModel):
@@ -95,7 +83,7 @@ class TicketQuery(_Sent):
 
     status: TicketStatus | None = None
     request_type: RequestType | None = None
-    limit: Annotated[int, BeforeValidator(_digits), Field(ge=1, le=MAX_PAGE)] = 50
+    limit: PageLimit = 50
     cursor: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,18}$")] | None = None
 
 

@@ -2,30 +2,16 @@
 
 from collections.abc import Mapping
 from typing import Annotated, Any
-from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from dpp.money.micros import AmountError, parse_usd
 from dpp.packs.contract import PackType
-from dpp.platform.ids import parse_uuid
+from dpp.platform.http.fields import CanonicalUuid
 from dpp.tickets.model import RequestType
 
 MAX_REDRIVEN = 100
 """As many messages as one firing of the ops cycle has time for."""
-
-
-def _canonical(value: object) -> object:
-    if isinstance(value, UUID):
-        return value
-    parsed = parse_uuid(value) if isinstance(value, str) else None
-    if parsed is None:
-        raise ValueError("must be a UUID as 8-4-4-4-12 hexadecimal digits")
-    return parsed
-
-
-CanonicalUuid = Annotated[UUID, BeforeValidator(_canonical)]
-"""A UUID in its one text form: no braces, no URN, no bare digits."""
 
 
 def _amount(text: str) -> str:
