@@ -13,8 +13,9 @@ from rich.table import Table
 
 from dpp.auth_errors import dead_letters
 from dpp.auth_errors.config import EventDeadLetterSettings
-from dpp.auth_errors.dead_letters import Action, EventLetter, EventLetterEffects, HandledLetter, LetterChoice
+from dpp.auth_errors.dead_letters import Action, EventLetter, EventLetterEffects, HandledLetter
 from dpp.auth_errors.redrive import Standing
+from dpp.platform.held_messages import Choice
 from dpp.platform.queue import Queue
 from dpp_cli.auth_error_events import WakeSettings, waker_of
 from dpp_cli.errors import StackError
@@ -85,7 +86,7 @@ class _LetterView(BaseModel):
 def show(limit: Limit = 100, as_json: AsJson = False) -> None:
     """Show each message, why it is dead, and where its event stands now. They are hidden only meanwhile."""
     with _effects() as effects:
-        letters = dead_letters.look(effects, LetterChoice(limit))
+        letters = dead_letters.look(effects, Choice(limit))
     if as_json:
         typer.echo(as_array(_LetterView.of(letter) for letter in letters))
         return
@@ -137,12 +138,12 @@ def _effects() -> Iterator[EventLetterEffects]:
         yield EventLetterEffects(rows.database, queue, waker_of(at))
 
 
-def _choice(ids: list[str] | None, every: bool, limit: int) -> LetterChoice:
+def _choice(ids: list[str] | None, every: bool, limit: int) -> Choice:
     if bool(ids) == every:
         raise StackError(
             "name some, or say --all: not both" if every else "name events or messages, or say --all"
         )
-    return LetterChoice(limit, None if every else frozenset(ids or ()))
+    return Choice(limit, None if every else frozenset(ids or ()))
 
 
 def _confirm(letters: list[EventLetter]) -> None:
@@ -170,7 +171,7 @@ def _told(handled: Iterator[HandledLetter], *, as_json: bool) -> list[HandledLet
     return done
 
 
-def _account_for(choice: LetterChoice, handled: list[HandledLetter]) -> None:
+def _account_for(choice: Choice, handled: list[HandledLetter]) -> None:
     """Exit code 1 for what was named and not done."""
     if choice.ids is None:
         return

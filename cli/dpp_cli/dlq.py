@@ -17,9 +17,10 @@ from rich.table import Table
 from dpp.money.ledger import LedgerError
 from dpp.platform.config import ConfigurationError, DeadLetterSettings, QueueSettings
 from dpp.platform.errors import DependencyUnavailable
+from dpp.platform.held_messages import Choice
 from dpp.platform.queue import Queue
 from dpp.runs import dead_letters
-from dpp.runs.dead_letters import Action, Choice, DeadLetter, DeadLetterEffects, Handled, Standing
+from dpp.runs.dead_letters import Action, DeadLetter, DeadLetterEffects, Handled, Standing
 from dpp_cli.errors import StackError
 from dpp_cli.operate import console
 from dpp_cli.reach import BackendSettings, opened, reach

@@ -13,10 +13,11 @@ from pydantic import ValidationError
 from dpp.money.credits import CreditConflict, credit
 from dpp.money.ledger import AmountRefused, Ledger
 from dpp.money.micros import format_usd, parse_usd
+from dpp.platform.held_messages import Choice
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
 from dpp.runs import dead_letters, switch
-from dpp.runs.dead_letters import Action, Choice, DeadLetterEffects
+from dpp.runs.dead_letters import Action, DeadLetterEffects
 from dpp.runs.switch import DecisionOutcome
 from dpp.tickets.errors import TicketRefused
 from dpp.tickets.model import RequestType, Ticket

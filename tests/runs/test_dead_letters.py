@@ -7,9 +7,10 @@ from uuid import uuid4
 import pytest
 
 from dpp.platform.errors import DependencyUnavailable, QueueUnavailable, RedisUnavailable
+from dpp.platform.held_messages import Choice
 from dpp.platform.queue import Queue
 from dpp.runs import dead_letters, finalize
-from dpp.runs.dead_letters import Action, Choice, DeadLetterEffects, Standing, drop, look, redrive
+from dpp.runs.dead_letters import Action, DeadLetterEffects, Standing, drop, look, redrive
 from dpp.runs.execute import execute
 from dpp.runs.finalize import FinalizeEffects
 from dpp.runs.machine import FinalizeStage, MoneyState, Status

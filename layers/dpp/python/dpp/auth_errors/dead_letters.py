@@ -22,7 +22,7 @@ from dpp.auth_errors.message import outbox_id_of
 from dpp.auth_errors.model import OutboxEntry
 from dpp.auth_errors.publish import Waker
 from dpp.auth_errors.redrive import Standing, redrive, standing
-from dpp.platform.held_messages import HeldMessages, held
+from dpp.platform.held_messages import Choice, HeldMessages, held
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue, ReceivedMessage
 
@@ -87,21 +87,6 @@ class HandledLetter:
 
 
 @dataclass(frozen=True, slots=True)
-class LetterChoice:
-    """Which messages are meant: all, or those with one of these ids (an outbox id or a message's).
-
-    `limit`: how many are looked at, at most.
-    """
-
-    limit: int
-    ids: frozenset[str] | None = None
-
-    def takes(self, letter: EventLetter) -> bool:
-        """Whether this one is meant."""
-        return self.ids is None or bool(self.ids & letter.ids)
-
-
-@dataclass(frozen=True, slots=True)
 class EventLetterEffects:
     """What an operator's command touches: the rows, the dead-letter queue, and what wakes the publisher."""
 
@@ -110,13 +95,13 @@ class EventLetterEffects:
     waker: Waker
 
 
-def look(effects: EventLetterEffects, choice: LetterChoice) -> list[EventLetter]:
+def look(effects: EventLetterEffects, choice: Choice) -> list[EventLetter]:
     """What stands in the queue, and where its events stand. Counts as a receive of each, which decides nothing here."""
     with held(effects.dead_letters, WAIT_SECONDS) as hold:
         return list(_letters(effects, hold, choice))
 
 
-def send_again(effects: EventLetterEffects, choice: LetterChoice) -> Iterator[HandledLetter]:
+def send_again(effects: EventLetterEffects, choice: Choice) -> Iterator[HandledLetter]:
     """Revive the events that are DEAD, delete the copies that nobody needs, leave what is no event of ours.
 
     Yields each as it is done. Raises DependencyUnavailable; what was yielded is done.
@@ -132,7 +117,7 @@ def send_again(effects: EventLetterEffects, choice: LetterChoice) -> Iterator[Ha
             yield HandledLetter(letter, Action.REVIVED if revived else Action.DELETED)
 
 
-def drop(effects: EventLetterEffects, choice: LetterChoice) -> Iterator[HandledLetter]:
+def drop(effects: EventLetterEffects, choice: Choice) -> Iterator[HandledLetter]:
     """Delete messages, and touch no event. Yields each as it is done. Raises DependencyUnavailable."""
     with held(effects.dead_letters, WAIT_SECONDS) as hold:
         for letter in _letters(effects, hold, choice):
@@ -140,7 +125,7 @@ def drop(effects: EventLetterEffects, choice: LetterChoice) -> Iterator[HandledL
             yield HandledLetter(letter, Action.DELETED)
 
 
-def _letters(effects: EventLetterEffects, hold: HeldMessages, choice: LetterChoice) -> Iterator[EventLetter]:
+def _letters(effects: EventLetterEffects, hold: HeldMessages, choice: Choice) -> Iterator[EventLetter]:
     for message in hold.take(choice.limit):
         outbox_id = outbox_id_of(message.attributes)
         entry = None if outbox_id is None else _entry(effects.database, outbox_id)

@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
 
 from dpp.platform.errors import QueueUnavailable
 from dpp.platform.queue import MAX_BATCH, Queue, ReceivedMessage
@@ -10,6 +12,26 @@ from dpp.platform.queue import MAX_BATCH, Queue, ReceivedMessage
 _LOG = logging.getLogger("dpp.platform.held_messages")
 HOLD_SECONDS = 120
 """How long a message is kept from others while it is looked at; it is released as soon as the command is done."""
+
+
+class Letter(Protocol):
+    """A message as an operator may name it."""
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """By which it can be chosen: its own, and that of what it is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which messages are meant: all, or those with one of these ids. `limit`: how many are looked at, at most."""
+
+    limit: int
+    ids: frozenset[str] | None = None
+
+    def takes(self, letter: Letter) -> bool:
+        """Whether this one is meant."""
+        return self.ids is None or bool(self.ids & letter.ids)
 
 
 class HeldMessages:

@@ -20,7 +20,7 @@ from enum import StrEnum
 from pydantic import ValidationError
 
 from dpp.money.ledger import Ledger
-from dpp.platform.held_messages import HeldMessages, held
+from dpp.platform.held_messages import Choice, HeldMessages, held
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue, ReceivedMessage
 from dpp.runs import finalize, store
@@ -100,21 +100,6 @@ class Handled:
 
     letter: DeadLetter
     action: Action
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which messages are meant: all, or those with one of these ids (a run's or a message's).
-
-    `limit`: how many are looked at, at most.
-    """
-
-    limit: int
-    ids: frozenset[str] | None = None
-
-    def takes(self, letter: DeadLetter) -> bool:
-        """Whether this one is meant."""
-        return self.ids is None or bool(self.ids & letter.ids)
 
 
 @dataclass(frozen=True, slots=True)
