@@ -1,0 +1,130 @@
+"""Folders of this machine, opened step by step so that no symlink is ever followed, and what their failures mean."""
+
+import ctypes
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""How a folder is opened (open(2))."""
+
+_OUTAGES = frozenset(
+    {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH}
+)
+
+
+@contextmanager
+def failing_as(reason: str) -> Iterator[None]:
+    """Turn a file system's error into OperationFailed `reason`, or into ProviderUnavailable where it gave no answer.
+
+    The message has the error's name and no file's.
+    """
+    try:
+        yield
+    except OSError as cause:
+        name = errno.errorcode.get(cause.errno or 0, type(cause).__name__)
+        if cause.errno in _OUTAGES:
+            raise ProviderUnavailable(name) from cause
+        raise OperationFailed(reason, f"The file system answered {name}.") from cause
+
+
+def open_folder(root_fd: int, names: Sequence[str]) -> int:
+    """A descriptor of the folder that these names lead to; raises OSError where one of them is no folder.
+
+    One step at a time: a home may be deeper than a path may be long, and none of its links leads anywhere.
+    """
+    folder_fd = os.dup(root_fd)
+    for name in names:
+        try:
+            below_fd = os.open(name, FOLDER, dir_fd=folder_fd)
+        finally:
+            os.close(folder_fd)
+        folder_fd = below_fd
+    return folder_fd
+
+
+@contextmanager
+def opened_folder(root_fd: int, names: Sequence[str]) -> Iterator[int]:
+    """`open_folder`, closed afterwards."""
+    folder_fd = open_folder(root_fd, names)
+    try:
+        yield folder_fd
+    finally:
+        os.close(folder_fd)
+
+
+def flush(folder: Path) -> None:
+    """Return when all of the folder's file system is on its disk: syncfs(2), which Python has no name for."""
+    folder_fd = os.open(folder, FOLDER)
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.syncfs(folder_fd):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+    finally:
+        os.close(folder_fd)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a file that is whole or not there under its name, whatever happens to this machine."""
+    new = path.with_name(f"{path.name}.new")
+    with new.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Return when the names in this folder are on the disk."""
+    folder_fd = os.open(folder, FOLDER)
+    try:
+        os.fsync(folder_fd)
+    finally:
+        os.close(folder_fd)
+
+
+def remove(root_fd: int, name: str) -> None:
+    """Remove what stands under this name of a folder, and all below it; what vanishes meanwhile is no error.
+
+    As deep as it may be, with two descriptors at a time: a folder that has folders is emptied of them first. Raises
+    OSError.
+    """
+    with suppress(FileNotFoundError):
+        try:
+            os.unlink(name, dir_fd=root_fd)
+        except (IsADirectoryError, PermissionError):
+            _remove_folder(root_fd, name)
+
+
+def _remove_folder(root_fd: int, name: str) -> None:
+    path = [name]
+    while path:
+        below = None
+        with suppress(FileNotFoundError), opened_folder(root_fd, path) as folder_fd:
+            os.fchmod(folder_fd, 0o700)
+            below = _remove_files(folder_fd)
+        if below is not None:
+            path.append(below)
+            continue
+        with suppress(FileNotFoundError), opened_folder(root_fd, path[:-1]) as parent_fd:
+            os.rmdir(path[-1], dir_fd=parent_fd)
+        path.pop()
+
+
+def _remove_files(folder_fd: int) -> str | None:
+    """Remove what is not a folder; the name of a folder, or None where there is none."""
+    below = None
+    with os.scandir(folder_fd) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                below = entry.name
+            else:
+                with suppress(FileNotFoundError):
+                    os.unlink(entry.name, dir_fd=folder_fd)
+    return below
