@@ -90,14 +90,18 @@ class Volumes(Protocol):
         ...
 
     def prepare(self, workspace_id: UUID, generation: str) -> Path:
-        """An empty folder for the home of a volume to be; what an interrupted restore left in it is gone."""
+        """An empty folder for the home of a volume to be, a new one each time; what interrupted restores left is gone.
+
+        It is the caller's alone: whoever prepares after it takes it away, and `install` then refuses it.
+        """
         ...
 
-    def install(self, workspace_id: UUID, generation: str, restore_marker: str) -> Volume:
+    def install(self, workspace_id: UUID, generation: str, restore_marker: str, prepared: Path) -> Volume:
         """Make what was prepared the volume, in one step: before it none of it is seen, after it all of it.
 
-        Raises OperationFailed `VolumeExists` where a volume of another generation stands, and `VolumeUnproven` where
-        one without marker does: a home is never covered by another.
+        Raises OperationFailed `VolumeExists` where a volume of another generation stands, `VolumeUnproven` where one
+        without marker does (a home is never covered by another), and `PreparedGone` where another process prepared
+        after this one. A volume of this generation and marker is answered as it is.
         """
         ...
 
@@ -112,8 +116,12 @@ class Volumes(Protocol):
 class Archives(Protocol):
     """The archives in S3, as objects that are whole or not there, each with its proof beside it (WS-10)."""
 
-    def write(self, key: str, chunks: Iterator[bytes], beat: Beat) -> Archive:
-        """Store what comes, in constant memory; what it is called is not yet believed."""
+    def write(self, key: str, chunks: Iterator[bytes], beat: Beat, replaces: str | None = None) -> Archive:
+        """Store what comes, in constant memory; what it is called is not yet believed.
+
+        Raises OperationFailed `ArchiveExists` where, by the end, an object stands under the key that has not the ETag
+        `replaces`: no process that comes late covers what another has proved by then.
+        """
         ...
 
     def read(self, key: str, beat: Beat) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -89,32 +90,40 @@ def sync_folder(folder: Path) -> None:
         os.close(folder_fd)
 
 
-def remove(root_fd: int, name: str) -> None:
-    """Remove what stands under this name of a folder, and all below it; what vanishes meanwhile is no error.
+def remove(root_fd: int, *names: str) -> None:
+    """Remove what these names lead to, and all below it; what vanishes meanwhile is no error.
 
     As deep as it may be, with two descriptors at a time: a folder that has folders is emptied of them first. Raises
     OSError.
     """
     with suppress(FileNotFoundError):
-        try:
-            os.unlink(name, dir_fd=root_fd)
-        except (IsADirectoryError, PermissionError):
-            _remove_folder(root_fd, name)
+        with opened_folder(root_fd, names[:-1]) as parent_fd:
+            if not stat.S_ISDIR(os.stat(names[-1], dir_fd=parent_fd, follow_symlinks=False).st_mode):
+                os.unlink(names[-1], dir_fd=parent_fd)
+                return
+        _remove_folder(root_fd, names)
 
 
-def _remove_folder(root_fd: int, name: str) -> None:
-    path = [name]
-    while path:
+def _remove_folder(root_fd: int, names: Sequence[str]) -> None:
+    way = list(names)
+    while len(way) >= len(names):
         below = None
-        with suppress(FileNotFoundError), opened_folder(root_fd, path) as folder_fd:
+        with suppress(FileNotFoundError), opened_folder(root_fd, way) as folder_fd:
             os.fchmod(folder_fd, 0o700)
             below = _remove_files(folder_fd)
         if below is not None:
-            path.append(below)
+            way.append(below)
             continue
-        with suppress(FileNotFoundError), opened_folder(root_fd, path[:-1]) as parent_fd:
-            os.rmdir(path[-1], dir_fd=parent_fd)
-        path.pop()
+        try:
+            with opened_folder(root_fd, way[:-1]) as parent_fd:
+                os.rmdir(way[-1], dir_fd=parent_fd)
+        except FileNotFoundError:
+            pass
+        except OSError as cause:
+            if cause.errno != errno.ENOTEMPTY:
+                raise
+            continue  # something was written meanwhile, by who does not know yet that it is gone
+        way.pop()
 
 
 def _remove_files(folder_fd: int) -> str | None:

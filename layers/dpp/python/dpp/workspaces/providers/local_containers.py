@@ -1,0 +1,119 @@
+"""Containers as processes of this machine (WS-9): for developing and for tests, and without isolation."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+from dpp.workspaces.errors import OperationFailed
+from dpp.workspaces.ports import Seen, Volume, Volumes
+from dpp.workspaces.providers import processes
+from dpp.workspaces.providers.disk import failing_as
+
+_WAITING = (sys.executable, "-I", "-S", str(Path(__file__).with_name("local_container.py")))
+_GRACE_SECONDS = 10.0
+_KILL_SECONDS = 5.0
+
+_RUNNING = Seen(ready=True, reason="ContainerRunning", message="Container is running")
+_NOT_FOUND = Seen(ready=False, reason="ContainerNotFound", message="There is no container")
+
+
+class ProcessContainers:
+    """The port Containers. `command`: what each runs, in its home; None: a process that only waits.
+
+    `environment`: what it is given besides HOME, PATH and DPP_CONTAINER; nothing else of this process's reaches it.
+    `grace_seconds`: how long a container may take to end when it is asked to.
+    """
+
+    infra = "process"
+
+    def __init__(
+        self,
+        root: Path,
+        volumes: Volumes,
+        command: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        grace_seconds: float = _GRACE_SECONDS,
+    ) -> None:
+        self._root = root
+        self._volumes = volumes
+        self._command = tuple(command or _WAITING)
+        self._environment = dict(environment or {})
+        self._grace_seconds = grace_seconds
+
+    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Seen]:
+        """Which containers have a process that lives."""
+        running = processes.running()
+        return {one: _RUNNING if one in running else _NOT_FOUND for one in workspace_ids}
+
+    def start(self, workspace_id: UUID, volume: Volume) -> None:
+        """Have a process run in the volume's home.
+
+        Raises OperationFailed `VolumeGone` and `ContainerNotStarted`. The volume is looked for once more afterwards:
+        who deletes it looks for the container after unlinking it, so one of the two sees the other.
+        """
+        with self._locked(workspace_id):
+            if processes.is_running(workspace_id):
+                return
+            self._check(workspace_id, volume)
+            self._run(workspace_id, volume)
+            try:
+                self._check(workspace_id, volume)
+            except BaseException:
+                self._end(workspace_id)
+                raise
+
+    def stop(self, workspace_id: UUID) -> None:
+        """Have no process run. Raises OperationFailed `ContainerWontStop`."""
+        with self._locked(workspace_id):
+            self._end(workspace_id)
+
+    def _check(self, workspace_id: UUID, volume: Volume) -> None:
+        standing = self._volumes.find(workspace_id)
+        if standing is None or standing.generation != volume.generation:
+            raise OperationFailed(
+                "VolumeGone", "The volume is not the one that this container was to run on."
+            )
+
+    def _end(self, workspace_id: UUID) -> None:
+        if not processes.end(workspace_id, self._grace_seconds, _KILL_SECONDS):
+            raise OperationFailed("ContainerWontStop", "The container lives on, though it was killed.")
+
+    def _run(self, workspace_id: UUID, volume: Volume) -> None:
+        name = processes.container_name(workspace_id)
+        environment = {"HOME": str(volume.home), "PATH": os.defpath, **self._environment}
+        with failing_as("ContainerNotStarted"):
+            log = self._folder("logs") / f"{name}.log"
+            with log.open("ab") as output:
+                process = subprocess.Popen(  # noqa: S603 - the command is the operator's
+                    self._command,
+                    cwd=volume.home,
+                    env={**environment, processes.VARIABLE: name},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+        # Whoever started it may live on for long, and is the only one who can reap it.
+        threading.Thread(target=process.wait, name=f"reap {name}", daemon=True).start()
+
+    @contextmanager
+    def _locked(self, workspace_id: UUID) -> Iterator[None]:
+        with failing_as("ContainerUnknown"):
+            lock = self._folder("locks") / processes.container_name(workspace_id)
+            lock_fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock_fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock_fd)
+
+    def _folder(self, name: str) -> Path:
+        folder = self._root / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder

@@ -1,0 +1,131 @@
+"""The providers that the conformance suite holds to the promises of the ports, by name.
+
+Another provider is another entry: a context manager that gives a Workbench around a folder of the test's own.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from dpp.platform.aws import s3_client
+from dpp.workspaces.errors import OperationFailed
+from dpp.workspaces.ports import Provider
+from dpp.workspaces.providers import home_tar, processes
+from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
+from dpp.workspaces.providers.home_storage import HomeFormat
+from dpp.workspaces.providers.local_containers import ProcessContainers
+from dpp.workspaces.providers.s3_archives import S3Archives
+from tests.workspaces.homes import no_beat
+from tests.workspaces.memory import MemoryProvider
+
+type Files = Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """A provider and what a test needs to look behind it.
+
+    `put` and `get`: the files of a home or of a prepared folder. `spoil`: has something that the provider did not make
+    stand where a workspace's volume belongs. `alter`: changes one byte of an object, as S3 never would.
+    """
+
+    provider: Provider
+    homes: HomeFormat
+    put: Callable[[Path, Files], None]
+    get: Callable[[Path], Files]
+    spoil: Callable[[UUID], None]
+    alter: Callable[[str], None]
+    workspaces: list[UUID] = field(default_factory=list)
+
+    def workspace(self) -> UUID:
+        """A new workspace, whose container and volume end with the test."""
+        self.workspaces.append(uuid4())
+        return self.workspaces[-1]
+
+    def close(self) -> None:
+        """End what runs."""
+        for workspace_id in self.workspaces:
+            self.provider.containers.stop(workspace_id)
+            self.provider.volumes.delete(workspace_id, None)
+
+
+@contextmanager
+def local(folder: Path) -> Iterator[Workbench]:
+    """Processes, folders, and S3 by moto."""
+    bucket = f"archives-{uuid4()}"
+    s3_client().create_bucket(Bucket=bucket)
+    archives = S3Archives(bucket)
+    volumes = DirectoryVolumes(folder / "volumes", processes.is_running)
+    volumes.set_up()
+    containers = ProcessContainers(folder / "containers", volumes)
+
+    def put(home: Path, files: Files) -> None:
+        for name, content in files.items():
+            (home / name).write_bytes(content)
+
+    def alter(key: str) -> None:
+        content = b"".join(archives.read(key, no_beat))
+        s3_client().put_object(Bucket=bucket, Key=key, Body=_altered(content))
+
+    bench = Workbench(
+        provider=Provider(containers, volumes, archives),
+        homes=home_tar,
+        put=put,
+        get=lambda home: {path.name: path.read_bytes() for path in home.iterdir()},
+        spoil=lambda workspace_id: (folder / "volumes" / f"ws-{workspace_id}-home").mkdir(),
+        alter=alter,
+    )
+    try:
+        yield bench
+    finally:
+        bench.close()
+
+
+@contextmanager
+def memory(folder: Path) -> Iterator[Workbench]:
+    """Nothing real."""
+    fleet = MemoryProvider()
+
+    def put(home: Path, files: Files) -> None:
+        if home not in fleet.homes.contents:
+            raise OperationFailed("VolumeGone", "Nothing is mounted here.")
+        held = dict(get(home)) | files
+        encoded = json.dumps({name: content.hex() for name, content in held.items()})
+        fleet.homes.contents[home] = encoded.encode()
+
+    def get(home: Path) -> Files:
+        held = json.loads(fleet.homes.contents[home] or b"{}")
+        return {name: bytes.fromhex(content) for name, content in held.items()}
+
+    def alter(key: str) -> None:
+        fleet.archives.objects[key].content = _altered(fleet.archives.objects[key].content)
+
+    def spoil(workspace_id: UUID) -> None:
+        fleet.volumes.volumes[workspace_id] = None
+
+    bench = Workbench(
+        provider=Provider(fleet.containers, fleet.volumes, fleet.archives),
+        homes=fleet.homes,
+        put=put,
+        get=get,
+        spoil=spoil,
+        alter=alter,
+    )
+    try:
+        yield bench
+    finally:
+        bench.close()
+
+
+PROVIDERS: Mapping[str, Callable[[Path], AbstractContextManager[Workbench]]] = {
+    "memory": memory,
+    "local": local,
+}
+
+
+def _altered(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
