@@ -10,6 +10,8 @@ from dpp.platform.errors import DependencyUnavailable
 
 if TYPE_CHECKING:
     from botocore.config import Config
+    from mypy_boto3_ecs import ECSClient
+    from mypy_boto3_efs import EFSClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_secretsmanager import SecretsManagerClient
@@ -77,6 +79,20 @@ def secrets_client(attempts: int = _ATTEMPTS) -> "SecretsManagerClient":
     import boto3  # noqa: PLC0415
 
     return boto3.client("secretsmanager", config=_bounds(attempts))
+
+
+def ecs_client(attempts: int = _ATTEMPTS) -> "ECSClient":
+    """An ECS client; a call gives up after about 4 s an attempt."""
+    import boto3  # noqa: PLC0415
+
+    return boto3.client("ecs", config=_bounds(attempts))
+
+
+def efs_client(attempts: int = _ATTEMPTS) -> "EFSClient":
+    """An EFS client, of file systems and access points; a call gives up after about 4 s an attempt."""
+    import boto3  # noqa: PLC0415
+
+    return boto3.client("efs", config=_bounds(attempts))
 
 
 def _bounds(attempts: int) -> "Config":

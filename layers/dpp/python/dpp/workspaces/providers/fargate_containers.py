@@ -1,0 +1,244 @@
+"""Containers on ECS Fargate: a service `ws-{workspace_id}` of one task each, in one cluster (WS-9)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import batched
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid5
+
+from dpp.platform.aws import ecs_client, efs_client
+from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
+from dpp.workspaces.ports import Seen, Volume
+from dpp.workspaces.providers.access_points import AccessPoints, home_path
+from dpp.workspaces.providers.aws_failures import code_of, provider_failures, without_account
+from dpp.workspaces.providers.aws_settings import AwsWorkspaceSettings
+from dpp.workspaces.providers.task_definitions import TaskDefinitions, Wanted, family_of
+
+if TYPE_CHECKING:
+    from mypy_boto3_ecs import ECSClient
+    from mypy_boto3_ecs.type_defs import (
+        DeploymentConfigurationTypeDef,
+        NetworkConfigurationTypeDef,
+        ServiceTypeDef,
+    )
+    from mypy_boto3_efs import EFSClient
+
+_REJECTED = "ContainerRejected"
+_ACTIVE, _INACTIVE = "ACTIVE", "INACTIVE"
+_SERVICES_A_CALL = 10
+_TASKS_A_CALL = 100
+# None before one: two containers never write to one home.
+_DEPLOYMENT: "DeploymentConfigurationTypeDef" = {"minimumHealthyPercent": 0, "maximumPercent": 100}
+_NOT_FOUND = Seen(ready=False, reason="ContainerNotFound", message="there is no service of this name")
+_RUNNING = Seen(ready=True, reason="ContainerRunning", message="the task runs")
+
+
+class FargateContainers:
+    """Port `Containers`; clients are made at the first call.
+
+    What ECS restarts by itself is left to it: a task that ends is followed by another while the service stands.
+    """
+
+    infra = "ecs"
+
+    def __init__(
+        self,
+        settings: AwsWorkspaceSettings,
+        ecs_factory: "Callable[[], ECSClient]" = ecs_client,
+        efs_factory: "Callable[[], EFSClient]" = efs_client,
+    ) -> None:
+        self._settings = settings
+        self._ecs_factory = ecs_factory
+        self._access_points = AccessPoints(settings, efs_factory)
+
+    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Seen]:
+        """What the services say, ten a call. A service that is stopping is ready while its task may write."""
+        services: dict[str, ServiceTypeDef] = {}
+        with provider_failures(_REJECTED):
+            for some in batched(dict.fromkeys(workspace_ids), _SERVICES_A_CALL, strict=False):
+                services |= self._describe([family_of(workspace_id) for workspace_id in some])
+        return {workspace_id: _seen(services.get(family_of(workspace_id))) for workspace_id in workspace_ids}
+
+    def start(self, workspace_id: UUID, volume: Volume) -> None:
+        """Have the service run one task on this volume, by the access point of its generation.
+
+        One that runs on it is left alone, even where settings have changed since; one that doesn't come up gets what
+        settings say now. Raises OperationFailed `VolumeGone`, `ContainerRejected` and where a limit is reached, and
+        ProviderUnavailable while a service of this name still drains: ECS makes no other till then.
+        """
+        _refuse_gone(workspace_id, volume)
+        access_point = self._access_points.ensure(workspace_id, volume.generation)
+        with provider_failures(_REJECTED):
+            wanted = self._definitions.wanted(workspace_id, access_point)
+            service = self._service(workspace_id)
+            if service is None:
+                self._create(workspace_id, wanted)
+            elif service["status"] != _ACTIVE:
+                raise ProviderUnavailable("the service still drains")
+            elif not self._serves(service, wanted):
+                self._ecs.update_service(
+                    cluster=self._settings.ecs_cluster,
+                    service=family_of(workspace_id),
+                    desiredCount=1,
+                    taskDefinition=self._definitions.ensure(workspace_id, wanted),
+                    deploymentConfiguration=_DEPLOYMENT,
+                    networkConfiguration=self._network,
+                )
+
+    def stop(self, workspace_id: UUID) -> None:
+        """Scale the service to none, deregister the family's definitions, and delete the service, in this order.
+
+        The service goes last, so that a call that finds none has nothing left to do but what a start left over. And no
+        definition outlives the service that it was made for: the next is another revision, by which ECS tells the next
+        service from a repetition of this one.
+        """
+        with provider_failures(_REJECTED):
+            service = self._service(workspace_id)
+            active = service is not None and service["status"] == _ACTIVE
+            if active:
+                self._unless_gone(self._scale_to_none, workspace_id)
+            for arn in list(self._definitions.of(workspace_id)):
+                self._definitions.deregister(arn)
+            if active:
+                self._unless_gone(self._delete, workspace_id)
+
+    def in_use(self, workspace_id: UUID) -> bool:
+        """True while a task of the workspace may write to its home, or may yet be started to."""
+        with provider_failures(_REJECTED):
+            service = self._service(workspace_id)
+            if service is not None and (
+                service["status"] != _ACTIVE
+                or service["desiredCount"] + service["runningCount"] + service["pendingCount"] > 0
+            ):
+                return True
+            return any(status != "STOPPED" for status in self._task_statuses(workspace_id))
+
+    def _serves(self, service: "ServiceTypeDef", wanted: Wanted) -> bool:
+        """True where nothing is to be done: it runs on this access point, or is about to as it ought to."""
+        if service["desiredCount"] < 1:
+            return False
+        present = self._definitions.describe(service["taskDefinition"])
+        if service["runningCount"] > 0:
+            return present.access_point == wanted.access_point
+        return present.fingerprint == wanted.fingerprint
+
+    def _create(self, workspace_id: UUID, wanted: Wanted) -> None:
+        definition = self._definitions.ensure(workspace_id, wanted)
+        made = self._ecs.create_service(
+            cluster=self._settings.ecs_cluster,
+            serviceName=family_of(workspace_id),
+            clientToken=str(uuid5(workspace_id, definition)),
+            taskDefinition=definition,
+            desiredCount=1,
+            launchType="FARGATE",
+            platformVersion="LATEST",
+            deploymentConfiguration=_DEPLOYMENT,
+            # Else ECS starts a second task in another zone before it stops the first.
+            availabilityZoneRebalancing="DISABLED",
+            networkConfiguration=self._network,
+        )["service"]
+        if made["status"] != _ACTIVE:
+            # The token was one of a service that is gone; with another revision there is another token.
+            self._definitions.deregister(definition)
+            raise ProviderUnavailable("the service is one that was deleted")
+
+    def _scale_to_none(self, workspace_id: UUID) -> None:
+        self._ecs.update_service(
+            cluster=self._settings.ecs_cluster, service=family_of(workspace_id), desiredCount=0
+        )
+
+    def _delete(self, workspace_id: UUID) -> None:
+        self._ecs.delete_service(
+            cluster=self._settings.ecs_cluster, service=family_of(workspace_id), force=True
+        )
+
+    def _unless_gone(self, step: Callable[[UUID], None], workspace_id: UUID) -> None:
+        """Do it, and take it for done where the service was deleted meanwhile."""
+        from botocore.exceptions import ClientError  # noqa: PLC0415
+
+        try:
+            step(workspace_id)
+        except ClientError as error:
+            if code_of(error) not in ("ServiceNotFoundException", "ServiceNotActiveException"):
+                raise
+
+    def _service(self, workspace_id: UUID) -> "ServiceTypeDef | None":
+        """The service, or None where there is none or only what ECS remembers of one."""
+        return self._describe([family_of(workspace_id)]).get(family_of(workspace_id))
+
+    def _describe(self, names: Sequence[str]) -> "dict[str, ServiceTypeDef]":
+        """Services by name, without those that are inactive, which is to say deleted."""
+        answer = self._ecs.describe_services(cluster=self._settings.ecs_cluster, services=names)
+        for failure in answer["failures"]:
+            if failure.get("reason") != "MISSING":
+                raise ProviderUnavailable(str(failure.get("reason")))
+        return {
+            service["serviceName"]: service
+            for service in answer["services"]
+            if service["status"] != _INACTIVE
+        }
+
+    def _task_statuses(self, workspace_id: UUID) -> Iterator[str]:
+        """Of those that are to run, and of those that are to stop and may not have yet."""
+        cluster = self._settings.ecs_cluster
+        pages = self._ecs.get_paginator("list_tasks")
+        arns = [
+            arn
+            for status in ("RUNNING", "STOPPED")
+            for page in pages.paginate(cluster=cluster, family=family_of(workspace_id), desiredStatus=status)
+            for arn in page["taskArns"]
+        ]
+        for some in batched(arns, _TASKS_A_CALL, strict=False):
+            for task in self._ecs.describe_tasks(cluster=cluster, tasks=some)["tasks"]:
+                yield task["lastStatus"]
+
+    @property
+    def _network(self) -> "NetworkConfigurationTypeDef":
+        return {
+            "awsvpcConfiguration": {
+                "subnets": self._settings.subnets,
+                "securityGroups": [self._settings.security_group],
+                "assignPublicIp": "DISABLED",
+            }
+        }
+
+    @cached_property
+    def _definitions(self) -> TaskDefinitions:
+        return TaskDefinitions(self._settings, self._ecs)
+
+    @cached_property
+    def _ecs(self) -> "ECSClient":
+        return self._ecs_factory()
+
+
+def _refuse_gone(workspace_id: UUID, volume: Volume) -> None:
+    """Hold the volume to what stands on the file system, whose root is the one that access points know (WS-9).
+
+    Should it go right after, the task finds no folder to mount, and writes nowhere.
+    """
+    home = volume.home.resolve()
+    path = home_path(workspace_id, volume.generation)
+    root = home.parents[3] if len(home.parents) > 3 else home
+    current = root / f"ws-{workspace_id}-home" / "home"
+    if not (f"{root}{path}" == str(home) and home.is_dir() and current.resolve() == home):
+        raise OperationFailed("VolumeGone", "the volume is not of this generation any more")
+
+
+def _seen(service: "ServiceTypeDef | None") -> Seen:
+    if service is None:
+        return _NOT_FOUND
+    runs = service["runningCount"] > 0
+    if service["status"] != _ACTIVE or service["desiredCount"] < 1:
+        return Seen(ready=runs, reason="ContainerStopping", message="the service is stopping its task")
+    return _RUNNING if runs else _coming(service)
+
+
+def _coming(service: "ServiceTypeDef") -> Seen:
+    """Of a service whose task doesn't run: whether it is on its way, or fails, and what ECS says of it last."""
+    events = service.get("events", [])
+    message = without_account(events[0]["message"]) if events else "the service is starting its task"
+    fails = any(
+        deployment.get("status") == "PRIMARY" and deployment.get("failedTasks", 0) > 0
+        for deployment in service.get("deployments", [])
+    )
+    return Seen(ready=False, reason="ContainerFailing" if fails else "ContainerStarting", message=message)
