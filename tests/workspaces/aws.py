@@ -1,0 +1,237 @@
+"""An account with a cluster and a file system: moto's, with what AWS does beyond it; and calls that go wrong."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4
+
+import boto3
+from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
+from moto.ecs.models import ecs_backends
+from moto.efs.models import efs_backends
+
+from dpp.platform.aws import ecs_client, efs_client
+from dpp.workspaces.ports import Volume
+from dpp.workspaces.providers.access_points import AccessPoints
+from dpp.workspaces.providers.aws_settings import AwsWorkspaceSettings
+from dpp.workspaces.providers.fargate_containers import FargateContainers
+
+if TYPE_CHECKING:
+    from mypy_boto3_ecs import ECSClient
+    from mypy_boto3_efs import EFSClient
+
+REGION = "us-east-1"
+ACCOUNT_ID = "123456789012"  # moto's
+ROLE = f"arn:aws:iam::{ACCOUNT_ID}:role/"
+_ROOT_DIRECTORY = re.compile(r"^(/|(/(?!\.)+[^$#<>;`|&?{}^*/\n]+){1,4})$")
+
+type Fault = Callable[[str], Exception]
+
+
+def unreached(call: str) -> Exception:
+    """No connection."""
+    return EndpointConnectionError(endpoint_url=f"https://{call}.test")
+
+
+def unanswered(call: str) -> Exception:
+    """No answer in time."""
+    return ReadTimeoutError(endpoint_url=f"https://{call}.test")
+
+
+def throttled(call: str) -> Exception:
+    """Too many calls."""
+    return refusal(call, "ThrottlingException", "Rate exceeded")
+
+
+def refusal(call: str, code: str, message: str, **members: str) -> ClientError:
+    """A failure that AWS answers."""
+    response: Any = {"Error": {"Code": code, "Message": message}, **members}
+    return ClientError(response, call)
+
+
+class Account:
+    """A cluster and a file system of this test's own; its clients are real ones, whose calls moto answers.
+
+    `starts`: whether a task runs as soon as a service wants one. `lingers`: whether a deleted service drains, till
+    `settle`. `tasks`: the last statuses of tasks that are neither a service's count nor known to moto, by family.
+    `calls`: what was called, in order, and `sent`: with what. `fail(n, …)` lets the n-th call from then on go wrong.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.sent: list[tuple[str, Mapping[str, Any]]] = []
+        self.starts = True
+        self.lingers = False
+        self.tasks: dict[str, list[str]] = {}
+        self._tokens: dict[str, str] = {}
+        self._params: Mapping[str, Any] = {}
+        self._fault: tuple[int, Fault, bool] | None = None
+        ec2 = boto3.client("ec2", region_name=REGION)
+        vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
+        group = ec2.create_security_group(GroupName=f"g-{uuid4()}", Description="tasks", VpcId=vpc)["GroupId"]
+        self.cluster = f"homes-{uuid4().hex}"
+        self.ecs = self._watched(ecs_client())
+        self.efs = self._watched(efs_client())
+        self.ecs.create_cluster(clusterName=self.cluster)
+        made = self.efs.create_file_system(CreationToken=uuid4().hex, Encrypted=True)
+        self.settings = AwsWorkspaceSettings.load(
+            {
+                "DPP_WORKSPACE_ECS_CLUSTER": self.cluster,
+                "DPP_WORKSPACE_EFS_ID": made["FileSystemId"],
+                "DPP_WORKSPACE_IMAGE": "123456789012.dkr.ecr.us-east-1.amazonaws.com/homes:1",
+                "DPP_WORKSPACE_SUBNETS": subnet,
+                "DPP_WORKSPACE_SECURITY_GROUP": group,
+                "DPP_WORKSPACE_TASK_ROLE_ARN": f"{ROLE}task",
+                "DPP_WORKSPACE_EXECUTION_ROLE_ARN": f"{ROLE}execution",
+                "DPP_WORKSPACE_LOG_GROUP": "workspaces",
+            }
+        )
+        self.calls.clear()
+
+    def containers(self, **changes: Any) -> FargateContainers:
+        """The provider of this account, as a new process has it."""
+        settings = self.settings.model_copy(update=changes)
+        return FargateContainers(settings, lambda: self.ecs, lambda: self.efs)
+
+    def access_points(self) -> AccessPoints:
+        """The access points of this account's file system."""
+        return AccessPoints(self.settings, lambda: self.efs)
+
+    def fail(self, number: int, fault: Fault, *, done: bool) -> None:
+        """Let the call `number` (from 0, from now on) go wrong: after it took effect, or before."""
+        self.calls.clear()
+        self._fault = (number, fault, done)
+
+    def heal(self) -> None:
+        """Let nothing go wrong any more."""
+        self._fault = None
+
+    def service(self, workspace_id: UUID) -> Any:
+        """What moto keeps of the service, to be looked at and changed; None where there is none."""
+        backend = ecs_backends[ACCOUNT_ID][REGION]
+        return backend.services.get(f"{self.cluster}:ws-{workspace_id}")
+
+    def settle(self, workspace_id: UUID) -> None:
+        """The last task of a service that drains stops."""
+        service = self.service(workspace_id)
+        service.status, service.running_count = "INACTIVE", 0
+
+    def roots(self) -> list[str]:
+        """The folders that access points lead to."""
+        found = self.efs.describe_access_points(FileSystemId=self.settings.efs_id)["AccessPoints"]
+        return sorted(point["RootDirectory"]["Path"] for point in found)
+
+    def definitions(self, workspace_id: UUID) -> list[str]:
+        """The definitions that are registered."""
+        return self.ecs.list_task_definitions(familyPrefix=f"ws-{workspace_id}")["taskDefinitionArns"]
+
+    def state(self, workspace_id: UUID) -> tuple[object, ...]:
+        """What it comes down to in the end."""
+        service = self.service(workspace_id)
+        stands = service is not None and service.status != "INACTIVE"
+        definitions = self.definitions(workspace_id)
+        return (
+            self.roots(),
+            len(definitions),
+            (service.status, service.desired_count, service.task_definition in definitions)
+            if stands
+            else None,
+        )
+
+    def _watched[Client: "ECSClient | EFSClient"](self, client: Client) -> Client:
+        events = client.meta.events
+        events.register("before-parameter-build.*", self._before)
+        events.register("after-call.*", self._after)
+        return client
+
+    def _before(self, params: Mapping[str, Any], model: Any, **_: Any) -> None:
+        self.calls.append(model.name)
+        self.sent.append((model.name, params))
+        self._params = params
+        self._raise(model.name, done=False)
+        try:
+            self._refuse(model.name, params)
+        except ClientError:  # an answer, too, which may be lost
+            self._raise(model.name, done=True)
+            raise
+
+    def _refuse(self, call: str, params: Mapping[str, Any]) -> None:
+        match call:
+            case "CreateAccessPoint":
+                self._refuse_known_token(params)
+            case "CreateService":
+                self._refuse_name_in_use(params)
+            case "UpdateService":
+                service = self._service_of(params["service"])
+                if service is not None and service.status != "ACTIVE":
+                    raise refusal(call, "ServiceNotActiveException", "Service was not ACTIVE.")
+
+    def _after(self, parsed: Any, model: Any, **_: Any) -> None:
+        params = self._params
+        match model.name:
+            case "CreateAccessPoint":
+                self._tokens[params["ClientToken"]] = parsed["AccessPointId"]
+            case "CreateService" | "UpdateService":
+                name = params.get("service", params.get("serviceName"))
+                service = self._service_of(name)
+                service.running_count = service.desired_count if self.starts else 0
+            case "DeleteService" if self.lingers:
+                self._service_of(params["service"]).status = "DRAINING"
+                self._service_of(params["service"]).running_count = 1
+            case "ListTaskDefinitions" if params.get("sort") == "DESC":
+                parsed["taskDefinitionArns"].sort(key=lambda arn: -int(arn.rpartition(":")[2]))
+            case "ListTasks":
+                wanted = params["desiredStatus"] == "STOPPED"
+                found = self.tasks.get(params["family"], [])
+                parsed["taskArns"] = [s for s in found if (s in ("STOPPING", "STOPPED")) is wanted]
+            case "DescribeTasks":
+                parsed["tasks"] = [{"lastStatus": status} for status in params["tasks"]]
+        self._raise(model.name, done=True)
+
+    def _raise(self, call: str, *, done: bool) -> None:
+        if self._fault is not None:
+            number, fault, when = self._fault
+            if when is done and len(self.calls) == number + 1:
+                raise fault(call)
+
+    def _refuse_known_token(self, params: Mapping[str, Any]) -> None:
+        path = params["RootDirectory"]["Path"]
+        assert len(path) <= 100, "EFS: 100 characters"
+        assert _ROOT_DIRECTORY.match(path), "EFS: four folders"
+        assert len(params["ClientToken"]) <= 64
+        known = self._tokens.get(params["ClientToken"])
+        if known in efs_backends[ACCOUNT_ID][REGION].access_points:
+            raise refusal("CreateAccessPoint", "AccessPointAlreadyExists", "exists", AccessPointId=str(known))
+
+    def _refuse_name_in_use(self, params: Mapping[str, Any]) -> None:
+        assert len(params["clientToken"]) <= 36
+        service = self._service_of(params["serviceName"])
+        if service is None or service.status == "INACTIVE":
+            return
+        what = "Creation of service was not idempotent."
+        if service.status == "DRAINING":
+            what = "Unable to Start a service that is still Draining."
+        raise refusal("CreateService", "InvalidParameterException", what)
+
+    def _service_of(self, name: str) -> Any:
+        return self.service(UUID(name.removeprefix("ws-")))
+
+
+def aws_containers(account: Account | None = None, **changes: Any) -> FargateContainers:
+    """The provider on an account of its own, or on this one; its `in_use` is what DirectoryVolumes asks.
+
+    Needs the fixture `aws`. `changes`: of settings.
+    """
+    return (account or Account()).containers(**changes)
+
+
+def lay_volume(root: Path, workspace_id: UUID, generation: str = "g1") -> Volume:
+    """A volume's folders as DirectoryVolumes lays them, in place of the one that stood."""
+    home = root / "generations" / str(workspace_id) / generation / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    link = root / f"ws-{workspace_id}-home"
+    link.unlink(missing_ok=True)
+    link.symlink_to(home.parent.relative_to(root))
+    return Volume(workspace_id, generation, restore_marker="marker", home=link / "home")
