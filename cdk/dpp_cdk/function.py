@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from aws_cdk import Duration, IgnoreMode, RemovalPolicy
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -41,12 +42,39 @@ class Layers(Construct):
 
 
 @dataclass(frozen=True)
+class FileSystemMount:
+    """A file system on EFS, and where it is a folder: below `/mnt/`, as Lambda has it.
+
+    What mounts it is root by its access point, and stays so: without ClientRootAccess EFS would take root for nobody.
+    """
+
+    file_system_arn: str
+    access_point_arn: str
+    path: str
+
+    def config(self) -> lambda_.FileSystem:
+        """As the CDK takes it. No `connections`: who reaches whom stands in the network."""
+        return lambda_.FileSystem(
+            arn=self.access_point_arn,
+            local_mount_path=self.path,
+            policies=[
+                iam.PolicyStatement(
+                    actions=[f"elasticfilesystem:Client{what}" for what in ("Mount", "Write", "RootAccess")],
+                    resources=[self.file_system_arn],
+                    conditions={"ArnEquals": {"elasticfilesystem:AccessPointArn": self.access_point_arn}},
+                )
+            ],
+        )
+
+
+@dataclass(frozen=True)
 class FunctionRecipe:
     """What all functions of a deployment share.
 
     `variables`: values of environment variables. `secret_arns`: the secrets, by the variable that names one;
     who is given the variable may read the secret. `resource_arns`: what grants name, and `findings`, what
-    cdk-nag says of those that are a pattern. `place`: the network, or None where there is none to be in.
+    cdk-nag says of those that are a pattern. `place`: the network, or None where there is none to be in. `homes`: the
+    file system of workspaces, or None where there is none to mount.
     """
 
     deployment: Deployment
@@ -56,6 +84,7 @@ class FunctionRecipe:
     resource_arns: Mapping[Resource, Sequence[str]]
     place: Place | None
     findings: Mapping[Resource, str]
+    homes: FileSystemMount | None = None
 
     def environment(self, name: str, settings: type[Settings]) -> dict[str, str]:
         """The variables that this function's settings model reads, no more.
@@ -106,6 +135,7 @@ class LambdaFunction(Construct):
             vpc=place.vpc if place else None,
             vpc_subnets=place.subnets if place else None,
             security_groups=[place.security_group] if place else None,
+            filesystem=recipe.homes.config() if spec.mounts_homes and recipe.homes else None,
         )
         self._acknowledge(traced_outside=deployment.tracing and place is None)
         self.alias = self._alias() if deployment.size.gradual and spec.has_releases else None
@@ -123,6 +153,14 @@ class LambdaFunction(Construct):
     def allow(self, actions: Sequence[str], *resource_arns: str) -> None:
         """Permit exactly these actions on exactly these resources."""
         self._role.allow(list(actions), *resource_arns)
+
+    def permit(self, *statements: iam.PolicyStatement) -> None:
+        """Permit what these say."""
+        self._role.permit(*statements)
+
+    def acknowledge(self, finding: str, reason: str) -> None:
+        """Say of the function's permissions why a rule of cdk-nag does not hold for them."""
+        self._role.acknowledge(finding, reason)
 
     def _grant(self, recipe: FunctionRecipe, environment: Mapping[str, str]) -> None:
         for grant in self.spec.grants:

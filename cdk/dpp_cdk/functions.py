@@ -92,6 +92,7 @@ class FunctionSpec:
     concurrency. `in_network` false: the function stands outside of the VPC, with the internet and without a way
     to the database. What comes off a queue is not granted here: the event source grants it, on that queue. A
     secret is granted to whom its variable is given. A grant on a resource that a deployment lacks falls away.
+    `mounts_homes`: the file system of workspaces is a folder of the function's, where the deployment has one.
     """
 
     name: str
@@ -102,8 +103,13 @@ class FunctionSpec:
     alone: bool = False
     in_network: bool = True
     layers: tuple[LayerName, ...] = (LayerName.DEPS, LayerName.DOMAIN)
+    mounts_homes: bool = False
 
     def __post_init__(self) -> None:
+        if self.mounts_homes and not self.in_network:
+            raise ValueError(
+                f"a file system is mounted over the network, which this stands outside of: {self}"
+            )
         if not 128 <= self.memory_mib <= 10_240:
             raise ValueError(f"Lambda gives 128 to 10240 MiB: {self}")
         if self.alone and not isinstance(self.timing, ScheduleTiming):

@@ -7,9 +7,12 @@ cache and no route to them. A NAT would cost 33 USD a month and zone, and would 
 
 Endpoints are those that the code calls. None for CloudWatch: Lambda carries a function's output to its log
 group by itself, metrics are lines of that log (EMF), and an interface endpoint costs 7 USD a month and zone.
+
+With workspaces there are subnets for their containers, which run other people's code: from there leads a way to the
+homes, to the images and to the containers' log, and none to functions, database, cache or queues.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aws_cdk import CfnOutput, RemovalPolicy, Stack
@@ -21,14 +24,28 @@ from dpp_cdk.config import Deployment
 
 POSTGRES_PORT = 5432
 REDIS_PORT = 6379
+NFS_PORT = 2049
 _TLS_PORT = 443
-_FUNCTIONS, _DATA = "Functions", "Data"
+_FUNCTIONS, _DATA, _WORKSPACES = "Functions", "Data", "Workspaces"
+_MASKS = {_FUNCTIONS: 20, _DATA: 24}
 
 _ENDPOINTS = {
     "Sqs": ec2.InterfaceVpcEndpointAwsService.SQS,
     "SecretsManager": ec2.InterfaceVpcEndpointAwsService.SECRETS_MANAGER,
     "Sts": ec2.InterfaceVpcEndpointAwsService.STS,  # the role that signs presigned URLs
     "Lambda": ec2.InterfaceVpcEndpointAwsService.LAMBDA_,  # the worker calls the function outside
+}
+# Which functions call for workspaces.
+_CONTROL_ENDPOINTS = {
+    "Ecs": ec2.InterfaceVpcEndpointAwsService.ECS,
+    "ElasticFileSystem": ec2.InterfaceVpcEndpointAwsService.ELASTIC_FILESYSTEM,
+}
+# By which Fargate pulls an image and writes a container's log, over the container's own interface. The layers of an
+# image come from S3.
+_CONTAINER_ENDPOINTS = {
+    "EcrApi": ec2.InterfaceVpcEndpointAwsService.ECR,
+    "EcrDocker": ec2.InterfaceVpcEndpointAwsService.ECR_DOCKER,
+    "Logs": ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
 }
 
 
@@ -48,9 +65,14 @@ class Place:
 
 
 class NetworkStack(Stack):
-    """VPC, subnets, endpoints, and one security group a kind of thing."""
+    """VPC, subnets, endpoints, and one security group a kind of thing.
 
-    def __init__(self, scope: Construct, id: str, deployment: Deployment) -> None:
+    `workspaces`: whether it has room for them. Their subnets come last, so that the others keep their addresses.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, deployment: Deployment, *, workspaces: bool = False
+    ) -> None:
         super().__init__(
             scope,
             id,
@@ -67,7 +89,7 @@ class NetworkStack(Stack):
                 ec2.SubnetConfiguration(
                     name=name, subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=mask
                 )
-                for name, mask in ((_FUNCTIONS, 20), (_DATA, 24))
+                for name, mask in (_MASKS | ({_WORKSPACES: 20} if workspaces else {})).items()
             ],
         )
         self._log_refusals(deployment)
@@ -76,8 +98,17 @@ class NetworkStack(Stack):
         self._proxy = self._group("ProxyGroup", "RDS Proxy")
         self._database = self._group("DatabaseGroup", "Postgres")
         self._cache = self._group("CacheGroup", "Valkey")
-        self._allow()
-        self._reach_aws(size.endpoint_zones)
+        self._allow(
+            (self._functions, self._proxy, POSTGRES_PORT),
+            (self._functions, self._database, POSTGRES_PORT),
+            (self._proxy, self._database, POSTGRES_PORT),
+            (self._functions, self._cache, REDIS_PORT),
+            (self._functions, self._endpoints, _TLS_PORT),
+        )
+        self._allow_s3(self._functions)
+        self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+        self._reach_aws(_ENDPOINTS, self._endpoints, size.endpoint_zones)
+        self._rooms = self._make_room(size.endpoint_zones) if workspaces else None
         self._outputs()
 
     @property
@@ -100,6 +131,16 @@ class NetworkStack(Stack):
         """Where Valkey stands."""
         return self._place(_DATA, self._cache)
 
+    @property
+    def homes(self) -> Place:
+        """Where the file system of workspaces stands. Raises ValueError where there is no room for them."""
+        return self._place(_DATA, self._made_room()[0])
+
+    @property
+    def workspaces(self) -> Place:
+        """Where the containers of workspaces stand. Raises ValueError where there is no room for them."""
+        return self._place(_WORKSPACES, self._made_room()[1])
+
     def _place(self, subnets: str, group: ec2.SecurityGroup) -> Place:
         return Place(self.vpc, ec2.SubnetSelection(subnet_group_name=subnets), group)
 
@@ -113,35 +154,57 @@ class NetworkStack(Stack):
             disable_inline_rules=True,
         )
 
-    def _allow(self) -> None:
-        """Everything that may talk to anything."""
-        allowed: Sequence[tuple[ec2.SecurityGroup, ec2.SecurityGroup, int]] = (
-            (self._functions, self._proxy, POSTGRES_PORT),
-            (self._functions, self._database, POSTGRES_PORT),
-            (self._proxy, self._database, POSTGRES_PORT),
-            (self._functions, self._cache, REDIS_PORT),
-            (self._functions, self._endpoints, _TLS_PORT),
+    def _make_room(self, endpoint_zones: int) -> tuple[ec2.SecurityGroup, ec2.SecurityGroup]:
+        """The groups of the homes and of the containers, and all that may talk to either."""
+        homes = self._group("HomesGroup", "Homes of workspaces")
+        containers = self._group("WorkspacesGroup", "Containers of workspaces")
+        endpoints = self._group("WorkspaceEndpointsGroup", "Interface endpoints of containers")
+        self._allow(
+            (self._functions, homes, NFS_PORT),
+            (containers, homes, NFS_PORT),
+            (containers, endpoints, _TLS_PORT),
         )
+        self._allow_s3(containers)
+        self._reach_aws(_CONTROL_ENDPOINTS, self._endpoints, endpoint_zones)
+        self._reach_aws(_CONTAINER_ENDPOINTS, endpoints, endpoint_zones)
+        return homes, containers
+
+    def _made_room(self) -> tuple[ec2.SecurityGroup, ec2.SecurityGroup]:
+        if self._rooms is None:
+            raise ValueError(f"{self.node.path} was made without room for workspaces")
+        return self._rooms
+
+    def _allow(self, *allowed: tuple[ec2.SecurityGroup, ec2.SecurityGroup, int]) -> None:
+        """Everything that may talk to anything is said by a call of this."""
         for source, target, port in allowed:
             target.add_ingress_rule(source, ec2.Port.tcp(port))
             source.add_egress_rule(target, ec2.Port.tcp(port))
-        # S3 answers from public addresses, which only its gateway endpoint routes to from here. Its prefix list
-        # would say so more narrowly, but has another id in every region, and a synthesis looks nothing up.
-        self._functions.add_egress_rule(
+
+    def _allow_s3(self, group: ec2.SecurityGroup) -> None:
+        """S3 answers from public addresses, which only its gateway endpoint routes to from here.
+
+        Its prefix list would say so more narrowly, but has another id in every region, and a synthesis looks nothing
+        up.
+        """
+        group.add_egress_rule(
             ec2.Peer.any_ipv4(),
             ec2.Port.tcp(_TLS_PORT),
             "S3, by its gateway endpoint: no other route leads out",
         )
 
-    def _reach_aws(self, zones: int) -> None:
-        self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+    def _reach_aws(
+        self,
+        services: Mapping[str, ec2.InterfaceVpcEndpointAwsService],
+        group: ec2.SecurityGroup,
+        zones: int,
+    ) -> None:
         subnets = self.vpc.select_subnets(subnet_group_name=_FUNCTIONS).subnets[:zones]
-        for name, service in _ENDPOINTS.items():
+        for name, service in services.items():
             self.vpc.add_interface_endpoint(
                 name,
                 service=service,
                 subnets=ec2.SubnetSelection(subnets=subnets),
-                security_groups=[self._endpoints],
+                security_groups=[group],
                 open=False,
             )
 

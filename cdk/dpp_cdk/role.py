@@ -41,6 +41,11 @@ class FunctionRole(Construct):
         """Permit exactly these actions on exactly these resources."""
         self.role.add_to_principal_policy(iam.PolicyStatement(actions=actions, resources=list(resource_arns)))
 
+    def permit(self, *statements: iam.PolicyStatement) -> None:
+        """Permit what these say, for what a condition narrows."""
+        for statement in statements:
+            self.role.add_to_principal_policy(statement)
+
     def _join_network(self, function_name: str) -> None:
         """Lambda makes the network interfaces with the function's role, on resources that have no names before.
 

@@ -1,4 +1,4 @@
-"""The buckets: of result envelopes (RUN-18, RUN-30), and of the reaper's reports (TIX-4)."""
+"""The buckets: of result envelopes (RUN-18, RUN-30), of the reaper's reports (TIX-4), and of archives (WS-10)."""
 
 from typing import Any
 
@@ -18,6 +18,9 @@ REPORT_PREFIX = _LATEST_PREFIX.removesuffix("latest/")
 
 REPORT_DAYS = 400
 """A year and what an audit takes: evidence outlives the results that it may be about."""
+
+ARCHIVE_NET_DAYS = 7
+"""How long a deleted archive can be had back by hand; a deleted workspace is gone for good only then."""
 
 _ACCESS_LOG_DAYS = 90
 
@@ -95,6 +98,38 @@ class ReportStore(Construct):
     def objects_arn(self) -> str:
         """The ARN of every report."""
         return self.bucket.arn_for_objects(f"{REPORT_PREFIX}*")
+
+
+class ArchiveStore(Construct):
+    """As private as the results; an archive is kept until the collector deletes it, whatever its age (WS-10).
+
+    Versioned: an archive may be all that is left of a home, and what was deleted or written over by mistake can be had
+    back for a week. What an upload left unfinished goes after a day, longer than any takes.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, access_log: s3.Bucket, keeps_data: bool, empties_itself: bool
+    ) -> None:
+        super().__init__(scope, id)
+        self.bucket = _bucket(
+            self,
+            "Bucket",
+            s3.LifecycleRule(
+                id="retention",
+                noncurrent_version_expiration=Duration.days(ARCHIVE_NET_DAYS),
+                expired_object_delete_marker=True,
+                abort_incomplete_multipart_upload_after=Duration.days(1),
+            ),
+            versioned=True,
+            server_access_logs_bucket=access_log,
+            server_access_logs_prefix="archives/",
+            **_how_it_goes(keeps_data=keeps_data, empties_itself=empties_itself),
+        )
+
+    @property
+    def objects_arn(self) -> str:
+        """The ARN of every archive, and of every proof beside one."""
+        return self.bucket.arn_for_objects("*")
 
 
 def _how_it_goes(*, keeps_data: bool, empties_itself: bool) -> dict[str, Any]:
