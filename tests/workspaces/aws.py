@@ -99,6 +99,12 @@ class Account:
         """The access points of this account's file system."""
         return AccessPoints(self.settings, lambda: self.efs)
 
+    def access_points_token(self, workspace_id: UUID, generation: str) -> str:
+        """By what EFS knows the access point of this generation."""
+        self.access_points().ensure(workspace_id, generation)
+        (call,) = [params for name, params in self.sent if name == "CreateAccessPoint"]
+        return str(call["ClientToken"])
+
     def fail(self, number: int, fault: Fault, *, done: bool) -> None:
         """Let the call `number` (from 0, from now on) go wrong: after it took effect, or before."""
         self.calls.clear()

@@ -1,31 +1,23 @@
 """Containers on Fargate, against moto (WS-9)."""
 
-import itertools
 import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 from uuid import UUID, uuid4
 
 import pytest
-from botocore.stub import Stubber
 
-from dpp.platform.aws import ecs_client, efs_client
-from dpp.platform.config import ConfigurationError
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from dpp.workspaces.ports import Containers, Volume
-from dpp.workspaces.providers.access_points import AccessPoints, home_path
+from dpp.workspaces.providers.access_points import home_path
 from dpp.workspaces.providers.aws_failures import MESSAGE_CHARACTERS
-from dpp.workspaces.providers.aws_settings import FARGATE_SIZES, AwsWorkspaceSettings
 from dpp.workspaces.providers.fargate_containers import FargateContainers
 from tests.workspaces.aws import (
-    ROLE,
     Account,
     Fault,
     aws_containers,
     lay_volume,
-    refusal,
     throttled,
     unanswered,
     unreached,
@@ -391,154 +383,3 @@ class TestInUse:
         assert containers.in_use(workspace_id)
         account.tasks[f"ws-{workspace_id}"] = ["STOPPED", "STOPPED"]
         assert not containers.in_use(workspace_id)
-
-
-class TestRefusals:
-    @pytest.mark.parametrize(
-        ("code", "reason"),
-        [
-            ("InvalidParameterException", "ContainerRejected"),
-            ("ClientException", "ContainerRejected"),
-            ("LimitExceededException", "ContainerLimitReached"),
-        ],
-    )
-    def test_what_ecs_refuses_is_told_without_the_account(
-        self, account: Account, workspace_id: UUID, code: str, reason: str, tmp_path: Path
-    ) -> None:
-        message = "Role arn:aws:iam::123456789012:role/task of 123456789012 is not valid"
-        account.fail(3, lambda call: refusal(call, code, message), done=False)
-        with pytest.raises(OperationFailed) as failed:
-            account.containers().start(workspace_id, lay_volume(tmp_path, workspace_id))
-        assert account.calls[3] == "RegisterTaskDefinition"
-        assert (failed.value.reason, failed.value.message) == (reason, "Role task of … is not valid")
-        assert not failed.value.is_terminal
-
-    def test_a_file_system_full_of_access_points_says_so(
-        self, account: Account, workspace_id: UUID, tmp_path: Path
-    ) -> None:
-        account.fail(0, lambda call: refusal(call, "AccessPointLimitExceeded", "limit"), done=False)
-        with pytest.raises(OperationFailed, match="AccessPointLimitReached") as failed:
-            account.containers().start(workspace_id, lay_volume(tmp_path, workspace_id))
-        assert not failed.value.is_terminal
-
-    @pytest.mark.parametrize(
-        "fault",
-        [
-            refusal("x", "AccessDeniedException", "not authorized"),
-            refusal("x", "ClusterNotFoundException", "Cluster not found."),
-            refusal("x", "ServerException", "Service Unavailable."),
-            refusal("x", "InvalidParameterException", "Creation of service was not idempotent."),
-            refusal("x", "InvalidParameterException", "Unable to Start a service that is still Draining."),
-            refusal("x", "ClientException", "Too many concurrent attempts to create a new revision"),
-        ],
-    )
-    def test_what_is_not_this_workspace_s_fault_is_not_held_against_it(
-        self, account: Account, workspace_id: UUID, fault: Exception, tmp_path: Path
-    ) -> None:
-        account.fail(4, lambda _: fault, done=False)
-        with pytest.raises(ProviderUnavailable):
-            account.containers().start(workspace_id, lay_volume(tmp_path, workspace_id))
-        assert account.calls[4] == "CreateService"
-
-    def test_a_service_that_is_answered_from_before_is_made_by_another_token(
-        self, account: Account, workspace_id: UUID, tmp_path: Path
-    ) -> None:
-        def gone(parsed: dict[str, dict[str, str]], **_: object) -> None:
-            parsed["service"]["status"] = "INACTIVE"
-
-        volume = lay_volume(tmp_path, workspace_id)
-        account.ecs.meta.events.register("after-call.ecs.CreateService", gone)
-        with pytest.raises(ProviderUnavailable, match="deleted"):
-            account.containers().start(workspace_id, volume)
-        assert account.definitions(workspace_id) == []
-        account.ecs.meta.events.unregister("after-call.ecs.CreateService", gone)
-        account.settle(workspace_id)
-        account.containers().start(workspace_id, volume)
-        assert account.service(workspace_id).desired_count == 1
-
-    def test_a_service_that_cannot_be_told_is_not_taken_for_none(self, account: Account) -> None:
-        """Only what is missing is missing."""
-        client = ecs_client()
-        with Stubber(client) as stub:
-            stub.add_response("describe_services", {"services": [], "failures": [{"reason": "BUSY"}]})
-            with pytest.raises(ProviderUnavailable, match="BUSY"):
-                FargateContainers(account.settings, lambda: client).observe([uuid4()])
-
-
-class TestAccessPoint:
-    """What moto knows nothing of, by the service's own model."""
-
-    @pytest.mark.parametrize(
-        ("state", "usable"), [("creating", True), ("available", True), ("deleting", False)]
-    )
-    def test_one_that_is_there_is_taken_unless_it_goes(
-        self, account: Account, state: str, usable: bool
-    ) -> None:
-        client = efs_client()
-        with Stubber(client) as stub:
-            stub.add_client_error(
-                "create_access_point",
-                "AccessPointAlreadyExists",
-                modeled_fields={"ErrorCode": "AccessPointAlreadyExists", "AccessPointId": "fsap-1"},
-            )
-            stub.add_response(
-                "describe_access_points",
-                {"AccessPoints": [{"AccessPointId": "fsap-1", "LifeCycleState": state}]},
-                {"AccessPointId": "fsap-1"},
-            )
-            points = AccessPoints(account.settings, lambda: client)
-            if usable:
-                assert points.ensure(uuid4(), "g1") == "fsap-1"
-            else:
-                with pytest.raises(ProviderUnavailable, match=state):
-                    points.ensure(uuid4(), "g1")
-
-    def test_one_that_failed_is_deleted(self, account: Account) -> None:
-        client = efs_client()
-        with Stubber(client) as stub:
-            stub.add_response("create_access_point", {"AccessPointId": "fsap-1", "LifeCycleState": "error"})
-            stub.add_response("delete_access_point", {}, {"AccessPointId": "fsap-1"})
-            with pytest.raises(ProviderUnavailable, match="error"):
-                AccessPoints(account.settings, lambda: client).ensure(uuid4(), "g1")
-            stub.assert_no_pending_responses()
-
-
-class TestSettings:
-    GIVEN: ClassVar = {
-        "DPP_WORKSPACE_ECS_CLUSTER": "homes",
-        "DPP_WORKSPACE_EFS_ID": "fs-0a",
-        "DPP_WORKSPACE_IMAGE": "homes:1",
-        "DPP_WORKSPACE_SUBNETS": "subnet-0a, subnet-0b",
-        "DPP_WORKSPACE_SECURITY_GROUP": "sg-0a",
-        "DPP_WORKSPACE_TASK_ROLE_ARN": f"{ROLE}task",
-        "DPP_WORKSPACE_EXECUTION_ROLE_ARN": f"{ROLE}execution",
-        "DPP_WORKSPACE_LOG_GROUP": "workspaces",
-    }
-
-    def test_subnets_stand_between_commas(self) -> None:
-        assert AwsWorkspaceSettings.load(self.GIVEN).subnets == ("subnet-0a", "subnet-0b")
-
-    def test_every_size_of_fargate_is_taken(self) -> None:
-        sizes = [(cpu, mib) for cpu, fitting in FARGATE_SIZES.items() for mib in fitting]
-        for cpu, mib in sizes:
-            given = {"DPP_WORKSPACE_CPU": str(cpu), "DPP_WORKSPACE_MEMORY_MIB": str(mib)}
-            assert AwsWorkspaceSettings.load(self.GIVEN | given).cpu == cpu
-        assert len(set(sizes)) == len(list(itertools.chain(*FARGATE_SIZES.values())))
-
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        [
-            ("DPP_WORKSPACE_CPU", "1000"),
-            ("DPP_WORKSPACE_MEMORY_MIB", "3000"),
-            ("DPP_WORKSPACE_MEMORY_MIB", "16384"),
-            ("DPP_WORKSPACE_IMAGE", "  "),
-            ("DPP_WORKSPACE_SUBNETS", "subnet-0a,,"),
-            ("DPP_WORKSPACE_SUBNETS", ","),
-            ("DPP_WORKSPACE_UID", "0"),
-            ("DPP_WORKSPACE_HOME", "/"),
-            ("DPP_WORKSPACE_TASK_ROLE_ARN", "task"),
-        ],
-    )
-    def test_a_wrong_value_fails_by_name(self, name: str, value: str) -> None:
-        with pytest.raises(ConfigurationError, match=name):
-            AwsWorkspaceSettings.load(self.GIVEN | {name: value})

@@ -1,0 +1,160 @@
+"""What AWS refuses, and what of it is held against an operation (WS-9)."""
+
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+from botocore.stub import Stubber
+
+from dpp.platform.aws import ecs_client, efs_client
+from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
+from dpp.workspaces.providers.access_points import AccessPoints
+from dpp.workspaces.providers.fargate_containers import FargateContainers
+from tests.workspaces.aws import Account, lay_volume, refusal
+
+
+@pytest.fixture
+def account(aws: None) -> Account:
+    """Of this test's own."""
+    return Account()
+
+
+@pytest.fixture
+def workspace_id() -> UUID:
+    """A workspace."""
+    return uuid4()
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("code", "reason"),
+        [
+            ("InvalidParameterException", "ContainerRejected"),
+            ("ClientException", "ContainerRejected"),
+            ("LimitExceededException", "ContainerLimitReached"),
+        ],
+    )
+    def test_what_ecs_refuses_is_told_without_the_account(
+        self, account: Account, workspace_id: UUID, code: str, reason: str, tmp_path: Path
+    ) -> None:
+        message = "Role arn:aws:iam::123456789012:role/task of 123456789012 is not valid"
+        account.fail(3, lambda call: refusal(call, code, message), done=False)
+        with pytest.raises(OperationFailed) as failed:
+            account.containers().start(workspace_id, lay_volume(tmp_path, workspace_id))
+        assert account.calls[3] == "RegisterTaskDefinition"
+        assert (failed.value.reason, failed.value.message) == (reason, "Role task of … is not valid")
+        assert not failed.value.is_terminal
+
+    def test_a_file_system_full_of_access_points_says_so(
+        self, account: Account, workspace_id: UUID, tmp_path: Path
+    ) -> None:
+        account.fail(0, lambda call: refusal(call, "AccessPointLimitExceeded", "limit"), done=False)
+        with pytest.raises(OperationFailed, match="AccessPointLimitReached") as failed:
+            account.containers().start(workspace_id, lay_volume(tmp_path, workspace_id))
+        assert not failed.value.is_terminal
+
+    @pytest.mark.parametrize(
+        "fault",
+        [
+            refusal("x", "AccessDeniedException", "not authorized"),
+            refusal("x", "ClusterNotFoundException", "Cluster not found."),
+            refusal("x", "ServerException", "Service Unavailable."),
+            refusal("x", "InvalidParameterException", "Creation of service was not idempotent."),
+            refusal("x", "InvalidParameterException", "Unable to Start a service that is still Draining."),
+            refusal("x", "ClientException", "Too many concurrent attempts to create a new revision"),
+        ],
+    )
+    def test_what_is_not_this_workspace_s_fault_is_not_held_against_it(
+        self, account: Account, workspace_id: UUID, fault: Exception, tmp_path: Path
+    ) -> None:
+        account.fail(4, lambda _: fault, done=False)
+        with pytest.raises(ProviderUnavailable):
+            account.containers().start(workspace_id, lay_volume(tmp_path, workspace_id))
+        assert account.calls[4] == "CreateService"
+
+    def test_a_service_that_is_answered_from_before_is_made_by_another_token(
+        self, account: Account, workspace_id: UUID, tmp_path: Path
+    ) -> None:
+        def gone(parsed: dict[str, dict[str, str]], **_: object) -> None:
+            parsed["service"]["status"] = "INACTIVE"
+
+        volume = lay_volume(tmp_path, workspace_id)
+        account.ecs.meta.events.register("after-call.ecs.CreateService", gone)
+        with pytest.raises(ProviderUnavailable, match="deleted"):
+            account.containers().start(workspace_id, volume)
+        assert account.definitions(workspace_id) == []
+        account.ecs.meta.events.unregister("after-call.ecs.CreateService", gone)
+        account.settle(workspace_id)
+        account.containers().start(workspace_id, volume)
+        assert account.service(workspace_id).desired_count == 1
+
+    def test_a_service_that_cannot_be_told_is_not_taken_for_none(self, account: Account) -> None:
+        """Only what is missing is missing."""
+        client = ecs_client()
+        with Stubber(client) as stub:
+            stub.add_response("describe_services", {"services": [], "failures": [{"reason": "BUSY"}]})
+            with pytest.raises(ProviderUnavailable, match="BUSY"):
+                FargateContainers(account.settings, lambda: client).observe([uuid4()])
+
+
+class TestAccessPoint:
+    """What moto knows nothing of, by the service's own model."""
+
+    @pytest.mark.parametrize(
+        ("state", "usable"), [("creating", True), ("available", True), ("deleting", False)]
+    )
+    def test_one_that_is_there_is_taken_unless_it_goes(
+        self, account: Account, state: str, usable: bool
+    ) -> None:
+        client = efs_client()
+        with Stubber(client) as stub:
+            stub.add_client_error(
+                "create_access_point",
+                "AccessPointAlreadyExists",
+                modeled_fields={"ErrorCode": "AccessPointAlreadyExists", "AccessPointId": "fsap-1"},
+            )
+            stub.add_response(
+                "describe_access_points",
+                {"AccessPoints": [{"AccessPointId": "fsap-1", "LifeCycleState": state}]},
+                {"AccessPointId": "fsap-1"},
+            )
+            points = AccessPoints(account.settings, lambda: client)
+            if usable:
+                assert points.ensure(uuid4(), "g1") == "fsap-1"
+            else:
+                with pytest.raises(ProviderUnavailable, match=state):
+                    points.ensure(uuid4(), "g1")
+
+    def test_one_that_failed_is_deleted(self, account: Account) -> None:
+        client = efs_client()
+        with Stubber(client) as stub:
+            stub.add_response("create_access_point", {"AccessPointId": "fsap-1", "LifeCycleState": "error"})
+            stub.add_response("delete_access_point", {}, {"AccessPointId": "fsap-1"})
+            with pytest.raises(ProviderUnavailable, match="error"):
+                AccessPoints(account.settings, lambda: client).ensure(uuid4(), "g1")
+            stub.assert_no_pending_responses()
+
+    def test_all_pages_are_read_for_those_of_a_workspace(self, account: Account) -> None:
+        workspace_id, client = uuid4(), efs_client()
+        token = account.access_points_token(workspace_id, "g1")
+        file_system = {"FileSystemId": account.settings.efs_id}
+        with Stubber(client) as stub:
+            stub.add_response(
+                "describe_access_points",
+                {"AccessPoints": [{"AccessPointId": "fsap-1", "ClientToken": "other"}], "NextToken": "more"},
+                {**file_system, "MaxResults": 100},
+            )
+            stub.add_response(
+                "describe_access_points",
+                {"AccessPoints": [{"AccessPointId": "fsap-2", "ClientToken": token}]},
+                {**file_system, "MaxResults": 100, "NextToken": "more"},
+            )
+            assert AccessPoints(account.settings, lambda: client).find(workspace_id, "g1") == ["fsap-2"]
+            stub.assert_no_pending_responses()
+
+    def test_one_that_is_gone_is_deleted(self, account: Account) -> None:
+        client = efs_client()
+        with Stubber(client) as stub:
+            stub.add_client_error("delete_access_point", "AccessPointNotFound", http_status_code=404)
+            AccessPoints(account.settings, lambda: client).delete("fsap-1")
+            stub.assert_no_pending_responses()
