@@ -55,8 +55,9 @@ class MemoryHomes:
 
     def unpack(self, chunks: Iterator[bytes], into: Path, beat: Beat) -> None:
         """Piece by piece: whoever is interrupted leaves half."""
-        self.contents[into] = b""
         for piece in self._pieces(chunks, beat):
+            if into not in self.contents:
+                raise OperationFailed("HomeUnwritable", "Another process took the folder away.")
             self.contents[into] += piece
 
     def verify(self, chunks: Iterator[bytes], beat: Beat) -> None:

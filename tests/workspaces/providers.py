@@ -92,7 +92,7 @@ def memory(folder: Path) -> Iterator[Workbench]:
     def put(home: Path, files: Files) -> None:
         if home not in fleet.homes.contents:
             raise OperationFailed("VolumeGone", "Nothing is mounted here.")
-        held = dict(get(home)) | files
+        held = {**get(home), **files}
         encoded = json.dumps({name: content.hex() for name, content in held.items()})
         fleet.homes.contents[home] = encoded.encode()
 

@@ -106,13 +106,10 @@ HOSTILE: dict[str, tuple[Member | tarfile.TarInfo, ...]] = {
 def test_what_no_home_holds_is_refused(tmp_path: Path, members: tuple[Member | tarfile.TarInfo, ...]) -> None:
     archive = _tar_of(*members)
     before = set(tmp_path.parent.iterdir())
-    for refusal in (
-        lambda: home_tar.verify(iter([archive]), no_beat),
-        lambda: unpack(archive, tmp_path / "x"),
-    ):
-        with pytest.raises(OperationFailed, match="ArchiveRefused") as failed:
-            refusal()
-        assert failed.value.is_terminal
+    assert _reason_for(archive) == "ArchiveRefused"
+    with pytest.raises(OperationFailed, match="ArchiveRefused") as failed:
+        unpack(archive, tmp_path / "x")
+    assert failed.value.is_terminal
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     assert set(tmp_path.parent.iterdir()) == before
 

@@ -6,8 +6,10 @@ the proof's. A crash in between leaves what does not count; the same call, made 
 """
 
 import hashlib
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 from uuid import UUID
@@ -45,22 +47,27 @@ def archive_home(
 ) -> Archive:
     """Have the home in a proved archive of this operation, and answer its proof; the volume stays.
 
-    Where the operation has its proof already, or its object, which a process that died uploaded, nothing is uploaded:
-    an object is whole or not there, and it was complete before the volume could be deleted. Raises OperationFailed
-    `DataLost`, terminal, where there is neither a volume nor an archive, `VolumeUnproven`, `HomeChanged`,
-    `ArchiveUnreadable` where what was read back is not what was sent, and DependencyUnavailable.
+    Where the operation has its proof already, nothing is read or sent; where it has its object, which a process that
+    died uploaded, that is proved if it is what the home packs to, and replaced if it is not. Without a volume it is
+    proved if it is whole: it was complete before the volume could be deleted.
+
+    Raises OperationFailed `DataLost`, terminal, where there is neither a volume nor an archive; `VolumeUnproven`,
+    `HomeChanged`; `ArchiveUnreadable` where what was read back is not what was sent; DependencyUnavailable.
     """
     key = archive_key_of(workspace_id, op_id)
     found = archives.look(key)
-    archive = _believed(archives, found, beat, homes)
-    if archive is not None:
-        return archive
+    proof = _proof_of(archives, found)
+    if proof is not None:
+        return proof
     volume = volumes.find(workspace_id)
-    if volume is None:
-        raise OperationFailed(
-            "DataLost", "There is neither a volume nor an archive to be had.", is_terminal=True
+    if volume is not None:
+        return _archived(
+            archives, key, found, lambda: _whole(volumes, volume, beat, homes), beat, homes=homes
         )
-    return _written(archives, key, found, _whole(volumes, volume, beat, homes), beat, homes=homes)
+    if found is not None:
+        with suppress(OperationFailed):
+            return _proved(archives, found, None, beat, homes)
+    raise OperationFailed("DataLost", "There is neither a volume nor an archive to be had.", is_terminal=True)
 
 
 def empty_home(
@@ -69,11 +76,13 @@ def empty_home(
     """Have an empty home in a proved archive: what a workspace that never had a home is made from."""
     key = archive_key_of(workspace_id, op_id)
     found = archives.look(key)
-    archive = _believed(archives, found, beat, homes)
-    if archive is not None:
-        return archive
+    proof = _proof_of(archives, found)
+    if proof is not None:
+        return proof
     with tempfile.TemporaryDirectory(prefix="dpp-home-") as folder:
-        return _written(archives, key, found, homes.pack(Path(folder), beat), beat, homes=homes)
+        home = Path(folder)
+        os.utime(home, ns=(0, 0))  # the same home each time
+        return _archived(archives, key, found, lambda: homes.pack(home, beat), beat, homes=homes)
 
 
 def restore_home(  # noqa: PLR0917 - as its two siblings are called, and what it restores from besides
@@ -130,19 +139,12 @@ class _Summed:
         return self._digest.hexdigest()
 
 
-def _believed(
-    archives: Archives, found: ArchiveObject | None, beat: Beat, homes: HomeFormat
-) -> Archive | None:
-    """The operation's archive where it is proved, or can be by reading it; None for a broken one, or none."""
+def _proof_of(archives: Archives, found: ArchiveObject | None) -> Archive | None:
+    """The proof of these very bytes, or None."""
     if found is None:
         return None
     proof = archives.proof(found.key)
-    if proof is not None and _is_of(found, proof):
-        return proof
-    try:
-        return _proved(archives, found, None, beat, homes)
-    except OperationFailed:
-        return None
+    return proof if proof is not None and _is_of(found, proof) else None
 
 
 def _whole(volumes: Volumes, volume: Volume, beat: Beat, homes: HomeFormat) -> Iterator[bytes]:
@@ -157,16 +159,23 @@ def _whole(volumes: Volumes, volume: Volume, beat: Beat, homes: HomeFormat) -> I
         raise OperationFailed("HomeChanged", "The volume was deleted while it was being archived.")
 
 
-def _written(
+def _archived(
     archives: Archives,
     key: str,
-    replaced: ArchiveObject | None,
-    chunks: Iterator[bytes],
+    found: ArchiveObject | None,
+    packed: Callable[[], Iterator[bytes]],
     beat: Beat,
     *,
     homes: HomeFormat,
 ) -> Archive:
-    sent = archives.write(key, chunks, beat, replaced.etag if replaced else None)
+    """Have what is packed in an object, that was `found` or is written, and prove it."""
+    if found is not None:
+        expected = _Summed(packed())
+        for _ in expected:
+            pass
+        with suppress(OperationFailed):
+            return _proved(archives, found, expected.sha256, beat, homes)
+    sent = archives.write(key, packed(), beat, found.etag if found else None)
     stored = archives.look(key)
     if stored is None or not _is_of(stored, sent):
         raise _unreadable("What was stored is not what was sent.")

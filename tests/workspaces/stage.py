@@ -1,0 +1,104 @@
+"""One workspace over a provider in memory, archived and restored, and killed at any call."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import UUID, uuid4
+
+from dpp.workspaces.model import Archive, archive_key_of
+from dpp.workspaces.ports import Beat, Volume
+from dpp.workspaces.providers import home_storage
+from tests.workspaces.homes import no_beat
+from tests.workspaces.memory import MemoryArchives, MemoryProvider, StoredObject
+
+CONTENT = b"the work of weeks " * 50
+
+
+@dataclass(slots=True)
+class Stage:
+    """A workspace and its provider, and every call that was made."""
+
+    fleet: MemoryProvider = field(default_factory=MemoryProvider)
+    workspace_id: UUID = field(default_factory=uuid4)
+    op_id: UUID = field(default_factory=uuid4)
+    calls: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.fleet.faults.before = self.calls.append
+
+    @property
+    def key(self) -> str:
+        """The operation's archive."""
+        return archive_key_of(self.workspace_id, self.op_id)
+
+    @property
+    def stored(self) -> StoredObject:
+        """The object there."""
+        return self.fleet.archives.objects[self.key]
+
+    def volume(self, content: bytes = CONTENT) -> Volume:
+        """Have a volume with this content stand."""
+        volumes = self.fleet.volumes
+        prepared = volumes.prepare(self.workspace_id, "g1")
+        self.fleet.homes.contents[prepared] = content
+        return volumes.install(self.workspace_id, "g1", "an older archive", prepared)
+
+    def archive(self, beat: Beat = no_beat, archives: MemoryArchives | None = None) -> Archive:
+        """Archive the home."""
+        fleet = self.fleet
+        return home_storage.archive_home(
+            fleet.volumes,
+            archives or fleet.archives,
+            self.workspace_id,
+            self.op_id,
+            beat,
+            homes=fleet.homes,
+        )
+
+    def restore(self, archive: Archive, op_id: UUID | None = None, beat: Beat = no_beat) -> Volume:
+        """Restore the home."""
+        fleet = self.fleet
+        return home_storage.restore_home(
+            fleet.volumes,
+            fleet.archives,
+            self.workspace_id,
+            op_id or self.op_id,
+            archive,
+            beat,
+            homes=fleet.homes,
+        )
+
+    def archived(self) -> Archive:
+        """Have the home in an archive and no volume."""
+        self.volume()
+        archive = self.archive()
+        self.fleet.volumes.delete(self.workspace_id, "g1")
+        self.calls.clear()
+        return archive
+
+    def home(self) -> bytes | None:
+        """What stands on the volume."""
+        volume = self.fleet.volumes.find(self.workspace_id)
+        return None if volume is None else self.fleet.homes.contents[volume.home]
+
+
+class Killed(BaseException):
+    """This process ends here."""
+
+
+def deadline(stage: Stage, count: int, when: str, how: type[BaseException] = Killed) -> Callable[[], None]:
+    """Raise before or after the call of this number; what is returned takes that back."""
+    met = [0]
+
+    def fault(call: str) -> None:
+        if call != "archives.read.chunk" or when == "before":
+            met[0] += 1
+            if met[0] == count:
+                raise how
+
+    setattr(stage.fleet.faults, when, fault)
+
+    def lift() -> None:
+        stage.fleet.faults.before = stage.calls.append
+        stage.fleet.faults.after = lambda _: None
+
+    return lift

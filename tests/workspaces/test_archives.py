@@ -1,0 +1,258 @@
+"""Archives in S3, by moto: parts, conditions, what an interrupted upload leaves, and answers that break off (WS-10)."""
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from botocore.exceptions import ClientError, ConnectTimeoutError
+from botocore.response import StreamingBody
+from urllib3.exceptions import ProtocolError
+
+from dpp.platform.aws import s3_client
+from dpp.platform.errors import StorageUnavailable
+from dpp.workspaces.errors import OperationFailed
+from dpp.workspaces.model import Archive, archive_key_of
+from dpp.workspaces.providers import s3_archives
+from dpp.workspaces.providers.s3_archives import S3Archives, part_bytes, proof_key_of
+from tests.workspaces.homes import no_beat
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+WS, OP = uuid4(), uuid4()
+KEY = archive_key_of(WS, OP)
+ARCHIVE = Archive(KEY, 3, "ab" * 32, "etag")
+
+
+class _Client:
+    """A client some of whose calls end otherwise: `faults`, by the call's name, each used up once."""
+
+    def __init__(self, real: "S3Client") -> None:
+        self.real = real
+        self.faults: dict[str, BaseException] = {}
+        self.called: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self.real, name)
+        if not callable(attribute):
+            return attribute
+
+        def call(**arguments: Any) -> Any:
+            self.called.append(name)
+            if name in self.faults:
+                raise self.faults.pop(name)
+            return attribute(**arguments)
+
+        return call
+
+
+@pytest.fixture
+def client(aws: None) -> _Client:
+    """Moto, and what a test has it do otherwise."""
+    return _Client(s3_client())
+
+
+@pytest.fixture
+def archives(client: _Client) -> S3Archives:
+    """Archives in an empty bucket."""
+    opened = S3Archives(f"archives-{uuid4()}", lambda: client)  # type: ignore[arg-type,return-value]
+    client.real.create_bucket(Bucket=opened.bucket)
+    return opened
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3's least, which is also moto's."""
+    monkeypatch.setattr(s3_archives, "PART_BYTES", 5 << 20)
+
+
+def _outage() -> ConnectTimeoutError:
+    return ConnectTimeoutError(endpoint_url="https://s3")
+
+
+def test_ten_thousand_parts_hold_five_terabytes_and_the_first_are_small() -> None:
+    sizes = [part_bytes(number) for number in range(1, 10_001)]
+    assert sizes[0] == 8 << 20
+    assert sizes == sorted(sizes)
+    assert sum(sizes) >= 5 << 40
+    assert max(sizes) <= 5 << 30
+    assert sum(sizes[:125]) > 10**9
+    assert sizes[124] == 16 << 20
+
+
+def test_a_small_archive_is_one_call(archives: S3Archives, client: _Client) -> None:
+    archive = archives.write(KEY, iter([b"abc"]), no_beat)
+    assert archive == Archive(KEY, 3, hashlib.sha256(b"abc").hexdigest(), hashlib.md5(b"abc").hexdigest())  # noqa: S324
+    assert client.called == ["put_object"]
+
+
+@pytest.mark.parametrize("excess", [-1, 0, 1, 5 << 20, (5 << 20) + 1])
+def test_a_large_archive_is_stored_in_parts_and_read_whole(
+    archives: S3Archives, client: _Client, small_parts: None, excess: int
+) -> None:
+    content = hashlib.shake_128(b"seed").digest((5 << 20) + excess)
+    chunks = (content[start : start + 700_001] for start in range(0, len(content), 700_001))
+    archive = archives.write(KEY, chunks, no_beat)
+    assert b"".join(archives.read(KEY, no_beat)) == content
+    assert (archive.size_bytes, archive.sha256) == (len(content), hashlib.sha256(content).hexdigest())
+    assert client.called.count("upload_part") == {-1: 0, 0: 0, 1: 2, 5 << 20: 2, (5 << 20) + 1: 3}[excess]
+    found = archives.look(KEY)
+    assert found is not None
+    assert found.etag == archive.etag
+
+
+def test_the_object_says_what_it_is_and_whose(
+    archives: S3Archives, client: _Client, small_parts: None
+) -> None:
+    for key, size in ((KEY, 1), (archive_key_of(WS, WS), 6 << 20)):
+        archives.write(key, iter([bytes(size)]), no_beat)
+        head = client.real.head_object(Bucket=archives.bucket, Key=key)
+        op = key.split("/")[1]
+        assert head["Metadata"] == {"format": "tar.zst/1", "workspace": str(WS), "op": op}
+
+
+@pytest.mark.parametrize("broken", ["upload_part", "complete_multipart_upload", "chunks", "beat"])
+def test_an_upload_that_breaks_off_leaves_neither_object_nor_parts(
+    archives: S3Archives, client: _Client, small_parts: None, broken: str
+) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield bytes(6 << 20)
+        if broken == "chunks":
+            raise OperationFailed("HomeChanged", "meanwhile")
+        yield b"more"
+
+    beats = iter([None, None])
+
+    def beat() -> None:
+        if broken == "beat" and next(beats, "over") == "over":
+            raise OperationFailed("Lost", "meanwhile")
+
+    client.faults[broken] = _outage()
+    with pytest.raises((StorageUnavailable, OperationFailed)):
+        archives.write(KEY, chunks(), beat)
+    assert archives.look(KEY) is None
+    assert client.real.list_multipart_uploads(Bucket=archives.bucket).get("Uploads", []) == []
+
+
+def test_the_first_failure_is_told_even_where_the_parts_can_not_be_aborted(
+    archives: S3Archives, client: _Client, small_parts: None
+) -> None:
+    client.faults = {
+        "upload_part": ClientError({"Error": {"Code": "SlowDown"}}, "UploadPart"),
+        "abort_multipart_upload": _outage(),
+    }
+    with pytest.raises(StorageUnavailable, match="ClientError"):
+        archives.write(KEY, iter([bytes(6 << 20)]), no_beat)
+
+
+def test_a_large_archive_covers_nothing_either(
+    archives: S3Archives, client: _Client, small_parts: None
+) -> None:
+    """The object that counts is the one there when the last part is in, not when the first was sent."""
+
+    def chunks() -> Iterator[bytes]:
+        yield bytes(6 << 20)
+        S3Archives(archives.bucket).write(KEY, iter([b"proved meanwhile"]), no_beat)
+
+    with pytest.raises(OperationFailed, match="ArchiveExists"):
+        archives.write(KEY, chunks(), no_beat)
+    assert b"".join(archives.read(KEY, no_beat)) == b"proved meanwhile"
+    assert client.real.list_multipart_uploads(Bucket=archives.bucket).get("Uploads", []) == []
+
+
+@pytest.mark.parametrize(
+    "call", ["put_object", "get_object", "head_object", "list_objects_v2", "delete_objects"]
+)
+@pytest.mark.parametrize("code", [None, "SlowDown", "AccessDenied", "InternalError"])
+def test_s3_that_does_not_answer_is_an_outage(
+    archives: S3Archives, client: _Client, call: str, code: str | None
+) -> None:
+    """An archive that may not be read is not an archive that is not there."""
+    calls: dict[str, list[Callable[[], object]]] = {
+        "put_object": [lambda: archives.write(KEY, iter([b""]), no_beat), lambda: archives.prove(ARCHIVE)],
+        "get_object": [lambda: list(archives.read(KEY, no_beat)), lambda: archives.proof(KEY)],
+        "head_object": [lambda: archives.look(KEY)],
+        "list_objects_v2": [lambda: archives.page(None, 10)],
+        "delete_objects": [lambda: archives.delete([KEY])],
+    }
+    for attempt in calls[call]:
+        client.faults[call] = _outage() if code is None else ClientError({"Error": {"Code": code}}, call)
+        with pytest.raises(StorageUnavailable):
+            attempt()
+
+
+@pytest.mark.parametrize("fault", ["short", "broken"])
+def test_an_answer_that_breaks_off_is_an_outage_and_not_the_end(
+    archives: S3Archives, client: _Client, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    class Broken(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            content = super().read(size)
+            if not content and fault == "broken":
+                raise ProtocolError("connection broken")
+            return content
+
+    archives.write(KEY, iter([b"x" * 100]), no_beat)
+
+    def get_object(**_: object) -> dict[str, object]:
+        return {"Body": StreamingBody(Broken(b"x" * 50), 100)}
+
+    monkeypatch.setattr(client.real, "get_object", get_object)
+    with pytest.raises(StorageUnavailable):
+        list(archives.read(KEY, no_beat))
+
+
+def test_when_the_buckets_rules_end_an_archive_is_told(
+    archives: S3Archives, client: _Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archives.write(KEY, iter([b"abc"]), no_beat)
+    real = client.real.head_object
+    expiration = 'expiry-date="Fri, 21 Dec 2012 00:00:00 GMT", rule-id="archives"'
+
+    def head_object(**arguments: Any) -> dict[str, Any]:
+        return {**real(**arguments), "Expiration": expiration}
+
+    monkeypatch.setattr(client.real, "head_object", head_object)
+    found = archives.look(KEY)
+    assert found is not None
+    assert found.expires_at == datetime(2012, 12, 21, tzinfo=UTC)
+    assert abs(found.modified_at - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+def test_the_proof_is_a_small_document_beside_the_archive(archives: S3Archives, client: _Client) -> None:
+    archives.prove(ARCHIVE)
+    assert proof_key_of(KEY) == f"{WS}/{OP}/proof.json"
+    body = client.real.get_object(Bucket=archives.bucket, Key=proof_key_of(KEY))["Body"].read()
+    assert json.loads(body) == {"key": KEY, "size_bytes": 3, "sha256": "ab" * 32, "etag": "etag"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b'{"key": "other", "size_bytes": 3, "sha256": "", "etag": ""}',
+        b'{"key": "k", "size_bytes": "many", "sha256": "", "etag": ""}',
+        b"\xff\xfe\xff",
+    ],
+)
+def test_what_is_no_proof_proves_nothing(archives: S3Archives, client: _Client, body: bytes) -> None:
+    client.real.put_object(Bucket=archives.bucket, Key=proof_key_of(KEY), Body=body)
+    assert archives.proof(KEY) is None
+
+
+def test_keys_that_s3_refuses_to_delete_are_told(
+    archives: S3Archives, client: _Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def delete_objects(**_: object) -> dict[str, object]:
+        return {"Errors": [{"Key": "b", "Code": "InternalError"}]}
+
+    monkeypatch.setattr(client.real, "delete_objects", delete_objects)
+    assert archives.delete(["a", "b"]) == ["b"]
