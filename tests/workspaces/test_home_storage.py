@@ -249,6 +249,21 @@ def test_an_outage_while_reading_back_is_an_outage(stage: Stage) -> None:
     assert stage.archive() == stage.fleet.archives.proof(stage.key)
 
 
+def test_who_comes_late_loses_nothing_by_what_its_successor_did_meanwhile(stage: Stage) -> None:
+    """The successor proves the archive and deletes the volume between this one's looks at the two."""
+    stage.volume()
+    successor: list[Archive] = []
+
+    def archive_and_delete(call: str) -> None:
+        if call == "volumes.find" and not successor:
+            stage.fleet.faults.before = lambda _: None
+            successor.append(stage.archive())
+            stage.fleet.volumes.delete(stage.workspace_id, "g1")
+
+    stage.fleet.faults.before = archive_and_delete
+    assert stage.archive() == successor[0]
+
+
 def test_who_lost_the_lease_proves_nothing(stage: Stage) -> None:
     stage.volume()
     beats, lasted = [0], False

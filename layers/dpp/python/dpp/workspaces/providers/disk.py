@@ -108,9 +108,10 @@ def _remove_folder(root_fd: int, names: Sequence[str]) -> None:
     way = list(names)
     while len(way) >= len(names):
         below = None
-        with suppress(FileNotFoundError), opened_folder(root_fd, way) as folder_fd:
-            os.fchmod(folder_fd, 0o700)
-            below = _remove_files(folder_fd)
+        with suppress(FileNotFoundError):
+            _allow_all(root_fd, way)
+            with opened_folder(root_fd, way) as folder_fd:
+                below = _remove_files(folder_fd)
         if below is not None:
             way.append(below)
             continue
@@ -124,6 +125,16 @@ def _remove_folder(root_fd: int, names: Sequence[str]) -> None:
                 raise
             continue  # something was written meanwhile, by who does not know yet that it is gone
         way.pop()
+
+
+def _allow_all(root_fd: int, names: Sequence[str]) -> None:
+    """Let the folder's owner into it, by a descriptor that needs no right to be opened (open(2), O_PATH)."""
+    with opened_folder(root_fd, names[:-1]) as parent_fd:
+        path_fd = os.open(names[-1], FOLDER | os.O_PATH, dir_fd=parent_fd)
+        try:
+            Path(f"/proc/self/fd/{path_fd}").chmod(0o700)
+        finally:
+            os.close(path_fd)
 
 
 def _remove_files(folder_fd: int) -> str | None:

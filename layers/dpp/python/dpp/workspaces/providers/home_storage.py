@@ -55,15 +55,20 @@ def archive_home(
     `HomeChanged`; `ArchiveUnreadable` where what was read back is not what was sent; DependencyUnavailable.
     """
     key = archive_key_of(workspace_id, op_id)
-    found = archives.look(key)
-    proof = _proof_of(archives, found)
+    proof = _proof_of(archives, archives.look(key))
     if proof is not None:
         return proof
     volume = volumes.find(workspace_id)
+    found = archives.look(
+        key
+    )  # once more: what another process proved before it deleted the volume is seen by now
     if volume is not None:
         return _archived(
             archives, key, found, lambda: _whole(volumes, volume, beat, homes), beat, homes=homes
         )
+    proof = _proof_of(archives, found)
+    if proof is not None:
+        return proof
     if found is not None:
         with suppress(OperationFailed):
             return _proved(archives, found, None, beat, homes)
