@@ -53,8 +53,9 @@ def refusal(call: str, code: str, message: str, **members: str) -> ClientError:
 class Account:
     """A cluster and a file system of this test's own; its clients are real ones, whose calls moto answers.
 
-    `starts`: whether a task runs as soon as a service wants one. `lingers`: whether a deleted service drains, till
-    `settle`. `tasks`: the last statuses of tasks that are neither a service's count nor known to moto, by family.
+    `starts`: whether a task runs as soon as a service wants one. `lingers`: whether a task takes its time to stop, till
+    `settle`; meanwhile a service that was deleted drains. `tasks`: the last
+    statuses, by family, of tasks that are neither in a service's count nor known to moto.
     `calls`: what was called, in order, and `sent`: with what. `fail(n, …)` lets the n-th call from then on go wrong.
     """
 
@@ -119,10 +120,18 @@ class Account:
         backend = ecs_backends[ACCOUNT_ID][REGION]
         return backend.services.get(f"{self.cluster}:ws-{workspace_id}")
 
-    def settle(self, workspace_id: UUID) -> None:
-        """The last task of a service that drains stops."""
+    def terminate(self, workspace_id: UUID) -> None:
+        """The last task has got its signal, and writes what it still has to: services don't count it any more."""
         service = self.service(workspace_id)
-        service.status, service.running_count = "INACTIVE", 0
+        service.running_count = 0
+        self.tasks[f"ws-{workspace_id}"] = ["STOPPING"]
+        if service.status == "DRAINING":
+            service.status = "INACTIVE"
+
+    def settle(self, workspace_id: UUID) -> None:
+        """The last task has stopped."""
+        self.terminate(workspace_id)
+        self.tasks[f"ws-{workspace_id}"] = ["STOPPED"]
 
     def roots(self) -> list[str]:
         """The folders that access points lead to."""
@@ -182,10 +191,10 @@ class Account:
             case "CreateService" | "UpdateService":
                 name = params.get("service", params.get("serviceName"))
                 service = self._service_of(name)
-                service.running_count = service.desired_count if self.starts else 0
-            case "DeleteService" if self.lingers:
+                lasting = self.lingers and service.status == "ACTIVE" and params["desiredCount"] == 0
+                service.running_count = 1 if lasting else service.desired_count if self.starts else 0
+            case "DeleteService" if self.lingers and self._service_of(params["service"]).running_count:
                 self._service_of(params["service"]).status = "DRAINING"
-                self._service_of(params["service"]).running_count = 1
             case "ListTaskDefinitions" if params.get("sort") == "DESC":
                 parsed["taskDefinitionArns"].sort(key=lambda arn: -int(arn.rpartition(":")[2]))
             case "ListTasks":

@@ -30,6 +30,10 @@ _TASKS_A_CALL = 100
 # None before one: two containers never write to one home.
 _DEPLOYMENT: "DeploymentConfigurationTypeDef" = {"minimumHealthyPercent": 0, "maximumPercent": 100}
 _NOT_FOUND = Seen(ready=False, reason="ContainerNotFound", message="there is no service of this name")
+# A task may still write, or else `stop` has still to delete the service: either way it is to be called again.
+_STOPPING = Seen(
+    ready=True, reason="ContainerStopping", message="the service is scaled to none, and still there"
+)
 _RUNNING = Seen(ready=True, reason="ContainerRunning", message="the task runs")
 
 
@@ -63,7 +67,7 @@ class FargateContainers:
         """Have the service run one task on this volume, by the access point of its generation.
 
         One that runs on it is left alone, even where settings have changed since; one that doesn't come up gets what
-        settings say now. Raises OperationFailed `VolumeGone`, `ContainerRejected` and where a limit is reached, and
+        settings say now. Raises OperationFailed `VolumeNotFound`, `ContainerRejected` and where a limit is reached, and
         ProviderUnavailable while a service of this name still drains: ECS makes no other till then.
         """
         _refuse_gone(workspace_id, volume)
@@ -86,17 +90,23 @@ class FargateContainers:
                 )
 
     def stop(self, workspace_id: UUID) -> None:
-        """Scale the service to none, deregister the family's definitions, and delete the service, in this order.
+        """Scale the service to none, and delete it once its task has stopped, which may be for a later call to do.
 
-        The service goes last, so that a call that finds none has nothing left to do but what a start left over. And no
-        definition outlives the service that it was made for: the next is another revision, by which ECS tells the next
-        service from a repetition of this one.
+        ECS would forget the service while the task still has seconds to write (DRAINING ends at STOPPING). So the
+        service stands as long as a task may write, and is observed for as long: an archive is made of a home that
+        nobody writes to any more. It goes last, after the family's definitions, so that it is observed until nothing is
+        left to do. And since no definition outlives its service, the next service is made of another revision, by which
+        ECS tells it from a repetition of this one.
         """
         with provider_failures(_REJECTED):
             service = self._service(workspace_id)
             active = service is not None and service["status"] == _ACTIVE
-            if active:
-                self._unless_gone(self._scale_to_none, workspace_id)
+            if service is not None and active:
+                if service["desiredCount"] > 0:
+                    self._unless_gone(self._scale_to_none, workspace_id)
+                    service = self._service(workspace_id)
+                if self._lives(workspace_id, service):
+                    return
             for arn in list(self._definitions.of(workspace_id)):
                 self._definitions.deregister(arn)
             if active:
@@ -106,12 +116,14 @@ class FargateContainers:
         """True while a task of the workspace may write to its home, or may yet be started to."""
         with provider_failures(_REJECTED):
             service = self._service(workspace_id)
-            if service is not None and (
-                service["status"] != _ACTIVE
-                or service["desiredCount"] + service["runningCount"] + service["pendingCount"] > 0
-            ):
-                return True
-            return any(status != "STOPPED" for status in self._task_statuses(workspace_id))
+            wants = service is not None and service["status"] == _ACTIVE and service["desiredCount"] > 0
+            return wants or self._lives(workspace_id, service)
+
+    def _lives(self, workspace_id: UUID, service: "ServiceTypeDef | None") -> bool:
+        """True while a task has not stopped: by the service's count, or where it counts no more, by the tasks."""
+        if service is not None and service["runningCount"] + service["pendingCount"] > 0:
+            return True
+        return any(status != "STOPPED" for status in self._task_statuses(workspace_id))
 
     def _serves(self, service: "ServiceTypeDef", wanted: Wanted) -> bool:
         """True where nothing is to be done: it runs on this access point, or is about to as it ought to."""
@@ -221,15 +233,17 @@ def _refuse_gone(workspace_id: UUID, volume: Volume) -> None:
     root = home.parents[3] if len(home.parents) > 3 else home
     current = root / f"ws-{workspace_id}-home" / "home"
     if not (f"{root}{path}" == str(home) and home.is_dir() and current.resolve() == home):
-        raise OperationFailed("VolumeGone", "the volume is not of this generation any more")
+        raise OperationFailed("VolumeNotFound", "the volume of this generation is not there any more")
 
 
 def _seen(service: "ServiceTypeDef | None") -> Seen:
     if service is None:
         return _NOT_FOUND
     runs = service["runningCount"] > 0
-    if service["status"] != _ACTIVE or service["desiredCount"] < 1:
-        return Seen(ready=runs, reason="ContainerStopping", message="the service is stopping its task")
+    if service["status"] != _ACTIVE:
+        return Seen(ready=runs, reason="ContainerStopping", message="the service drains")
+    if service["desiredCount"] < 1:
+        return _STOPPING
     return _RUNNING if runs else _coming(service)
 
 

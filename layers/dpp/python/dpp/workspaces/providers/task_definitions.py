@@ -11,7 +11,11 @@ from dpp.workspaces.providers.aws_settings import AwsWorkspaceSettings
 
 if TYPE_CHECKING:
     from mypy_boto3_ecs import ECSClient
-    from mypy_boto3_ecs.type_defs import RegisterTaskDefinitionRequestTypeDef, TaskDefinitionTypeDef
+    from mypy_boto3_ecs.type_defs import (
+        ContainerDefinitionUnionTypeDef,
+        RegisterTaskDefinitionRequestTypeDef,
+        TaskDefinitionTypeDef,
+    )
 
 _FINGERPRINT = "dpp.fingerprint"
 _CONTAINER = "workspace"
@@ -97,31 +101,7 @@ class TaskDefinitions:
             },
             "taskRoleArn": settings.task_role_arn,
             "executionRoleArn": settings.execution_role_arn,
-            "containerDefinitions": [
-                {
-                    "name": _CONTAINER,
-                    "image": settings.image,
-                    "essential": True,
-                    "user": f"{settings.posix_uid}:{settings.posix_gid}",
-                    "environment": [
-                        {"name": "DPP_WORKSPACE_ID", "value": str(workspace_id)},
-                        {"name": "HOME", "value": settings.home_in_container},
-                    ],
-                    "mountPoints": [{"sourceVolume": _VOLUME, "containerPath": settings.home_in_container}],
-                    "linuxParameters": {"initProcessEnabled": True},
-                    "stopTimeout": _STOP_SECONDS,
-                    "logConfiguration": {
-                        "logDriver": "awslogs",
-                        "options": {
-                            "awslogs-group": settings.log_group,
-                            "awslogs-region": self._client.meta.region_name,
-                            "awslogs-stream-prefix": family_of(workspace_id),
-                            # A log that is slow to take lines must not halt who writes them.
-                            "mode": "non-blocking",
-                        },
-                    },
-                }
-            ],
+            "containerDefinitions": [self._container(workspace_id)],
             "volumes": [
                 {
                     "name": _VOLUME,
@@ -132,6 +112,32 @@ class TaskDefinitions:
                     },
                 }
             ],
+        }
+
+    def _container(self, workspace_id: UUID) -> "ContainerDefinitionUnionTypeDef":
+        settings = self._settings
+        return {
+            "name": _CONTAINER,
+            "image": settings.image,
+            "essential": True,
+            "user": f"{settings.posix_uid}:{settings.posix_gid}",
+            "environment": [
+                {"name": "DPP_WORKSPACE_ID", "value": str(workspace_id)},
+                {"name": "HOME", "value": settings.home_in_container},
+            ],
+            "mountPoints": [{"sourceVolume": _VOLUME, "containerPath": settings.home_in_container}],
+            "linuxParameters": {"initProcessEnabled": True},
+            "stopTimeout": _STOP_SECONDS,
+            "logConfiguration": {
+                "logDriver": "awslogs",
+                "options": {
+                    "awslogs-group": settings.log_group,
+                    "awslogs-region": self._client.meta.region_name,
+                    "awslogs-stream-prefix": family_of(workspace_id),
+                    # A log that is slow to take lines must not halt who writes them.
+                    "mode": "non-blocking",
+                },
+            },
         }
 
 
