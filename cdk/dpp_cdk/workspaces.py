@@ -20,7 +20,7 @@ from dpp_cdk.nag import acknowledge
 from dpp_cdk.network import NetworkStack
 
 HOMES_PATH = "/mnt/homes"
-"""Where a function finds the file system: the volumes' root, which can't lie any deeper (access_points.home_path)."""
+"""Where a function finds the file system: the volumes' root, which can't lie deeper (providers/access_points.py)."""
 
 _ACCESS_POINT = "elasticfilesystem:AccessPointArn"
 _ECR_IMAGE = re.compile(

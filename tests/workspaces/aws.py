@@ -1,5 +1,6 @@
 """An account with a cluster and a file system: moto's, with what AWS does beyond it; and calls that go wrong."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -66,7 +67,7 @@ class Account:
         self.lingers = False
         self.tasks: dict[str, list[str]] = {}
         self._tokens: dict[str, str] = {}
-        self._params: Mapping[str, Any] = {}
+        self._params: dict[str, Mapping[str, Any]] = {}
         self._fault: tuple[int, Fault, bool] | None = None
         ec2 = boto3.client("ec2", region_name=REGION)
         vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
@@ -102,7 +103,7 @@ class Account:
 
     def access_points_token(self, workspace_id: UUID, generation: str) -> str:
         """By what EFS knows the access point of this generation."""
-        self.access_points().ensure(workspace_id, generation)
+        self.access_points().ensure(workspace_id, generation, home_path(workspace_id, generation))
         (call,) = [params for name, params in self.sent if name == "CreateAccessPoint"]
         return str(call["ClientToken"])
 
@@ -164,7 +165,7 @@ class Account:
     def _before(self, params: Mapping[str, Any], model: Any, **_: Any) -> None:
         self.calls.append(model.name)
         self.sent.append((model.name, params))
-        self._params = params
+        self._params[model.name] = params
         self._raise(model.name, done=False)
         try:
             self._refuse(model.name, params)
@@ -184,7 +185,7 @@ class Account:
                     raise refusal(call, "ServiceNotActiveException", "Service was not ACTIVE.")
 
     def _after(self, parsed: Any, model: Any, **_: Any) -> None:
-        params = self._params
+        params = self._params[model.name]
         match model.name:
             case "CreateAccessPoint":
                 self._tokens[params["ClientToken"]] = parsed["AccessPointId"]
@@ -242,11 +243,18 @@ def aws_containers(account: Account | None = None, **changes: Any) -> FargateCon
     return (account or Account()).containers(**changes)
 
 
+def home_path(workspace_id: UUID, generation: str = "g1") -> str:
+    """Where `lay_volume` has the home, in the file system."""
+    return f"/generations/{workspace_id}/{generation}.t/home"
+
+
 def lay_volume(root: Path, workspace_id: UUID, generation: str = "g1") -> Volume:
     """A volume's folders as DirectoryVolumes lays them, in place of the one that stood."""
-    home = root / "generations" / str(workspace_id) / generation / "home"
+    home = root / home_path(workspace_id, generation)[1:]
     home.mkdir(parents=True, exist_ok=True)
+    marker = {"restore_marker": "marker", "generation": generation}
+    (home.parent / "marker.json").write_text(json.dumps(marker))
     link = root / f"ws-{workspace_id}-home"
     link.unlink(missing_ok=True)
     link.symlink_to(home.parent.relative_to(root))
-    return Volume(workspace_id, generation, restore_marker="marker", home=link / "home")
+    return Volume(workspace_id, generation, restore_marker="marker", home=home)

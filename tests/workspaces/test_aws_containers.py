@@ -10,13 +10,13 @@ import pytest
 
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from dpp.workspaces.ports import Containers, Volume
-from dpp.workspaces.providers.access_points import home_path
 from dpp.workspaces.providers.aws_failures import MESSAGE_CHARACTERS
 from dpp.workspaces.providers.fargate_containers import FargateContainers
 from tests.workspaces.aws import (
     Account,
     Fault,
     aws_containers,
+    home_path,
     lay_volume,
     throttled,
     unanswered,
@@ -51,7 +51,7 @@ class TestStart:
     ) -> None:
         containers.start(workspace_id, lay_volume(tmp_path, workspace_id))
         (point,) = account.efs.describe_access_points(FileSystemId=account.settings.efs_id)["AccessPoints"]
-        assert point["RootDirectory"] == {"Path": f"/generations/{workspace_id}/g1/home"}
+        assert point["RootDirectory"] == {"Path": home_path(workspace_id)}
         assert point["PosixUser"] == {"Uid": 1000, "Gid": 1000}
         assert {tag["Key"]: tag["Value"] for tag in point["Tags"]} == {
             "Name": f"ws-{workspace_id}-home",
@@ -160,17 +160,27 @@ class TestStart:
     ) -> None:
         old = lay_volume(tmp_path, workspace_id, "old")
         lay_volume(tmp_path, workspace_id, "new")
-        with pytest.raises(OperationFailed, match="VolumeNotFound"):
+        with pytest.raises(OperationFailed, match="VolumeGone"):
             containers.start(workspace_id, old)
         gone = lay_volume(tmp_path, workspace_id, "gone")
         shutil.rmtree(gone.home.resolve().parent)
-        with pytest.raises(OperationFailed, match="VolumeNotFound"):
+        with pytest.raises(OperationFailed, match="VolumeGone"):
             containers.start(workspace_id, gone)
         assert account.calls == []
 
-    def test_an_access_point_of_a_home_fits_what_efs_takes(self) -> None:
-        assert len(home_path(uuid4(), str(uuid4()))) <= 100
-        assert home_path(uuid4(), str(uuid4())).count("/") == 4
+    def test_of_a_start_and_a_deletion_at_once_one_sees_the_other(
+        self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
+    ) -> None:
+        volume = lay_volume(tmp_path, workspace_id)
+
+        def unlinked(**_: object) -> None:
+            assert not containers.in_use(workspace_id)  # looked for before the service is there
+            (tmp_path / f"ws-{workspace_id}-home").unlink()
+
+        account.ecs.meta.events.register_first("before-parameter-build.ecs.CreateService", unlinked)
+        with pytest.raises(OperationFailed, match="VolumeGone"):
+            containers.start(workspace_id, volume)
+        assert account.state(workspace_id)[1:] == (0, None)
 
 
 class TestStop:

@@ -120,10 +120,10 @@ class TestAccessPoint:
             )
             points = AccessPoints(account.settings, lambda: client)
             if usable:
-                assert points.ensure(uuid4(), "g1") == "fsap-1"
+                assert points.ensure(uuid4(), "g1", "/home") == "fsap-1"
             else:
                 with pytest.raises(ProviderUnavailable, match=state):
-                    points.ensure(uuid4(), "g1")
+                    points.ensure(uuid4(), "g1", "/home")
 
     def test_one_that_failed_is_deleted(self, account: Account) -> None:
         client = efs_client()
@@ -131,12 +131,13 @@ class TestAccessPoint:
             stub.add_response("create_access_point", {"AccessPointId": "fsap-1", "LifeCycleState": "error"})
             stub.add_response("delete_access_point", {}, {"AccessPointId": "fsap-1"})
             with pytest.raises(ProviderUnavailable, match="error"):
-                AccessPoints(account.settings, lambda: client).ensure(uuid4(), "g1")
+                AccessPoints(account.settings, lambda: client).ensure(uuid4(), "g1", "/home")
             stub.assert_no_pending_responses()
 
     def test_all_pages_are_read_for_those_of_a_workspace(self, account: Account) -> None:
         workspace_id, client = uuid4(), efs_client()
         token = account.access_points_token(workspace_id, "g1")
+        tags = [{"Key": "dpp:generation", "Value": "g1"}]
         file_system = {"FileSystemId": account.settings.efs_id}
         with Stubber(client) as stub:
             stub.add_response(
@@ -146,7 +147,7 @@ class TestAccessPoint:
             )
             stub.add_response(
                 "describe_access_points",
-                {"AccessPoints": [{"AccessPointId": "fsap-2", "ClientToken": token}]},
+                {"AccessPoints": [{"AccessPointId": "fsap-2", "ClientToken": token, "Tags": tags}]},
                 {**file_system, "MaxResults": 100, "NextToken": "more"},
             )
             assert AccessPoints(account.settings, lambda: client).find(workspace_id, "g1") == ["fsap-2"]

@@ -1,59 +1,32 @@
 """Volumes and their access points come and go together (WS-9)."""
 
 import os
-import shutil
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
 
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
-from dpp.workspaces.ports import Seen, Volume, Volumes
-from dpp.workspaces.providers.access_points import home_path
+from dpp.workspaces.ports import Volumes
+from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
 from dpp.workspaces.providers.efs_volumes import EfsVolumes
-from tests.workspaces.aws import Account, Fault, lay_volume, throttled, unanswered, unreached
+from tests.workspaces.aws import Account, Fault, home_path, lay_volume, throttled, unanswered, unreached
 
 WRONG = [(unreached, False), (throttled, False), (unanswered, True)]
 OWNER = (os.getuid(), os.getgid())
 
 
-class Folders:
-    """As much of `Volumes` as is asked here, on a directory; `fails`: the next delete is a crash before its end."""
+class Folders(DirectoryVolumes):
+    """Volumes of which the next delete crashes before it did anything, where `fails`."""
 
-    def __init__(self, root: Path, in_use: Callable[[UUID], bool]) -> None:
-        self.root = root
-        self.fails = False
-        self._in_use = in_use
-
-    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Seen]:
-        return {id: Seen(self.find(id) is not None, "Looked", "") for id in workspace_ids}
-
-    def find(self, workspace_id: UUID) -> Volume | None:
-        link = self.root / f"ws-{workspace_id}-home"
-        if not link.exists():
-            return None
-        return Volume(workspace_id, link.resolve().name, "marker", link / "home")
-
-    def prepare(self, workspace_id: UUID, generation: str) -> Path:
-        home = self.root / "generations" / str(workspace_id) / generation / "home"
-        home.mkdir(parents=True)
-        return home
-
-    def install(self, workspace_id: UUID, generation: str, restore_marker: str) -> Volume:
-        return lay_volume(self.root, workspace_id, generation)
+    fails = False
 
     def delete(self, workspace_id: UUID, generation: str | None) -> None:
-        found = self.find(workspace_id)
-        if found is None or generation not in (None, found.generation):
-            return
-        if self._in_use(workspace_id):
-            raise OperationFailed("VolumeInUse", "in use")
+        """As it is, or not at all."""
         if self.fails:
             self.fails = False
             raise ProviderUnavailable("crash")
-        shutil.rmtree(found.home.resolve().parent)
-        (self.root / f"ws-{workspace_id}-home").unlink()
+        super().delete(workspace_id, generation)
 
 
 @pytest.fixture
@@ -65,7 +38,9 @@ def account(aws: None) -> Account:
 @pytest.fixture
 def folders(account: Account, tmp_path: Path) -> Folders:
     """What stands underneath."""
-    return Folders(tmp_path, account.containers().in_use)
+    made = Folders(tmp_path, account.containers().in_use)
+    made.set_up()
+    return made
 
 
 @pytest.fixture
@@ -77,24 +52,31 @@ def volumes(account: Account, folders: Folders) -> EfsVolumes:
 def run_and_stop(account: Account, volumes: Volumes, generation: str = "g1") -> UUID:
     """A workspace with a volume that a container had."""
     workspace_id = uuid4()
-    volumes.prepare(workspace_id, generation)
-    volume = volumes.install(workspace_id, generation, "marker")
+    prepared = volumes.prepare(workspace_id, generation)
+    volume = volumes.install(workspace_id, generation, "marker", prepared)
     containers = account.containers()
     containers.start(workspace_id, volume)
     containers.stop(workspace_id)
     return workspace_id
 
 
+def path_of(volumes: Volumes, workspace_id: UUID, root: Path) -> str:
+    """Of the home that stands, in the file system."""
+    found = volumes.find(workspace_id)
+    assert found is not None
+    return f"/{found.home.relative_to(root)}"
+
+
 @pytest.mark.parametrize("generation", ["g1", None])
 def test_a_volume_takes_its_access_point_along(
-    account: Account, volumes: EfsVolumes, generation: str | None
+    account: Account, volumes: EfsVolumes, generation: str | None, tmp_path: Path
 ) -> None:
     workspace_id, other = run_and_stop(account, volumes), run_and_stop(account, volumes)
     volumes.delete(workspace_id, generation)
     assert volumes.find(workspace_id) is None
-    assert account.roots() == [home_path(other, "g1")]
+    assert account.roots() == [path_of(volumes, other, tmp_path)]
     volumes.delete(workspace_id, generation)
-    assert account.roots() == [home_path(other, "g1")]
+    assert account.roots() == [path_of(volumes, other, tmp_path)]
 
 
 def test_a_crash_between_the_two_leaves_a_volume_and_so_a_delete_to_come(
@@ -135,7 +117,9 @@ def test_any_call_of_a_delete_may_fail(
     assert 3 < number < 19
 
 
-def test_nothing_is_taken_from_under_a_container(account: Account, volumes: EfsVolumes) -> None:
+def test_nothing_is_taken_from_under_a_container(
+    account: Account, volumes: EfsVolumes, tmp_path: Path
+) -> None:
     workspace_id = run_and_stop(account, volumes)
     found = volumes.find(workspace_id)
     assert found is not None
@@ -143,7 +127,7 @@ def test_nothing_is_taken_from_under_a_container(account: Account, volumes: EfsV
     for generation in ("g1", None):
         with pytest.raises(OperationFailed, match="VolumeInUse"):
             volumes.delete(workspace_id, generation)
-    assert account.roots() == [home_path(workspace_id, "g1")]
+    assert account.roots() == [path_of(volumes, workspace_id, tmp_path)]
     assert volumes.find(workspace_id) == found
 
 
@@ -178,3 +162,10 @@ def test_a_home_belongs_to_whom_containers_write_as(
     volumes: Volumes = EfsVolumes(folders, account.access_points(), lambda _: False, owner=(1000, 1001))
     home = volumes.prepare(uuid4(), "g1")
     assert given == [(home, 1000, 1001)]
+
+
+def test_the_path_of_a_home_fits_what_efs_takes(folders: Folders, tmp_path: Path) -> None:
+    """An access point's root: 100 characters, four folders."""
+    path = f"/{folders.prepare(uuid4(), str(uuid4())).relative_to(tmp_path)}"
+    assert len(path) <= 100
+    assert path.count("/") <= 4

@@ -13,7 +13,7 @@ from dpp.workspaces.providers.aws_settings import AwsWorkspaceSettings
 
 if TYPE_CHECKING:
     from mypy_boto3_efs import EFSClient
-    from mypy_boto3_efs.type_defs import AccessPointDescriptionTypeDef
+    from mypy_boto3_efs.type_defs import AccessPointDescriptionTypeDef, TagTypeDef
 
 GENERATION_TAG = "dpp:generation"
 
@@ -22,17 +22,11 @@ _PAGE = 100
 _GOING = ("deleting", "deleted", "error")
 
 
-def home_path(workspace_id: UUID, generation: str) -> str:
-    """Where a home stands in the file system, as DirectoryVolumes lays it out.
-
-    EFS takes 100 characters and four folders at most for an access point's root, which this is: the volumes' root is
-    the file system's, and can't lie any deeper.
-    """
-    return f"/generations/{workspace_id}/{generation}/home"
-
-
 class AccessPoints:
     """The access points of one file system, one a generation of a volume; the client is made at the first call.
+
+    EFS takes 100 characters and four folders at most for an access point's root. DirectoryVolumes' layout has as many,
+    so its root has to be the file system's.
 
     An access point makes no folder (it has no CreationInfo): without its volume it can't be mounted, so that one that
     was left over brings no home back to life.
@@ -44,8 +38,8 @@ class AccessPoints:
         self._settings = settings
         self._client_factory = client_factory
 
-    def ensure(self, workspace_id: UUID, generation: str) -> str:
-        """The id of this generation's access point, made where there is none.
+    def ensure(self, workspace_id: UUID, generation: str, path: str) -> str:
+        """The id of this generation's access point, made where there is none. `path`: of its home in the file system.
 
         Two calls make one: the token tells EFS that they mean the same. Raises OperationFailed
         `AccessPointLimitReached`, and ProviderUnavailable while one is being deleted.
@@ -55,10 +49,10 @@ class AccessPoints:
         with provider_failures(_REJECTED):
             try:
                 made = self._client.create_access_point(
-                    ClientToken=_token(workspace_id, generation),
+                    ClientToken=_token(workspace_id, path),
                     FileSystemId=self._settings.efs_id,
                     PosixUser={"Uid": self._settings.posix_uid, "Gid": self._settings.posix_gid},
-                    RootDirectory={"Path": home_path(workspace_id, generation)},
+                    RootDirectory={"Path": path},
                     Tags=[
                         {"Key": "Name", "Value": f"ws-{workspace_id}-home"},
                         {"Key": GENERATION_TAG, "Value": generation},
@@ -79,9 +73,7 @@ class AccessPoints:
         """
         with provider_failures(_REJECTED):
             return [
-                point["AccessPointId"]
-                for point in self._all()
-                if _is_of(point.get("ClientToken", ""), workspace_id, generation)
+                point["AccessPointId"] for point in self._all() if _is_of(point, workspace_id, generation)
             ]
 
     def delete(self, access_point_id: str) -> None:
@@ -114,12 +106,13 @@ class AccessPoints:
         return self._client_factory()
 
 
-def _token(workspace_id: UUID, generation: str) -> str:
-    """64 characters, as many as EFS takes: the workspace, so that all of its can be told, and the generation."""
-    return workspace_id.hex + hashlib.sha256(generation.encode()).hexdigest()[:32]
+def _token(workspace_id: UUID, path: str) -> str:
+    """64 characters, as many as EFS takes: the workspace, so that all of its can be told, and the folder."""
+    return workspace_id.hex + hashlib.sha256(path.encode()).hexdigest()[:32]
 
 
-def _is_of(token: str, workspace_id: UUID, generation: str | None) -> bool:
-    if generation is None:
-        return token.startswith(workspace_id.hex)
-    return token == _token(workspace_id, generation)
+def _is_of(point: "AccessPointDescriptionTypeDef", workspace_id: UUID, generation: str | None) -> bool:
+    if not point.get("ClientToken", "").startswith(workspace_id.hex):
+        return False
+    tag: TagTypeDef = {"Key": GENERATION_TAG, "Value": generation or ""}
+    return generation is None or tag in point.get("Tags", [])

@@ -28,6 +28,8 @@ from dpp.workspaces.providers.disk import FOLDER, failing_as, flush, remove, syn
 _GENERATION = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _GENERATIONS, _LOCKS, _TRASH = "generations", "locks", "trash"
 _MARKER, _HOME, _LINK = "marker.json", "home", "link"
+# So that a home's path has 100 characters where the generation is a UUID, as many as EFS takes for an access point.
+_TOKEN = 8
 _FOREIGN = "+"  # no generation is called so
 
 _PROVISIONED = Seen(ready=True, reason="VolumeProvisioned", message="Volume is ready")
@@ -79,7 +81,7 @@ class DirectoryVolumes:
         with failing_as("VolumeUnwritable"):
             with self._locked(workspace_id):
                 self._discard_unlinked(workspace_id, None)
-                home = self._generations_of(workspace_id) / f"{generation}.{uuid4().hex}" / _HOME
+                home = self._generations_of(workspace_id) / f"{generation}.{uuid4().hex[:_TOKEN]}" / _HOME
                 home.mkdir(parents=True)
             self._empty_trash(workspace_id)
         return home

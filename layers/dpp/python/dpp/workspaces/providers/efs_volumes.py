@@ -48,9 +48,9 @@ class EfsVolumes:
         os.chown(home, *self._owner)
         return home
 
-    def install(self, workspace_id: UUID, generation: str, restore_marker: str) -> Volume:
+    def install(self, workspace_id: UUID, generation: str, restore_marker: str, prepared: Path) -> Volume:
         """As the volumes underneath have it; the access point is made by the first start."""
-        return self._volumes.install(workspace_id, generation, restore_marker)
+        return self._volumes.install(workspace_id, generation, restore_marker, prepared)
 
     def delete(self, workspace_id: UUID, generation: str | None) -> None:
         """The access points of this generation, or of all for None, and the volume.

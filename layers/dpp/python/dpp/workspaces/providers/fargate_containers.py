@@ -9,7 +9,7 @@ from uuid import UUID, uuid5
 from dpp.platform.aws import ecs_client, efs_client
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from dpp.workspaces.ports import Seen, Volume
-from dpp.workspaces.providers.access_points import AccessPoints, home_path
+from dpp.workspaces.providers.access_points import AccessPoints
 from dpp.workspaces.providers.aws_failures import code_of, provider_failures, without_account
 from dpp.workspaces.providers.aws_settings import AwsWorkspaceSettings
 from dpp.workspaces.providers.task_definitions import TaskDefinitions, Wanted, family_of
@@ -67,11 +67,22 @@ class FargateContainers:
         """Have the service run one task on this volume, by the access point of its generation.
 
         One that runs on it is left alone, even where settings have changed since; one that doesn't come up gets what
-        settings say now. Raises OperationFailed `VolumeNotFound`, `ContainerRejected` and where a limit is reached, and
-        ProviderUnavailable while a service of this name still drains: ECS makes no other till then.
+        settings say now. The volume is looked for once more afterwards: who deletes it looks for the container after
+        unlinking it, so one of the two sees the other. Raises OperationFailed `VolumeGone`, `ContainerRejected` and
+        where a limit is reached, and ProviderUnavailable while a service of this name still drains: ECS makes no other
+        till then.
         """
-        _refuse_gone(workspace_id, volume)
-        access_point = self._access_points.ensure(workspace_id, volume.generation)
+        access_point = self._access_points.ensure(
+            workspace_id, volume.generation, _path_in_file_system(workspace_id, volume)
+        )
+        self._run(workspace_id, access_point)
+        try:
+            _path_in_file_system(workspace_id, volume)
+        except OperationFailed:
+            self.stop(workspace_id)
+            raise
+
+    def _run(self, workspace_id: UUID, access_point: str) -> None:
         with provider_failures(_REJECTED):
             wanted = self._definitions.wanted(workspace_id, access_point)
             service = self._service(workspace_id)
@@ -223,17 +234,17 @@ class FargateContainers:
         return self._ecs_factory()
 
 
-def _refuse_gone(workspace_id: UUID, volume: Volume) -> None:
-    """Hold the volume to what stands on the file system, whose root is the one that access points know (WS-9).
+def _path_in_file_system(workspace_id: UUID, volume: Volume) -> str:
+    """The path of the volume's home from the file system's root, which is that of DirectoryVolumes.
 
-    Should it go right after, the task finds no folder to mount, and writes nowhere.
+    Raises OperationFailed `VolumeGone` where the workspace's link does not lead to it.
     """
     home = volume.home.resolve()
-    path = home_path(workspace_id, volume.generation)
-    root = home.parents[3] if len(home.parents) > 3 else home
-    current = root / f"ws-{workspace_id}-home" / "home"
-    if not (f"{root}{path}" == str(home) and home.is_dir() and current.resolve() == home):
-        raise OperationFailed("VolumeNotFound", "the volume of this generation is not there any more")
+    folder, root = home.parent, home.parents[min(3, len(home.parents) - 1)]
+    linked = (root / f"ws-{workspace_id}-home").resolve() == folder
+    if not (linked and folder.stem == volume.generation and home.is_dir()):
+        raise OperationFailed("VolumeGone", "The volume is not the one that this container was to run on.")
+    return f"/{home.relative_to(root)}"
 
 
 def _seen(service: "ServiceTypeDef | None") -> Seen:
