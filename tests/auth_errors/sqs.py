@@ -37,11 +37,13 @@ class MemorySqs:
         return self.queues.setdefault(url, [])
 
     def send_message(
-        self, *, QueueUrl: str, MessageBody: str, MessageAttributes: Any = None
+        self, *, QueueUrl: str, MessageBody: str, MessageAttributes: Any = None, DelaySeconds: int = 0
     ) -> dict[str, Any]:
-        """Take a message."""
+        """Take a message, and hide it for its delay."""
         self._answer(QueueUrl)
-        self.of(QueueUrl).append(Kept(MessageBody, dict(MessageAttributes or {})))
+        assert 0 <= DelaySeconds <= 900
+        shown_at = self.seconds + DelaySeconds
+        self.of(QueueUrl).append(Kept(MessageBody, dict(MessageAttributes or {}), shown_at))
         return {"MessageId": "x"}
 
     def send_message_batch(self, *, QueueUrl: str, Entries: list[Any]) -> dict[str, Any]:

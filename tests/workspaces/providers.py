@@ -12,10 +12,9 @@ from uuid import UUID, uuid4
 
 from dpp.platform.aws import s3_client
 from dpp.workspaces.errors import OperationFailed
-from dpp.workspaces.ports import Provider
+from dpp.workspaces.ports import HomeFormat, Provider
 from dpp.workspaces.providers import home_tar, processes
 from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
-from dpp.workspaces.providers.home_storage import HomeFormat
 from dpp.workspaces.providers.local_containers import ProcessContainers
 from dpp.workspaces.providers.s3_archives import S3Archives
 from tests.workspaces.homes import no_beat
@@ -71,7 +70,7 @@ def local(folder: Path) -> Iterator[Workbench]:
         s3_client().put_object(Bucket=bucket, Key=key, Body=_altered(content))
 
     bench = Workbench(
-        provider=Provider(containers, volumes, archives),
+        provider=Provider(containers, volumes, archives, home_tar),
         homes=home_tar,
         put=put,
         get=lambda home: {path.name: path.read_bytes() for path in home.iterdir()},
@@ -107,7 +106,7 @@ def memory(folder: Path) -> Iterator[Workbench]:
         fleet.volumes.volumes[workspace_id] = None
 
     bench = Workbench(
-        provider=Provider(fleet.containers, fleet.volumes, fleet.archives),
+        provider=Provider(fleet.containers, fleet.volumes, fleet.archives, fleet.homes),
         homes=fleet.homes,
         put=put,
         get=get,

@@ -160,8 +160,11 @@ def test_a_home_belongs_to_whom_containers_write_as(
     given: list[tuple[Path, int, int]] = []
     monkeypatch.setattr(os, "chown", lambda path, uid, gid: given.append((path, uid, gid)))
     volumes: Volumes = EfsVolumes(folders, account.access_points(), lambda _: False, owner=(1000, 1001))
-    home = volumes.prepare(uuid4(), "g1")
-    assert given == [(home, 1000, 1001)]
+    workspace_id = uuid4()
+    prepared = volumes.prepare(workspace_id, "g1")
+    assert given == []
+    volumes.install(workspace_id, "g1", "marker", prepared)
+    assert given == [(prepared, 1000, 1001)]
 
 
 def test_the_path_of_a_home_fits_what_efs_takes(folders: Folders, tmp_path: Path) -> None:

@@ -52,6 +52,11 @@ class Queue:
         with unavailable_as(QueueUnavailable):
             self._client.send_message(QueueUrl=self.url, MessageBody=body)
 
+    def send_later(self, body: str, delay_seconds: int) -> None:
+        """Send one message that nobody gets before so many seconds, 900 at most. Raises QueueUnavailable, as `send`."""
+        with unavailable_as(QueueUnavailable):
+            self._client.send_message(QueueUrl=self.url, MessageBody=body, DelaySeconds=delay_seconds)
+
     def send_with_headers(self, message: OutgoingMessage) -> None:
         """Send one message with its attributes. Raises QueueUnavailable, as `send`."""
         with unavailable_as(QueueUnavailable):

@@ -1,14 +1,12 @@
 """How runs look over HTTP: bodies and the reading of a submit (RUN-2, RUN-3, RUN-10)."""
 
-import re
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from dpp.money.micros import format_usd, parse_usd
 from dpp.packs.registry import INPUT_MODELS, tenant_context
-from dpp.platform.http.problem import MALFORMED_REQUEST, ProblemError
-from dpp.platform.http.request import read_body, single_header, validation_failed
+from dpp.platform.http.request import idempotency_key, read_body, validation_failed
 from dpp.runs.contract import (
     Cost,
     Poll,
@@ -29,17 +27,6 @@ from dpp.runs.submit import Order
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
-
-# Visible ASCII without quote and backslash, bare or as a quoted string (RFC 9651), 8 to 64 characters (RUN-2).
-_IDEMPOTENCY_KEY = re.compile(r'(?P<quote>"?)(?P<key>[\x21\x23-\x5b\x5d-\x7e]{8,64})(?P=quote)', re.ASCII)
-
-
-def idempotency_key(event: "APIGatewayProxyEvent") -> str:
-    """The request's idempotency key. Raises ProblemError 400."""
-    match = _IDEMPOTENCY_KEY.fullmatch(single_header(event, "Idempotency-Key") or "")
-    if match is None:
-        raise ProblemError(MALFORMED_REQUEST, "Send an Idempotency-Key of 8 to 64 visible ASCII characters.")
-    return match.group("key")
 
 
 def read_order(event: "APIGatewayProxyEvent", trace_id: str, tenant_id: str) -> Order:

@@ -1,1 +1,1 @@
-"""Workspaces: what a developer asked for, what is really there, and an ordered step at a time between them (WS-1)."""
+"""Workspaces: what a developer asked for, what is really there, and one step at a time between the two (WS-1)."""

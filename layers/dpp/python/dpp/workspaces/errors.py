@@ -17,6 +17,14 @@ class WorkspaceNotFound(WorkspacesError):
     """There is no such workspace."""
 
 
+class IdempotencyConflict(WorkspacesError):
+    """This Idempotency-Key was used for another workspace."""
+
+
+class TooManyWorkspaces(WorkspacesError):
+    """You have as many workspaces as you may: delete one first."""
+
+
 class WorkspaceDeleted(WorkspacesError):
     """The workspace is deleted; nothing about it changes any more."""
 

@@ -9,6 +9,8 @@ from uuid import UUID
 VOLUME_READY = "storage.volume_ready"
 ARCHIVE_READY = "storage.archive_ready"
 HEALTHY = "policy.healthy"
+CONTAINER_NOT_FOUND = "ContainerNotFound"
+"""The reason of a container's condition where there is nothing of it at all."""
 _CONTAINER = ("infra.", ".container_ready")
 
 
@@ -97,12 +99,13 @@ class HomeContext:
 
     `restore_marker`: the archive that the volume was made from; set means that the home stands on the volume, whole.
     `generation`: which of the volumes that the workspace has had; a step meant for an older one does nothing.
-    `archive`: the proof of what `archive_key` names.
+    `archive`: the proof of what `archive_key` names. `last_action`: what was done last in the operation under way.
     """
 
     restore_marker: str | None = None
     generation: str | None = None
     archive: Archive | None = None
+    last_action: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,7 @@ class Workspace:
     # The API's.
     name: str
     desired_state: DesiredState
+    desired_by: str
     deleted_at: datetime | None
     standby_ttl_seconds: int | None
     archive_ttl_seconds: int | None
@@ -146,15 +150,29 @@ class Workspace:
     home_ctx: HomeContext
     error_info: ErrorInfo | None
     error_count: int
+    start_count: int
     next_attempt_at: datetime | None
+    outage_at: datetime | None
     settled_at: datetime | None
     cleaned_at: datetime | None
+    lease_until: datetime | None
+    handed_at: datetime | None
+    next_look_at: datetime | None
 
     @property
     def container_ready(self) -> bool:
         """True where any infrastructure has its container running."""
         return any(
             condition.status for name, condition in self.conditions.items() if is_container_condition(name)
+        )
+
+    @property
+    def container_gone(self) -> bool:
+        """True where there is nothing of a container; one that is not ready may still be on its way, and write."""
+        return all(
+            not condition.status and condition.reason == CONTAINER_NOT_FOUND
+            for name, condition in self.conditions.items()
+            if is_container_condition(name)
         )
 
     @property

@@ -63,7 +63,10 @@ class Containers(Protocol):
         ...
 
     def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Seen]:
-        """What is really there, one entry for each id asked for; ready means that the container runs."""
+        """What is really there, one entry for each id asked for; ready means that the container runs.
+
+        Where there is nothing of it at all, neither running nor on its way, the reason is `ContainerNotFound`.
+        """
         ...
 
     def start(self, workspace_id: UUID, volume: Volume) -> None:
@@ -149,10 +152,27 @@ class Archives(Protocol):
         ...
 
 
+class HomeFormat(Protocol):
+    """How a home becomes a stream and one a home; providers/home_tar.py is how."""
+
+    def pack(self, home: Path, beat: Beat) -> Iterator[bytes]:
+        """The home as a stream."""
+        ...
+
+    def unpack(self, chunks: Iterator[bytes], into: Path, beat: Beat) -> None:
+        """The stream as a home, in an empty folder; all chunks are read."""
+        ...
+
+    def verify(self, chunks: Iterator[bytes], beat: Beat) -> None:
+        """Read all of the stream, and raise OperationFailed where `unpack` would."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """All three."""
+    """All of them."""
 
     containers: Containers
     volumes: Volumes
     archives: Archives
+    homes: HomeFormat

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 1_048_576
 _MAX_FAULTS = 20
 _OPTIONAL_WHITESPACE = " \t"  # what RFC 9110 lets stand around a header's value, and nothing else
+# Visible ASCII without quote and backslash, bare or as a quoted string (RFC 9651), 8 to 64 characters (RUN-2).
+_IDEMPOTENCY_KEY = re.compile(r'(?P<quote>"?)(?P<key>[\x21\x23-\x5b\x5d-\x7e]{8,64})(?P=quote)', re.ASCII)
 # JSON is UTF-8 (RFC 8259): a body that says it is something else is refused, not misread.
 _JSON_MEDIA_TYPE = re.compile(
     r'application/json(?:[ \t]*;[ \t]*charset=("?)utf-8\1)?[ \t]*;?', re.ASCII | re.IGNORECASE
@@ -46,6 +48,14 @@ def single_header(event: "APIGatewayProxyEvent", name: str) -> str | None:
     if len(values) > 1:
         raise ProblemError(MALFORMED_REQUEST, f"{name} was sent more than once")
     return str(values[0]).strip(_OPTIONAL_WHITESPACE) if values else None
+
+
+def idempotency_key(event: "APIGatewayProxyEvent") -> str:
+    """The request's idempotency key. Raises ProblemError 400."""
+    match = _IDEMPOTENCY_KEY.fullmatch(single_header(event, "Idempotency-Key") or "")
+    if match is None:
+        raise ProblemError(MALFORMED_REQUEST, "Send an Idempotency-Key of 8 to 64 visible ASCII characters.")
+    return match.group("key")
 
 
 def bearer_token(event: "APIGatewayProxyEvent") -> str:

@@ -29,7 +29,26 @@ def _split(value: object) -> object:
 type _Subnet = Annotated[str, StringConstraints(pattern=r"^subnet-[0-9a-f]+$")]
 
 
-class AwsWorkspaceSettings(Settings):
+class ContainerSizeSettings(Settings):
+    """How large each container is, as Fargate gives them."""
+
+    cpu: int = Field(default=1024, alias="DPP_WORKSPACE_CPU")
+    memory_mib: int = Field(default=2048, alias="DPP_WORKSPACE_MEMORY_MIB")
+
+    @model_validator(mode="after")
+    def _is_a_size_of_fargate(self) -> Self:
+        if self.cpu not in FARGATE_SIZES:
+            known = ", ".join(map(str, FARGATE_SIZES))
+            raise ValueError(f"DPP_WORKSPACE_CPU: Fargate gives {known}")
+        if self.memory_mib not in (fitting := FARGATE_SIZES[self.cpu]):
+            raise ValueError(
+                f"DPP_WORKSPACE_MEMORY_MIB: Fargate gives {fitting[0]} to {fitting[-1]} in its steps with"
+                f" DPP_WORKSPACE_CPU={self.cpu}"
+            )
+        return self
+
+
+class AwsWorkspaceSettings(ContainerSizeSettings):
     """Fargate and EFS (WS-9). The network, the roles and the file system are those of dpp_cdk/workspaces.py.
 
     `posix_uid`, `posix_gid`: whose every file is that a container writes, whoever it thinks it is; EFS sees to that.
@@ -38,8 +57,6 @@ class AwsWorkspaceSettings(Settings):
     ecs_cluster: str = Field(alias="DPP_WORKSPACE_ECS_CLUSTER", min_length=1)
     efs_id: str = Field(alias="DPP_WORKSPACE_EFS_ID", pattern=r"^fs-[0-9a-f]+$")
     image: str = Field(alias="DPP_WORKSPACE_IMAGE", pattern=r"^\S+$")
-    cpu: int = Field(default=1024, alias="DPP_WORKSPACE_CPU")
-    memory_mib: int = Field(default=2048, alias="DPP_WORKSPACE_MEMORY_MIB")
     architecture: Literal["ARM64", "X86_64"] = Field(default="ARM64", alias="DPP_WORKSPACE_ARCHITECTURE")
     subnets: Annotated[tuple[_Subnet, ...], BeforeValidator(_split)] = Field(
         alias="DPP_WORKSPACE_SUBNETS",
@@ -55,15 +72,3 @@ class AwsWorkspaceSettings(Settings):
     )
     posix_uid: int = Field(default=1000, alias="DPP_WORKSPACE_UID", ge=1, le=2**32 - 1)
     posix_gid: int = Field(default=1000, alias="DPP_WORKSPACE_GID", ge=1, le=2**32 - 1)
-
-    @model_validator(mode="after")
-    def _is_a_size_of_fargate(self) -> Self:
-        if self.cpu not in FARGATE_SIZES:
-            known = ", ".join(map(str, FARGATE_SIZES))
-            raise ValueError(f"DPP_WORKSPACE_CPU: Fargate gives {known}")
-        if self.memory_mib not in (fitting := FARGATE_SIZES[self.cpu]):
-            raise ValueError(
-                f"DPP_WORKSPACE_MEMORY_MIB: Fargate gives {fitting[0]} to {fitting[-1]} in its steps with"
-                f" DPP_WORKSPACE_CPU={self.cpu}"
-            )
-        return self

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -43,13 +44,16 @@ class EfsVolumes:
         return self._volumes.find(workspace_id)
 
     def prepare(self, workspace_id: UUID, generation: str) -> Path:
-        """The folder, given to whom containers write as: made by root, it would be a home that can't be written to."""
-        home = self._volumes.prepare(workspace_id, generation)
-        os.chown(home, *self._owner)
-        return home
+        """As the volumes underneath have it."""
+        return self._volumes.prepare(workspace_id, generation)
 
     def install(self, workspace_id: UUID, generation: str, restore_marker: str, prepared: Path) -> Volume:
-        """As the volumes underneath have it; the access point is made by the first start."""
+        """The folder, given to whom containers write as; the access point is made by the first start.
+
+        Given when all was unpacked: an archive sets the folder's owner, too, and root's could not be written to.
+        """
+        with suppress(FileNotFoundError):  # taken away meanwhile, which the volumes underneath refuse
+            os.chown(prepared, *self._owner)
         return self._volumes.install(workspace_id, generation, restore_marker, prepared)
 
     def delete(self, workspace_id: UUID, generation: str | None) -> None:

@@ -11,29 +11,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 from uuid import UUID
 
 from dpp.workspaces.errors import OperationFailed
 from dpp.workspaces.model import Archive, archive_key_of
-from dpp.workspaces.ports import ArchiveObject, Archives, Beat, Volume, Volumes
+from dpp.workspaces.ports import ArchiveObject, Archives, Beat, HomeFormat, Volume, Volumes
 from dpp.workspaces.providers import home_tar
-
-
-class HomeFormat(Protocol):
-    """How a home becomes a stream and one a home; see home_tar, which is how."""
-
-    def pack(self, home: Path, beat: Beat) -> Iterator[bytes]:
-        """The home as a stream."""
-        ...
-
-    def unpack(self, chunks: Iterator[bytes], into: Path, beat: Beat) -> None:
-        """The stream as a home, in an empty folder; all chunks are read."""
-        ...
-
-    def verify(self, chunks: Iterator[bytes], beat: Beat) -> None:
-        """Read all of the stream, and raise OperationFailed where `unpack` would."""
-        ...
 
 
 def archive_home(

@@ -1,0 +1,22 @@
+"""What the control of workspaces is made of, built once a container."""
+
+import os
+from functools import cache
+
+from dpp.platform.postgres import Database
+from dpp.platform.queue import Queue
+from dpp.workspaces.look import ControlEffects
+from dpp.workspaces.providers.build import provider_of
+from workspaces_control.settings import WorkspacesControlSettings
+
+
+@cache
+def wiring() -> ControlEffects:
+    """Read the environment and build; connections open at their first use."""
+    settings = WorkspacesControlSettings.load(os.environ)
+    return ControlEffects(
+        Database(settings.database),
+        provider_of(settings),
+        Queue(settings.look_queue_url),
+        Queue(settings.work_queue_url),
+    )

@@ -1,0 +1,37 @@
+"""What the functions of workspaces read from their environment."""
+
+from pydantic import Field
+
+from dpp.platform.config import Settings
+
+
+class LookQueueSettings(Settings):
+    """The queue of looks (D10)."""
+
+    look_queue_url: str = Field(alias="DPP_WORKSPACE_LOOK_QUEUE_URL", pattern=r"^https?://")
+
+
+class KnownLookQueueSettings(Settings):
+    """The same for who can do without: the beat finds what there is within half a minute."""
+
+    known_look_queue_url: str | None = Field(
+        default=None, alias="DPP_WORKSPACE_LOOK_QUEUE_URL", pattern=r"^https?://"
+    )
+
+
+class WorkQueueSettings(Settings):
+    """The queue of what takes long."""
+
+    work_queue_url: str = Field(alias="DPP_WORKSPACE_WORK_QUEUE_URL", pattern=r"^https?://")
+
+
+class ArchiveSettings(Settings):
+    """The bucket of archives (WS-10)."""
+
+    archives_bucket: str = Field(alias="DPP_ARCHIVES_BUCKET", min_length=3, max_length=63)
+
+
+class LimitSettings(Settings):
+    """How many workspaces a tenant may have."""
+
+    workspaces_per_tenant: int = Field(default=100, alias="DPP_WORKSPACES_PER_TENANT", ge=1, le=100_000)

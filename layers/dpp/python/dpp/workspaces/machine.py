@@ -1,0 +1,240 @@
+"""The operations of a workspace, what each does in which order, and when it is complete (003 §5, §7, §8; WS-8, WS-11).
+
+`OPERATIONS` is the whole machine: the planner goes by it, the table's trigger refuses anything else, and
+docs/workspaces.md is drawn from it. An operation leads to a neighbour and no further. The document names two
+operations; the others have the names of what they do.
+
+Two rules are stricter than the document's words, which would lose a home:
+- An archive is an operation's own when its key names that operation. A workspace that was restored once has an
+  `archive_key` already, so "archive_key is set" (003 §8) would delete the volume with only the old archive left.
+- A volume is deleted when the archive is proved, that is read back whole, *and* the monitor has seen it since.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dpp.workspaces.model import DesiredState, Operation, Phase, Workspace, archive_key_of
+
+
+class Action(StrEnum):
+    """One thing done to the world, or to the reconciler's own columns."""
+
+    WRITE_EMPTY_ARCHIVE = "WRITE_EMPTY_ARCHIVE"
+    RESTORE_HOME = "RESTORE_HOME"
+    START_CONTAINER = "START_CONTAINER"
+    STOP_CONTAINER = "STOP_CONTAINER"
+    ARCHIVE_HOME = "ARCHIVE_HOME"
+    DELETE_VOLUME = "DELETE_VOLUME"
+    FORGET_ARCHIVE = "FORGET_ARCHIVE"
+
+
+LONG = frozenset({Action.WRITE_EMPTY_ARCHIVE, Action.RESTORE_HOME, Action.ARCHIVE_HOME, Action.DELETE_VOLUME})
+"""What may take as long as the home is large, and is done by the function that has the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRule:
+    """One operation: from where it leads where, what it may take, and what it does.
+
+    `action`: what is to be done next as the workspace stands, or None while only an observation is missing.
+    `complete`: whether what was observed is what was wanted (WS-1). `deadline_seconds` is for one attempt.
+    """
+
+    operation: Operation
+    source: Phase | None
+    target: Phase
+    deadline_seconds: int
+    actions: tuple[Action, ...]
+    complete_when: str
+    action: Callable[[Workspace], Action | None]
+    complete: Callable[[Workspace], bool]
+
+
+def is_fresh(workspace: Workspace) -> bool:
+    """True when the monitor has looked since the last thing that was done, or since the operation began."""
+    since = workspace.acted_at or workspace.op_started_at or workspace.settled_at
+    return workspace.observed_at is not None and (since is None or workspace.observed_at > since)
+
+
+def has_own_archive(workspace: Workspace) -> bool:
+    """True when `archive_key` names the archive of this very operation, and its proof is at hand (WS-11, WS-12)."""
+    if workspace.op_id is None or workspace.archive_key is None:
+        return False
+    proof = workspace.home_ctx.archive
+    own = archive_key_of(workspace.workspace_id, workspace.op_id)
+    return workspace.archive_key == own and proof is not None and proof.key == own
+
+
+def is_restored(workspace: Workspace) -> bool:
+    """True when the volume was made of what `archive_key` names (WS-11)."""
+    return workspace.archive_key is not None and workspace.home_ctx.restore_marker == workspace.archive_key
+
+
+def _provision(workspace: Workspace) -> Action | None:
+    return None if has_own_archive(workspace) else Action.WRITE_EMPTY_ARCHIVE
+
+
+def _restore(workspace: Workspace) -> Action | None:
+    gone = is_fresh(workspace) and not workspace.volume_ready
+    return Action.RESTORE_HOME if gone or not is_restored(workspace) else None
+
+
+def _start(workspace: Workspace) -> Action | None:
+    return None if workspace.container_ready else Action.START_CONTAINER
+
+
+def _stop(workspace: Workspace) -> Action | None:
+    return None if workspace.container_gone else Action.STOP_CONTAINER
+
+
+def _archive(workspace: Workspace) -> Action | None:
+    if not has_own_archive(workspace):
+        return Action.ARCHIVE_HOME if workspace.container_gone else Action.STOP_CONTAINER
+    proved = workspace.archive_ready and is_fresh(workspace)
+    return Action.DELETE_VOLUME if proved and workspace.volume_ready else None
+
+
+def _discard(workspace: Workspace) -> Action | None:
+    return Action.FORGET_ARCHIVE if workspace.archive_key is not None else None
+
+
+def _delete(workspace: Workspace) -> Action | None:
+    if not is_fresh(workspace):
+        return None
+    if not workspace.container_gone:
+        return Action.STOP_CONTAINER
+    if workspace.volume_ready:
+        return Action.DELETE_VOLUME
+    return _discard(workspace)
+
+
+OPERATIONS = (
+    OperationRule(
+        operation=Operation.PROVISIONING,
+        source=Phase.PENDING,
+        target=Phase.ARCHIVED,
+        deadline_seconds=600,
+        actions=(Action.WRITE_EMPTY_ARCHIVE,),
+        complete_when="the archive of an empty home is this operation's and can be had",
+        action=_provision,
+        complete=lambda workspace: has_own_archive(workspace) and workspace.archive_ready,
+    ),
+    OperationRule(
+        operation=Operation.RESTORING,
+        source=Phase.ARCHIVED,
+        target=Phase.STANDBY,
+        deadline_seconds=3_600,
+        actions=(Action.RESTORE_HOME,),
+        complete_when="the volume exists, and restore_marker = archive_key",
+        action=_restore,
+        complete=lambda workspace: workspace.volume_ready and is_restored(workspace),
+    ),
+    OperationRule(
+        operation=Operation.STARTING,
+        source=Phase.STANDBY,
+        target=Phase.RUNNING,
+        deadline_seconds=300,
+        actions=(Action.START_CONTAINER,),
+        complete_when="container and volume are there",
+        action=_start,
+        complete=lambda workspace: workspace.container_ready and workspace.volume_ready,
+    ),
+    OperationRule(
+        operation=Operation.STOPPING,
+        source=Phase.RUNNING,
+        target=Phase.STANDBY,
+        deadline_seconds=300,
+        actions=(Action.STOP_CONTAINER,),
+        complete_when="nothing is left of the container",
+        action=_stop,
+        complete=lambda workspace: workspace.container_gone,
+    ),
+    OperationRule(
+        operation=Operation.ARCHIVING,
+        source=Phase.STANDBY,
+        target=Phase.ARCHIVED,
+        deadline_seconds=3_600,
+        actions=(Action.STOP_CONTAINER, Action.ARCHIVE_HOME, Action.DELETE_VOLUME),
+        complete_when="the volume is gone, the archive can be had, and archive_key names this operation",
+        action=_archive,
+        complete=lambda workspace: (
+            has_own_archive(workspace) and workspace.archive_ready and not workspace.volume_ready
+        ),
+    ),
+    OperationRule(
+        operation=Operation.DISCARDING,
+        source=Phase.ARCHIVED,
+        target=Phase.PENDING,
+        deadline_seconds=300,
+        actions=(Action.FORGET_ARCHIVE,),
+        complete_when="archive_key is gone, and no archive is seen",
+        action=_discard,
+        complete=lambda workspace: workspace.archive_key is None and not workspace.archive_ready,
+    ),
+    OperationRule(
+        operation=Operation.DELETING,
+        source=None,
+        target=Phase.DELETED,
+        deadline_seconds=3_600,
+        actions=(Action.STOP_CONTAINER, Action.DELETE_VOLUME, Action.FORGET_ARCHIVE),
+        complete_when="neither container nor volume is there, and archive_key is gone",
+        action=_delete,
+        complete=lambda workspace: (
+            workspace.archive_key is None and workspace.container_gone and not workspace.volume_ready
+        ),
+    ),
+)
+RULES: Mapping[Operation, OperationRule] = {rule.operation: rule for rule in OPERATIONS}
+
+UP: Mapping[Phase, Operation] = {
+    Phase.PENDING: Operation.PROVISIONING,
+    Phase.ARCHIVED: Operation.RESTORING,
+    Phase.STANDBY: Operation.STARTING,
+}
+"""The step to the next higher neighbour."""
+
+DOWN: Mapping[Phase, Operation] = {
+    Phase.RUNNING: Operation.STOPPING,
+    Phase.STANDBY: Operation.ARCHIVING,
+    Phase.ARCHIVED: Operation.DISCARDING,
+}
+"""The step to the next lower neighbour."""
+
+DELETABLE = frozenset({Phase.PENDING, Phase.ARCHIVED, Phase.ERROR})
+"""From where a workspace is deleted, while its operation is NONE (003 §5; WS-8)."""
+
+WISHES = tuple(state for state in DesiredState if state is not DesiredState.DELETED)
+"""What may be asked for; DELETED comes with `deleted_at`, by a call of its own."""
+
+MONITOR_COLUMNS = ("conditions", "phase", "observed_at")
+RECONCILER_COLUMNS = (
+    "operation",
+    "op_id",
+    "op_started_at",
+    "acted_at",
+    "archive_key",
+    "home_ctx",
+    "error_info",
+    "error_count",
+    "start_count",
+    "next_attempt_at",
+    "outage_at",
+    "settled_at",
+    "cleaned_at",
+    "lease_owner",
+    "lease_until",
+    "handed_at",
+    "next_look_at",
+)
+API_COLUMNS = (
+    "name",
+    "desired_state",
+    "desired_by",
+    "deleted_at",
+    "standby_ttl_seconds",
+    "archive_ttl_seconds",
+    "last_access_at",
+    "idle_at",
+)
+"""Who writes what (003 §3; WS-6): the database's grants are these, which tests/workspaces/test_columns.py holds."""

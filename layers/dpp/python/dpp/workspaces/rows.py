@@ -1,0 +1,120 @@
+"""A row of `workspaces` as a Workspace, and the JSON of its columns (WS-2)."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+
+from dpp.workspaces.model import (
+    Archive,
+    Condition,
+    Conditions,
+    DesiredState,
+    ErrorInfo,
+    HomeContext,
+    Operation,
+    Phase,
+    Workspace,
+)
+
+_NAMES = frozenset(field.name for field in fields(Workspace))
+
+
+def workspace_of(row: Mapping[str, Any]) -> Workspace:
+    """The workspace of a row by names."""
+    known = {name: value for name, value in row.items() if name in _NAMES}
+    return Workspace(
+        **known
+        | {
+            "desired_state": DesiredState(row["desired_state"]),
+            "phase": Phase(row["phase"]),
+            "operation": Operation(row["operation"]),
+            "conditions": conditions_of(row["conditions"]),
+            "home_ctx": home_of(row["home_ctx"]),
+            "error_info": None if row["error_info"] is None else error_of(row["error_info"]),
+        }
+    )
+
+
+def conditions_of(json: Mapping[str, Any]) -> Conditions:
+    """From the column, which the schema holds to its shape."""
+    return {
+        name: Condition(
+            one["status"], one["reason"], one["message"], datetime.fromisoformat(one["last_transition_time"])
+        )
+        for name, one in json.items()
+    }
+
+
+def conditions_json(conditions: Conditions) -> dict[str, Any]:
+    """For the column: the document's four members each (003 §1)."""
+    return {
+        name: {
+            "status": one.status,
+            "reason": one.reason,
+            "message": one.message[:500],
+            "last_transition_time": _text(one.last_transition_time),
+        }
+        for name, one in conditions.items()
+    }
+
+
+def home_of(json: Mapping[str, Any]) -> HomeContext:
+    """From the column."""
+    archive = json.get("archive")
+    return HomeContext(
+        restore_marker=json.get("restore_marker"),
+        generation=json.get("generation"),
+        archive=None if archive is None else Archive(**archive),
+        last_action=json.get("last_action"),
+    )
+
+
+def home_json(home: HomeContext) -> dict[str, Any]:
+    """For the column; what is not known is left out."""
+    archive = home.archive
+    known: dict[str, Any] = {
+        "restore_marker": home.restore_marker,
+        "generation": home.generation,
+        "last_action": home.last_action,
+        "archive": archive
+        and {
+            "key": archive.key,
+            "size_bytes": archive.size_bytes,
+            "sha256": archive.sha256,
+            "etag": archive.etag,
+        },
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def error_of(json: Mapping[str, Any]) -> ErrorInfo:
+    """From the column."""
+    return ErrorInfo(
+        reason=json["reason"],
+        message=json["message"],
+        is_terminal=json["is_terminal"],
+        retry_count=json["retry_count"],
+        operation=Operation(json["operation"]),
+        failed_at=datetime.fromisoformat(json["failed_at"]),
+        context=json.get("context", {}),
+    )
+
+
+def error_json(error: ErrorInfo | None) -> dict[str, Any] | None:
+    """For the column."""
+    if error is None:
+        return None
+    return {
+        "reason": error.reason,
+        "message": error.message[:500],
+        "is_terminal": error.is_terminal,
+        "retry_count": error.retry_count,
+        "operation": error.operation.value,
+        "failed_at": _text(error.failed_at),
+        "context": dict(error.context),
+    }
+
+
+def _text(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat()

@@ -1,0 +1,198 @@
+"""Workspaces on real Postgres, with a provider in memory and queues whose time a test moves."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+import psycopg
+
+from dpp.money.credits import create_tenant
+from dpp.platform.postgres import Database
+from dpp.platform.queue import Queue
+from dpp.workspaces import own, store
+from dpp.workspaces.beat import BeatReport, beat, look_at_fleet
+from dpp.workspaces.collect import Collected, collect
+from dpp.workspaces.create import NewWorkspace, create
+from dpp.workspaces.look import ControlEffects, Looked, look
+from dpp.workspaces.message import Beat, Collect, Fleet, Look, Work, parse
+from dpp.workspaces.model import DesiredState, Phase, Workspace
+from dpp.workspaces.ports import Provider
+from dpp.workspaces.store import Change
+from tests.auth_errors.sqs import MemorySqs
+
+TENANT = "t_owner"
+STRANGER = "t_stranger"
+LOOKS, WORKS = "http://sqs.local/looks", "http://sqs.local/works"
+VISIBILITY_SECONDS = 360
+
+
+@dataclass(slots=True)
+class Desk:
+    """The parts, and short ways to use them. Each asking for the time moves it by a millisecond."""
+
+    url: str
+    database: Database
+    provider: Provider
+    sqs: MemorySqs = field(default_factory=MemorySqs)
+    seconds: float = 0.0
+    _origin: datetime | None = None
+
+    def queue(self, url: str) -> Queue:
+        """A queue of this test's."""
+        return Queue(url, lambda: cast(Any, self.sqs))
+
+    def clock(self) -> datetime:
+        """Postgres's clock, moved; never the same twice, as in life."""
+        if self._origin is None:
+            with self.database.connection() as connection:
+                self._origin = store.clock(connection)
+        self.seconds += 0.001
+        self.sqs.seconds = self.seconds
+        return self._origin + timedelta(seconds=self.seconds)
+
+    def pass_time(self, seconds: float) -> None:
+        """Postgres's and the queues'."""
+        self.seconds += seconds
+        self.sqs.seconds = self.seconds
+
+    @property
+    def owner(self) -> own.Owner:
+        """The tenant, as a request of theirs would be."""
+        return own.Owner(TENANT, self.database, self.queue(LOOKS))
+
+    def effects(self, database: Database | None = None, provider: Provider | None = None) -> ControlEffects:
+        """What control touches."""
+        return ControlEffects(
+            database or self.database,
+            provider or self.provider,
+            self.queue(LOOKS),
+            self.queue(WORKS),
+            self.clock,
+        )
+
+    def create(self, desired: str = "RUNNING", **more: Any) -> UUID:
+        """A new workspace's id."""
+        created = create(
+            NewWorkspace("home", DesiredState(desired), **more),
+            tenant_id=TENANT,
+            request_key=f"key-{uuid4()}",
+            limit=10_000,
+            database=self.database,
+            looks=self.queue(LOOKS),
+            now=self.clock(),
+        )
+        return created.workspace.workspace_id
+
+    def want(self, workspace_id: UUID, desired: str) -> Workspace:
+        """What its owner wants from now on."""
+        wanted = Change(desired_state=DesiredState(desired))
+        return own.change(self.owner, str(workspace_id), wanted, self.clock())
+
+    def delete(self, workspace_id: UUID) -> Workspace:
+        """Its owner deletes it."""
+        return own.delete(self.owner, str(workspace_id), self.clock())
+
+    def look(self, workspace_id: UUID, *, does_long: bool = True) -> Looked:
+        """One look, with all that may be done at once."""
+        return look(workspace_id, self.effects(), does_long=does_long)
+
+    def beat(self) -> BeatReport:
+        """One beat, as the clock fires it."""
+        return beat(self.effects())
+
+    def collect(self, **more: Any) -> Collected:
+        """One collection."""
+        return collect(self.database, self.provider.archives, now=self.clock(), **more)
+
+    def deliver(self, effects: ControlEffects | None = None, *, at_most: int = 200) -> int:
+        """Work on what the queues show, as the functions do; how many messages it was."""
+        done = 0
+        for url, does_long in ((LOOKS, False), (WORKS, True)):
+            queue = self.queue(url)
+            while done < at_most and (
+                shown := queue.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS)
+            ):
+                for one in shown:
+                    self.work_on(one.body, effects or self.effects(), does_long=does_long)
+                    queue.delete(one.receipt_handle)
+                    done += 1
+        return done
+
+    def work_on(self, body: str, effects: ControlEffects, *, does_long: bool) -> None:
+        """One message."""
+        match parse(body):
+            case Look(workspace_id) | Work(workspace_id):
+                look(workspace_id, effects, does_long=does_long)
+            case Fleet() as page:
+                look_at_fleet(page, effects)
+            case Beat():
+                beat(effects)
+            case Collect(after):
+                collect(effects.database, effects.provider.archives, after=after, now=self.clock())
+            case None:
+                raise AssertionError(body)
+
+    def settle(self, rounds: int = 40, seconds: float = 30.0) -> None:
+        """Half minutes pass, the clock beats, messages are delivered."""
+        for _ in range(rounds):
+            self.beat()
+            for _ in range(8):
+                if not self.deliver():
+                    break
+                self.pass_time(2)
+            self.pass_time(seconds)
+
+    def reach(self, workspace_id: UUID, phase: str, looks: int = 30) -> Workspace:
+        """Look until it is there."""
+        for _ in range(looks):
+            if self.get(workspace_id).phase == phase and self.get(workspace_id).operation == "NONE":
+                break
+            self.look(workspace_id)
+            self.pass_time(20)
+        found = self.get(workspace_id)
+        assert found.phase == phase, found
+        return found
+
+    def made(self, desired: str) -> UUID:
+        """A workspace that is where it was asked to be."""
+        workspace_id = self.create(desired)
+        self.reach(workspace_id, desired)
+        return workspace_id
+
+    def get(self, workspace_id: UUID) -> Workspace:
+        """As it stands."""
+        with self.database.connection() as connection:
+            found = store.find(connection, workspace_id)
+        assert found is not None
+        return found
+
+    def phase(self, workspace_id: UUID) -> Phase:
+        """Where it stands."""
+        return self.get(workspace_id).phase
+
+    def kinds(self, workspace_id: UUID) -> list[str]:
+        """What happened to it, the oldest first."""
+        with self.database.connection() as connection:
+            return [one.kind for one in reversed(store.events(connection, workspace_id, 10_000))]
+
+    def rows(self, statement: str, params: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
+        """What a statement finds."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode(), params)
+            return cursor.fetchall() if cursor.description else []
+
+
+@contextmanager
+def opened_desk(url: str, provider: Provider) -> Iterator[Desk]:
+    """A desk on this database, with a tenant and another one."""
+    database = Database(url)
+    try:
+        with database.connection() as connection:
+            create_tenant(connection, TENANT, "An owner", 60)
+            create_tenant(connection, STRANGER, "Another", 60)
+        yield Desk(url, database, provider)
+    finally:
+        database.close()

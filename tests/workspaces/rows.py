@@ -1,0 +1,141 @@
+"""Workspaces as rows would have them, made of what a test cares about."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from dpp.workspaces.conditions import Observed, calculate_phase, conditions_after
+from dpp.workspaces.model import (
+    Archive,
+    Conditions,
+    DesiredState,
+    ErrorInfo,
+    HomeContext,
+    Operation,
+    Phase,
+    Workspace,
+    archive_key_of,
+    container_condition,
+)
+from dpp.workspaces.ports import Seen
+
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+WORKSPACE = UUID("11111111-1111-4111-8111-111111111111")
+OP = UUID("22222222-2222-4222-8222-222222222222")
+OTHER_OP = UUID("33333333-3333-4333-8333-333333333333")
+OWN_KEY = archive_key_of(WORKSPACE, OP)
+OTHER_KEY = archive_key_of(WORKSPACE, OTHER_OP)
+INFRA = container_condition("process")
+
+
+def proof(key: str) -> Archive:
+    """A proof of an archive."""
+    return Archive(key, 1_000, "a" * 64, "etag")
+
+
+def terminal(reason: str = "Broken", *, operation: Operation = Operation.NONE, retries: int = 3) -> ErrorInfo:
+    """An error that ends an operation."""
+    return ErrorInfo(reason, "It broke.", True, retries, operation, NOON)
+
+
+def failed(operation: Operation, retries: int, at: datetime = NOON, reason: str = "Broken") -> ErrorInfo:
+    """An error after which an operation is tried again."""
+    return ErrorInfo(reason, "It broke.", False, retries, operation, at)
+
+
+def seen(ready: bool, reason: str = "Seen") -> Seen:
+    """A resource that is there, or not."""
+    return Seen(ready, reason, "As it is.")
+
+
+def conditions(
+    container: bool,
+    volume: bool,
+    archive: bool,
+    *,
+    archive_key: str | None = None,
+    error: ErrorInfo | None = None,
+    at: datetime = NOON - timedelta(minutes=5),
+    before: Conditions | None = None,
+) -> Conditions:
+    """The conditions that a look makes of what is there."""
+    found = seen(container, "ContainerRunning" if container else "ContainerNotFound")
+    observed = Observed({INFRA: found}, seen(volume), seen(archive), archive_key, error)
+    return conditions_after(before or {}, observed, at)
+
+
+def workspace(
+    container: bool = False,
+    volume: bool = False,
+    archive: bool = False,
+    **changes: Any,
+) -> Workspace:
+    """A workspace in which this is seen; its phase is computed, and it was looked at a second ago."""
+    members: dict[str, Any] = {
+        "workspace_id": WORKSPACE,
+        "sequence": 1,
+        "tenant_id": "t_owner",
+        "created_at": NOON - timedelta(days=1),
+        "name": "home",
+        "desired_state": DesiredState.RUNNING,
+        "desired_by": "owner",
+        "deleted_at": None,
+        "standby_ttl_seconds": None,
+        "archive_ttl_seconds": None,
+        "last_access_at": NOON - timedelta(hours=1),
+        "observed_at": NOON - timedelta(seconds=1),
+        "operation": Operation.NONE,
+        "op_id": None,
+        "op_started_at": None,
+        "acted_at": None,
+        "archive_key": OTHER_KEY if archive else None,
+        "home_ctx": HomeContext(),
+        "error_info": None,
+        "error_count": 0,
+        "start_count": 0,
+        "next_attempt_at": None,
+        "outage_at": None,
+        "settled_at": NOON - timedelta(minutes=5),
+        "cleaned_at": None,
+        "lease_until": None,
+        "handed_at": None,
+        "next_look_at": None,
+    }
+    members |= changes
+    if members["operation"] is not Operation.NONE:
+        members["op_id"] = members["op_id"] or OP
+        members["op_started_at"] = members["op_started_at"] or NOON - timedelta(seconds=30)
+    made = conditions(
+        container, volume, archive, archive_key=members["archive_key"], error=members["error_info"]
+    )
+    members.setdefault("conditions", made)
+    members.setdefault("phase", calculate_phase(members["conditions"], members["deleted_at"]))
+    return Workspace(**members)
+
+
+def home(marker: str | None = OTHER_KEY, archive: str | None = OTHER_KEY, **more: Any) -> HomeContext:
+    """What is known of a home that stands on a volume."""
+    return HomeContext(
+        restore_marker=marker,
+        generation=None if marker is None else "g1",
+        archive=None if archive is None else proof(archive),
+        **more,
+    )
+
+
+PHASES: Mapping[Phase, tuple[bool, bool, bool]] = {
+    Phase.RUNNING: (True, True, True),
+    Phase.STANDBY: (False, True, True),
+    Phase.ARCHIVED: (False, False, True),
+    Phase.PENDING: (False, False, False),
+}
+"""What is there in each phase of the order: container, volume, archive."""
+
+
+def at_rest(phase: Phase, wanted: DesiredState, **changes: Any) -> Workspace:
+    """A healthy workspace with nothing under way."""
+    held = phase in {Phase.RUNNING, Phase.STANDBY}
+    known = home() if held else home(marker=None, archive=OTHER_KEY if phase is Phase.ARCHIVED else None)
+    members: dict[str, Any] = {"desired_state": wanted, "home_ctx": known}
+    return workspace(*PHASES[phase], **members | changes)
