@@ -16,11 +16,13 @@ from dpp.platform.metrics import Metric
 from dpp_cdk.functions import (
     AUTH_ERRORS_CONSUME,
     AUTH_ERRORS_PUBLISH,
-    FUNCTIONS,
     OPS_CYCLE,
     RUN_RECONCILE,
     SCHEDULED_FUNCTIONS,
+    WORKSPACES_CONTROL,
+    WORKSPACES_STORAGE,
     FunctionSpec,
+    functions_of,
 )
 from dpp_cdk.sizes import Size
 from dpp_cdk.timings import DeployTiming, OperatorTiming
@@ -88,6 +90,7 @@ class Named:
     auth_errors_dead_letters: str
     database: str | None
     cache_nodes: Sequence[str]
+    workspaces: bool
 
 
 def alarms(named: Named, size: Size) -> Iterator[AlarmSpec]:
@@ -97,7 +100,9 @@ def alarms(named: Named, size: Size) -> Iterator[AlarmSpec]:
     yield from _auth_errors(named)
     yield from _queue(named)
     yield from _api(named)
-    for spec in FUNCTIONS:
+    if named.workspaces:
+        yield from _workspaces(named)
+    for spec in functions_of(workspaces=named.workspaces):
         yield from _function(spec, named)
     if named.database:
         yield from _database(named.database, size)
@@ -182,6 +187,40 @@ def _auth_errors(named: Named) -> Iterator[AlarmSpec]:
             DecidedBy=DecidedBy.SYSTEM,
         ),
         threshold=1,
+    )
+
+
+def _workspaces(named: Named) -> Iterator[AlarmSpec]:
+    """Whether workspaces get where they are wanted, and which wait for a person (WS-4, WS-5)."""
+    yield _silent(WORKSPACES_CONTROL, "workspaces", named)
+    for anchor, says, metric, threshold, periods in (
+        ("workspace-home-lost", "A volume vanished with the home on it", metrics.WORKSPACES_LOST, 1, 1),
+        ("workspaces-in-error", "A workspace waits for a person", metrics.WORKSPACES_IN_ERROR, 1, 2),
+        (
+            "workspace-operation-stuck",
+            "An operation has been under way for over an hour",
+            metrics.WORKSPACE_OPERATION_AGE,
+            3_600,
+            2,
+        ),
+    ):
+        watched = of_ours(metric, WORKSPACES_CONTROL, named.stage, "Maximum")
+        yield AlarmSpec(anchor, says, watched, threshold=threshold, periods=periods)
+    yield AlarmSpec(
+        "workspaces-outage",
+        "The provider of containers or volumes does not answer",
+        of_ours(metrics.WORKSPACE_OUTAGES, WORKSPACES_CONTROL, named.stage, "Sum"),
+        threshold=5,
+        periods=2,
+    )
+    yield AlarmSpec(
+        "archives-silent",
+        "Archives were not collected for three hours",
+        of_ours(metrics.FIRINGS, WORKSPACES_STORAGE, named.stage, "Sum", 60),
+        threshold=1,
+        periods=3,
+        comparison=_BELOW,
+        missing=_QUIET_IS_BAD,
     )
 
 

@@ -25,7 +25,8 @@ _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64
 _SERVERS = ("DATABASE_URL", "REDIS_URL")
 _PASSED_ON = tuple(variable_of(name) for name in PASSED_ON)
 _KEY = "DPP_DECISION_OPENAI_API_KEY"
-_LOCAL = (*_SERVERS, "DPP_REDIS_CLUSTER", _KEY, *_PASSED_ON)
+_ROOT = "DPP_WORKSPACE_ROOT"
+_LOCAL = (*_SERVERS, "DPP_REDIS_CLUSTER", _KEY, _ROOT, "DPP_WORKSPACE_COMMAND", *_PASSED_ON)
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Deployment:
     `variables`: values by environment variable that no resource of ours provides. With `DATABASE_URL` and
     `REDIS_URL` among them there is no network, no RDS and no ElastiCache; that is the local stack.
     `alarm_email`, `domain_name` with `certificate_arn`: optional. `tracing`: X-Ray, which costs by request.
+    `workspace_image`: what the containers of workspaces run; without one there are no workspaces. On the local stack
+    they are processes, with their homes below `DPP_WORKSPACE_ROOT`.
     """
 
     stage: str
@@ -59,6 +62,7 @@ class Deployment:
     domain_name: str = ""
     certificate_arn: str = ""
     openai_secret_arn: str = ""
+    workspace_image: str = ""
     tracing: bool = False
 
     def __post_init__(self) -> None:
@@ -84,6 +88,11 @@ class Deployment:
     def given_servers(self) -> bool:
         """True when Postgres and Redis are given by URL, so that there is nothing to make, and no network to be in."""
         return bool(self.variables.get("DATABASE_URL"))
+
+    @property
+    def has_workspaces(self) -> bool:
+        """True where workspaces can be had: on the local stack, and where it is said what their containers run."""
+        return bool(self.variables.get(_ROOT) if self.given_servers else self.workspace_image)
 
     @property
     def keeps_data(self) -> bool:
@@ -129,6 +138,7 @@ class Deployment:
             domain_name=options.domain_name,
             certificate_arn=options.certificate_arn,
             openai_secret_arn=options.openai_secret_arn,
+            workspace_image=options.workspace_image,
             tracing=options.tracing == "on",
         )
 

@@ -12,11 +12,13 @@ from dpp_cdk.alarms import OPS_STEPS, Named, Watched, of_ours
 from dpp_cdk.functions import (
     AUTH_ERRORS_CONSUME,
     AUTH_ERRORS_PUBLISH,
-    FUNCTIONS,
     OPS_CYCLE,
     RUN_RECONCILE,
     RUN_WORKER,
     RUNS_SUBMIT,
+    WORKSPACES_CONTROL,
+    WORKSPACES_STORAGE,
+    functions_of,
 )
 
 _WIDTH = 24
@@ -38,8 +40,8 @@ class OperatorDashboard(Construct):
                 height=_HEIGHT,
             )
         )
-        rows = (_money, _clients, _runs, _tickets, _auth_errors, _functions, _servers)
-        for row in (rendered(named) for rendered in rows):
+        rows = (_money, _clients, _runs, _tickets, _auth_errors, _workspaces, _functions, _servers)
+        for row in filter(None, (rendered(named) for rendered in rows)):
             width = _WIDTH // max(1, len(row))
             board.add_widgets(
                 *(
@@ -179,11 +181,49 @@ def _auth_errors(named: Named) -> Row:
     )
 
 
+def _workspaces(named: Named) -> Row:
+    if not named.workspaces:
+        return ()
+
+    def of_control(metric: Metric, statistic: str = "Maximum") -> cloudwatch.IMetric:
+        return of_ours(metric, WORKSPACES_CONTROL, named.stage, statistic, 1).metric()
+
+    return (
+        (
+            "Workspaces: not as wanted yet, in error (0), homes lost (0)",
+            [
+                of_control(metric)
+                for metric in (
+                    metrics.WORKSPACES_UNSETTLED,
+                    metrics.WORKSPACES_IN_ERROR,
+                    metrics.WORKSPACES_LOST,
+                )
+            ],
+        ),
+        ("Workspaces: age of the oldest operation, in s", [of_control(metrics.WORKSPACE_OPERATION_AGE)]),
+        (
+            "Workspaces: steps, by kind and operation",
+            [
+                _each(metrics.WORKSPACE_STEPS, spec.function_name(named.stage))
+                for spec in (WORKSPACES_CONTROL, WORKSPACES_STORAGE)
+            ],
+        ),
+        (
+            "Workspaces: looked at, changed, unanswered (0)",
+            [
+                of_control(metrics.FLEET_LOOKED, "Sum"),
+                of_control(metrics.FLEET_CHANGED, "Sum"),
+                of_control(metrics.WORKSPACE_OUTAGES, "Sum"),
+            ],
+        ),
+    )
+
+
 def _functions(named: Named) -> Row:
     def each(name: str, statistic: str) -> Sequence[cloudwatch.IMetric]:
         return [
             Watched("AWS/Lambda", name, {"FunctionName": spec.function_name(named.stage)}, statistic).metric()
-            for spec in FUNCTIONS
+            for spec in functions_of(workspaces=named.workspaces)
         ]
 
     return (

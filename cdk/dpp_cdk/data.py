@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from aws_cdk import CfnOutput, Stack
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from dpp.packs.registry import INPUT_OBJECT_PREFIX
@@ -13,7 +14,8 @@ from dpp_cdk.database import Database
 from dpp_cdk.functions import Resource
 from dpp_cdk.network import NetworkStack
 from dpp_cdk.queue import WorkQueue
-from dpp_cdk.storage import REPORT_PREFIX, RESULT_PREFIX, ReportStore, ResultStore
+from dpp_cdk.storage import REPORT_PREFIX, RESULT_PREFIX, ArchiveStore, ReportStore, ResultStore
+from dpp_cdk.workspaces import Workspaces
 
 
 class DataStack(Stack):
@@ -38,11 +40,28 @@ class DataStack(Stack):
             keeps_data=deployment.keeps_data,
             empties_itself=network is not None,
         )
+        self.archives = self._archives(deployment, network) if deployment.has_workspaces else None
+        self.workspaces = self._workspaces(deployment, network) if network else None
         self.runs = WorkQueue(self, "Runs", timings.RUN_WORKER)
         self.auth_errors = WorkQueue(self, "AuthErrors", timings.AUTH_ERRORS_CONSUME)
         self.database = Database(self, "Database", deployment, network) if network else None
         self.cache = Cache(self, "Cache", deployment, network) if network else None
         self._outputs()
+
+    def _archives(self, deployment: Deployment, network: NetworkStack | None) -> ArchiveStore:
+        return ArchiveStore(
+            self,
+            "Archives",
+            access_log=self.results.access_log,
+            keeps_data=deployment.keeps_data,
+            empties_itself=network is not None,
+        )
+
+    def _workspaces(self, deployment: Deployment, network: NetworkStack) -> Workspaces | None:
+        """Homes outlive releases; without a network workspaces are processes and folders of the machine."""
+        if not deployment.has_workspaces:
+            return None
+        return Workspaces(self, "Workspaces", deployment, network, image=deployment.workspace_image)
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -56,6 +75,8 @@ class DataStack(Stack):
             "DPP_REPORTS_BUCKET": self.reports.bucket.bucket_name,
             **(self.database.variables if self.database else {}),
             **(self.cache.variables if self.cache else {}),
+            **({"DPP_ARCHIVES_BUCKET": self.archives.bucket.bucket_name} if self.archives else {}),
+            **(self.workspaces.variables if self.workspaces else {}),
         }
 
     @property
@@ -80,20 +101,28 @@ class DataStack(Stack):
             Resource.RESULT_OBJECTS: [self.results.objects_arn],
             Resource.INPUT_OBJECTS: [self.results.input_objects_arn],
             Resource.REPORT_OBJECTS: [self.reports.objects_arn],
+            Resource.ARCHIVES_BUCKET: [self.archives.bucket.bucket_arn] if self.archives else [],
+            Resource.ARCHIVE_OBJECTS: [self.archives.objects_arn] if self.archives else [],
         }
 
     @property
     def findings(self) -> Mapping[Resource, str]:
         """What cdk-nag says of the resources that are patterns; it names a bucket by what this stack exports."""
-        results, reports = (
-            self.resolve(self.export_value(store.bucket.bucket_arn))["Fn::ImportValue"]
-            for store in (self.results, self.reports)
-        )
+        patterns = [
+            (Resource.RESULT_OBJECTS, self.results.bucket, RESULT_PREFIX),
+            (Resource.INPUT_OBJECTS, self.results.bucket, INPUT_OBJECT_PREFIX),
+            (Resource.REPORT_OBJECTS, self.reports.bucket, REPORT_PREFIX),
+        ]
+        if self.archives:
+            patterns.append((Resource.ARCHIVE_OBJECTS, self.archives.bucket, ""))
         return {
-            Resource.RESULT_OBJECTS: f"IAM5[Resource::{results}/{RESULT_PREFIX}*]",
-            Resource.INPUT_OBJECTS: f"IAM5[Resource::{results}/{INPUT_OBJECT_PREFIX}*]",
-            Resource.REPORT_OBJECTS: f"IAM5[Resource::{reports}/{REPORT_PREFIX}*]",
+            resource: f"IAM5[Resource::{self._exported(bucket)}/{prefix}*]"
+            for resource, bucket, prefix in patterns
         }
+
+    def _exported(self, bucket: s3.Bucket) -> str:
+        name: str = self.resolve(self.export_value(bucket.bucket_arn))["Fn::ImportValue"]
+        return name
 
     def _outputs(self) -> None:
         """What an operator asks for, and names the secrets by (docs/deploy.md)."""
@@ -109,5 +138,6 @@ class DataStack(Stack):
             "ResultsBucket": self.results.bucket.bucket_name,
             "ReportsBucket": self.reports.bucket.bucket_name,
             **{name: arn for name, arn in secrets.items() if arn},
+            **({"ArchivesBucket": self.archives.bucket.bucket_name} if self.archives else {}),
         }.items():
             CfnOutput(self, name, value=value)

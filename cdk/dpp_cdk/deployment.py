@@ -24,7 +24,11 @@ class Stacks:
 def describe(app: App, deployment: Deployment) -> Stacks:
     """Add the stacks `Dpp-<stage>-…` to `app`. Raises DeploymentError."""
     prefix = f"Dpp-{deployment.stage}"
-    network = None if deployment.given_servers else NetworkStack(app, f"{prefix}-network", deployment)
+    network = (
+        None
+        if deployment.given_servers
+        else NetworkStack(app, f"{prefix}-network", deployment, workspaces=deployment.has_workspaces)
+    )
     data = DataStack(app, f"{prefix}-data", deployment, network)
     platform = DppStack(app, f"{prefix}-app", deployment, data, network)
     observability = ObservabilityStack(app, f"{prefix}-observability", deployment, data)

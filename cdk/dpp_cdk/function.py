@@ -10,6 +10,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from dpp.platform.config import Settings
+from dpp.workspaces.providers.aws_settings import AwsWorkspaceSettings
 from dpp_cdk.config import Deployment, DeploymentError
 from dpp_cdk.functions import LIVE, FunctionSpec, LayerName, Resource
 from dpp_cdk.nag import acknowledge
@@ -109,6 +110,8 @@ class LambdaFunction(Construct):
         self.name = spec.function_name(deployment.stage)
         place = recipe.place if spec.in_network else None
         environment = recipe.environment(spec.name, spec.settings)
+        if spec.mounts_homes and recipe.homes:
+            environment |= recipe.environment(spec.name, AwsWorkspaceSettings)
         log_group = self._log_group()
         self._role = FunctionRole(
             self, "Role", function_name=self.name, log_group=log_group, in_network=place is not None

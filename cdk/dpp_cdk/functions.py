@@ -41,6 +41,9 @@ from run_worker.settings import RunWorkerSettings
 from runs_read.settings import RunsReadSettings
 from runs_submit.settings import RunsSubmitSettings
 from tickets_api.settings import TicketsApiSettings
+from workspaces_api.settings import WorkspacesApiSettings
+from workspaces_control.settings import WorkspacesControlSettings
+from workspaces_storage.settings import WorkspacesStorageSettings
 
 LIVE = "live"
 """The alias of the version that callers get, where releases are gradual."""
@@ -60,6 +63,10 @@ class Resource(Enum):
     REPORT_OBJECTS = auto()
     PACK_OUTSIDE = auto()
     DECISION_MODEL = auto()
+    WORKSPACE_LOOKS = auto()
+    WORKSPACE_WORKS = auto()
+    ARCHIVES_BUCKET = auto()
+    ARCHIVE_OBJECTS = auto()
 
 
 class LayerName(Enum):
@@ -92,7 +99,8 @@ class FunctionSpec:
     concurrency. `in_network` false: the function stands outside of the VPC, with the internet and without a way
     to the database. What comes off a queue is not granted here: the event source grants it, on that queue. A
     secret is granted to whom its variable is given. A grant on a resource that a deployment lacks falls away.
-    `mounts_homes`: the file system of workspaces is a folder of the function's, where the deployment has one.
+    `mounts_homes`: the file system of workspaces is a folder of the function's, where the deployment has one; it is
+    given what the provider on AWS reads, too. `of_workspaces`: made where the deployment has workspaces.
     """
 
     name: str
@@ -104,6 +112,7 @@ class FunctionSpec:
     in_network: bool = True
     layers: tuple[LayerName, ...] = (LayerName.DEPS, LayerName.DOMAIN)
     mounts_homes: bool = False
+    of_workspaces: bool = False
 
     def __post_init__(self) -> None:
         if self.mounts_homes and not self.in_network:
@@ -220,6 +229,48 @@ AUTH_ERRORS_CONSUME = FunctionSpec(
     memory_mib=512,
     grants=(Grant(Resource.AUTH_ERROR_DEAD_LETTERS, ("sqs:SendMessage",)), _WAKE_PUBLISHER),
 )
+# Whoever changes what is wanted of a workspace has it looked at; without the hint the beat does (WS-5).
+_HINT = Grant(Resource.WORKSPACE_LOOKS, ("sqs:SendMessage",))
+_HAND_OVER = Grant(Resource.WORKSPACE_WORKS, ("sqs:SendMessage",))
+# Without ListBucket S3 answers 403 for an archive that isn't there, and a lost one looks like an outage.
+_SEE_ARCHIVES = (
+    Grant(Resource.ARCHIVE_OBJECTS, ("s3:GetObject",)),
+    Grant(Resource.ARCHIVES_BUCKET, ("s3:ListBucket",)),
+)
+WORKSPACES_API = FunctionSpec(
+    name="workspaces_api",
+    settings=WorkspacesApiSettings,
+    timing=timings.WORKSPACES_API,
+    memory_mib=512,
+    of_workspaces=True,
+    grants=(_HINT,),
+)
+WORKSPACES_CONTROL = FunctionSpec(
+    name="workspaces_control",
+    settings=WorkspacesControlSettings,
+    timing=timings.WORKSPACES_CONTROL,
+    memory_mib=512,
+    of_workspaces=True,
+    mounts_homes=True,
+    grants=(_HINT, _HAND_OVER, *_SEE_ARCHIVES),
+)
+WORKSPACES_STORAGE = FunctionSpec(
+    name="workspaces_storage",
+    settings=WorkspacesStorageSettings,
+    timing=timings.WORKSPACES_STORAGE,
+    memory_mib=1769,  # one CPU: a home is compressed as fast as that goes
+    of_workspaces=True,
+    mounts_homes=True,
+    grants=(
+        _HINT,
+        _HAND_OVER,
+        Grant(
+            Resource.ARCHIVE_OBJECTS,
+            ("s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
+        ),
+        Grant(Resource.ARCHIVES_BUCKET, ("s3:ListBucket",)),
+    ),
+)
 RUN_WORKER = FunctionSpec(
     name="run_worker",
     settings=RunWorkerSettings,
@@ -297,12 +348,15 @@ OPERATE = FunctionSpec(
         Grant(Resource.RESULT_OBJECTS, ("s3:GetObject",)),
         # As reconcile: to tell a lost envelope from an outage.
         Grant(Resource.RESULTS_BUCKET, ("s3:ListBucket",)),
+        _HINT,
+        _HAND_OVER,
+        *_SEE_ARCHIVES,
     ),
 )
 
-REQUEST_FUNCTIONS = (RUNS_SUBMIT, RUNS_READ, HEALTH, TICKETS_API, AUTH_ERRORS_API)
+REQUEST_FUNCTIONS = (RUNS_SUBMIT, RUNS_READ, HEALTH, TICKETS_API, AUTH_ERRORS_API, WORKSPACES_API)
 SCHEDULED_FUNCTIONS = (RUN_REAPER, RUN_SWEEPER, RUN_RECONCILE, RUN_RETENTION, OPS_CYCLE)
-EVENT_FUNCTIONS = (AUTH_ERRORS_PUBLISH, AUTH_ERRORS_CONSUME)
+EVENT_FUNCTIONS = (AUTH_ERRORS_PUBLISH, AUTH_ERRORS_CONSUME, WORKSPACES_CONTROL, WORKSPACES_STORAGE)
 FUNCTIONS = (
     *REQUEST_FUNCTIONS,
     RUN_WORKER,
@@ -313,3 +367,8 @@ FUNCTIONS = (
     OPERATE,
 )
 """All of them; each folder of `functions/` is one."""
+
+
+def functions_of(*, workspaces: bool) -> tuple[FunctionSpec, ...]:
+    """Those that a deployment has, with or without workspaces."""
+    return tuple(spec for spec in FUNCTIONS if workspaces or not spec.of_workspaces)

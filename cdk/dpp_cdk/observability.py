@@ -30,6 +30,7 @@ class ObservabilityStack(Stack):
             auth_errors_dead_letters=data.auth_errors.required_dead_letters.queue_name,
             database=data.database.identifier if data.database else None,
             cache_nodes=data.cache.nodes if data.cache else (),
+            workspaces=deployment.has_workspaces,
         )
         made = [self._alarm(spec, deployment.stage) for spec in alarms(named, deployment.size)]
         OperatorDashboard(self, "Operator", named, made)

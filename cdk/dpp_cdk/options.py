@@ -16,6 +16,8 @@ from pydantic_core import PydanticCustomError
 from dpp.auth_errors.config import LedgerSettings
 from dpp.platform.config import ConfigurationError, Settings
 from dpp.tickets.config import ReaperSettings
+from dpp.workspaces.config import LimitSettings
+from dpp.workspaces.providers.aws_settings import ContainerSizeSettings
 from dpp_cdk.sizes import SIZES
 
 _STAGE = re.compile(r"[a-z][a-z0-9-]{0,19}")
@@ -74,6 +76,8 @@ class Options(BaseModel):
     `time_zone`: which reports and receipts write their times in. `ticket_reaper_…`: the reaper's rules (TIX-1), and
     `auth_error_…`: retries and memory of the events of authentication errors (AUTH-8), as the variables of the same
     name say them.
+    `workspace_image`: what the containers of workspaces run, from ECR; without it there are no workspaces.
+    `workspace_cpu`, `workspace_memory_mib`: their size, one that Fargate gives. `workspaces_per_tenant`: how many.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -109,6 +113,12 @@ class Options(BaseModel):
     auth_error_ledger_retention_days: Annotated[
         str, BeforeValidator(_as_text), _held_to(LedgerSettings, "DPP_AUTH_ERROR_LEDGER_RETENTION_DAYS")
     ] = ""
+    workspace_image: Annotated[str, _matching(r"\S+", "the name of an image")] = ""
+    workspace_cpu: Annotated[str, BeforeValidator(_as_text)] = ""
+    workspace_memory_mib: Annotated[str, BeforeValidator(_as_text)] = ""
+    workspaces_per_tenant: Annotated[
+        str, BeforeValidator(_as_text), _held_to(LimitSettings, "DPP_WORKSPACES_PER_TENANT")
+    ] = ""
 
     @property
     def function_variables(self) -> Mapping[str, str]:
@@ -122,7 +132,7 @@ def variable_of(option: str) -> str:
     return f"DPP_{option.upper()}"
 
 
-RULES: tuple[type[Settings], ...] = (ReaperSettings, LedgerSettings)
+RULES: tuple[type[Settings], ...] = (ReaperSettings, LedgerSettings, LimitSettings, ContainerSizeSettings)
 """The rules that an operator may set, by the models that read them: whole, since some say how values must fit."""
 
 PASSED_ON = tuple(

@@ -24,15 +24,15 @@ class EveryMinute(Construct):
         )
 
 
-class EveryMinuteByQueue(Construct):
-    """Sends a message to a queue each minute, so that what empties it has one way in and one bound on how many run."""
+class ByQueue(Construct):
+    """Sends a message to a queue by the clock, so that what empties it has one way in and one bound on how many run."""
 
-    def __init__(self, scope: Construct, id: str, queue: WorkQueue) -> None:
+    def __init__(self, scope: Construct, id: str, queue: WorkQueue, every: Duration) -> None:
         super().__init__(scope, id)
         self.rule = events.Rule(
             self,
             "Rule",
-            schedule=events.Schedule.rate(Duration.minutes(1)),
+            schedule=events.Schedule.rate(every),
             targets=[targets.SqsQueue(queue.queue)],
         )
 

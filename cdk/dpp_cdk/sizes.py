@@ -9,6 +9,7 @@ from dataclasses import dataclass
 _CONNECTIONS_PER_WORKER = 2  # the run's, and the heartbeat's
 _CONNECTIONS_PER_REQUEST = 1
 _CONNECTIONS_PER_CONSUMER = 1  # of events, and of what wakes their publisher
+_CONNECTIONS_PER_CONTROL = 1  # of workspaces, and of their storage
 _CONNECTIONS_OF_JOBS = 10  # five jobs, one of each at a time, with a second connection for their scans
 _CONNECTIONS_RESERVED = 10  # for the superuser, the migration and an operator
 _FUNCTIONS_PER_WORKER = 2  # the worker, and the pack outside that it waits for
@@ -65,7 +66,8 @@ class ApiSize:
 class Size:
     """One size.
 
-    `max_workers`: of runs. `max_consumers`: of the events of authentication errors.
+    `max_workers`: of runs. `max_consumers`: of the events of authentication errors. `max_control`, `max_storage`: of
+    the looks at workspaces, and of what takes long there.
     `functions_at_once`: the account's quota ("Concurrent executions"), of which workers, the packs that they wait for,
     publishers, consumers, jobs and requests must find their share: what is refused is a client's 500, or a receive that
     counts towards the dead letters. `reserves_concurrency`: an account that may
@@ -81,12 +83,14 @@ class Size:
     api: ApiSize
     max_workers: int
     max_consumers: int
+    max_control: int
+    max_storage: int
     functions_at_once: int
     reserves_concurrency: bool
     gradual: bool
 
     def __post_init__(self) -> None:
-        for busy in (self.max_workers, self.max_consumers):
+        for busy in (self.max_workers, self.max_consumers, self.max_control, self.max_storage):
             if not _LEAST_OF_A_QUEUE <= busy <= _MOST_OF_A_QUEUE:
                 raise ValueError(
                     f"an event source keeps {_LEAST_OF_A_QUEUE} to {_MOST_OF_A_QUEUE} functions busy:"
@@ -105,6 +109,7 @@ class Size:
         wanted = (
             self.max_workers * _CONNECTIONS_PER_WORKER
             + (self.max_consumers + MAX_PUBLISHERS) * _CONNECTIONS_PER_CONSUMER
+            + (self.max_control + self.max_storage) * _CONNECTIONS_PER_CONTROL
             + self.api.burst * _CONNECTIONS_PER_REQUEST
             + _CONNECTIONS_OF_JOBS
             + _CONNECTIONS_RESERVED
@@ -119,6 +124,8 @@ class Size:
             self.max_workers * _FUNCTIONS_PER_WORKER
             + self.max_consumers
             + MAX_PUBLISHERS
+            + self.max_control
+            + self.max_storage
             + _FUNCTIONS_OF_JOBS
             + math.ceil(self.api.rate_per_second * _SECONDS_PER_REQUEST)
         )
@@ -146,7 +153,9 @@ DEV = Size(
     api=ApiSize(rate_per_second=10, burst=40, requests_per_day=100_000),
     max_workers=_LEAST_OF_A_QUEUE,
     max_consumers=_LEAST_OF_A_QUEUE,
-    functions_at_once=14,  # a new account has ten, and asks for more (docs/deploy.md)
+    max_control=_LEAST_OF_A_QUEUE,
+    max_storage=_LEAST_OF_A_QUEUE,
+    functions_at_once=18,  # a new account has ten, and asks for more (docs/deploy.md)
     reserves_concurrency=False,
     gradual=False,
 )
@@ -168,6 +177,8 @@ PROD = Size(
     api=ApiSize(rate_per_second=500, burst=1000, requests_per_day=20_000_000),
     max_workers=100,
     max_consumers=20,
+    max_control=20,
+    max_storage=20,
     functions_at_once=1000,
     reserves_concurrency=True,
     gradual=True,

@@ -1,6 +1,6 @@
 """The stack of the functions: how they hang together. What each may do stands in `functions.py`."""
 
-from aws_cdk import ArnFormat, CfnOutput, Stack
+from aws_cdk import ArnFormat, CfnOutput, Duration, Stack
 from aws_cdk.aws_codedeploy import LambdaApplication
 from aws_cdk.aws_s3_assets import Asset
 from constructs import Construct
@@ -10,16 +10,18 @@ from dpp_cdk.api import HttpApi
 from dpp_cdk.config import Deployment
 from dpp_cdk.data import DataStack
 from dpp_cdk.function import FunctionRecipe, LambdaFunction, Layers
-from dpp_cdk.functions import FUNCTIONS, SCHEDULED_FUNCTIONS, FunctionSpec, Resource
+from dpp_cdk.functions import SCHEDULED_FUNCTIONS, FunctionSpec, Resource, functions_of
 from dpp_cdk.migration import Migration
 from dpp_cdk.models import model_arns
 from dpp_cdk.nag import acknowledge
 from dpp_cdk.network import NetworkStack
 from dpp_cdk.queue import WorkQueue
 from dpp_cdk.release import GradualRelease
-from dpp_cdk.schedules import EveryHalfMinute, EveryMinute, EveryMinuteByQueue
+from dpp_cdk.schedules import ByQueue, EveryHalfMinute, EveryMinute
 from dpp_cdk.signing import SigningRole
 from dpp_cdk.sizes import MAX_PUBLISHERS
+from dpp_cdk.workspace_queues import NO_QUEUES, WorkspaceQueues
+from dpp_cdk.workspaces import HOMES_PATH
 
 
 class DppStack(Stack):
@@ -39,8 +41,10 @@ class DppStack(Stack):
         # It outlives nothing: what it wakes for stands in the outbox.
         self._wake = WorkQueue(self, "AuthErrorWake", timings.AUTH_ERRORS_PUBLISH)
         acknowledge(self._wake.queue, "SQS3", "it only wakes: what is to be done stands in the outbox")
+        self._workspaces = WorkspaceQueues(self) if deployment.has_workspaces else None
         recipe = self._recipe(network)
-        self._functions = {spec: LambdaFunction(self, recipe, spec) for spec in FUNCTIONS}
+        made = functions_of(workspaces=deployment.has_workspaces)
+        self._functions = {spec: LambdaFunction(self, recipe, spec) for spec in made}
         signing = SigningRole(
             self, "Signing", reader=self._made(functions.RUNS_READ), objects_arn=data.results.objects_arn
         )
@@ -54,6 +58,8 @@ class DppStack(Stack):
             self._made(functions.AUTH_ERRORS_CONSUME), max_concurrency=deployment.size.max_consumers
         )
         self._wake.emptied_by(self._made(functions.AUTH_ERRORS_PUBLISH), max_concurrency=MAX_PUBLISHERS)
+        if self._workspaces:
+            self._control_workspaces(self._workspaces)
         self._schedules()
         self._release_gradually()
         self._outputs()
@@ -79,18 +85,22 @@ class DppStack(Stack):
                 **secret_arns,
                 "DPP_PACK_OUTSIDE_FUNCTION": outside,
                 "DPP_AUTH_ERROR_WAKE_QUEUE_URL": self._wake.queue.queue_url,
+                **(self._workspaces.variables if self._workspaces else {}),
+                **_provider(deployment),
             },
             secret_arns=secret_arns,
             resource_arns={
                 **data.resource_arns,
                 Resource.PACK_OUTSIDE: [outside_arn],
                 Resource.AUTH_ERROR_WAKE: [self._wake.queue.queue_arn],
+                **(self._workspaces.resource_arns if self._workspaces else NO_QUEUES),
                 Resource.DECISION_MODEL: model_arns(
                     self, deployment.variables.get("DPP_DECISION_BEDROCK_MODEL_ID", "")
                 ),
             },
             place=network.functions if network else None,
             findings=data.findings,
+            homes=data.workspaces.file_system_mount if data.workspaces else None,
         )
 
     def _made(self, spec: FunctionSpec) -> LambdaFunction:
@@ -116,15 +126,31 @@ class DppStack(Stack):
         auth_errors = self._made(functions.AUTH_ERRORS_API)
         for path in ("/api/auth-errors", "/api/auth-errors/{proxy+}"):
             api.route(path, auth_errors)
+        if self._workspaces:
+            workspaces = self._made(functions.WORKSPACES_API)
+            for path in ("/v1/workspaces", "/v1/workspaces/{proxy+}"):
+                api.route(path, workspaces)
         api.route("/healthz", health)
         api.route("/readyz", health)
         return api
+
+    def _control_workspaces(self, queues: WorkspaceQueues) -> None:
+        control, storage = (
+            self._made(functions.WORKSPACES_CONTROL),
+            self._made(functions.WORKSPACES_STORAGE),
+        )
+        size = self._deployment.size
+        queues.looks.emptied_by(control, max_concurrency=size.max_control)
+        queues.works.emptied_by(storage, max_concurrency=size.max_storage)
+        if self._data.workspaces:
+            for function in (control, storage):
+                self._data.workspaces.controlled_by(function)
 
     def _schedules(self) -> None:
         beat = WorkQueue(self, "RunReaperBeat", timings.RUN_REAPER_BEAT)
         acknowledge(beat.queue, "SQS3", "a beat that is late is worth nothing; the next one is there")
         EveryHalfMinute(self, "RunReaperSchedule", self._made(functions.RUN_REAPER), beat)
-        EveryMinuteByQueue(self, "AuthErrorsPublishSchedule", self._wake)
+        ByQueue(self, "AuthErrorsPublishSchedule", self._wake, Duration.minutes(1))
         for spec in SCHEDULED_FUNCTIONS:
             if spec is not functions.RUN_REAPER:
                 EveryMinute(self, f"{spec.construct_id}Schedule", self._made(spec))
@@ -147,5 +173,13 @@ class DppStack(Stack):
             "Stage": self._deployment.stage,
             "AuthErrorWakeQueueUrl": self._wake.queue.queue_url,
             "OpenApiDocument": document.s3_object_url,
+            **(self._workspaces.outputs if self._workspaces else {}),
         }.items():
             CfnOutput(self, name, value=value)
+
+
+def _provider(deployment: Deployment) -> dict[str, str]:
+    """Where workspaces really are. `DPP_WORKSPACE_ROOT` of the local stack is among the deployment's variables."""
+    if deployment.given_servers:
+        return {"DPP_WORKSPACE_PROVIDER": "local"}
+    return {"DPP_WORKSPACE_PROVIDER": "aws", "DPP_WORKSPACE_ROOT": HOMES_PATH}

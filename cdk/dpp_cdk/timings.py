@@ -150,6 +150,7 @@ RUNS_READ = RequestTiming(timeout_seconds=15)
 HEALTH = RequestTiming(timeout_seconds=10)
 TICKETS_API = RequestTiming(timeout_seconds=15)
 AUTH_ERRORS_API = RequestTiming(timeout_seconds=15)
+WORKSPACES_API = RequestTiming(timeout_seconds=15)
 
 # RUN-15: visibility 120 s, three receives. The timebox leaves the worker 30 s to load inputs, store the
 # envelope and finalize; past its timeout the lease (120 s too) is over, and the reaper takes the run.
@@ -197,6 +198,20 @@ AUTH_ERRORS_CONSUME = QueueTiming(
 # AUTH-4: a message only wakes; one that is minutes old says nothing that the schedule's beat hasn't said since.
 AUTH_ERRORS_PUBLISH = QueueTiming(
     timeout_seconds=30, visibility_seconds=180, max_receives=None, batch_size=10, retention_seconds=300
+)
+
+# WS-5, D10: a message only says where to look. One that is lost, or that nobody could work on within its hour, is sent
+# again by the beat, from what the rows say.
+WORKSPACES_CONTROL = QueueTiming(
+    timeout_seconds=60, visibility_seconds=360, max_receives=None, batch_size=5, retention_seconds=3600
+)
+# WS-10: a home as large as fits into the longest that a function may run. The row hands work over again.
+WORKSPACES_STORAGE = QueueTiming(
+    timeout_seconds=MAX_FUNCTION_SECONDS,
+    visibility_seconds=MAX_FUNCTION_SECONDS,
+    max_receives=None,
+    retention_seconds=4 * 3600,
+    short_because="the lease of the row keeps a second delivery out, and a maximum concurrency pollers unthrottled",
 )
 
 MIGRATE = DeployTiming(timeout_seconds=600)

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from dpp.platform import api_keys
 from dpp_cdk.alarms import Named, alarms
-from dpp_cdk.functions import FUNCTIONS
+from dpp_cdk.functions import functions_of
 from dpp_cdk.network import _ENDPOINTS
 from dpp_cdk.options import PASSED_ON, Options, read_options, variable_of
 from dpp_cdk.sizes import SIZES, Size
@@ -228,8 +228,11 @@ def test_every_part_of_a_size_has_a_price_and_is_counted_as_it_is_made() -> None
             "dead-events",
             "database",
             ["node"] * (1 + size.cache.replicas),
+            workspaces=False,
         )
-        releases = [spec for spec in FUNCTIONS if size.gradual and spec.is_shifted_gradually]
+        releases = [
+            spec for spec in functions_of(workspaces=False) if size.gradual and spec.is_shifted_gradually
+        ]
         made = len(list(alarms(named, size))) + len(releases) + (1 if releases else 0)
         assert made == costs.ALARMS[size.name]
     assert len(_ENDPOINTS) == costs.INTERFACE_ENDPOINTS

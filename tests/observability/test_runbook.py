@@ -17,7 +17,9 @@ from dpp_cli.paths import FUNCTIONS, ROOT
 DOCS = ROOT / "docs"
 RUNBOOK = (DOCS / "runbook.md").read_text(encoding="utf-8")
 ENTRIES = dict(re.findall(r"^## (.+)\n((?:(?!^## ).*\n?)*)", RUNBOOK, re.MULTILINE))
-NAMED = Named("test", "api", "runs", "dead", "events", "dead-events", "database", ("cache-001",))
+NAMED = Named(
+    "test", "api", "runs", "dead", "events", "dead-events", "database", ("cache-001",), workspaces=True
+)
 ANCHORS = sorted({alarm.anchor for size in SIZES.values() for alarm in alarms(NAMED, size)})
 _SQL = re.compile(r"^```sql\n(.*?)^```|`(SELECT [^`…]+)`", re.MULTILINE | re.DOTALL)
 SQL = [block or inline for block, inline in _SQL.findall(RUNBOOK)]

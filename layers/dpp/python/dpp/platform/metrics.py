@@ -28,6 +28,8 @@ DIMENSIONS: Mapping[str, str] = {
     "DecidedBy": "OPERATOR, SYSTEM",
     "Reason": "NONE (completed), INPUTS (the client's), LIMIT (time, memory, output), PACK, PROVIDER, PLATFORM (ours)",
     "Step": "the steps of the ops cycle that may fail: `ticket_reaper`, `tickets`",
+    "Kind": "the kinds of steps: BEGIN, ACT, COMPLETE, FAIL, LOSE",
+    "Operation": "the operations of [workspaces.md](workspaces.md), and NONE",
     "Scan": "the scans of reaper, sweeper, reconcile and retention, such as `stuck_claims`",
 }
 """Every dimension and the values that it takes; none grows with clients or runs."""
@@ -99,6 +101,8 @@ FIRINGS = Metric(
         "retention-silent",
         "ops-cycle-silent",
         "outbox-silent",
+        "workspaces-silent",
+        "archives-silent",
     ),
 )
 INTERVENTIONS = Metric(
@@ -236,6 +240,58 @@ AUTH_CLUSTERS_NEW = Metric(
     "AuthClustersNew", MetricUnit.Count, "of those that grow, clusters that are not an hour old"
 )
 
+WORKSPACES_CREATED = Metric("WorkspacesCreated", MetricUnit.Count, "workspaces created; a repetition is none")
+WORKSPACE_STEPS = Metric(
+    "WorkspaceSteps",
+    MetricUnit.Count,
+    "steps of workspaces: BEGIN, ACT, COMPLETE, FAIL, LOSE",
+    ("Kind", "Operation"),
+)
+WORKSPACE_OUTAGES = Metric(
+    "WorkspaceOutages",
+    MetricUnit.Count,
+    "looks that the provider of containers or volumes did not answer",
+    alarms=("workspaces-outage",),
+)
+WORKSPACES_SEEDED = Metric(
+    "WorkspacesSeeded", MetricUnit.Count, "looks that a beat sent, since they were lost or never sent"
+)
+WORKSPACES_LOWERED = Metric(
+    "WorkspacesLowered",
+    MetricUnit.Count,
+    "workspaces that nobody used for their time, wanted one level lower",
+)
+FLEET_LOOKED = Metric("FleetLooked", MetricUnit.Count, "workspaces that were looked at with the fleet")
+FLEET_CHANGED = Metric("FleetChanged", MetricUnit.Count, "of these, those that stood otherwise than before")
+WORKSPACES_UNSETTLED = Metric(
+    "WorkspacesUnsettled", MetricUnit.Count, "workspaces that are not yet as they are wanted, up to 10,000"
+)
+WORKSPACE_OPERATION_AGE = Metric(
+    "WorkspaceOperationAge",
+    MetricUnit.Seconds,
+    "for how long the oldest operation has been under way; 0 when none is",
+    alarms=("workspace-operation-stuck",),
+)
+WORKSPACES_IN_ERROR = Metric(
+    "WorkspacesInError",
+    MetricUnit.Count,
+    "workspaces that wait for a person (ERROR); 0 when all is well",
+    alarms=("workspaces-in-error",),
+)
+WORKSPACES_LOST = Metric(
+    "WorkspacesLost",
+    MetricUnit.Count,
+    "of those in ERROR, workspaces whose volume vanished with the home on it; 0 when all is well",
+    alarms=("workspace-home-lost",),
+)
+ARCHIVES_COLLECTED = Metric(
+    "ArchivesCollected", MetricUnit.Count, "objects of archives that nothing protected, deleted"
+)
+ARCHIVES_COLLECTED_BYTES = Metric("ArchivesCollectedBytes", MetricUnit.Bytes, "what they held")
+ARCHIVES_REFUSED = Metric(
+    "ArchivesRefused", MetricUnit.Count, "objects that S3 did not delete; the next collection tries again"
+)
+
 METRICS: tuple[Metric, ...] = (
     SUBMITS,
     REFUSALS,
@@ -278,6 +334,20 @@ METRICS: tuple[Metric, ...] = (
     EVENTS_DEAD,
     AUTH_CLUSTERS_GROWING,
     AUTH_CLUSTERS_NEW,
+    WORKSPACES_CREATED,
+    WORKSPACE_STEPS,
+    WORKSPACE_OUTAGES,
+    WORKSPACES_SEEDED,
+    WORKSPACES_LOWERED,
+    FLEET_LOOKED,
+    FLEET_CHANGED,
+    WORKSPACES_UNSETTLED,
+    WORKSPACE_OPERATION_AGE,
+    WORKSPACES_IN_ERROR,
+    WORKSPACES_LOST,
+    ARCHIVES_COLLECTED,
+    ARCHIVES_COLLECTED_BYTES,
+    ARCHIVES_REFUSED,
     COLD_STARTS,
 )
 """All there are, in the order of docs/metrics.md."""
@@ -323,6 +393,18 @@ class ScanReport(Protocol):
         """The runs that it ended."""
 
 
+class Step(Protocol):
+    """One step of a workspace."""
+
+    @property
+    def kind(self) -> str:
+        """BEGIN, ACT, COMPLETE, FAIL or LOSE."""
+
+    @property
+    def operation(self) -> str:
+        """Of which operation."""
+
+
 class Meter:
     """What a function measures during one invocation; made once a container."""
 
@@ -352,6 +434,13 @@ class Meter:
         self.add(STOPPED_EARLY, int(report.stopped_early), Scan=scan)
         for ending in report.endings:
             self.run_ended(ending)
+
+    def looked(self, steps: Sequence[Step], outage: str | None) -> None:
+        """Measure a look at a workspace: the steps that it took, and whether the provider was away."""
+        for step in steps:
+            self.add(WORKSPACE_STEPS, Kind=step.kind, Operation=step.operation)
+        if outage is not None:
+            self.add(WORKSPACE_OUTAGES)
 
     def emit(self, function: str) -> None:
         """Write what was measured, at the end of an invocation of the Lambda function of this name.
