@@ -9,7 +9,7 @@ import pytest
 from dpp.platform.errors import StorageUnavailable
 from dpp.workspaces.errors import LeaseLost, OperationFailed
 from dpp.workspaces.model import Archive
-from dpp.workspaces.ports import Volume
+from dpp.workspaces.ports import Beat, Volume
 from dpp.workspaces.providers import home_storage
 from tests.workspaces.homes import no_beat
 from tests.workspaces.stage import CONTENT, Killed, Stage, deadline
@@ -142,6 +142,26 @@ def test_of_two_who_restore_at_once_the_later_installs_a_whole_home_and_the_othe
         stage.restore(archive, beat=beat)
     assert stage.restore(archive) == other[0]
     assert stage.home() == CONTENT
+
+
+def test_who_lost_the_lease_when_all_was_unpacked_installs_nothing(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive, unpacked = stage.archived(), list[Path]()
+    unpack = stage.fleet.homes.unpack
+
+    def then_lost(chunks: Iterator[bytes], into: Path, beat: Beat) -> None:
+        unpack(chunks, into, beat)
+        unpacked.append(into)
+
+    def beat() -> None:
+        if unpacked:
+            raise LeaseLost
+
+    monkeypatch.setattr(stage.fleet.homes, "unpack", then_lost)
+    with pytest.raises(LeaseLost):
+        stage.restore(archive, beat=beat)
+    assert stage.home() is None
 
 
 def test_who_lost_the_lease_installs_nothing(stage: Stage) -> None:

@@ -264,6 +264,34 @@ def test_who_comes_late_loses_nothing_by_what_its_successor_did_meanwhile(stage:
     assert stage.archive() == successor[0]
 
 
+def test_an_object_that_became_another_while_it_was_read_is_not_proved(stage: Stage) -> None:
+    stage.volume()
+
+    def become_another(call: str) -> None:
+        if call == "archives.read.chunk":
+            stage.fleet.faults.before = lambda _: None
+            stage.stored.content = stage.stored.content[:-1]
+
+    stage.fleet.faults.before = become_another
+    with pytest.raises(OperationFailed, match="ArchiveUnreadable"):
+        stage.archive()
+    assert stage.fleet.archives.proof(stage.key) is None
+
+
+def test_who_lost_the_lease_when_all_was_read_back_proves_nothing(stage: Stage) -> None:
+    stage.volume()
+    looks: list[str] = []
+
+    def beat() -> None:
+        if len(looks) == 4:  # twice for what there is, once for what was stored, once for what was read
+            raise LeaseLost
+
+    stage.fleet.faults.before = lambda call: looks.append(call) if call == "archives.look" else None
+    with pytest.raises(LeaseLost):
+        stage.archive(beat)
+    assert stage.fleet.archives.proof(stage.key) is None
+
+
 def test_who_lost_the_lease_proves_nothing(stage: Stage) -> None:
     stage.volume()
     beats, lasted = [0], False

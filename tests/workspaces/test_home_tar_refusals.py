@@ -46,9 +46,11 @@ def _file(*names: str, kind: Kind = Kind.FILE, target: str = "", is_linked: bool
     return Member(kind, names, 0o644, 0, 0, 10**9, target=target, is_linked=is_linked)
 
 
-def _special(kind: bytes, name: str = "special") -> tarfile.TarInfo:
+def _special(kind: bytes, name: str = "special", size_bytes: int = 0) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
     info.type = kind
+    info.size = size_bytes
+    info.linkname = "target" if kind == tarfile.SYMTYPE else ""
     return info
 
 
@@ -97,6 +99,8 @@ HOSTILE: dict[str, tuple[Member | tarfile.TarInfo, ...]] = {
     "character device": (ROOT_MEMBER, _special(tarfile.CHRTYPE)),
     "block device": (ROOT_MEMBER, _special(tarfile.BLKTYPE)),
     "pipe": (ROOT_MEMBER, _special(tarfile.FIFOTYPE)),
+    "folder with a content": (ROOT_MEMBER, _special(tarfile.DIRTYPE, size_bytes=512)),
+    "symlink with a content": (ROOT_MEMBER, _special(tarfile.SYMTYPE, size_bytes=1)),
     "GNU sparse file": (ROOT_MEMBER, _special(tarfile.GNUTYPE_SPARSE)),
     "global header": (_special(tarfile.XGLTYPE), ROOT_MEMBER),
 }  # fmt: skip
@@ -138,6 +142,14 @@ def test_numbers_that_are_none_are_damage(pax: dict[str, str]) -> None:
 def test_an_archive_without_its_end_or_with_more_is_damaged(end: bytes) -> None:
     with pytest.raises(OperationFailed, match="ArchiveCorrupted"):
         home_tar.verify(iter([_tar_of(ROOT_MEMBER, _file("a"), end=end)]), no_beat)
+
+
+def test_something_between_two_members_is_damage() -> None:
+    file = Member(Kind.FILE, ("a",), 0o644, 0, 0, 10**9, size_bytes=1)
+    for content, reason in ((b"x" + bytes(511), None), (b"x" + bytes(510) + b"y", "ArchiveCorrupted")):
+        plain = header_of(ROOT_MEMBER) + header_of(file) + content + bytes(1024)
+        archive = zstandard.ZstdCompressor(write_checksum=True).compress(plain)
+        assert _reason_for(archive) == reason
 
 
 def test_a_frame_without_checksum_is_refused(home: Path) -> None:

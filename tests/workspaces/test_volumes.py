@@ -1,6 +1,7 @@
 """Volumes as folders: what is unlinked is no volume, and a crash anywhere leaves nothing half (003 §7, WS-9)."""
 
 import errno
+import fcntl
 import json
 import os
 import threading
@@ -196,6 +197,32 @@ def test_not_knowing_whether_a_volume_is_in_use_deletes_nothing(
     with pytest.raises(ProviderUnavailable):
         DirectoryVolumes(tmp_path, unknown).delete(WS, "g1")
     assert volumes.find(WS) == volume
+
+
+def test_a_volume_changes_only_under_its_lock(
+    volumes: DirectoryVolumes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[str] = []
+
+    def check(change: str) -> None:
+        with (tmp_path / "locks" / str(WS)).open("rb") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held.append(change)
+
+    real = Path.rename
+
+    def rename(path: Path, target: Path) -> Path:
+        check("rename")
+        return real(path, target)
+
+    def in_use(_: UUID) -> bool:
+        check("in use")
+        return False
+
+    monkeypatch.setattr(Path, "rename", rename)
+    _installed(volumes)
+    DirectoryVolumes(tmp_path, in_use).delete(WS, "g1")
+    assert held == ["rename", "in use", "rename", "in use", "rename", "rename"]
 
 
 class _Deadline:

@@ -39,9 +39,7 @@ def decompressed(chunks: Iterator[bytes], beat: Beat) -> Iterator[bytes]:
                 _check(head)
                 head = None
         for start in range(0, len(chunk), _SLICE_BYTES):
-            if frame.eof:
-                raise corrupted("Something stands behind the compressed frame.")
-            try:
+            try:  # it refuses what comes behind the frame, too
                 content = frame.decompress(chunk[start : start + _SLICE_BYTES])
             except zstandard.ZstdError as cause:
                 raise corrupted("The compressed frame is damaged.") from cause
