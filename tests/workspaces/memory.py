@@ -131,16 +131,18 @@ class MemoryVolumes:
     def delete(self, workspace_id: UUID, generation: str | None) -> None:
         """Take it away."""
         with self._faults.around("volumes.delete"):
-            if workspace_id not in self.volumes:
-                return
-            volume = self.volumes[workspace_id]
-            if generation is not None and (volume is None or volume.generation != generation):
-                return
-            if self._in_use(workspace_id):
-                raise OperationFailed("VolumeInUse", "A container that may write to the volume runs.")
-            del self.volumes[workspace_id]
-            if volume is not None:
-                del self._homes.contents[volume.home]
+            volume = self.volumes.get(workspace_id)
+            if workspace_id in self.volumes:
+                if generation is not None and (volume is None or volume.generation != generation):
+                    return
+                if self._in_use(workspace_id):
+                    raise OperationFailed("VolumeInUse", "A container that may write to the volume runs.")
+                del self.volumes[workspace_id]
+                if volume is not None:
+                    del self._homes.contents[volume.home]
+            prepared = self._prepared.get(workspace_id)
+            if prepared is not None and generation in (None, prepared.stem):
+                self._forget(workspace_id)
 
     def _found(self, workspace_id: UUID) -> Volume | None:
         volume = self.volumes.get(workspace_id)

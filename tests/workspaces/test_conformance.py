@@ -173,6 +173,18 @@ def test_who_comes_late_with_an_older_generation_deletes_nothing(bench: Workbenc
     assert bench.get(volume.home) == {"file": b"g2"}
 
 
+@pytest.mark.parametrize("generation", ["g1", None])
+def test_what_was_prepared_for_a_deleted_generation_is_not_installed(
+    bench: Workbench, volumes: Volumes, generation: str | None
+) -> None:
+    workspace_id = bench.workspace()
+    prepared = volumes.prepare(workspace_id, "g1")
+    volumes.delete(workspace_id, generation)
+    with pytest.raises(OperationFailed, match="PreparedGone"):
+        volumes.install(workspace_id, "g1", "a1", prepared)
+    assert volumes.find(workspace_id) is None
+
+
 def test_a_volume_in_use_is_not_deleted(bench: Workbench, volumes: Volumes, containers: Containers) -> None:
     workspace_id = bench.workspace()
     volume = _installed(bench, workspace_id)

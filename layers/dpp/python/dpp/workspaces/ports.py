@@ -111,7 +111,8 @@ class Volumes(Protocol):
     def delete(self, workspace_id: UUID, generation: str | None) -> None:
         """Delete the volume of this generation, or of any for None. Nothing happens where there is none, or another.
 
-        Raises OperationFailed `VolumeInUse` where a container may still write to it.
+        What was prepared for it and not installed goes, too. A volume without marker is of no generation. Raises
+        OperationFailed `VolumeInUse` where a container may still write to it.
         """
         ...
 

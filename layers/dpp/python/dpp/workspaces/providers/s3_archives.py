@@ -152,7 +152,10 @@ class S3Archives:
     def page(self, after: str | None, limit: int) -> Sequence[ArchiveObject]:
         """Up to `limit` objects, 1,000 at most."""
         with unavailable_as(StorageUnavailable):
-            listed = self._client.list_objects_v2(Bucket=self.bucket, StartAfter=after or "", MaxKeys=limit)
+            if after is None:
+                listed = self._client.list_objects_v2(Bucket=self.bucket, MaxKeys=limit)
+            else:
+                listed = self._client.list_objects_v2(Bucket=self.bucket, MaxKeys=limit, StartAfter=after)
         return [
             ArchiveObject(one["Key"], one["Size"], one["ETag"].strip('"'), one["LastModified"])
             for one in listed.get("Contents", [])
