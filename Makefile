@@ -22,7 +22,7 @@ demo: bootstrap ## Bring the local stack up, send real runs through it, show wha
 	@$(BIN)/dpp demo
 
 test: bootstrap ## Run every test that needs no deployed stack, in parallel
-	$(BIN)/pytest -n auto -m "not e2e"
+	$(BIN)/pytest -n auto --dist worksteal -m "not e2e"
 
 check: lint types test synth e2e ## Everything that CI runs
 
@@ -63,7 +63,7 @@ soak-auth-errors: bootstrap ## Post ERRORS authentication errors to a stack of i
 	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/python -m tests.soak.auth_errors --errors $(ERRORS)
 
 crash: bootstrap ## Crash every call of every path in every way (`make test` leaves out what leaves the same behind)
-	DPP_CRASHES=all $(BIN)/pytest -n auto -q tests/crash tests/tickets/test_crashes.py tests/auth_errors/test_crashes.py tests/auth_errors/test_kills.py
+	DPP_CRASHES=all $(BIN)/pytest -n auto --dist worksteal -q tests/crash tests/tickets/test_crashes.py tests/auth_errors/test_crashes.py tests/auth_errors/test_kills.py
 
 mutants: bootstrap ## Put deliberate faults into a copy of money and finalize; each must be caught by its test
 	$(BIN)/python -m tests.mutants
