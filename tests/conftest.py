@@ -104,7 +104,7 @@ def databases_used(postgres_server: PostgresServer) -> list[sql.Identifier]:
 def database_url(postgres_server: PostgresServer, databases_used: list[sql.Identifier]) -> Iterator[str]:
     """A database of this test's own, copied from the migrated template.
 
-    The next test drops it: a DROP right behind the last connection's end would wait a tenth of a second for its process.
+    The next test drops it: a DROP right behind the end of a connection waits a tenth of a second for its process.
     """
     name = f"test_{uuid4().hex}"
     with psycopg.connect(postgres_server.url(), autocommit=True) as admin:

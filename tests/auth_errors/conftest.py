@@ -51,6 +51,7 @@ class Desk:
     handlers: dict[EventType, Handler] = field(default_factory=lambda: dict(HANDLERS))
     retention_days: int = 30
     _origin: datetime | None = None
+    _looking: psycopg.Connection[Any] | None = None
 
     def queue(self, url: str) -> Queue:
         """A queue of this test's."""
@@ -180,10 +181,20 @@ class Desk:
         return self.sqs.of(DEAD_LETTERS)
 
     def rows(self, statement: str, params: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
-        """What a statement finds."""
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            cursor = connection.execute(statement.encode(), params)
+        """What a statement finds; what it sets on the session ends with it."""
+        if self._looking is None or self._looking.closed:
+            self._looking = psycopg.connect(self.url, autocommit=True)
+        try:
+            cursor = self._looking.execute(statement.encode(), params)
             return cursor.fetchall() if cursor.description else []
+        finally:
+            self._looking.execute("RESET ALL")
+
+    def close(self) -> None:
+        """Close what was opened."""
+        self.database.close()
+        if self._looking is not None:
+            self._looking.close()
 
 
 def reasons(letters: list[Kept]) -> list[str]:
@@ -194,13 +205,13 @@ def reasons(letters: list[Kept]) -> list[str]:
 @contextmanager
 def opened_desk(url: str) -> Iterator[Desk]:
     """A desk on this database, with a tenant that reports."""
-    database = Database(url)
+    desk = Desk(url, Database(url))
     try:
-        with database.connection() as connection:
+        with desk.database.connection() as connection:
             create_tenant(connection, TENANT, "A service", 60)
-        yield Desk(url, database)
+        yield desk
     finally:
-        database.close()
+        desk.close()
 
 
 @pytest.fixture
