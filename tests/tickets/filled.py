@@ -31,6 +31,8 @@ def fill(
     )
     # An analysis of the server's own would hold an old snapshot, and the vacuum leave pages not visible to all.
     connection.execute("ALTER TABLE tickets SET (autovacuum_enabled = off)")
+    # So does a vacuum that comes before the commit of the rows was flushed, which a server that isn't durable puts off.
+    connection.execute("SET synchronous_commit = on")
     for one in statement.split(";\n"):
         connection.execute(one.encode())
     connection.execute("VACUUM ANALYZE tickets")
