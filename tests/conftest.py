@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ from moto import mock_aws
 from psycopg import sql
 
 from dpp_cli import migrate
+from dpp_cli.paths import FUNCTIONS
 from dpp_cli.servers import PostgresServer, ValkeyServer
 from tests.api import ApiClient
 from tests.world import World
@@ -36,7 +38,13 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.fixture(scope="session", autouse=True)
 def logs_reach_caplog() -> None:
-    """The functions' logger keeps its lines from the root, where pytest listens; every function is imported by now."""
+    """The functions' logger keeps its lines from the root, where pytest listens.
+
+    Each function is imported first: whichever is imported last has its handler on all loggers, and what a test captures
+    is closed when the test ends.
+    """
+    for handler in FUNCTIONS.glob("*/handler.py"):
+        import_module(f"{handler.parent.name}.handler")
     logging.getLogger("dpp").propagate = True
 
 
