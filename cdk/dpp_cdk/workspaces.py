@@ -93,11 +93,6 @@ class Workspaces(Construct):
             path=HOMES_PATH,
         )
 
-    def observed_by(self, function: LambdaFunction) -> None:
-        """Let the function look at containers; volumes it sees in the folder that it mounts."""
-        function.permit(iam.PolicyStatement(actions=["ecs:DescribeServices"], resources=[self._services_arn]))
-        function.acknowledge(self._services_finding, "the services of workspaces, which come and go")
-
     def controlled_by(self, function: LambdaFunction) -> None:
         """Let the function start and stop containers, and make and delete access points."""
         cluster = {"ArnEquals": {"ecs:cluster": self._arn("ecs", "cluster", self._cluster_name)}}

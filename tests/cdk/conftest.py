@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dpp_cdk.config import Deployment
 
 LOCAL = {"DATABASE_URL": "postgresql://db.test/dpp", "REDIS_URL": "redis://cache.test:6379/0"}
+IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/dpp/workspace:1"
 _LAYERS = ("deps", "domain", "migrations", "ocr", "operate")
 type Describe = Callable[["Deployment"], Assembly]
 
@@ -49,6 +50,7 @@ def deployment(node: None, tmp_path_factory: pytest.TempPathFactory) -> "Deploym
         layers=LayerFolders(*(layers / name for name in _LAYERS)),
         openapi_document=ROOT / "docs" / "openapi.json",
         alarm_email="ops@example.com",
+        workspace_image=IMAGE,
     )
 
 
@@ -102,7 +104,7 @@ def local(described: Describe, deployment: "Deployment") -> Assembly:
 
     from dpp_cdk.sizes import DEV
 
-    variables: Mapping[str, str] = LOCAL
+    variables: Mapping[str, str] = {**LOCAL, "DPP_WORKSPACE_ROOT": "/var/lib/dpp/workspaces"}
     return described(dataclasses.replace(deployment, stage="local", size=DEV, variables=variables))
 
 

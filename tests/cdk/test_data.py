@@ -28,14 +28,15 @@ class TestNetwork:
     def test_functions_reach_aws_by_endpoints(self, sized: Assembly) -> None:
         endpoints = sized["network"].all("AWS::EC2::VPCEndpoint").values()
         services = {json.dumps(e["ServiceName"]).split(".")[-1].rstrip('"]}'): e for e in endpoints}
-        assert set(services) == {"s3", "sqs", "secretsmanager", "sts", "lambda"}
+        for_workspaces = {"ecs", "elasticfilesystem", "api", "dkr", "logs"}
+        assert set(services) == {"s3", "sqs", "secretsmanager", "sts", "lambda"} | for_workspaces
         zones = 2 if "prod" in json.dumps(sized["app"].template["Outputs"]["Stage"]) else 1
         for name, endpoint in services.items():
             if name != "s3":
                 assert (endpoint["VpcEndpointType"], endpoint["PrivateDnsEnabled"]) == ("Interface", True)
                 assert len(endpoint["SubnetIds"]) == zones
 
-    def test_who_talks_to_whom_is_five_rules_and_s3(self, sized: Assembly) -> None:
+    def test_who_talks_to_whom_is_eight_rules_and_s3(self, sized: Assembly) -> None:
         network = sized["network"]
         ingress = network.all("AWS::EC2::SecurityGroupIngress").values()
 
@@ -49,6 +50,9 @@ class TestNetwork:
             ("Proxy", "Database", 5432),
             ("Functions", "Cache", 6379),
             ("Functions", "Endpoints", 443),
+            ("Functions", "Homes", 2049),
+            ("Workspaces", "Homes", 2049),
+            ("Workspaces", "WorkspaceEndpoints", 443),
         }
         nobody = "255.255.255.255/32"  # what the CDK writes for "nothing", since none would mean everything
         wide = [
@@ -56,8 +60,9 @@ class TestNetwork:
             for rule in network.all("AWS::EC2::SecurityGroupEgress").values()
             if rule.get("CidrIp", nobody) != nobody
         ]
-        assert [(short(r["GroupId"]), r["CidrIp"], r["FromPort"]) for r in wide] == [
-            ("Functions", "0.0.0.0/0", 443)
+        assert sorted((short(r["GroupId"]), r["CidrIp"], r["FromPort"]) for r in wide) == [
+            ("Functions", "0.0.0.0/0", 443),
+            ("Workspaces", "0.0.0.0/0", 443),
         ]
         for group in network.all("AWS::EC2::SecurityGroup").values():
             assert "SecurityGroupIngress" not in group
@@ -115,7 +120,7 @@ class TestDatabase:
         instance = dev.whole.one("AWS::RDS::DBInstance")
         assert (instance["DeletionProtection"], instance["MultiAZ"]) == (False, False)
         assert dev.whole.all("AWS::RDS::DBProxy") == {}
-        assert len(dev.whole.all("Custom::S3AutoDeleteObjects")) == 3
+        assert len(dev.whole.all("Custom::S3AutoDeleteObjects")) == 4
 
     def test_production_keeps_what_clients_stored(self, prod: Assembly) -> None:
         whole = prod.whole
@@ -157,6 +162,8 @@ class TestLocal:
             "ElastiCache",
             "SecretsManager",
             "S3AutoDeleteObjects",
+            "ECS",
+            "EFS",
         }
         for name in FUNCTIONS:
             assert "VpcConfig" not in local.whole.function(name)

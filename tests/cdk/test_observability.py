@@ -85,7 +85,8 @@ def test_a_silent_job_is_an_alarm(prod: Assembly) -> None:
     """Quiet is bad for a job that fires each minute, and well for everything else."""
     found = prod["observability"].all("AWS::CloudWatch::Alarm").values()
     silent = {alarm["Dimensions"][0]["Value"] for alarm in found if alarm["TreatMissingData"] == "breaching"}
-    assert silent == {f"dpp-prod-{name}" for name in (*SCHEDULED, "auth_errors_publish")}
+    by_queue = ("auth_errors_publish", "workspaces_control", "workspaces_storage")
+    assert silent == {f"dpp-prod-{name}" for name in (*SCHEDULED, *by_queue)}
 
 
 def test_each_step_of_the_ops_cycle_that_can_fail_is_watched(prod: Assembly) -> None:

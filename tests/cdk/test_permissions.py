@@ -29,6 +29,29 @@ CONSUMING = {
     "sqs:GetQueueAttributes",
 }
 REDRIVING = CONSUMING - {"sqs:GetQueueUrl"}
+# Containers and the doors of their homes; whose, and under which condition, tests/cdk/test_workspaces.py has.
+ON_NO_RESOURCE = {
+    "ecs:ListTasks",
+    "ecs:RegisterTaskDefinition",
+    "ecs:DeregisterTaskDefinition",
+    "ecs:DescribeTaskDefinition",
+    "ecs:ListTaskDefinitions",
+}
+CONTROLLING = ON_NO_RESOURCE | {
+    "ecs:CreateService",
+    "ecs:UpdateService",
+    "ecs:DeleteService",
+    "ecs:DescribeServices",
+    "ecs:DescribeTasks",
+    "iam:PassRole",
+    "elasticfilesystem:CreateAccessPoint",
+    "elasticfilesystem:TagResource",
+    "elasticfilesystem:DescribeAccessPoints",
+    "elasticfilesystem:DeleteAccessPoint",
+    "elasticfilesystem:ClientMount",
+    "elasticfilesystem:ClientWrite",
+    "elasticfilesystem:ClientRootAccess",
+}
 ALLOWED = {
     "runs_submit": {"sqs:SendMessage"} | SECRETS | IN_NETWORK,
     "runs_read": {"s3:GetObject", "sts:AssumeRole"} | SECRETS | IN_NETWORK,
@@ -37,6 +60,18 @@ ALLOWED = {
     "auth_errors_api": {"sqs:SendMessage"} | SECRETS | IN_NETWORK,
     "auth_errors_publish": {"sqs:SendMessage"} | CONSUMING | SECRETS | IN_NETWORK,
     "auth_errors_consume": {"sqs:SendMessage"} | CONSUMING | SECRETS | IN_NETWORK,
+    "workspaces_api": {"sqs:SendMessage"} | SECRETS | IN_NETWORK,
+    "workspaces_control": {"sqs:SendMessage", "s3:GetObject", "s3:ListBucket"}
+    | CONSUMING
+    | CONTROLLING
+    | SECRETS
+    | IN_NETWORK,
+    "workspaces_storage": {"sqs:SendMessage", "s3:ListBucket", "s3:GetObject", "s3:PutObject"}
+    | {"s3:DeleteObject", "s3:AbortMultipartUpload"}
+    | CONSUMING
+    | CONTROLLING
+    | SECRETS
+    | IN_NETWORK,
     "run_worker": {"s3:PutObject", "s3:GetObject", "lambda:InvokeFunction"}
     | CONSUMING
     | SECRETS
@@ -59,6 +94,9 @@ READABLE_SECRETS = dict.fromkeys(FUNCTIONS, 2) | {
     "auth_errors_api": 1,
     "auth_errors_publish": 1,
     "auth_errors_consume": 1,
+    "workspaces_api": 1,
+    "workspaces_control": 1,
+    "workspaces_storage": 1,
     "migrate": 1,
     "pack_outside": 0,
 }
@@ -104,7 +142,8 @@ def test_every_resource_is_named_but_the_interfaces_that_lambda_makes(stack: Sta
     """They have no name before they are made; the function's own code is denied them."""
     for statement in allowing(stack, name):
         if statement["Resource"] == "*":
-            assert set(listed(statement["Action"])) == IN_NETWORK
+            done = set(map(str, listed(statement["Action"])))
+            assert done == IN_NETWORK or done <= ON_NO_RESOURCE
     denied = [s for s in stack.statements(name) if s["Effect"] == "Deny"]
     for refusal in denied:
         assert set(listed(refusal["Action"])) == IN_NETWORK
@@ -126,10 +165,18 @@ def test_objects_are_reached_below_the_prefix_of_results_only(stack: Stack, name
         s for s in allowing(stack, name) if "Object" in json.dumps(s["Action"]) and s not in _reporting(stack)
     ]
     assert statements
-    for statement in statements:
+    results = stack.bucket_given("run_worker", "DPP_RESULTS_BUCKET")
+    reached = [
+        (json.dumps(resource), statement["Action"])
+        for statement in statements
+        for resource in listed(statement["Resource"])
+        if f'"{results}"' in json.dumps(resource)
+    ]
+    assert reached
+    for resource, action in reached:
         # What clients put there is read by the worker alone (RUN-27).
-        inputs = name == "run_worker" and statement["Action"] == "s3:GetObject"
-        assert json.dumps(statement["Resource"]).endswith('"/inputs/*"]]}' if inputs else '"/dpp/*"]]}')
+        inputs = name == "run_worker" and action == "s3:GetObject"
+        assert resource.endswith('"/inputs/*"]]}' if inputs else '"/dpp/*"]]}')
 
 
 def _reporting(stack: Stack) -> list[object]:
@@ -177,7 +224,11 @@ def test_who_redrives_takes_messages_from_the_dead_letters_and_sends_them_to_the
         queue_of(stack, "auth_errors_publish"): {"sqs:SendMessage"},
         dead_letters_of(stack, "auth_errors_consume"): REDRIVING,
     }
-    assert of_queues(stack, name) == of_runs | (of_events if name == "operate" else {})
+    of_workspaces = {  # a look that an operator asks for, and a collection
+        queue_of(stack, "workspaces_control"): {"sqs:SendMessage"},
+        queue_of(stack, "workspaces_storage"): {"sqs:SendMessage"},
+    }
+    assert of_queues(stack, name) == of_runs | (of_events | of_workspaces if name == "operate" else {})
 
 
 @pytest.mark.parametrize("name", ["auth_errors_api", "auth_errors_publish", "auth_errors_consume"])

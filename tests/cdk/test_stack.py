@@ -11,14 +11,17 @@ import pytest
 from dpp.auth_errors.config import LedgerSettings
 from dpp.platform.config import ConfigurationError, Settings
 from dpp.tickets.staleness import LATEST_KEY
+from dpp.workspaces.providers.aws_settings import AwsWorkspaceSettings
 from tests.cdk.conftest import LOCAL
 from tests.cdk.template import Assembly, Stack
 
 if TYPE_CHECKING:
     from dpp_cdk.config import Deployment
 
-API_FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api")
-EVENT_FUNCTIONS = ("auth_errors_publish", "auth_errors_consume")
+API_FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api", "workspaces_api")
+EVENT_FUNCTIONS = ("auth_errors_publish", "auth_errors_consume", "workspaces_control", "workspaces_storage")
+MOUNTING = ("workspaces_control", "workspaces_storage")
+"""They are given what the provider on AWS reads, too."""
 SCHEDULED = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention", "ops_cycle")
 FUNCTIONS = (
     *API_FUNCTIONS,
@@ -54,7 +57,9 @@ class TestFunctions:
     ) -> None:
         given = stack.function(name).get("Environment", {}).get("Variables", {})
         assert settings_of(name).missing(dict.fromkeys(given, "given")) == []
-        assert set(given) <= set(settings_of(name).variables())
+        known = set(settings_of(name).variables())
+        assert set(given) <= known | (set(AwsWorkspaceSettings.variables()) if name in MOUNTING else set())
+        assert name not in MOUNTING or AwsWorkspaceSettings.missing(dict.fromkeys(given, "given")) == []
 
     @pytest.mark.parametrize("variable", LOCAL)
     def test_one_server_without_the_other_ends_the_synthesis_by_name(
@@ -166,7 +171,7 @@ class TestRunQueue:
     def test_every_queue_is_encrypted_and_reached_over_tls_only(self, stack: Stack) -> None:
         queues = stack.all("AWS::SQS::Queue")
         # Runs, events, dead letters of both, the reaper's beat and the publisher's wake-ups.
-        assert len(queues) == 6
+        assert len(queues) == 8
         for name, queue in queues.items():
             assert queue["SqsManagedSseEnabled"] is True
             assert stack.tls_only("AWS::SQS::QueuePolicy", "Queues", name)
@@ -198,7 +203,7 @@ class TestResults:
 
     def test_every_bucket_is_encrypted_and_reached_over_tls_only(self, stack: Stack) -> None:
         buckets = stack.all("AWS::S3::Bucket")
-        assert len(buckets) == 3
+        assert len(buckets) == 4
         for name, bucket in buckets.items():
             assert bucket["BucketEncryption"]
             assert stack.tls_only("AWS::S3::BucketPolicy", "Bucket", name)
@@ -299,20 +304,21 @@ class TestEvents:
     def test_a_failed_message_costs_the_others_nothing(self, stack: Stack, name: str) -> None:
         source = stack.event_source(name)
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-        assert source["BatchSize"] == 10
+        assert source["BatchSize"] == {"workspaces_control": 5, "workspaces_storage": 1}.get(name, 10)
 
     def test_how_many_are_at_work_is_bounded(self, prod: Assembly, dev: Assembly, local: Assembly) -> None:
         from dpp_cdk.sizes import DEV, MAX_PUBLISHERS, PROD
 
         for assembly, size in ((prod, PROD), (dev, DEV), (local, DEV)):
-            bounds = zip(EVENT_FUNCTIONS, (MAX_PUBLISHERS, size.max_consumers), strict=True)
-            for name, bound in bounds:
+            most = (MAX_PUBLISHERS, size.max_consumers, size.max_control, size.max_storage)
+            for name, bound in zip(EVENT_FUNCTIONS, most, strict=True):
                 assert assembly.whole.event_source(name)["ScalingConfig"] == {"MaximumConcurrency": bound}
                 assert "ReservedConcurrentExecutions" not in assembly.whole.function(name)
 
     @pytest.mark.parametrize("name", EVENT_FUNCTIONS)
     def test_visibility_is_what_aws_advises(self, stack: Stack, name: str) -> None:
-        assert stack.queue_emptied_by(name)["VisibilityTimeout"] == 6 * stack.function(name)["Timeout"]
+        factor = 1 if name == "workspaces_storage" else 6  # a row's lease keeps a second delivery out there
+        assert stack.queue_emptied_by(name)["VisibilityTimeout"] == factor * stack.function(name)["Timeout"]
 
     def test_no_setting_of_retries_reaches_the_redrive_of_sqs(self, stack: Stack) -> None:
         """AUTH-8: the ledger decides what is dead. Each try may be preceded by a message that came too early."""
@@ -361,6 +367,57 @@ class TestEvents:
             letters = assembly.whole.all("AWS::SQS::Queue")[letters_id]
             longest = 2 * events["MessageRetentionPeriod"] + letters["MessageRetentionPeriod"]
             assert longest < kept_seconds
+
+
+class TestWorkspaces:
+    """The queues of workspaces, and what a deployment without them has (WS-5; D10)."""
+
+    @pytest.mark.parametrize(
+        ("name", "rate"), [("workspaces_control", "rate(1 minute)"), ("workspaces_storage", "rate(1 hour)")]
+    )
+    def test_the_clock_beats_on_their_queues(self, stack: Stack, name: str, rate: str) -> None:
+        queue = stack.queue_emptied_by(name)
+        (queue_id,) = [id for id, one in stack.all("AWS::SQS::Queue").items() if one == queue]
+        rules = [
+            rule["ScheduleExpression"]
+            for rule in stack.all("AWS::Events::Rule").values()
+            for target in rule["Targets"]
+            if target["Arn"] == {"Fn::GetAtt": [queue_id, "Arn"]}
+        ]
+        assert rules == [rate]
+        assert "RedrivePolicy" not in queue
+
+    def test_homes_are_mounted_by_control_and_storage_alone(self, prod: Assembly, dev: Assembly) -> None:
+        for whole in (prod.whole, dev.whole):
+            mounting = [name for name in FUNCTIONS if "FileSystemConfigs" in whole.function(name)]
+            assert mounting == list(MOUNTING)
+            for name in mounting:
+                given = whole.function(name)["Environment"]["Variables"]
+                (mount,) = whole.function(name)["FileSystemConfigs"]
+                assert mount["LocalMountPath"] == given["DPP_WORKSPACE_ROOT"]
+                assert given["DPP_WORKSPACE_PROVIDER"] == "aws"
+
+    def test_the_local_stack_has_folders_and_processes(self, local: Assembly) -> None:
+        for name in MOUNTING:
+            given = local.whole.function(name)["Environment"]["Variables"]
+            assert given["DPP_WORKSPACE_PROVIDER"] == "local"
+            assert given["DPP_WORKSPACE_ROOT"] == "/var/lib/dpp/workspaces"
+            assert "FileSystemConfigs" not in local.whole.function(name)
+        told = {name for part in local.stacks.values() for name in part.get("Outputs", {})}
+        assert {"ArchivesBucket", "WorkspaceLookQueueUrl", "WorkspaceWorkQueueUrl"} <= told
+
+    def test_a_deployment_that_names_no_image_has_none_of_it(
+        self, deployment: "Deployment", described: Callable[["Deployment"], Assembly]
+    ) -> None:
+        """They cost by what is made for them: endpoints, a file system, a cluster."""
+        without = described(dataclasses.replace(deployment, workspace_image="")).whole
+        handlers = {f["Handler"] for f in without.all("AWS::Lambda::Function").values()}
+        assert not any("workspaces" in handler for handler in handlers)
+        for kind in ("AWS::EFS::FileSystem", "AWS::ECS::Cluster"):
+            assert without.all(kind) == {}
+        text = json.dumps(without.template)
+        assert "orkspace" not in text.replace("DPP_WORKSPACES_PER_TENANT", "")
+        assert not any(named in text for named in ("v1/workspaces", "elasticfilesystem", "ecs:"))
 
 
 class TestApi:

@@ -10,20 +10,20 @@ import pytest
 
 from dpp.workspaces.providers.aws_settings import AwsWorkspaceSettings
 from dpp_cli.paths import ROOT
+from tests.cdk.conftest import IMAGE
 from tests.cdk.template import Assembly, Stack
 from tests.cdk.test_nag import nag
 
 if TYPE_CHECKING:
     from dpp_cdk.config import Deployment
 
-IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/dpp/workspace:1"
-OBSERVES, CONTROLS = "health", "operate"
+CONTROLS = "operate"
 type Synthesize = Callable[["Deployment"], tuple[Assembly, Mapping[str, str]]]
 
 
 @pytest.fixture(scope="module")
 def synthesized(node: None, tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
-    """The construct alone, in its network, with a function that observes and one that controls."""
+    """The construct alone, in its network, with a function that controls."""
 
     def synthesized(deployment: "Deployment") -> tuple[Assembly, Mapping[str, str]]:
         from aws_cdk import App
@@ -54,23 +54,15 @@ def synthesized(node: None, tmp_path_factory: pytest.TempPathFactory) -> Synthes
         recipe = FunctionRecipe(
             deployment=deployment,
             layers=Layers(stack, "Layers", deployment).versions,
-            variables={},
+            variables=workspaces.variables,
             secret_arns={},
             resource_arns={},
             place=network.functions,
             findings={},
             homes=workspaces.file_system_mount,
         )
-        observes, controls = (
-            LambdaFunction(
-                stack,
-                recipe,
-                dataclasses.replace(spec, settings=Settings, grants=(), mounts_homes=True),
-            )
-            for spec in (functions.HEALTH, functions.OPERATE)
-        )
-        workspaces.observed_by(observes)
-        workspaces.controlled_by(controls)
+        spec = dataclasses.replace(functions.OPERATE, settings=Settings, grants=(), mounts_homes=True)
+        workspaces.controlled_by(LambdaFunction(stack, recipe, spec))
         check(app)
         assembly = app.synth()
         return (
@@ -177,8 +169,15 @@ class TestNetwork:
         for service in ("ecs", "elasticfilesystem"):
             assert any(name.rstrip('"]}').endswith(f".{service}") for name in names)
 
-    def test_what_stood_before_keeps_its_addresses(self, made: Stack, prod: Assembly) -> None:
-        before = {id: subnet["CidrBlock"] for id, subnet in prod["network"].all("AWS::EC2::Subnet").items()}
+    def test_what_stood_before_keeps_its_addresses(self, made: Stack, deployment: "Deployment") -> None:
+        from aws_cdk import App
+        from aws_cdk.assertions import Template
+
+        from dpp_cdk.network import NetworkStack
+
+        network = Template.from_stack(NetworkStack(App(), "Dpp-network", deployment))
+        without = network.find_resources("AWS::EC2::Subnet")
+        before = {id: subnet["Properties"]["CidrBlock"] for id, subnet in without.items()}
         after = {id: subnet["CidrBlock"] for id, subnet in made.all("AWS::EC2::Subnet").items()}
         assert before.items() < after.items()
 
@@ -226,11 +225,6 @@ class TestPermissions:
         (trust,) = found["AssumeRolePolicyDocument"]["Statement"]
         assert trust["Principal"] == {"Service": "ecs-tasks.amazonaws.com"}
         assert trust["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
-
-    def test_who_observes_changes_nothing(self, made: Stack) -> None:
-        ecs = {action for action in made.actions(OBSERVES) if action.startswith("ecs:")}
-        assert ecs == {"ecs:DescribeServices"}
-        assert not {a for a in made.actions(OBSERVES) if "AccessPoint" in a or a == "iam:PassRole"}
 
     def test_who_controls_may_do_exactly_this(self, made: Stack) -> None:
         allowed = {

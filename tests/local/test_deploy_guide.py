@@ -137,7 +137,7 @@ def test_every_variable_is_one_that_the_app_reads() -> None:
 
 
 def test_every_function_and_log_group_is_one_that_is_made() -> None:
-    names = {spec.name for spec in FUNCTIONS}
+    names = {spec.name for spec in functions_of(workspaces=True)}
     assert set(re.findall(r"dpp-(?:dev|prod)-(runs?_[a-z]+)", GUIDE)) <= names
     assert '"/dpp/{self._deployment.stage}/api-access"' in _source("api")
     assert "/dpp/dev/api-access" in GUIDE

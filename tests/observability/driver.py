@@ -48,6 +48,9 @@ def main() -> None:
             if "sabotage" in step:
                 _sabotage(*step["sabotage"])
                 continue
+            if "workspaces" in step:
+                _want_of_workspaces(step["workspaces"])
+                continue
             if "environ" in step:
                 _start_anew(step["environ"])
                 continue
@@ -75,6 +78,20 @@ def _start_anew(environ: dict[str, str]) -> None:
             module.wiring.cache_clear()
 
 
+def _want_of_workspaces(desired_state: str) -> None:
+    """What a client that knows the ids would ask for, of all of them."""
+    with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
+        connection.execute("SET LOCAL ROLE dpp_workspace_api")
+        ids = connection.execute(
+            "UPDATE workspaces SET desired_state = %s RETURNING workspace_id", [desired_state]
+        ).fetchall()
+    for (workspace_id,) in ids:
+        boto3.client("sqs").send_message(
+            QueueUrl=os.environ["DPP_WORKSPACE_LOOK_QUEUE_URL"],
+            MessageBody=json.dumps({"look": str(workspace_id)}),
+        )
+
+
 def _make_resources() -> None:
     for variable, name in (
         ("DPP_RUN_QUEUE_URL", "runs"),
@@ -82,12 +99,18 @@ def _make_resources() -> None:
         ("DPP_AUTH_ERROR_QUEUE_URL", "events"),
         ("DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL", "dead-events"),
         ("DPP_AUTH_ERROR_WAKE_QUEUE_URL", "wake"),
+        ("DPP_WORKSPACE_LOOK_QUEUE_URL", "looks"),
+        ("DPP_WORKSPACE_WORK_QUEUE_URL", "works"),
     ):
         os.environ[variable] = boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"]
-    boto3.client("s3").create_bucket(Bucket=os.environ["DPP_RESULTS_BUCKET"])
+    for variable in ("DPP_RESULTS_BUCKET", "DPP_ARCHIVES_BUCKET"):
+        if variable in os.environ:
+            boto3.client("s3").create_bucket(Bucket=os.environ[variable])
 
 
 def _events(step: dict[str, Any], left: dict[str, Any]) -> list[dict[str, Any]]:
+    if "queue" in step:
+        return [{"Records": records}] if (records := _taken(step["queue"])) else []
     if step.get("events"):
         return [{"Records": _event_records(step.get("more", []))}]
     if not step.get("deliver"):
@@ -121,6 +144,18 @@ def _event_records(more: list[str]) -> list[dict[str, Any]]:
     return [
         record | {"messageId": f"e{number}", "eventSource": "aws:sqs"}
         for number, record in enumerate(records)
+    ]
+
+
+def _taken(variable: str) -> list[dict[str, Any]]:
+    """What lies in the queue of this variable, as Lambda hands it on; it is gone then."""
+    sqs, url = boto3.client("sqs"), os.environ[variable]
+    found = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
+    for message in found:
+        sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    return [
+        {"messageId": f"w{number}", "receiptHandle": "h", "body": message["Body"], "eventSource": "aws:sqs"}
+        for number, message in enumerate(found)
     ]
 
 

@@ -34,13 +34,18 @@ from dpp.tickets.model import RequestType
 from dpp.tickets.process import ProcessEffects
 from dpp.tickets.reap import ReapEffects
 from dpp.tickets.store import NewTicket
+from dpp.workspaces.errors import ProviderUnavailable
+from dpp.workspaces.look import ControlEffects
 from dpp_cdk.alarms import OPS_STEPS
 from tests.api import ApiClient, a_body, gateway_event, lambda_context
 from tests.http.faulty import faulty_functions
 from tests.http.state import raw_messages
 from tests.observability.emf import Measured, measured, totals
+from tests.workspaces.conftest import provider_of
+from tests.workspaces.memory import MemoryProvider
 from tests.world import A_COST, A_RESERVATION, ScriptedPacks, Tenant, World
 from tickets_api.wiring import Wiring as TicketParts
+from workspaces_api.wiring import Wiring as WorkspaceParts
 
 A_FEE = 5_000
 QUIET_RECONCILE = dict.fromkeys(
@@ -53,7 +58,7 @@ type Output = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def fresh_meters(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container of its own for each test; the API's meters are made anew where the routes hold them."""
-    for name in ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api"):
+    for name in ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api", "workspaces_api"):
         module = importlib.import_module(f"{name}.handler")
         monkeypatch.setattr(module.meter, "_cold", True)
 
@@ -498,6 +503,7 @@ def test_every_metric_of_the_table_is_emitted(
     for name in ("run_reaper", "run_sweeper", "run_reconcile", "run_retention", "ops_cycle"):
         job(world, monkeypatch, name)
     an_error_is_analysed_and_decided(world, monkeypatch, tenant)
+    a_workspace_runs_and_its_provider_is_away(world, monkeypatch, tenant)
     seen: list[Measured] = measured(capsys.readouterr().out)
     assert {one.name for one in seen} == {metric.name for metric in METRICS}
     values = {value for one in seen for value in one.dimensions.values()}
@@ -539,3 +545,55 @@ def an_error_is_analysed_and_decided(world: World, monkeypatch: pytest.MonkeyPat
             for one in events.receive(at_most=10, invisible_seconds=600)
         ]
         fire("auth_errors_consume", monkeypatch, ConsumerParts(consuming, events), {"Records": records})
+
+
+def a_workspace_runs_and_its_provider_is_away(
+    world: World, monkeypatch: pytest.MonkeyPatch, tenant: Tenant
+) -> None:
+    """Created over HTTP, looked at till it runs, looked at by the clock; then nobody answers for it."""
+    sqs = boto3.client("sqs")
+    looks, works = (
+        Queue(sqs.create_queue(QueueName=f"{name}-{uuid4().hex}")["QueueUrl"]) for name in ("looks", "works")
+    )
+    fleet = MemoryProvider()
+    effects = ControlEffects(world.database, provider_of(fleet), looks, works)
+    headers = {
+        "Authorization": [f"Bearer {tenant.token}"],
+        "Content-Type": ["application/json"],
+        "Idempotency-Key": ["a-key-of-ours"],
+    }
+    event = gateway_event("POST", "/v1/workspaces", headers, json.dumps({"name": "home"}))
+    fire("workspaces_api", monkeypatch, WorkspaceParts(world.database, looks, 10), event)
+
+    def deliver() -> None:
+        for name, queue in (("workspaces_control", looks), ("workspaces_storage", works)):
+            shown = queue.receive(at_most=10, invisible_seconds=600)
+            records = [
+                {
+                    "messageId": one.message_id,
+                    "receiptHandle": "h",
+                    "body": one.body,
+                    "eventSource": "aws:sqs",
+                }
+                for one in shown
+            ]
+            if not records:
+                continue
+            answer = fire(name, monkeypatch, effects, {"Records": records})
+            assert answer == {"batchItemFailures": []}
+
+    def by_the_clock(name: str) -> None:
+        record = {"messageId": "1", "body": json.dumps({"detail-type": "Scheduled Event"})}
+        fire(name, monkeypatch, effects, {"Records": [record | {"eventSource": "aws:sqs"}]})
+
+    deliver()
+    assert len(fleet.containers.running) == 1
+    by_the_clock("workspaces_control")
+    by_the_clock("workspaces_storage")
+
+    def away(call: str) -> None:
+        if call.endswith(".observe"):
+            raise ProviderUnavailable
+
+    fleet.faults.before = away
+    deliver()

@@ -171,6 +171,17 @@ class Environment:
             "event": gateway_event(method, place, headers, text, asked),
         }
 
+    def own(self, method: str, path: str, body: object = None) -> Step:
+        """A tenant's call about workspaces, with a canary in the key."""
+        headers = {
+            "Content-Type": ["application/json"],
+            "Authorization": [f"Bearer {self.tenant.token}"],
+            "Idempotency-Key": [f"key-{INPUT}"],
+            "X-Other": [INPUT],
+        }
+        text = None if body is None else json.dumps(body)
+        return {"function": "workspaces_api", "event": gateway_event(method, path, headers, text)}
+
     def file(self, request_type: str, **params: object) -> Step:
         """A ticket with a canary for its reason."""
         body = {"request_id": str(uuid4()), "request_type": request_type, "reason": INPUT, "params": params}
@@ -365,6 +376,54 @@ def test_authentication_errors_tell_ids_and_never_what_was_reported(environment:
     assert ran.events().count("message done") == 4
     assert ran.events().count("dead letter") == 2
     assert '"auth_error_id"' in ran.output
+
+
+CONTROL: Step = {"function": "workspaces_control", "queue": "DPP_WORKSPACE_LOOK_QUEUE_URL"}
+STORAGE: Step = {"function": "workspaces_storage", "queue": "DPP_WORKSPACE_WORK_QUEUE_URL"}
+
+
+def of_workspaces(function: str, body: str) -> Step:
+    """A message."""
+    record = {"messageId": "m", "receiptHandle": "h", "body": body, "eventSource": "aws:sqs"}
+    return {"function": function, "event": {"Records": [record]}}
+
+
+def test_workspaces_tell_ids_and_nothing_of_their_names_and_homes(environment: Environment) -> None:
+    """What a developer calls a workspace, and what is in its home, stands in rows, answers and archives alone."""
+    words = (
+        f"import signal; open('{INPUT}', 'w').write('{INPUT}'); print('{INPUT}', flush=True); signal.pause()"
+    )
+    environment.variables |= {
+        "DPP_WORKSPACE_PROVIDER": "local",
+        "DPP_WORKSPACE_ROOT": str(environment.folder / "workspaces"),
+        "DPP_WORKSPACE_COMMAND": f'{sys.executable} -c "{words}"',
+        "DPP_ARCHIVES_BUCKET": "archives-of-a-test",
+    }
+    wanted = {"name": INPUT, "desired_state": "RUNNING"}
+    ran = environment.run(
+        environment.own("POST", "/v1/workspaces", wanted),
+        environment.own("POST", "/v1/workspaces", {"name": f"{INPUT}\0"}),
+        environment.own("POST", "/v1/workspaces", {"name": "x", INPUT: INPUT}),
+        CONTROL,
+        STORAGE,
+        CONTROL,
+        environment.own("GET", f"/v1/workspaces/{INPUT}"),
+        environment.own("PATCH", f"/v1/workspaces/{INPUT}", wanted),
+        environment.own("GET", "/v1/workspaces"),
+        {"workspaces": "ARCHIVED"},
+        CONTROL,
+        STORAGE,
+        CONTROL,
+        environment.own("GET", "/v1/workspaces"),
+        of_workspaces("workspaces_control", INPUT),
+        of_workspaces("workspaces_storage", INPUT),
+        of_workspaces("workspaces_storage", '{"detail-type": "Scheduled Event"}'),
+    )
+    assert ran.statuses("workspaces_api") == [201, 400, 422, 404, 404, 200, 200]
+    seen = [json.loads(answer["body"]) for name, answer in ran.answers if name == "workspaces_api"]
+    assert [one["workspaces"][0]["phase"] for one in seen[-2:]] == ["RUNNING", "ARCHIVED"]
+    assert ran.events().count("message not understood") == 2
+    assert "message returned" not in ran.events()
 
 
 def test_a_pack_that_tells_everything_is_not_heard(environment: Environment) -> None:

@@ -109,10 +109,16 @@ def _cdk(store: StateStore, arguments: list[str], log_name: str) -> None:
         **client_environment(store.state.aws_endpoint_url or _STARTING),
         "DATABASE_URL": store.state.database_url,
         "REDIS_URL": store.state.redis_url,
+        "DPP_WORKSPACE_ROOT": str(workspaces(store.state_dir)),
     }
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):  # a developer's own account must not be meant
         environment.pop(name, None)
     cdk.cdk(arguments, environment, store.state_dir / log_name)
+
+
+def workspaces(state_dir: Path) -> Path:
+    """Where the homes of workspaces are, and the logs of their containers, which are processes of this machine."""
+    return state_dir / "workspaces"
 
 
 def _assembly(store: StateStore) -> Path:
