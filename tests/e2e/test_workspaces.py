@@ -44,7 +44,7 @@ def made(platform: Platform, tenant: E2eTenant) -> Iterator[str]:
 
 
 def _asked(
-    platform: Platform, tenant: E2eTenant, method: str, path: str, body: object = None, key: str = ""
+    platform: Platform, tenant: E2eTenant, method: str, path: str, body: object = None, *, key: str = ""
 ) -> httpx.Response:
     sent: dict[str, Any] = {} if body is None else {"json": body}
     return platform.call(method, path, tenant, headers={"Idempotency-Key": key} if key else {}, **sent)

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from dpp.workspaces import monitor, own, store
+from dpp.workspaces import lease, monitor, own, store
 from dpp.workspaces.create import NewWorkspace, create
 from dpp.workspaces.errors import (
     IdempotencyConflict,
@@ -484,6 +484,15 @@ class TestTwoAtOnce:
         desk.settle(3)
         assert desk.phase(workspace_id) is Phase.STANDBY
         assert home(fleet, workspace_id) == CONTENT
+
+    def test_work_is_not_handed_over_once_the_operation_has_ended(self, desk: Desk) -> None:
+        """Decided on a row that went on meanwhile: op_id stays, the operation doesn't."""
+        workspace_id = desk.create("ARCHIVED")
+        desk.look(workspace_id, does_long=False)
+        decided_on = desk.get(workspace_id)
+        desk.reach(workspace_id, "ARCHIVED")
+        assert desk.get(workspace_id).op_id == decided_on.op_id
+        assert not lease.hand_over(desk.database, decided_on, 60, desk.clock())
 
     def test_a_workspace_has_one_look_under_way(self, desk: Desk, fleet: MemoryProvider) -> None:
         """D10: hints and chains don't multiply."""

@@ -204,7 +204,7 @@ RETURNING *
 -- name: hand_over
 -- That long work was handed to who has the time; zero rows: it was, just now, or it is being done.
 UPDATE workspaces SET handed_at = coalesce(%(now)s, now())
-WHERE workspace_id = %(workspace_id)s AND op_id = %(op_id)s
+WHERE workspace_id = %(workspace_id)s AND op_id = %(op_id)s AND operation <> 'NONE'
   AND (handed_at IS NULL OR handed_at <= coalesce(%(now)s, now()) - %(again_after_seconds)s * interval '1 second')
   AND (lease_until IS NULL OR lease_until <= coalesce(%(now)s, now()))
 RETURNING true
@@ -235,7 +235,7 @@ SELECT count(*), coalesce(max(extract(epoch FROM coalesce(%(now)s, now()) - op_s
   SELECT op_started_at FROM workspaces
   WHERE cleaned_at IS NULL
     AND (operation <> 'NONE' OR phase <> 'ERROR' AND desired_state <> phase OR deleted_at IS NOT NULL)
-  LIMIT %(at_most)s) AS found
+  ORDER BY coalesce(next_look_at, '-infinity'), sequence LIMIT %(at_most)s) AS found
 
 -- name: in_error
 -- How many wait for a person, counted up to a bound; and by reason, how many lost their home.

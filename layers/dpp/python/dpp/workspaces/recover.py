@@ -13,6 +13,7 @@ from dpp.platform.postgres import Database
 from dpp.workspaces import store
 from dpp.workspaces.errors import ArchiveUnknown, NotRecoverable, WorkspaceNotFound
 from dpp.workspaces.garbage import Place
+from dpp.workspaces.machine import is_fresh
 from dpp.workspaces.model import Archive, HomeContext, Workspace
 from dpp.workspaces.planner import DATA_LOST
 from dpp.workspaces.ports import Archives
@@ -54,6 +55,8 @@ def recover(
         workspace = store.find(connection, workspace_id)
     if workspace is None:
         raise WorkspaceNotFound
+    if workspace.error_info is None and not is_fresh(workspace):
+        raise NotRecoverable("The monitor has not looked since it was recovered: wait for its look.")
     archive_key, home = _after(recovery, workspace, archives)
     with database.connection() as connection, store.writing(connection, Writer.RECONCILER):
         store.say_who(connection, recovery.actor, f"{recovery.way}: {recovery.reason}"[:500])

@@ -1,0 +1,117 @@
+"""Among very many workspaces, each statement reads what it takes and little more (WS-5): no scan of a table."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from dpp.workspaces.store import NO_BOUND, QUERIES
+from dpp_cli.servers import PostgresServer
+from tests.workspaces.filled import fill
+
+WORKSPACES, UNSETTLED, IDLE = 100_000, 60, 60
+_ONE = UUID(f"00000000-0000-4000-8000-{WORKSPACES // 2:012x}")
+_IN_OPERATION = UUID("00000000-0000-4000-8000-000000000001")
+_PARAMS: dict[str, Any] = {
+    "now": None,
+    "workspace_id": _ONE,
+    "workspace_ids": [_ONE, UUID(int=_ONE.int + 1)],
+    "tenant_id": "t_7",
+    "request_key": "key-777-of-it",
+    "phase": None,
+    "below": NO_BOUND,
+    "above": WORKSPACES // 2,
+    "limit": 50,
+    "at_most": 10_000,
+    "lost_after_seconds": 15,
+    "seconds": 2,
+    "again_after_seconds": 60,
+    "lease_seconds": 60,
+    "owner": uuid4(),
+    "op_id": _ONE,
+    "operation": "STOPPING",
+    "observed_at": datetime(2026, 1, 1, tzinfo=UTC),
+    "desired_by": "ttl",
+}
+_READS = [
+    ("find", {}),
+    ("find_many", {}),
+    ("find_by_key", {}),
+    ("page_of_tenant", {}),
+    ("page_of_tenant", {"phase": "ARCHIVED"}),
+    ("page_of_all", {}),
+    ("page_of_all", {"tenant_id": None}),
+    ("fleet_page", {}),
+    ("unsettled", {}),
+    ("in_error", {}),
+    ("events", {}),
+    ("lower_idle", {}),
+    ("claim_unsettled", {}),
+    ("plan_look", {}),
+    ("hand_over", {"workspace_id": _IN_OPERATION, "op_id": _IN_OPERATION}),
+    ("renew_lease", {"workspace_id": _IN_OPERATION, "op_id": _IN_OPERATION}),
+    ("refresh", {}),
+]
+
+
+@pytest.fixture(scope="module")
+def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
+    """A hundred thousand of them; whatever a test does is rolled back."""
+    name = f"full_{uuid4().hex}"
+    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
+        with psycopg.connect(postgres_server.url(name), autocommit=True) as connection:
+            fill(connection, workspaces=WORKSPACES, unsettled=UNSETTLED, idle=IDLE)
+            yield connection
+        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def explained(connection: psycopg.Connection[Any], query: str, **changes: Any) -> dict[str, Any]:
+    """What the statement did, under the role that may."""
+    text = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + QUERIES[query]
+    role = "dpp_workspace_reconciler"
+    if query == "lower_idle":
+        role = "dpp_workspace_api"
+    if query == "refresh":
+        role = "dpp_workspace_monitor"
+    with connection.transaction(force_rollback=True):
+        connection.execute(f"SET LOCAL ROLE {role}".encode())
+        row = connection.execute(text.encode(), _PARAMS | changes).fetchone()
+    assert row is not None
+    found: dict[str, Any] = row[0][0]["Plan"]
+    return found
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """All of a plan."""
+    yield plan
+    for inner in plan.get("Plans", []):
+        yield from nodes(inner)
+
+
+@pytest.mark.parametrize(("query", "changes"), _READS)
+def test_no_statement_scans_the_table(
+    full: psycopg.Connection[Any], query: str, changes: dict[str, Any]
+) -> None:
+    """WS-5: at a hundred thousand workspaces."""
+    plan = explained(full, query, **changes)
+    assert [one["Node Type"] for one in nodes(plan) if one["Node Type"] == "Seq Scan"] == []
+    read = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+    assert read < 1_500, (read, plan)
+
+
+def test_a_beat_finds_what_is_not_as_it_is_wanted_and_reads_nothing_else(
+    full: psycopg.Connection[Any],
+) -> None:
+    """A look at a hundred thousand costs what the few cost that are to be looked at."""
+    plan = explained(full, "claim_unsettled", limit=500)
+    scans = [one for one in nodes(plan) if one.get("Index Name") == "workspaces_unsettled"]
+    assert scans
+    assert sum(one["Actual Rows"] for one in scans) <= 2 * UNSETTLED
+    idle = explained(full, "lower_idle", limit=500)
+    scans = [one for one in nodes(idle) if one.get("Index Name") == "workspaces_idle"]
+    assert 0 < sum(one["Actual Rows"] for one in scans) <= 2 * IDLE

@@ -1,0 +1,186 @@
+"""A person ends an ERROR, and says what takes the place of what is lost (003 §1, §10); what `explain` tells them."""
+
+from uuid import UUID, uuid4
+
+import pytest
+
+from dpp.workspaces.errors import ArchiveUnknown, NotRecoverable, OperationFailed, WorkspaceNotFound
+from dpp.workspaces.explain import explain
+from dpp.workspaces.model import Phase, Workspace, archive_key_of
+from dpp.workspaces.recover import Recovery, Way, recover
+from tests.workspaces.desk import Desk
+from tests.workspaces.memory import MemoryProvider
+from tests.workspaces.test_control import CONTENT, home, write
+
+
+def recovered(desk: Desk, workspace_id: UUID, way: Way, archive_key: str | None = None) -> Workspace:
+    """By an operator."""
+    recovery = Recovery(way, "kim", "looked at it", archive_key)
+    return recover(recovery, workspace_id, desk.database, desk.provider.archives, desk.clock())
+
+
+@pytest.fixture
+def lost(desk: Desk, fleet: MemoryProvider) -> UUID:
+    """A workspace with an archive, whose volume vanished with what is newer."""
+    workspace_id = desk.made("STANDBY")
+    write(fleet, workspace_id)
+    for wanted in ("ARCHIVED", "STANDBY"):
+        desk.want(workspace_id, wanted)
+        desk.reach(workspace_id, wanted)
+    write(fleet, workspace_id, b"what is newer")
+    del fleet.volumes.volumes[workspace_id]
+    desk.settle(3)
+    assert desk.phase(workspace_id) is Phase.ERROR
+    return workspace_id
+
+
+def test_a_lost_home_goes_on_from_its_archive(desk: Desk, fleet: MemoryProvider, lost: UUID) -> None:
+    """What is newer than it is given up, and a person said so."""
+    recovered(desk, lost, Way.FROM_ARCHIVE)
+    desk.settle(3)
+    desk.reach(lost, "STANDBY")
+    assert home(fleet, lost) == CONTENT
+    (event,) = desk.rows("SELECT actor, reason, message FROM workspace_events WHERE kind = 'RECOVERED'")
+    assert event == ("kim", "DataLost", "FROM_ARCHIVE: looked at it")
+
+
+def test_a_lost_home_may_begin_empty(desk: Desk, fleet: MemoryProvider, lost: UUID) -> None:
+    """Where a person wants that."""
+    recovered(desk, lost, Way.EMPTY)
+    desk.settle(3)
+    desk.reach(lost, "STANDBY")
+    assert home(fleet, lost) == b""
+
+
+def test_a_lost_home_is_not_just_tried_again(desk: Desk, lost: UUID) -> None:
+    """Each answer gives something up, so there is no answer by default."""
+    with pytest.raises(NotRecoverable, match="say from which archive"):
+        recovered(desk, lost, Way.RETRY)
+
+
+def test_an_archive_that_was_put_back_is_tried_again(desk: Desk, fleet: MemoryProvider) -> None:
+    """003 §1: ArchiveAccessError ends by itself once the archive can be had, without anybody's saying so."""
+    workspace_id = desk.made("ARCHIVED")
+    key = desk.get(workspace_id).archive_key
+    assert key is not None
+    kept = fleet.archives.objects.pop(key)
+    desk.look(workspace_id)
+    assert desk.phase(workspace_id) is Phase.ERROR
+    fleet.archives.objects[key] = kept
+    desk.look(workspace_id)
+    assert desk.phase(workspace_id) is Phase.ARCHIVED
+
+
+def test_another_archive_may_be_named_if_it_was_proved_and_is_its_own(
+    desk: Desk, fleet: MemoryProvider, lost: UUID
+) -> None:
+    """An older one; not a foreign one, not one that nobody read back."""
+    foreign = desk.get(desk.made("ARCHIVED")).archive_key
+    unproved = archive_key_of(lost, uuid4())
+    for key in (foreign, unproved, "../x", "home.tar.zst"):
+        with pytest.raises(ArchiveUnknown):
+            recovered(desk, lost, Way.FROM_ARCHIVE, key)
+    own = sorted(
+        key for key in fleet.archives.objects if key.startswith(str(lost)) and key.endswith("home.tar.zst")
+    )
+    older = next(key for key in own if key != desk.get(lost).archive_key)
+    recovered(desk, lost, Way.FROM_ARCHIVE, older)
+    desk.settle(3)
+    desk.reach(lost, "STANDBY")
+    assert home(fleet, lost) == b""  # it was made before anything was written
+
+
+def test_a_home_on_its_volume_goes_on_without_the_archive_that_is_gone(
+    desk: Desk, fleet: MemoryProvider
+) -> None:
+    """003 §1: archive_key is reset; what stands on the volume is all there is, and whole."""
+    workspace_id = desk.made("STANDBY")
+    write(fleet, workspace_id)
+    fleet.archives.objects.clear()
+    desk.look(workspace_id)
+    assert desk.phase(workspace_id) is Phase.ERROR
+    for way in (Way.EMPTY, Way.FROM_ARCHIVE):
+        with pytest.raises(NotRecoverable, match="A volume stands"):
+            recovered(desk, workspace_id, way)
+    recovered(desk, workspace_id, Way.KEEP_VOLUME)
+    desk.reach(workspace_id, "STANDBY")
+    assert home(fleet, workspace_id) == CONTENT
+    desk.want(workspace_id, "ARCHIVED")
+    desk.reach(workspace_id, "ARCHIVED")
+    desk.want(workspace_id, "STANDBY")
+    desk.reach(workspace_id, "STANDBY")
+    assert home(fleet, workspace_id) == CONTENT
+
+
+def test_keeping_a_volume_that_is_not_there_is_refused(desk: Desk, lost: UUID) -> None:
+    """There is nothing to keep."""
+    with pytest.raises(NotRecoverable, match="No volume"):
+        recovered(desk, lost, Way.KEEP_VOLUME)
+
+
+def test_an_operation_that_failed_for_good_is_tried_again(desk: Desk, fleet: MemoryProvider) -> None:
+    """WS-14: once what was wrong is mended."""
+    workspace_id = desk.made("STANDBY")
+
+    def fails(call: str) -> None:
+        if call == "containers.start":
+            raise OperationFailed("ImageMissing", "There is no such image.")
+
+    fleet.faults.before = fails
+    desk.want(workspace_id, "RUNNING")
+    desk.look(workspace_id)
+    assert desk.phase(workspace_id) is Phase.ERROR
+    fleet.faults.before = lambda _: None
+    recovered(desk, workspace_id, Way.RETRY)
+    desk.reach(workspace_id, "RUNNING")
+    assert desk.get(workspace_id).error_info is None
+
+
+def test_what_is_well_is_not_recovered(desk: Desk) -> None:
+    """Nor what isn't there."""
+    workspace_id = desk.made("STANDBY")
+    with pytest.raises(NotRecoverable):
+        recovered(desk, workspace_id, Way.RETRY)
+    with pytest.raises(WorkspaceNotFound):
+        recovered(desk, uuid4(), Way.RETRY)
+
+
+def test_of_two_operators_one_recovers_it(desk: Desk, lost: UUID) -> None:
+    """The second finds that it stands otherwise."""
+    recovered(desk, lost, Way.FROM_ARCHIVE)
+    with pytest.raises(NotRecoverable):
+        recovered(desk, lost, Way.EMPTY)
+
+
+def test_explain_tells_what_blocks(desk: Desk, lost: UUID) -> None:
+    """In the planner's own words."""
+    told = explain(desk.get(lost), desk.clock())
+    assert told.blocked
+    assert told.wanted == "STANDBY, asked for by owner"
+    assert told.observed == "ERROR"
+    assert told.next_step.why.startswith("DataLost: The volume that held the home is gone")
+    assert [name for name, _, _ in told.conditions] == [
+        "infra.memory.container_ready",
+        "policy.healthy",
+        "storage.archive_ready",
+        "storage.volume_ready",
+    ]
+
+
+def test_explain_tells_what_is_under_way_and_what_comes_next(desk: Desk, fleet: MemoryProvider) -> None:
+    """Before anything was looked at, while something is done, and at rest."""
+    workspace_id = desk.create("RUNNING")
+    told = explain(desk.get(workspace_id), desk.clock())
+    assert (told.observed_seconds_ago, told.under_way, told.blocked) == (None, "nothing", False)
+    assert told.next_step.why == "The monitor has not looked since."
+
+    def looks_from_the_side(call: str) -> None:
+        if call == "containers.start":
+            aside = explain(desk.get(workspace_id), desk.clock())
+            assert aside.under_way == "STARTING for 0 s"
+            assert aside.next_step.why == "It is being worked on."
+
+    fleet.faults.before = looks_from_the_side
+    desk.look(workspace_id)
+    told = explain(desk.get(workspace_id), desk.clock())
+    assert told.next_step.why == "It is RUNNING, as was asked for."
