@@ -74,8 +74,9 @@ bench: bootstrap ## Measure a submit against its floor, on servers of its own
 bench-cold: bootstrap ## Measure the cold start of every function against its floor and a cookbook's handler
 	$(BIN)/python -m bench.cold
 
-bench-scans: bootstrap ## Measure whether the scans cost what they take, at 10^4 to 10^6 rows
+bench-scans: bootstrap ## Measure whether scans and beats cost what they take, at 10^4 to 10^6 rows
 	$(BIN)/python -m bench.scans
+	$(BIN)/python -m bench.workspace_scans
 
 bench-outbox: bootstrap ## Measure the outbox's throughput and delay beside those of a task queue on Postgres
 	$(BIN)/python -m bench.outbox

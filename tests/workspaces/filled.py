@@ -4,6 +4,8 @@ from typing import Any
 
 import psycopg
 
+from dpp.money.credits import create_tenant
+
 _FILL = """
 SET session_replication_role = replica;
 ALTER TABLE workspaces SET (autovacuum_enabled = off);
@@ -39,6 +41,8 @@ CREATE FUNCTION pg_temp.condition(is_so boolean, since timestamptz) RETURNS json
 
 def fill(connection: psycopg.Connection[Any], *, workspaces: int, unsettled: int, idle: int) -> None:
     """So many rows; about so many of them are in an operation whose look is lost, and idle beyond their time."""
+    for number in range(100):
+        create_tenant(connection, f"t_{number}", "plans", 60)
     connection.execute(_CONDITION.encode())
     text = _FILL.replace("condition(", "pg_temp.condition(")
     for statement in text.format(workspaces=workspaces, unsettled=unsettled, idle=idle).split(";\n"):
