@@ -6,7 +6,8 @@ Each part stands alone and may be done twice. What a crash leaves out, the next 
 from dataclasses import dataclass
 
 from dpp.workspaces import monitor, store
-from dpp.workspaces.look import ControlEffects, hint, send_all
+from dpp.workspaces.hints import hint, send_all
+from dpp.workspaces.look import ControlEffects
 from dpp.workspaces.message import Fleet, Look, body_of
 from dpp.workspaces.planner import LOOK_WHEN_STABLE_SECONDS
 from dpp.workspaces.store import Measures, Writer

@@ -6,19 +6,35 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+)
 
 from dpp.platform.http.fields import MAX_PAGE, PageLimit
 from dpp.workspaces.machine import WISHES
 from dpp.workspaces.model import DesiredState, Operation, Phase
 
 _YEAR_SECONDS = 365 * 24 * 3600
+NO_CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
+"""What a line of text has none of: control characters, which a terminal may obey, and line breaks."""
 _CURSOR = re.compile("[0-9]{1,18}", re.ASCII)
 
 
-def _wish(value: DesiredState) -> DesiredState:
+def _wish(value: object) -> object:
     if value not in WISHES:
         raise ValueError(f"must be one of {', '.join(WISHES)}; to delete it, use DELETE")
+    return value
+
+
+def _given(value: object) -> object:
+    if value is None:
+        raise ValueError("must not be null; leave it out, and it stays")
     return value
 
 
@@ -31,14 +47,14 @@ def _cursor(value: str) -> str:
 Name = Annotated[
     str,
     StringConstraints(
-        strict=True, strip_whitespace=True, min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$"
+        strict=True, strip_whitespace=True, min_length=1, max_length=100, pattern=rf"^[^{NO_CONTROL}]+$"
     ),
     Field(description="For people; it may be changed, and names nothing."),
 ]
 Wish = Annotated[
     DesiredState,
-    AfterValidator(_wish),
-    Field(json_schema_extra={"enum": [state.value for state in WISHES]}),
+    BeforeValidator(_wish),
+    WithJsonSchema({"type": "string", "enum": [state.value for state in WISHES]}),
 ]
 Ttl = Annotated[int, Field(strict=True, ge=60, le=_YEAR_SECONDS)]
 _STANDBY = "Seconds without use after which a RUNNING workspace is to be STANDBY; null: never."
@@ -65,8 +81,9 @@ class WorkspaceCreateRequest(_Sent):
 class WorkspaceChangeRequest(_Sent):
     """The body of PATCH /v1/workspaces/{workspace_id}: what is left out stays (RFC 7396)."""
 
-    name: Name = ""
-    desired_state: Wish = DesiredState.RUNNING
+    # A null is an answer to "how long" alone; where one of these two is None, it was left out.
+    name: Annotated[Name | None, BeforeValidator(_given)] = None
+    desired_state: Annotated[Wish | None, BeforeValidator(_given)] = None
     standby_ttl_seconds: Annotated[Ttl | None, Field(description=_STANDBY)] = None
     archive_ttl_seconds: Annotated[Ttl | None, Field(description=_ARCHIVE)] = None
 
@@ -75,9 +92,7 @@ class WorkspaceQuery(_Sent):
     """The query of GET /v1/workspaces."""
 
     phase: Annotated[Phase | None, Field(description="Only those of this phase.")] = None
-    cursor: Annotated[
-        str | None, AfterValidator(lambda value: value if value is None else _cursor(value))
-    ] = None
+    cursor: Annotated[str, AfterValidator(_cursor)] | None = None
     limit: PageLimit = MAX_PAGE
 
 

@@ -15,7 +15,7 @@ from dpp.platform.postgres import Connection, Database, named_rows
 from dpp.platform.queue import Queue
 from dpp.workspaces import store
 from dpp.workspaces.errors import IdempotencyConflict, TooManyWorkspaces
-from dpp.workspaces.look import hint
+from dpp.workspaces.hints import hint
 from dpp.workspaces.model import DesiredState, Workspace
 from dpp.workspaces.rows import workspace_of
 from dpp.workspaces.store import QUERIES, Writer
@@ -78,7 +78,10 @@ def create(
 def _insert(
     connection: Connection, new: NewWorkspace, asked: dict[str, str], limit: int, now: datetime | None
 ) -> Workspace | None:
+    """The new row; None where the key was used, also by a request that held the lock until now."""
     connection.execute(QUERIES["lock_tenant"], asked)
+    if connection.execute(QUERIES["find_by_key"], asked).fetchall():
+        return None
     (counted,) = connection.execute(QUERIES["count_of_tenant"], asked | {"at_most": limit}).fetchall()
     workspace_id: UUID = new_id()
     params = (

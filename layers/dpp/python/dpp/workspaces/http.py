@@ -27,7 +27,7 @@ from dpp.workspaces.errors import (
     WorkspaceNotFound,
 )
 from dpp.workspaces.explain import explain
-from dpp.workspaces.model import Phase, Workspace
+from dpp.workspaces.model import Operation, Phase, Workspace
 from dpp.workspaces.own import Page
 from dpp.workspaces.store import Change, Event
 
@@ -62,8 +62,8 @@ def read_change(event: "APIGatewayProxyEvent") -> Change:
     body = read_body(event, WorkspaceChangeRequest)
     given = body.model_fields_set
     return Change(
-        desired_state=body.desired_state if "desired_state" in given else None,
-        name=body.name if "name" in given else None,
+        desired_state=body.desired_state,
+        name=body.name,
         sets_standby_ttl="standby_ttl_seconds" in given,
         standby_ttl_seconds=body.standby_ttl_seconds,
         sets_archive_ttl="archive_ttl_seconds" in given,
@@ -127,7 +127,8 @@ def events_view(events: list[Event]) -> WorkspaceEventsView:
 
 
 def waiting_headers(workspace: Workspace) -> dict[str, str]:
-    """When to ask again, where it is not yet as it is wanted."""
-    if workspace.phase.value == workspace.desired_state.value or workspace.phase is Phase.ERROR:
+    """When to ask again, where it is not yet as it is wanted, or is about to leave that; ERROR waits for a person."""
+    arrived = workspace.phase.value == workspace.desired_state.value and workspace.operation is Operation.NONE
+    if arrived or (workspace.phase is Phase.ERROR and workspace.deleted_at is None):
         return {}
     return {"Retry-After": str(RETRY_SECONDS)}

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from dpp.platform.errors import DependencyUnavailable, PostgresUnavailable, QueueUnavailable
+from dpp.platform.errors import DependencyUnavailable, PostgresUnavailable
 from dpp.platform.postgres import Database
-from dpp.platform.queue import MAX_BATCH, OutgoingMessage, Queue
+from dpp.platform.queue import Queue
 from dpp.workspaces import lease, monitor, store
 from dpp.workspaces.act import Clock
 from dpp.workspaces.message import MAX_DELAY_SECONDS, Look, Work, body_of
@@ -108,20 +108,3 @@ def _send_next(workspace_id: UUID, effects: ControlEffects, seconds: int) -> Non
         ours = store.plan_look(connection, workspace_id, seconds, effects.clock())
     if ours:
         effects.looks.send_later(body_of(Look(workspace_id)), min(seconds, MAX_DELAY_SECONDS))
-
-
-def hint(looks: Queue, workspace_ids: Sequence[UUID]) -> None:
-    """Have these looked at without delay; where the queue doesn't take it, the beat does within half a minute."""
-    try:
-        send_all(looks, [body_of(Look(one)) for one in workspace_ids])
-    except QueueUnavailable:
-        _LOG.warning("hint not sent", extra={"workspaces": len(workspace_ids)})
-
-
-def send_all(queue: Queue, bodies: Sequence[str]) -> None:
-    """Send messages, ten a call. Raises QueueUnavailable for a call that fails, and for a message that is refused."""
-    for start in range(0, len(bodies), MAX_BATCH):
-        batch = [OutgoingMessage(body, {}) for body in bodies[start : start + MAX_BATCH]]
-        refused = [code for code in queue.send_batch(batch) if code is not None]
-        if refused:
-            raise QueueUnavailable(refused[0])

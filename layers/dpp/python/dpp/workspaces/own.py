@@ -14,7 +14,7 @@ from dpp.platform.queue import Queue
 from dpp.workspaces import store
 from dpp.workspaces.create import OWNER
 from dpp.workspaces.errors import NotDeletable, WorkspaceDeleted, WorkspaceNotFound
-from dpp.workspaces.look import hint
+from dpp.workspaces.hints import hint
 from dpp.workspaces.machine import DELETABLE
 from dpp.workspaces.model import Phase, Workspace
 from dpp.workspaces.store import Change, Event, Writer
