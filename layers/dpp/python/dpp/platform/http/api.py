@@ -38,6 +38,14 @@ _PATH_PARAMETER = re.compile(r"<\w+>")
 type Handler = Callable[..., Response[str]]
 
 
+class _Resolver(APIGatewayRestResolver):
+    """Powertools', but that a part of a path takes any one segment: of what is no id, no character tells (D13)."""
+
+    @staticmethod
+    def _compile_regex(rule: str, base_regex: str = "^{}/*$") -> re.Pattern[str]:
+        return re.compile(base_regex.format(_PATH_PARAMETER.sub(r"(?P\g<0>[^/]+)", rule)))
+
+
 class Api:
     """Routes of one function. Whatever a route raises becomes a problem document; nothing leaks the inside.
 
@@ -59,7 +67,7 @@ class Api:
         self._error_headers = error_headers
         self._methods: dict[str, list[str]] = {}
         self._trace_id = ""
-        self._resolver = APIGatewayRestResolver(debug=False)  # else POWERTOOLS_DEV prints every event (D8)
+        self._resolver = _Resolver(debug=False)  # else POWERTOOLS_DEV prints every event (D8)
         self._resolver.exception_handler(Exception)(self._refuse)
         self._resolver.not_found(self._not_routed)
 
