@@ -30,6 +30,7 @@ from dpp.tickets import http as tickets_http
 from dpp.tickets import store
 from dpp.tickets.config import ReaperSettings
 from dpp.tickets.model import REAPER
+from dpp.workspaces import http as workspaces_http
 from dpp_cli import openapi
 from dpp_cli.openapi import run_examples, ticket_examples
 from dpp_cli.openapi.schemas import merged
@@ -114,14 +115,15 @@ def test_the_examples_of_a_submit_are_accepted(api: ApiClient, world: World) -> 
 def test_nothing_of_our_own_paperwork_is_published() -> None:
     """A reader of the document knows no requirement numbers."""
     ours = (
-        r"\b(RUN|DEC|PLAT|TIX|AUTH)-\d|\bD\d+\b|\b00[014] §|§|dpp\.(runs|packs|platform|tickets|auth_errors)"
+        r"\b(RUN|DEC|PLAT|TIX|AUTH|WS)-\d|\bD\d+\b|\b00[0134] §|§"
+        r"|dpp\.(runs|packs|platform|tickets|auth_errors|workspaces)"
     )
     assert not re.search(ours, openapi.as_text())
 
 
 def test_every_problem_is_documented() -> None:
     """RUN-9: each kind that the code knows stands in the document and in docs/problems.md."""
-    tables = (PROBLEMS, tickets_http.PROBLEMS, auth_errors_http.PROBLEMS)
+    tables = (PROBLEMS, tickets_http.PROBLEMS, auth_errors_http.PROBLEMS, workspaces_http.PROBLEMS)
     kinds = {kind.reason_code for table in tables for kind in table.values()}
     kinds |= {value.reason_code for value in vars(problem).values() if isinstance(value, ProblemKind)}
     examples = {name for _, content in contents() for name in content.get("examples", ())}
@@ -211,7 +213,7 @@ BOUNDED = settings(
 )
 
 
-OF_TENANTS = SCHEMA.exclude(path_regex="^/api/")
+OF_TENANTS = SCHEMA.exclude(path_regex="^/(api|v1/workspaces)")
 OF_OPERATORS = SCHEMA.include(path_regex="^/api/(?!auth-errors)")
 
 
@@ -308,6 +310,7 @@ def operators(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operato
 OWN_PATHS = {
     "tickets_api": "/api/(?!auth-errors)",
     "auth_errors_api": "/api/auth-errors",
+    "workspaces_api": "/v1/workspaces",
     "health": "/(healthz|readyz)$",
 }
 

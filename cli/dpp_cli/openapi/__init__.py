@@ -2,13 +2,13 @@
 
     python -m dpp_cli.openapi        writes docs/openapi.json
 
-What tenants use is in `runs`, what operators use in `tickets`, what both use in `auth_errors`.
+What tenants use is in `runs` and `workspaces`, what operators use in `tickets`, what both use in `auth_errors`.
 """
 
 import json
 from pathlib import Path
 
-from dpp_cli.openapi import auth_errors, runs, tickets
+from dpp_cli.openapi import auth_errors, runs, tickets, workspaces
 from dpp_cli.openapi.parts import PROBLEM, Json, headers
 from dpp_cli.openapi.schemas import for_readers, merged
 from dpp_cli.paths import ROOT
@@ -18,7 +18,13 @@ DOCUMENT = ROOT / "docs" / "openapi.json"
 
 def document() -> Json:
     """The whole document; the same code makes the same text."""
-    schemas = merged(runs.schemas(), tickets.schemas(), auth_errors.schemas(), {"Problem": PROBLEM})
+    schemas = merged(
+        runs.schemas(),
+        workspaces.schemas(),
+        tickets.schemas(),
+        auth_errors.schemas(),
+        {"Problem": PROBLEM},
+    )
     return {
         "openapi": "3.1.0",
         "info": {
@@ -26,7 +32,8 @@ def document() -> Json:
             "version": "1.0.0",
             "description": (
                 "Metered runs: submit one with a maximum price, poll it, fetch its result. Every answer says in"
-                " its `X-DPP-*` headers what was reserved, used and is left. Operators file tickets, which the ops"
+                " its `X-DPP-*` headers what was reserved, used and is left. Workspaces: say what you want of one, and"
+                " read how it gets there. Operators file tickets, which the ops"
                 " cycle carries out, under `/api`. Services report authentication errors under `/api/auth-errors`, and"
                 " operators decide what becomes of them. Every error is a problem document (RFC 9457); decide by"
                 " `reason_code`."
@@ -34,7 +41,7 @@ def document() -> Json:
         },
         "servers": [{"url": "/"}],
         "security": [{"apiKey": []}],
-        "paths": runs.paths() | tickets.paths() | auth_errors.paths(),
+        "paths": runs.paths() | workspaces.paths() | tickets.paths() | auth_errors.paths(),
         "components": {
             "securitySchemes": {
                 "apiKey": {

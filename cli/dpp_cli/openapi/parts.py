@@ -28,6 +28,7 @@ _BODY = (
     "At most {max_mib} MiB of JSON in UTF-8, at most 64 levels deep, without a name twice in an object,"
     " NUL, lone surrogates or integers beyond 2^53 - 1."
 )
+_KEY = r"^([!#-\[\]-~]{8,64}|\"[!#-\[\]-~]{8,64}\")$"
 RATE_HEADERS = (
     "X-RateLimit-Limit",
     "X-RateLimit-Remaining",
@@ -137,6 +138,19 @@ def in_path(name: str, example: str, schema: Json) -> Json:
     return {"name": name, "in": "path", "required": True, "schema": schema, "example": example}
 
 
+def idempotency_key(example: str, what_it_answers: str) -> Json:
+    """The header under which a POST is safe to repeat."""
+    described = "8 to 64 visible ASCII characters without quote and backslash, bare or as a quoted string."
+    return {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": True,
+        "description": f"{described} {what_it_answers}",
+        "schema": {"type": "string", "pattern": _KEY},
+        "example": example,
+    }
+
+
 def sent(schema: str, examples: Mapping[str, Any], *, required: bool = True, max_mib: int = 1) -> Json:
     """The body of a request."""
     shown = {name: {"value": value} for name, value in examples.items()}
@@ -223,6 +237,18 @@ PROBLEM: Json = {
         "current_status": {
             "type": "string",
             "description": "Of DECISION_REFUSED: where the error stands.",
+        },
+        "limit": {
+            "type": "integer",
+            "description": "Of TOO_MANY_WORKSPACES: how many there may be.",
+        },
+        "operation": {
+            "type": "string",
+            "description": "Of WORKSPACE_NOT_DELETABLE: what is being done, or NONE.",
+        },
+        "phase": {
+            "type": "string",
+            "description": "Of WORKSPACE_NOT_DELETABLE: where it stands.",
         },
         "started_at": {
             "type": "string",

@@ -9,10 +9,19 @@ from dpp.runs.contract import RunCreateRequest, RunReceipt, RunView
 from dpp.runs.errors import RunsError
 from dpp.runs.problems import PROBLEMS
 from dpp_cli.openapi import run_examples
-from dpp_cli.openapi.parts import OF_ANY_BODY, OF_ANY_CALL, RATE_HEADERS, REF, Family, Json, sent, trace_id
+from dpp_cli.openapi.parts import (
+    OF_ANY_BODY,
+    OF_ANY_CALL,
+    RATE_HEADERS,
+    REF,
+    Family,
+    Json,
+    idempotency_key,
+    sent,
+    trace_id,
+)
 from dpp_cli.openapi.schemas import merged, of_answers, of_models, one_of
 
-_KEY = r"^([!#-\[\]-~]{8,64}|\"[!#-\[\]-~]{8,64}\")$"
 _FAMILY = Family(
     always=(
         "X-DPP-Cost-Reserved",
@@ -72,17 +81,9 @@ def schemas() -> Json:
 
 
 def _submit() -> Json:
-    key: Json = {
-        "name": "Idempotency-Key",
-        "in": "header",
-        "required": True,
-        "description": (
-            "8 to 64 visible ASCII characters without quote and backslash, bare or as a quoted string. The same"
-            " key with the same payload answers the first receipt, for 30 days."
-        ),
-        "schema": {"type": "string", "pattern": _KEY},
-        "example": run_examples.KEY,
-    }
+    key = idempotency_key(
+        run_examples.KEY, "The same key with the same payload answers the first receipt, for 30 days."
+    )
     headers = (*RATE_HEADERS, "Idempotent-Replayed")
     accepted = _FAMILY.answer(
         "Accepted, or accepted before with this key.", headers, "RunReceipt", run_examples.RECEIPT

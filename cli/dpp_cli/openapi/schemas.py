@@ -12,7 +12,7 @@ from pydantic_core.core_schema import SerSchema
 from dpp_cli.openapi.parts import REF, Json
 
 # Where a rule comes from is our business.
-_SOURCE = re.compile(r"\s*\((?:RUN|DEC|TIX|AUTH|D|000|001|004)[-\s]?[\d§][^)]*\)")
+_SOURCE = re.compile(r"\s*\((?:RUN|DEC|TIX|AUTH|WS|D|000|001|003|004)[-\s]?[\d§][^)]*\)")
 INSTANT: Json = {
     "type": "string",
     "format": "date-time",

@@ -32,6 +32,14 @@ class WorkspaceDeleted(WorkspacesError):
 class NotDeletable(WorkspacesError):
     """A workspace is deleted from PENDING, ARCHIVED or ERROR, and while no operation is under way."""
 
+    def __init__(self, phase: str, operation: str) -> None:
+        told = (
+            f"It is {phase}, and {operation} is under way: wait for its end."
+            if operation != "NONE"
+            else f"It is {phase}: set desired_state to PENDING or ARCHIVED first, and wait until it is there."
+        )
+        super().__init__(told, phase=phase, operation=operation)
+
 
 class NotRecoverable(WorkspacesError):
     """There is no error to recover from."""

@@ -105,11 +105,6 @@ def delete(owner: Owner, workspace_id: str, now: datetime | None = None) -> Work
         stands = read(owner, workspace_id)
         if stands.deleted_at is not None:
             return stands
-        told = (
-            f"It is {stands.phase}, and {stands.operation} is under way: wait for its end."
-            if stands.operation != "NONE"
-            else f"It is {stands.phase}: set desired_state to PENDING or ARCHIVED first, and wait until it is there."
-        )
-        raise NotDeletable(told, phase=stands.phase.value, operation=stands.operation.value)
+        raise NotDeletable(stands.phase.value, stands.operation.value)
     hint(owner.looks, [known.workspace_id])
     return deleted

@@ -1,0 +1,189 @@
+"""The OpenAPI document of workspaces is true of what their function answers (WS-2, WS-6, WS-8)."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import schemathesis
+from hypothesis import given, settings
+from schemathesis.core.failures import FailureGroup
+
+from dpp.workspaces.errors import OperationFailed
+from dpp.workspaces.http import PROBLEMS
+from dpp_cli.openapi import workspace_examples as examples
+from tests.api import Answer
+from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of, validator
+from tests.workspaces.api import ROOT, WorkspacesApi, the_documents_own
+from tests.workspaces.conftest import provider_of
+from tests.workspaces.desk import Desk, opened_desk
+from tests.workspaces.memory import MemoryProvider
+
+IDS = {"workspace_id": examples.WORKSPACE_ID}
+ONE = f"{ROOT}/{{workspace_id}}"
+OF_WORKSPACES = SCHEMA.include(path_regex=f"^{ROOT}")
+
+
+@pytest.fixture
+def fleet() -> MemoryProvider:
+    """What is really there."""
+    return MemoryProvider()
+
+
+@pytest.fixture
+def desk(database_url: str, fleet: MemoryProvider) -> Iterator[Desk]:
+    """Control over the same workspaces."""
+    with opened_desk(database_url, provider_of(fleet)) as opened:
+        fleet.archives.now = opened.clock
+        yield opened
+
+
+@pytest.fixture
+def client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkspacesApi]:
+    """The API of a database in which the document's own workspace stands; there may be as many as are asked for."""
+    monkeypatch.setenv("DPP_WORKSPACES_PER_TENANT", "100000")
+    with closing(WorkspacesApi(desk.database, desk.url, monkeypatch, desk.sqs)) as made:
+        the_documents_own(made)
+        yield made
+
+
+def send(case: schemathesis.Case[Any], client: WorkspacesApi) -> schemathesis.Response:
+    """Carry a generated case into the function with the owner's key."""
+    headers, path, body = sent_of(case)
+    headers["Authorization"] = f"Bearer {client.owner}"
+    if (
+        headers.get("Idempotency-Key") == examples.KEY
+    ):  # the generator's favourite, and each body needs its own
+        headers["Idempotency-Key"] = f"key-{uuid4()}"
+    query = {
+        str(name): [str(one) for one in (value if isinstance(value, list) else [value])]
+        for name, value in (case.query or {}).items()
+    }
+    answer = client.call(
+        case.method.upper(), path.removeprefix(ROOT), headers=headers, query=query, body=body
+    )
+    return as_response(answer, case.method, path, headers)
+
+
+@OF_WORKSPACES.parametrize()
+@BOUNDED
+def test_answers_conform_to_the_document(case: schemathesis.Case[Any], client: WorkspacesApi) -> None:
+    """Whatever is sent, fit or not: a documented status, type, headers and schema, and no 5xx."""
+    case.validate_response(send(case, client), checks=CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "good"), [(ROOT, "POST", 201), (ONE, "PATCH", 200)], ids=["create", "change"]
+)
+def test_a_body_that_the_document_allows_is_accepted(
+    client: WorkspacesApi, path: str, method: str, good: int
+) -> None:
+    """Generated from the document alone."""
+    seen = Counter[int]()
+    strategy = SCHEMA[path][method].as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)
+
+    @settings(BOUNDED, max_examples=50)
+    @given(case=strategy)
+    def ask(case: schemathesis.Case[Any]) -> None:
+        case.path_parameters = dict(IDS) if case.path_parameters else {}
+        response = send(case, client)
+        case.validate_response(response, checks=CHECKS)
+        seen[response.status_code] += 1
+        # 409: the same key for another body
+        assert response.status_code in {200, 201, 409}, response.text
+
+    ask()
+    assert seen[good] >= 5
+
+
+def test_the_examples_are_accepted(client: WorkspacesApi) -> None:
+    """What the document shows can be pasted."""
+    sent = Counter[tuple[str, int]]()
+    for path, operations in DOCUMENT["paths"].items():
+        for method, operation in operations.items():
+            if not path.startswith(ROOT) or "requestBody" not in operation:
+                continue
+            below = path.format(**IDS).removeprefix(ROOT)
+            shown = operation["requestBody"]["content"]["application/json"]["examples"]
+            for name, example in shown.items():
+                headers = {"Idempotency-Key": f"{examples.KEY}-{name.split()[0]}"}
+                body = json.dumps(example["value"])
+                answers = [client.call(method.upper(), below, headers=headers, body=body) for _ in range(2)]
+                sent.update((method, answer.status) for answer in answers)
+    assert sent == {("post", 201): 2, ("post", 200): 2, ("patch", 200): 6}
+
+
+def test_bodies_of_every_stand_fit_the_schema(
+    client: WorkspacesApi, desk: Desk, fleet: MemoryProvider
+) -> None:
+    """WS-2, WS-3: new, under way, there, failed once, failed for good, deleted; no member is null."""
+
+    def breaks(call: str) -> None:
+        if call == "containers.start":
+            raise OperationFailed("NoRoom", "There is no room.")
+
+    found = desk.made("STANDBY")
+    new = client.created()
+    client.change(found, {"standby_ttl_seconds": 60, "archive_ttl_seconds": None})
+    bodies = [client.read(one).body for one in (found, new)]
+    fleet.faults.before = breaks
+    client.change(found, {"desired_state": "RUNNING"})
+    while bodies[-1]["phase"] != "ERROR":
+        desk.look(found)
+        desk.pass_time(20)
+        bodies.append(client.read(found).body)
+    bodies += [client.delete(found).body]
+    desk.look(found)
+    bodies += [client.read(found).body]
+    for body in bodies:
+        validator("/components/schemas/WorkspaceView").validate(body)
+        assert None not in body.values()
+    assert [body["phase"] for body in bodies[:2]] == ["STANDBY", "PENDING"]
+    assert (bodies[-1]["phase"], "error" in bodies[-2]) == ("DELETED", True)
+    validator("/components/schemas/WorkspacePageView").validate(client.pages(limit="1").body)
+    events = client.events(found).body
+    validator("/components/schemas/WorkspaceEventsView").validate(events)
+    assert {one["kind"] for one in events["events"]} >= {"CREATED", "DESIRED", "PHASE", "STARTED", "FAILED"}
+
+
+def test_every_refusal_of_its_own_conforms(client: WorkspacesApi, desk: Desk) -> None:
+    """Each with the members that it brings."""
+    runs, gone = desk.made("RUNNING"), client.created()
+    client.delete(gone)
+    client.create({"name": "one"}, key="a-key-of-mine")
+    refused = [
+        ("GET", ONE, client.read(uuid4())),
+        ("PATCH", ONE, client.change(gone, {})),
+        ("POST", f"{ONE}/connect", client.connect(gone)),
+        ("DELETE", ONE, client.delete(runs)),
+        ("POST", ROOT, client.create({"name": "another"}, key="a-key-of-mine")),
+    ]
+    client.rewire(DPP_WORKSPACES_PER_TENANT="1")
+    refused.append(("POST", ROOT, client.create()))
+    for method, path, answer in refused:
+        SCHEMA[path][method].Case(path_parameters=IDS).validate_response(
+            as_response(answer, method, "/", {}), checks=CHECKS
+        )
+    assert {answer.body["reason_code"] for _, _, answer in refused} == {
+        kind.reason_code for kind in PROBLEMS.values()
+    }
+
+
+def test_the_conformance_test_can_fail(client: WorkspacesApi) -> None:
+    """The checks see a status, a header or a member that the document doesn't know."""
+    operation = SCHEMA[ONE]["GET"]
+    good = client.read(examples.WORKSPACE_ID)
+    operation.Case(path_parameters=IDS).validate_response(as_response(good, "GET", "/", {}), checks=CHECKS)
+    lies = (
+        Answer(418, good.headers, good.text),
+        Answer(good.status, good.headers | {"Retry-After": "soon"}, good.text),
+        Answer(good.status, good.headers, json.dumps(good.body | {"phase": "GONE"})),
+    )
+    for lie in lies:
+        with pytest.raises(FailureGroup):
+            operation.Case(path_parameters=IDS).validate_response(
+                as_response(lie, "GET", "/", {}), checks=CHECKS
+            )
