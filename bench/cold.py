@@ -29,7 +29,7 @@ from dpp_cli.layers import build_deps_layer, build_domain_layer, build_packages_
 from dpp_cli.paths import BUILD, FUNCTIONS, ROOT
 
 COOKBOOK = "cookbook_style"
-API_FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api")
+API_FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api", "workspaces_api")
 OTHERS = (
     "run_worker",
     "run_reaper",
@@ -39,7 +39,13 @@ OTHERS = (
     "ops_cycle",
     "auth_errors_publish",
     "auth_errors_consume",
+    "workspaces_control",
+    "workspaces_storage",
     "pack_outside",
+)
+_OF_A_PROVIDER = (
+    "from dpp.platform.aws import ecs_client, efs_client, s3_client, sqs_client;"
+    " ecs_client(), efs_client(), s3_client(), sqs_client()"
 )
 # What a function's first request reaches for, as its wiring does it.
 PUT_OFF: Mapping[str, str] = {
@@ -52,6 +58,9 @@ PUT_OFF: Mapping[str, str] = {
     "auth_errors_api": "from dpp.platform.aws import sqs_client; sqs_client()",
     "auth_errors_publish": "from dpp.platform.aws import sqs_client; sqs_client()",
     "auth_errors_consume": "from dpp.platform.aws import sqs_client; sqs_client()",
+    "workspaces_api": "from dpp.platform.aws import sqs_client; sqs_client()",
+    "workspaces_control": _OF_A_PROVIDER,
+    "workspaces_storage": _OF_A_PROVIDER,
     "run_reconcile": "from dpp.platform.aws import s3_client, sqs_client; s3_client(), sqs_client()",
 }
 _AIM_MS = 300

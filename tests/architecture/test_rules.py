@@ -22,6 +22,7 @@ PROMISED = [
     *(f"RUN-{number}" for number in (*range(1, 27), *range(29, 33), 34)),
     *(f"TIX-{number}" for number in range(1, 8)),
     *(f"AUTH-{number}" for number in range(1, 12)),
+    *(f"WS-{number}" for number in range(1, 15)),
 ]
 
 

@@ -10,7 +10,7 @@ UNWANTED = ("alembic", "sqlalchemy", "boto3.resources", "httpx", "selectolax", "
 PACKS = ("dpp.packs.decision", "dpp.packs.url", "dpp.packs.executor", "dpp.packs.child", "dpp.packs.process")
 
 
-FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api")
+FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api", "workspaces_api")
 
 
 def said_after_import(function: str, expression: str) -> list[str]:
@@ -41,6 +41,17 @@ def test_health_loads_nothing_of_a_run_but_its_errors() -> None:
     assert of_runs.isdisjoint(
         {"dpp.runs.http", "dpp.runs.contract", "dpp.runs.submit", "dpp.runs.read", "dpp.packs.registry"}
     )
+
+
+def test_the_api_of_workspaces_loads_nothing_that_does_what_it_asks_for() -> None:
+    """It writes what is wanted and sends a hint; looking, acting and packing homes are others'."""
+    loaded = said_after_import("workspaces_api", "'\\n'.join(sys.modules)")
+    unwanted = (
+        *("dpp.workspaces.providers", "dpp.workspaces.ports", "dpp.workspaces.look", "dpp.workspaces.act"),
+        *("dpp.workspaces.reconcile", "dpp.workspaces.monitor", "dpp.runs", "zstandard", "tarfile"),
+    )
+    assert [name for name in loaded if name.startswith(unwanted)] == []
+    assert "dpp.workspaces.hints" in loaded
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
