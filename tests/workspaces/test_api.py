@@ -11,12 +11,13 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from dpp.platform import api_keys, operator_keys
+from dpp.platform import api_keys, operator_keys, postgres
 from dpp.platform.postgres import Database
 from dpp.workspaces.create import NewWorkspace, create
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from dpp.workspaces.own import MAX_EVENTS
 from tests.api import Answer
+from tests.proxy import Fault, Proxy
 from tests.workspaces.api import ROOT, WorkspacesApi
 from tests.workspaces.desk import LOOKS, TENANT, Desk
 from tests.workspaces.memory import MemoryProvider
@@ -256,6 +257,31 @@ class TestCreating:
     def test_a_hint_that_is_refused_alone_fails_no_request(self, client: WorkspacesApi, desk: Desk) -> None:
         desk.sqs.refused = {"look": "InternalError"}
         assert client.create().status == 201
+
+    def test_a_workspace_whose_answer_was_lost_is_found_under_its_key(
+        self, client: WorkspacesApi, desk: Desk
+    ) -> None:
+        """WS-6: the connection is cut as the row is committed, and just after; nothing is there by halves, or twice."""
+        with Proxy(desk.url) as proxy:
+            client.rewire(DATABASE_URL=proxy.url)
+            for fault, kept in ((Fault.CUT, 0), (Fault.SWALLOW_REPLY, 1)):
+                proxy.arm(fault, b"COMMIT")
+                refused(client.create(key="a-key-of-mine"), 503, "DEPENDENCY_UNAVAILABLE")
+                assert proxy.tripped.is_set()
+                proxy.heal()
+                assert desk.rows("SELECT count(*) FROM workspaces") == [(kept,)]
+            again = client.create(key="a-key-of-mine")
+            client.close()
+        assert (again.status, client.hinted) == (200, [])
+        desk.settle(rounds=6)  # the hint was lost with the answer, and the beat looks
+        assert desk.get(UUID(again.body["workspace_id"])).phase == "RUNNING"
+
+    def test_a_repetition_is_not_counted_as_another(
+        self, client: WorkspacesApi, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        for _ in range(3):
+            client.create(key="a-key-of-mine")
+        assert capfd.readouterr().out.count('"WorkspacesCreated":[1.0]') == 1
 
     def test_postgres_that_is_away_is_a_503_that_says_when_to_ask_again(self, client: WorkspacesApi) -> None:
         client.rewire(DATABASE_URL="postgresql://nobody@127.0.0.1:1/none")
@@ -575,6 +601,19 @@ class TestChanging:
         assert client.read(found).body == after.body
         assert client.hinted == [found]
 
+    def test_use_alone_says_nothing_of_who_wanted_it_there(self, client: WorkspacesApi, desk: Desk) -> None:
+        """What the clock lowered was asked for by the clock, until somebody asks for something else."""
+        found = desk.create("RUNNING", standby_ttl_seconds=60)
+        desk.pass_time(120)
+        desk.beat()
+        for change, by in (
+            ({}, "ttl"),
+            ({"standby_ttl_seconds": 90}, "ttl"),
+            ({"desired_state": "STANDBY"}, "owner"),
+        ):
+            assert client.change(found, change).body["desired_state"] == "STANDBY"
+            assert desk.get(found).desired_by == by
+
     def test_null_for_a_time_to_live_is_for_ever(self, client: WorkspacesApi, desk: Desk) -> None:
         found = client.created(standby_ttl_seconds=600, archive_ttl_seconds=1_200)
         assert client.change(found, {"standby_ttl_seconds": None}).body.get("archive_ttl_seconds") == 1_200
@@ -768,6 +807,25 @@ class TestStealth:
             assert without_ids(answer) == unknown, asked
         assert client.hinted == []
         assert client.read(theirs, client.stranger).body == before
+
+    def test_a_404_costs_the_same_whatever_the_reason(
+        self, client: WorkspacesApi, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As many bytes go to Postgres, so that timing tells nothing."""
+        theirs = client.create(token=client.stranger).body["workspace_id"]
+        monkeypatch.setattr(postgres, "_PING_AFTER_IDLE_SECONDS", 3_600.0)
+        costs: dict[tuple[str, str], set[int]] = {}
+        with Proxy(desk.url) as proxy:
+            client.rewire(DATABASE_URL=proxy.url)
+            client.read(uuid4())  # connects
+            for method, below in OF_ONE:
+                for asked in (str(uuid4()), theirs, "x", "\x00", "x" * 10_000):
+                    before = proxy.bytes_sent
+                    assert client.call(method, f"/{asked}{below}", body="{}").status == 404
+                    costs.setdefault((method, below), set()).add(proxy.bytes_sent - before)
+            client.close()
+        assert [len(found) for found in costs.values()] == [1] * len(OF_ONE)
+        assert all(min(found) > 0 for found in costs.values())
 
     def test_what_is_no_route_is_the_same_404_to_everybody(self, client: WorkspacesApi) -> None:
         theirs = client.create(token=client.stranger).body["workspace_id"]

@@ -69,7 +69,9 @@ WHERE workspace_id = %(workspace_id)s ORDER BY event_id DESC LIMIT %(limit)s
 -- name: change
 -- What its owner asks for; a member that is null stays as it is, `sets_…` says that a null is meant. Asking is using.
 UPDATE workspaces SET
-  desired_state = coalesce(%(desired_state)s, desired_state), desired_by = %(desired_by)s,
+  desired_state = coalesce(%(desired_state)s, desired_state),
+  -- The event of another name says who gave it, too.
+  desired_by = CASE WHEN %(desired_state)s::text IS NULL AND %(name)s::text IS NULL THEN desired_by ELSE %(desired_by)s END,
   name = coalesce(%(name)s, name),
   standby_ttl_seconds = CASE WHEN %(sets_standby_ttl)s THEN %(standby_ttl_seconds)s ELSE standby_ttl_seconds END,
   archive_ttl_seconds = CASE WHEN %(sets_archive_ttl)s THEN %(archive_ttl_seconds)s ELSE archive_ttl_seconds END,
