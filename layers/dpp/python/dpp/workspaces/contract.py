@@ -125,8 +125,8 @@ class WorkspaceView(_Answered):
     conditions: Mapping[str, ConditionView]
     observed_at: datetime | None
     error: WorkspaceErrorView | None
-    standby_ttl_seconds: int | None
-    archive_ttl_seconds: int | None
+    standby_ttl_seconds: Annotated[int | None, Field(description="As it was asked for; left out: never.")]
+    archive_ttl_seconds: Annotated[int | None, Field(description="As it was asked for; left out: never.")]
     last_access_at: datetime
     created_at: datetime
     deleted_at: datetime | None
