@@ -36,7 +36,8 @@ from dpp.platform.http.request import read_query
 from dpp.platform.ids import parse_uuid
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
-from dpp.platform.metrics import AUTH_ERROR_DECISIONS, AUTH_ERRORS_RECORDED, Meter
+from dpp.platform.meter import Meter
+from dpp.platform.metrics import AUTH_ERROR_DECISIONS, AUTH_ERRORS_RECORDED
 from dpp.platform.operator_keys import Operator
 
 cold_start.imported()

@@ -13,7 +13,8 @@ from dpp.auth_errors.message import Message
 from dpp.platform.errors import QueueUnavailable
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger, where
-from dpp.platform.metrics import AUTH_ERROR_DECISIONS, EVENT_AGE, EVENTS, Meter
+from dpp.platform.meter import Meter
+from dpp.platform.metrics import AUTH_ERROR_DECISIONS, EVENT_AGE, EVENTS
 
 logger = service_logger("auth_errors_consume")
 meter = Meter()

@@ -9,6 +9,7 @@ from dpp.auth_errors import outbox, store
 from dpp.auth_errors.publish import WAKE, PublishEffects, publish
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
+from dpp.platform.meter import Meter
 from dpp.platform.metrics import (
     AUTH_CLUSTERS_GROWING,
     AUTH_CLUSTERS_NEW,
@@ -21,7 +22,6 @@ from dpp.platform.metrics import (
     OUTBOX_PUBLISHED,
     OUTBOX_SENT_AGAIN,
     OUTBOX_WAITING,
-    Meter,
 )
 
 logger = service_logger("auth_errors_publish")

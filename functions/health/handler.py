@@ -14,7 +14,7 @@ from dpp.platform.health import readiness
 from dpp.platform.http.api import Api
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
-from dpp.platform.metrics import Meter
+from dpp.platform.meter import Meter
 from dpp.runs.problems import PROBLEMS, error_headers
 from health.wiring import wiring
 

@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
-from dpp.platform.metrics import Meter
+from dpp.platform.meter import Meter
 from dpp.platform.tokens import without_secrets
 from operate.command import USAGE
 from operate.request import BadEvent, read, reply

@@ -6,6 +6,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
+from dpp.platform.meter import Meter
 from dpp.platform.metrics import (
     EMERGENCY_STOP,
     FIRINGS,
@@ -17,7 +18,6 @@ from dpp.platform.metrics import (
     TICKETS_IN_PROGRESS,
     TICKETS_OPEN,
     TICKETS_STALE,
-    Meter,
 )
 from dpp.tickets.counters import OpsCounters
 from dpp.tickets.cycle import Cycle, run_cycle

@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from dpp.packs.contract import PACK_RESULT, PackRequest
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
-from dpp.platform.metrics import Meter
+from dpp.platform.meter import Meter
 from pack_outside.wiring import wiring
 
 logger = service_logger("packs")

@@ -6,7 +6,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
-from dpp.platform.metrics import FIRINGS, Meter
+from dpp.platform.meter import Meter
+from dpp.platform.metrics import FIRINGS
 from dpp.runs.reap import reap
 from run_reaper.wiring import wiring
 

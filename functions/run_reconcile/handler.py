@@ -6,13 +6,13 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
+from dpp.platform.meter import Meter
 from dpp.platform.metrics import (
     FIRINGS,
     LEDGER_DRIFT_USD_MICROS,
     LEDGERS_DISPUTED,
     RUNS_DISPUTED,
     STUCK_CLAIMS,
-    Meter,
 )
 from dpp.runs.reconcile import reconcile
 from run_reconcile.wiring import wiring

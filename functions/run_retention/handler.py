@@ -6,7 +6,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
-from dpp.platform.metrics import FIRINGS, INPUTS_PURGED, RUNS_EXPIRED, Meter
+from dpp.platform.meter import Meter
+from dpp.platform.metrics import FIRINGS, INPUTS_PURGED, RUNS_EXPIRED
 from dpp.runs.retain import retain
 from run_retention.wiring import wiring
 

@@ -13,7 +13,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger, where
-from dpp.platform.metrics import MESSAGES, QUEUE_AGE, Meter
+from dpp.platform.meter import Meter
+from dpp.platform.metrics import MESSAGES, QUEUE_AGE
 from dpp.runs.execute import execute
 from dpp.runs.message import RunMessage
 from run_worker.wiring import wiring

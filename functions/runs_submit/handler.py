@@ -14,7 +14,8 @@ from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
-from dpp.platform.metrics import SUBMITS, Meter
+from dpp.platform.meter import Meter
+from dpp.platform.metrics import SUBMITS
 from dpp.runs.http import read_order, receipt
 from dpp.runs.problems import PROBLEMS, error_headers
 from dpp.runs.submit import submit

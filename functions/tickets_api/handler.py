@@ -16,7 +16,8 @@ from dpp.platform.http.request import read_body, read_query
 from dpp.platform.ids import parse_uuid
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
-from dpp.platform.metrics import TICKETS_FILED, Meter
+from dpp.platform.meter import Meter
+from dpp.platform.metrics import TICKETS_FILED
 from dpp.platform.operator_keys import Operator
 from dpp.tickets import counters, cycle, read, reports, stop
 from dpp.tickets.contract import EmergencyStopRequest, TicketQuery

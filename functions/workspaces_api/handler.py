@@ -15,7 +15,8 @@ from dpp.platform.http.auth import authenticate
 from dpp.platform.http.request import idempotency_key
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
-from dpp.platform.metrics import WORKSPACES_CREATED, Meter
+from dpp.platform.meter import Meter
+from dpp.platform.metrics import WORKSPACES_CREATED
 from dpp.workspaces import own, store
 from dpp.workspaces.create import create
 from dpp.workspaces.http import (

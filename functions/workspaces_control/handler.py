@@ -9,6 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger, where
+from dpp.platform.meter import Meter
 from dpp.platform.metrics import (
     FIRINGS,
     FLEET_CHANGED,
@@ -20,7 +21,6 @@ from dpp.platform.metrics import (
     WORKSPACES_LOWERED,
     WORKSPACES_SEEDED,
     WORKSPACES_UNSETTLED,
-    Meter,
 )
 from dpp.workspaces.beat import HALF_MINUTE, beat, look_at_fleet
 from dpp.workspaces.look import look

@@ -9,13 +9,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger, where
-from dpp.platform.metrics import (
-    ARCHIVES_COLLECTED,
-    ARCHIVES_COLLECTED_BYTES,
-    ARCHIVES_REFUSED,
-    FIRINGS,
-    Meter,
-)
+from dpp.platform.meter import Meter
+from dpp.platform.metrics import ARCHIVES_COLLECTED, ARCHIVES_COLLECTED_BYTES, ARCHIVES_REFUSED, FIRINGS
 from dpp.workspaces.collect import collect
 from dpp.workspaces.look import look
 from dpp.workspaces.message import Beat, Collect, Work, body_of, parse

@@ -9,7 +9,8 @@ from dpp.packs.contract import PackReason
 from dpp.platform import metrics
 from dpp.platform.invocation import InvocationFailed, invocation
 from dpp.platform.logging import service_logger
-from dpp.platform.metrics import DIMENSIONS, FUNCTION, METRICS, Meter, Metric
+from dpp.platform.meter import Meter
+from dpp.platform.metrics import DIMENSIONS, FUNCTION, METRICS, Metric
 from dpp.runs import endings
 from dpp.runs.machine import Reason
 from dpp_cli import metrics_page

@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from dpp.platform.config import ConfigurationError
 from dpp.platform.errors import DependencyUnavailable
 from dpp.platform.logging import where
-from dpp.platform.metrics import Meter
+from dpp.platform.meter import Meter
 
 
 class InvocationFailed(Exception):

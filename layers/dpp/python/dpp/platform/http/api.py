@@ -25,7 +25,8 @@ from dpp.platform.http.problem import (
 )
 from dpp.platform.ids import trace_id_from
 from dpp.platform.logging import where
-from dpp.platform.metrics import REFUSALS, Meter
+from dpp.platform.meter import Meter
+from dpp.platform.metrics import REFUSALS
 
 _LOG = logging.getLogger("dpp.http")
 _TRACE_HEADER = "X-Trace-Id"
