@@ -28,6 +28,8 @@ MODULES = (
     "auth_error_events",
     "auth_error_letters",
     "auth_error_policies",
+    "workspaces",
+    "workspace_repairs",
     "operators",
 )
 """What `operators` imports, all of it."""

@@ -2,7 +2,7 @@
 
 import typer
 
-from dpp_cli import auth_errors, dispute, dlq, ledger, operate, operator_keys, ops, reaper
+from dpp_cli import auth_errors, dispute, dlq, ledger, operate, operator_keys, ops, reaper, workspaces
 
 GROUPS = {
     "tenant": operate.tenant_app,
@@ -14,6 +14,7 @@ GROUPS = {
     "tickets": reaper.tickets_app,
     "ops": ops.ops_app,
     "auth-errors": auth_errors.auth_errors_app,
+    "workspaces": workspaces.workspaces_app,
 }
 """By name. They need a deployment's database, ledger, queues and bucket, and nothing of the machine they run on."""
 

@@ -97,5 +97,8 @@ _OUTPUTS: Mapping[str, str] = {
     "DPP_RUN_DEAD_LETTER_QUEUE_URL": "RunDeadLetterQueueUrl",
     "DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL": "AuthErrorDeadLetterQueueUrl",
     "DPP_AUTH_ERROR_WAKE_QUEUE_URL": "AuthErrorWakeQueueUrl",
+    "DPP_ARCHIVES_BUCKET": "ArchivesBucket",
+    "DPP_WORKSPACE_LOOK_QUEUE_URL": "WorkspaceLookQueueUrl",
+    "DPP_WORKSPACE_WORK_QUEUE_URL": "WorkspaceWorkQueueUrl",
 }
 """What a deployment's outputs are called, by the variable that a function is told them in."""

@@ -1,4 +1,4 @@
-"""How the commands reach what stands in Postgres alone: operators, tickets, the stop, authentication errors.
+"""How the commands reach what stands in Postgres alone: operators, tickets, the stop, workspaces and the like.
 
 They ask for no ledger, so that the stop can be set whatever else is down.
 """
@@ -19,6 +19,7 @@ from dpp.tickets.config import TimeZoneSettings
 from dpp.tickets.cycle import LEASE_NAME
 from dpp.tickets.errors import TicketsError
 from dpp.tickets.model import REAPER
+from dpp.workspaces.errors import WorkspacesError
 from dpp_cli.errors import StackError
 from dpp_cli.operate import REPLY_SECONDS, as_sentences
 from dpp_cli.reach import Reach, reach
@@ -98,5 +99,5 @@ def actor(given: str | None) -> str:
 def _refusals() -> Iterator[None]:
     try:
         yield
-    except (TicketsError, AuthErrorsError) as refused:
+    except (TicketsError, AuthErrorsError, WorkspacesError) as refused:
         raise StackError(str(refused)) from None

@@ -9,6 +9,7 @@ from dpp.platform.config import (
     StorageSettings,
 )
 from dpp.tickets.config import ReaperSettings, ReportsSettings
+from dpp.workspaces.config import KnownArchiveSettings, KnownLookQueueSettings, KnownWorkQueueSettings
 
 
 class OperateSettings(
@@ -21,9 +22,12 @@ class OperateSettings(
     ReaperSettings,
     EventDeadLetterSettings,
     WakeQueueSettings,
+    KnownLookQueueSettings,
+    KnownWorkQueueSettings,
+    KnownArchiveSettings,
 ):
     """What every command reads, at once.
 
     Rows, budgets, the run queue with its dead letters, both buckets, the reaper's rules, the dead letters of events and
-    the queue that wakes their publisher.
+    the queue that wakes their publisher; of workspaces, where there are any, both queues and the bucket of archives.
     """

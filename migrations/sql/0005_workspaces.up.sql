@@ -240,10 +240,13 @@ BEGIN
     PERFORM keep_workspace_event('reconciler',
       CASE WHEN (NEW.error_info ->> 'is_terminal')::boolean THEN 'FAILED' ELSE 'RETRYING' END, NEW.workspace_id,
       OLD.operation, NULL, NEW.error_info ->> 'reason', NEW.error_info ->> 'message');
-  ELSIF OLD.error_info IS NOT NULL AND NEW.error_info IS NULL AND OLD.operation = 'NONE' AND NEW.operation = 'NONE' THEN
-    -- Said by who recovers it, for this transaction.
+  ELSIF NEW.error_info IS NULL AND OLD.operation = 'NONE' AND NEW.operation = 'NONE'
+    AND (OLD.error_info IS NOT NULL OR nullif(current_setting('dpp.actor', true), '') IS NOT NULL) THEN
+    -- Said by who recovers it, for this transaction; an ERROR of its health alone has no error_info to be taken off.
     PERFORM keep_workspace_event(coalesce(nullif(current_setting('dpp.actor', true), ''), 'reconciler'), 'RECOVERED',
-      NEW.workspace_id, NULL, NEW.archive_key, OLD.error_info ->> 'reason', current_setting('dpp.reason', true));
+      NEW.workspace_id, NULL, NEW.archive_key,
+      coalesce(OLD.error_info ->> 'reason', OLD.conditions #>> '{policy.healthy,reason}'),
+      current_setting('dpp.reason', true));
   END IF;
   IF OLD.cleaned_at IS NULL AND NEW.cleaned_at IS NOT NULL THEN
     PERFORM keep_workspace_event('reconciler', 'CLEANED', NEW.workspace_id, NULL, NULL, NULL, NULL);

@@ -44,12 +44,13 @@ def collect(
     dry_run: bool = False,
     now: datetime | None = None,
     elapsed: Callable[[], float] = time.monotonic,
+    time_limit_seconds: float = TIME_LIMIT_SECONDS,
 ) -> Collected:
-    """Go through the bucket from `after` on; `dry_run` deletes nothing. Raises DependencyUnavailable."""
+    """Go through the bucket from `after` on; `dry_run` only counts. Raises DependencyUnavailable."""
     began, counted = elapsed(), Counter[Verdict]()
     deleted = deleted_bytes = refused = 0
     capped = False
-    while elapsed() - began < TIME_LIMIT_SECONDS and not capped:
+    while elapsed() - began < time_limit_seconds and not capped:
         page = archives.page(after, _PAGE)
         with database.connection() as connection:
             judged = _judge(connection, page, store.clock(connection, now))

@@ -4,31 +4,45 @@ from pydantic import Field
 
 from dpp.platform.config import Settings
 
+_LOOK_QUEUE = "DPP_WORKSPACE_LOOK_QUEUE_URL"
+_WORK_QUEUE = "DPP_WORKSPACE_WORK_QUEUE_URL"
+_ARCHIVES = "DPP_ARCHIVES_BUCKET"
+
 
 class LookQueueSettings(Settings):
     """The queue of looks (D10)."""
 
-    look_queue_url: str = Field(alias="DPP_WORKSPACE_LOOK_QUEUE_URL", pattern=r"^https?://")
+    look_queue_url: str = Field(alias=_LOOK_QUEUE, pattern=r"^https?://")
 
 
 class KnownLookQueueSettings(Settings):
     """The same for who can do without: the beat finds what there is within half a minute."""
 
-    known_look_queue_url: str | None = Field(
-        default=None, alias="DPP_WORKSPACE_LOOK_QUEUE_URL", pattern=r"^https?://"
-    )
+    known_look_queue_url: str | None = Field(default=None, alias=_LOOK_QUEUE, pattern=r"^https?://")
 
 
 class WorkQueueSettings(Settings):
     """The queue of what takes long."""
 
-    work_queue_url: str = Field(alias="DPP_WORKSPACE_WORK_QUEUE_URL", pattern=r"^https?://")
+    work_queue_url: str = Field(alias=_WORK_QUEUE, pattern=r"^https?://")
+
+
+class KnownWorkQueueSettings(Settings):
+    """The same for operators, whose deployment may have no workspaces."""
+
+    known_work_queue_url: str | None = Field(default=None, alias=_WORK_QUEUE, pattern=r"^https?://")
 
 
 class ArchiveSettings(Settings):
     """The bucket of archives (WS-10)."""
 
-    archives_bucket: str = Field(alias="DPP_ARCHIVES_BUCKET", min_length=3, max_length=63)
+    archives_bucket: str = Field(alias=_ARCHIVES, min_length=3, max_length=63)
+
+
+class KnownArchiveSettings(Settings):
+    """The same for operators, whose deployment may have no workspaces."""
+
+    known_archives_bucket: str | None = Field(default=None, alias=_ARCHIVES, min_length=3, max_length=63)
 
 
 class LimitSettings(Settings):

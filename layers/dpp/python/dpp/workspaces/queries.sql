@@ -54,7 +54,7 @@ WHERE tenant_id = %(tenant_id)s AND sequence < %(below)s AND deleted_at IS NULL
 ORDER BY sequence DESC LIMIT %(limit)s
 
 -- name: page_of_all
--- Everybody's, the newest first, for an operator.
+-- Everybody's or a tenant's of which something may be left, the newest first, for an operator.
 SELECT * FROM workspaces
 WHERE sequence < %(below)s AND cleaned_at IS NULL
   AND (%(tenant_id)s::text IS NULL OR tenant_id = %(tenant_id)s)

@@ -68,20 +68,28 @@ def find_many(connection: Connection, workspace_ids: Sequence[UUID]) -> list[Wor
 
 def page(
     connection: Connection,
-    tenant_id: str | None,
+    tenant_id: str,
     *,
     phase: Phase | None = None,
     below: int | None = None,
     limit: int,
 ) -> list[Workspace]:
-    """An owner's that are not deleted, or everybody's of which something may be left; the newest first."""
+    """An owner's that are not deleted, the newest first."""
     params = {
         "tenant_id": tenant_id,
         "phase": phase and phase.value,
         "below": NO_BOUND if below is None else below,
         "limit": limit,
     }
-    return _many(connection, "page_of_all" if tenant_id is None else "page_of_tenant", params)
+    return _many(connection, "page_of_tenant", params)
+
+
+def page_of_all(
+    connection: Connection, *, tenant_id: str | None = None, phase: Phase | None = None, limit: int
+) -> list[Workspace]:
+    """Everybody's or a tenant's of which something may be left, for an operator; the newest first."""
+    params = {"tenant_id": tenant_id, "phase": phase and phase.value, "below": NO_BOUND, "limit": limit}
+    return _many(connection, "page_of_all", params)
 
 
 @dataclass(frozen=True, slots=True)
