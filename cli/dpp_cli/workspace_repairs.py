@@ -17,7 +17,6 @@ from dpp.platform.http.fields import Reason
 from dpp.platform.postgres import Database
 from dpp.platform.queue import Queue
 from dpp.workspaces import recover, store
-from dpp.workspaces.beat import TTL
 from dpp.workspaces.collect import MAX_DELETED, Collected, collect
 from dpp.workspaces.config import KnownArchiveSettings, KnownLookQueueSettings, KnownWorkQueueSettings
 from dpp.workspaces.create import OWNER
@@ -37,7 +36,8 @@ from dpp_cli.shown import faults, plain, print_table, say
 DRY_RUN_SECONDS = 60.0
 """A dry run stops there: on a deployment the command has two minutes in all."""
 
-_OURS = frozenset({OWNER, CONNECT, TTL, "monitor", "reconciler"})
+_OURS = frozenset({OWNER, CONNECT, "ttl", "monitor", "reconciler"})
+"""Who stands in events besides operators: the API's callers, the clock (`dpp.workspaces.beat`), the table's trigger."""
 _REASON: TypeAdapter[str] = TypeAdapter(Reason)
 _NONE_HERE = "this deployment has no workspaces: {variable} is not set"
 _SAYS = {

@@ -9,8 +9,11 @@ import boto3
 import pytest
 
 from dpp.platform.ids import new_id
+from dpp.workspaces.beat import TTL
+from dpp.workspaces.create import OWNER
 from dpp.workspaces.message import Collect, Look, parse
 from dpp.workspaces.model import archive_key_of
+from dpp.workspaces.own import CONNECT
 from dpp.workspaces.providers.s3_archives import S3Archives, proof_key_of
 from tests.auth_errors.api import Queues
 from tests.local.operator import InProcessLambda
@@ -268,7 +271,10 @@ class TestActing:
             ): "There is no error to recover from. It is STANDBY, and nothing is under way.",
             (waits, "--way", "keep-volume", "--yes"): "No volume with a whole home is seen.",
             (waits, "--way", "retry", "--archive-key", "x"): "--archive-key is for --way from-archive",
-            (waits, "--way", "retry", "--as", "owner"): "owner is the platform's own name",
+            **{
+                (waits, "--way", "retry", "--as", ours): f"{ours} is the platform's own name"
+                for ours in (OWNER, CONNECT, TTL, "monitor", "reconciler")
+            },
             (waits, "--way", "retry", "--as", "no body"): "an operator's name has",
         }
         for key in (AN_ID, archive_key_of(UUID(AN_ID), new_id()), archive_key_of(UUID(waits), new_id())):
