@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PATH = ROOT / "docs" / "deploy.md"
 BEGIN, END = "<!-- costs: python -m dpp_cli.costs -->", "<!-- end of costs -->"
+BEGIN_WORKSPACES = "<!-- costs of workspaces: python -m dpp_cli.costs -->"
+END_WORKSPACES = "<!-- end of the costs of workspaces -->"
 
 HOURS = 730
 """A month, as AWS's own calculator has it."""
@@ -38,6 +40,28 @@ ASSUMPTIONS = f"""Per month: {RUNS["dev"]:,} runs in dev, {RUNS["prod"]:,} in pr
 of 50 ms, 2 s of work, an envelope of 20 KB that is kept 30 days and fetched once, 8 KB of logs, no model. Jobs: \
 {_FIRINGS:,} firings of 200 ms with 2 KB of logs each, a report of the ticket reaper each minute. {METRIC_SERIES} \
 metric series. {HOURS} hours."""
+
+# What workspaces add, where a deployment has them.
+WORKSPACE_ENDPOINTS = 5
+WORKSPACE_ALARMS = {"dev": 15, "prod": 18}
+WORKSPACE_SERIES = 60
+WORKSPACES = {"dev": 2, "prod": 100}
+
+_RUN_HOURS = 160  # a month of work
+_HOME_GB, _ARCHIVE_GB = 5, 2
+_MOVES = 2  # archived and restored so often
+_WORKSPACE_FIRINGS = 4 * HOURS * 60  # a beat and a page of the fleet, twice a minute
+_LOOK_GB_SECONDS = Decimal("0.5") * Decimal("0.5")
+_MOVE_GB_SECONDS = (
+    Decimal(1769) / 1024 * 300
+)  # a home archived, read back and restored: assumed, not measured
+_WORKSPACE_POLLS = 2 * 5 * HOURS * 3600 // 20  # two event sources more
+_INSIGHTS_SERIES = 17  # of each service and each family of tasks, by the hours that they run
+
+WORKSPACE_ASSUMPTIONS = f"""Besides, with {WORKSPACES["dev"]} workspaces in dev and {WORKSPACES["prod"]} in prod: each \
+of one CPU and 2 GB, running {_RUN_HOURS} hours, with a home of {_HOME_GB} GB on its volume all month and an archive of \
+{_ARCHIVE_GB} GB, archived and restored {_MOVES} times. {WORKSPACE_SERIES} metric series of ours, {_INSIGHTS_SERIES} of \
+Container Insights a workspace while it runs."""
 
 
 @dataclass(frozen=True)
@@ -158,16 +182,72 @@ BY_USE: Sequence[Line] = (
 """What grows with the runs."""
 
 
+def _workspaces(size: "Size") -> int:
+    return WORKSPACES[size.name]
+
+
+OF_WORKSPACES: Sequence[Line] = (
+    Line(
+        "Interface endpoints (ECS, EFS, ECR twice, logs)",
+        _priced("0.01", "hour and zone"),
+        lambda size: WORKSPACE_ENDPOINTS * size.endpoint_zones * HOURS,
+    ),
+    Line("CloudWatch alarms", _priced("0.10", "alarm"), lambda size: WORKSPACE_ALARMS[size.name]),
+    Line("CloudWatch metrics", _priced("0.30", "series"), lambda _: WORKSPACE_SERIES),
+    Line(
+        "Looks: Lambda arm64",
+        _priced("0.0000133334", "GB-second"),
+        lambda _: _WORKSPACE_FIRINGS * _LOOK_GB_SECONDS,
+    ),
+    Line("Looks: logs", _priced("0.53", "GB"), lambda _: _WORKSPACE_FIRINGS * 2 * _KB),
+    Line(
+        "SQS, looked at and sent",
+        _priced("0.0000004", "request", confirmed=False),
+        lambda _: _WORKSPACE_POLLS + 3 * _WORKSPACE_FIRINGS,
+    ),
+    Line(
+        "Fargate, Linux on arm64: CPU",
+        _priced("0.03238", "vCPU hour"),
+        lambda size: _workspaces(size) * _RUN_HOURS,
+    ),
+    Line(
+        "Fargate, Linux on arm64: memory",
+        _priced("0.00356", "GB hour"),
+        lambda size: _workspaces(size) * _RUN_HOURS * 2,
+    ),
+    Line(
+        "Container Insights",
+        _priced("0.30", "series", confirmed=False),
+        lambda size: _workspaces(size) * _INSIGHTS_SERIES * Decimal(_RUN_HOURS) / HOURS,
+    ),
+    Line("EFS storage", _priced("0.30", "GB"), lambda size: _workspaces(size) * _HOME_GB),
+    Line("EFS, read to archive", _priced("0.03", "GB"), lambda size: _workspaces(size) * _HOME_GB * _MOVES),
+    Line(
+        "EFS, written to restore", _priced("0.06", "GB"), lambda size: _workspaces(size) * _HOME_GB * _MOVES
+    ),
+    Line(
+        "S3 storage of archives",
+        _priced("0.023", "GB", confirmed=False),
+        lambda size: _workspaces(size) * _ARCHIVE_GB,
+    ),
+    Line(
+        "Homes: Lambda arm64",
+        _priced("0.0000133334", "GB-second"),
+        lambda size: _workspaces(size) * _MOVES * _MOVE_GB_SECONDS,
+    ),
+)
+"""What a deployment with workspaces costs besides."""
+
+
 def total(lines: Sequence[Line], size: "Size") -> Decimal:
     """The sum of the lines as they are shown, each to the cent."""
     return sum((line.usd(size) for line in lines), Decimal())
 
 
 def render() -> str:
-    """The table, between its marks."""
+    """The table of every deployment, between its marks."""
     sizes = _sizes()
-    names = " | ".join(f"{size.name}: units | {size.name}: USD" for size in sizes)
-    rows = [BEGIN, ASSUMPTIONS, "", f"| | unit price, USD | {names} |", "|---|---|" + "--:|--:|" * len(sizes)]
+    rows = [BEGIN, ASSUMPTIONS, "", *_head(sizes)]
     rows += [_row(line, sizes) for line in STANDING]
     rows.append(_sum("what stands, used or not", STANDING, sizes))
     rows += [_row(line, sizes) for line in BY_USE]
@@ -176,13 +256,32 @@ def render() -> str:
     return "\n".join([*rows, END])
 
 
+def render_workspaces() -> str:
+    """The table of what workspaces add, between its marks."""
+    sizes = _sizes()
+    rows = [BEGIN_WORKSPACES, WORKSPACE_ASSUMPTIONS, "", *_head(sizes)]
+    rows += [_row(line, sizes) for line in OF_WORKSPACES]
+    rows.append(_sum("a month, besides", OF_WORKSPACES, sizes))
+    return "\n".join([*rows, END_WORKSPACES])
+
+
 def written_into(page: str) -> str:
-    """The page with the table of today in the place of the one that it has. Raises ValueError without the marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{PATH.name} has no place for the costs: {BEGIN} … {END}")
-    return before + render() + after
+    """The page with the tables of today in the place of those that it has. Raises ValueError without the marks."""
+    page = _put(page, BEGIN, render(), END)
+    return _put(page, BEGIN_WORKSPACES, render_workspaces(), END_WORKSPACES)
+
+
+def _put(page: str, begin: str, table: str, end: str) -> str:
+    before, found, rest = page.partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise ValueError(f"{PATH.name} has no place for the costs: {begin} … {end}")
+    return before + table + after
+
+
+def _head(sizes: Sequence["Size"]) -> list[str]:
+    names = " | ".join(f"{size.name}: units | {size.name}: USD" for size in sizes)
+    return [f"| | unit price, USD | {names} |", "|---|---|" + "--:|--:|" * len(sizes)]
 
 
 def _row(line: Line, sizes: Sequence["Size"]) -> str:

@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from typer.testing import CliRunner
 from dpp.platform import api_keys
 from dpp_cdk.alarms import Named, alarms
 from dpp_cdk.functions import functions_of
-from dpp_cdk.network import _ENDPOINTS
+from dpp_cdk.network import _CONTAINER_ENDPOINTS, _CONTROL_ENDPOINTS, _ENDPOINTS
 from dpp_cdk.options import PASSED_ON, Options, read_options, variable_of
 from dpp_cdk.sizes import SIZES, Size
 from dpp_cli import costs
@@ -162,6 +163,7 @@ def test_the_limits_are_those_of_the_sizes(size: Size) -> None:
     rate, burst = rows["requests a second, burst"][column].split(", ")
     assert (int(rate), int(burst.replace(",", ""))) == (size.api.rate_per_second, size.api.burst)
     assert int(rows["runs worked on at once"][column]) == size.max_workers
+    assert int(rows["homes archived or restored at once"][column]) == size.max_storage
 
 
 def test_the_first_tenant_has_its_money_and_a_key_that_can_be_revoked(
@@ -215,6 +217,22 @@ def test_the_costs_are_those_of_the_script_and_add_up() -> None:
         assert shown[standing] + shown[standing + 1 + by_use] == shown[-1]
 
 
+def test_the_costs_of_workspaces_add_up() -> None:
+    table = GUIDE.partition(costs.BEGIN_WORKSPACES)[2].partition(costs.END_WORKSPACES)[0]
+    rows = [line.split("|") for line in table.splitlines() if line.startswith("|")][2:]
+    assert len(rows) == len(costs.OF_WORKSPACES) + 1
+    for column in (4, 6):
+        shown = [Decimal(cells[column].strip(" *").replace(",", "")) for cells in rows]
+        assert sum(shown[:-1]) == shown[-1]
+
+
+def _alarms_made(named: Named, size: Size) -> int:
+    """Those that are watched, and those by which a release is taken back."""
+    made = functions_of(workspaces=named.workspaces)
+    releases = [spec for spec in made if size.gradual and spec.is_shifted_gradually]
+    return len(list(alarms(named, size))) + len(releases) + (1 if releases else 0)
+
+
 def test_every_part_of_a_size_has_a_price_and_is_counted_as_it_is_made() -> None:
     for size in SIZES.values():
         assert size.database.instance_class in costs._INSTANCES
@@ -230,12 +248,11 @@ def test_every_part_of_a_size_has_a_price_and_is_counted_as_it_is_made() -> None
             ["node"] * (1 + size.cache.replicas),
             workspaces=False,
         )
-        releases = [
-            spec for spec in functions_of(workspaces=False) if size.gradual and spec.is_shifted_gradually
-        ]
-        made = len(list(alarms(named, size))) + len(releases) + (1 if releases else 0)
-        assert made == costs.ALARMS[size.name]
+        assert _alarms_made(named, size) == costs.ALARMS[size.name]
+        besides = _alarms_made(replace(named, workspaces=True), size) - costs.ALARMS[size.name]
+        assert besides == costs.WORKSPACE_ALARMS[size.name]
     assert len(_ENDPOINTS) == costs.INTERFACE_ENDPOINTS
+    assert len(_CONTROL_ENDPOINTS) + len(_CONTAINER_ENDPOINTS) == costs.WORKSPACE_ENDPOINTS
     assert Path(costs.PATH).name == "deploy.md"
 
 

@@ -76,7 +76,8 @@ def test_every_query_of_the_runbook_fits_the_schema(database_url: str, sql: str)
 def test_every_function_of_the_runbook_exists() -> None:
     named = set(
         re.findall(
-            r"\b(runs?_[a-z]+|pack_[a-z]+|auth_errors_[a-z]+)\b", re.sub(r"run_(?:id|inputs)", "", RUNBOOK)
+            r"\b(runs?_[a-z]+|pack_[a-z]+|auth_errors_[a-z]+|workspaces_[a-z]+)\b",
+            re.sub(r"run_(?:id|inputs)", "", RUNBOOK),
         )
     )
     assert named
