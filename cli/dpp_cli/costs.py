@@ -58,10 +58,10 @@ _MOVE_GB_SECONDS = (
 _WORKSPACE_POLLS = 2 * 5 * HOURS * 3600 // 20  # two event sources more
 _INSIGHTS_SERIES = 17  # of each service and each family of tasks, by the hours that they run
 
-WORKSPACE_ASSUMPTIONS = f"""Besides, with {WORKSPACES["dev"]} workspaces in dev and {WORKSPACES["prod"]} in prod: each \
-of one CPU and 2 GB, running {_RUN_HOURS} hours, with a home of {_HOME_GB} GB on its volume all month and an archive of \
-{_ARCHIVE_GB} GB, archived and restored {_MOVES} times. {WORKSPACE_SERIES} metric series of ours, {_INSIGHTS_SERIES} of \
-Container Insights a workspace while it runs."""
+WORKSPACE_ASSUMPTIONS = f"""Per month, with {WORKSPACES["dev"]} workspaces in dev and {WORKSPACES["prod"]} in prod. \
+Each: one CPU and 2 GB that run {_RUN_HOURS} hours, a home of {_HOME_GB} GB on its volume all month, an archive of \
+{_ARCHIVE_GB} GB, archived and restored {_MOVES} times. {WORKSPACE_SERIES} metric series of ours, and of Container \
+Insights {_INSIGHTS_SERIES} a workspace while it runs."""
 
 
 @dataclass(frozen=True)

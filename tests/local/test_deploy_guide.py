@@ -148,7 +148,7 @@ def test_every_function_and_log_group_is_one_that_is_made() -> None:
 def test_the_names_to_choose_in_the_console_are_those_of_the_network() -> None:
     source = _source("network")
     assert '"Vpc"' in source
-    assert '_FUNCTIONS, _DATA = "Functions", "Data"' in source
+    assert '_FUNCTIONS, _DATA, _WORKSPACES = "Functions", "Data", "Workspaces"' in source
     assert '"Functions of the platform"' in source
 
 
