@@ -1,19 +1,29 @@
-"""The commands and the requests that README, docs/tickets.md and docs/auth-errors.md show work as they stand there."""
+"""The commands and the requests that README and the docs of a context show work as they stand there."""
 
 import json
 import re
 import shlex
 from collections.abc import Iterator
-from uuid import uuid4
+from dataclasses import replace
+from uuid import UUID, uuid4
 
 import pytest
 
 from dpp.auth_errors import outbox
+from dpp.platform.ids import parse_uuid
+from dpp.workspaces import create as creating
+from dpp.workspaces.contract import WorkspaceChangeRequest, WorkspaceCreateRequest
+from dpp.workspaces.providers.s3_archives import S3Archives
 from dpp_cli.paths import ROOT
 from tests.auth_errors.api import AuthErrorsApi, the_documents_own
 from tests.local.shell import OperatorShell, named_rows
 from tests.operator_api import OperatorApi
+from tests.workspaces.conftest import desk, fleet
+from tests.workspaces.desk import Desk
+from tests.workspaces.memory import MemoryProvider
 from tests.world import World
+
+__all__ = ["desk", "fleet"]  # fixtures
 
 _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -34,6 +44,7 @@ def _commands(groups: str, *pages: str) -> list[tuple[str, ...]]:
 
 COMMANDS = _commands("tickets|ops|operator")
 OF_AUTH_ERRORS = _commands("auth-errors", "README.md", "docs/auth-errors.md")
+OF_WORKSPACES = _commands("workspaces", "README.md", "docs/workspaces.md")
 
 
 @pytest.fixture
@@ -100,3 +111,39 @@ def test_the_requests_about_authentication_errors_are_accepted(
             assert one is not None
             answer = client.call("POST", f"/api/auth-errors{one[1]}", token=token, body=one[2])
             assert answer.status == 201, answer.text
+
+
+def test_every_command_about_workspaces_works(
+    shell: OperatorShell, desk: Desk, fleet: MemoryProvider, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """WS-13, WS-14: in their order, where the page's own workspace has lost its home."""
+    [of_the_page] = {word for words in OF_WORKSPACES for word in words if parse_uuid(word) is not None}
+    monkeypatch.setattr(creating, "new_id", lambda: UUID(of_the_page))
+    archives = S3Archives(world.bucket, lambda: world.s3)
+    desk.provider = replace(desk.provider, archives=archives)
+    for name in ("DPP_WORKSPACE_LOOK_QUEUE_URL", "DPP_WORKSPACE_WORK_QUEUE_URL"):
+        monkeypatch.setenv(name, world.queue_url)
+    monkeypatch.setenv("DPP_ARCHIVES_BUCKET", world.bucket)
+    workspace_id = desk.made("STANDBY")
+    del fleet.volumes.volumes[workspace_id]
+    desk.reach(workspace_id, "ERROR")
+    assert len(OF_WORKSPACES) > 5
+    for words in OF_WORKSPACES:
+        result = shell.run(*words, *(["--yes"] if "recover" in words else []))
+        assert result.exit_code == 0, (words, result.output, result.exception)
+    desk.reach(workspace_id, "STANDBY")
+
+
+def test_the_requests_about_workspaces_are_accepted(desk: Desk) -> None:
+    """WS-5, WS-6: what is sent is what the API reads, and a deletion comes after what it asks for."""
+    [new, change] = [
+        found[1]
+        for block in _blocks("docs/workspaces.md")
+        if (found := re.search(r"-d '(\{.*?\})'\n", block, re.DOTALL))
+    ]
+    wanted = WorkspaceCreateRequest.model_validate_json(new)
+    workspace_id = desk.create(**wanted.model_dump(mode="json", exclude={"name", "desired_state"}))
+    desk.reach(workspace_id, wanted.desired_state)
+    desk.want(workspace_id, WorkspaceChangeRequest.model_validate_json(change).desired_state or "")
+    desk.reach(workspace_id, "ARCHIVED")
+    assert desk.delete(workspace_id).deleted_at is not None
