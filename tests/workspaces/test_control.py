@@ -567,6 +567,26 @@ class TestDeleting:
         assert (fleet.containers.running, fleet.volumes.volumes) == ({}, {})
         assert calls.index("containers.stop") < calls.index("volumes.delete")
 
+    @pytest.mark.parametrize("fails", [None, "before", "after"])
+    def test_what_an_interrupted_restore_left_goes_with_the_workspace(
+        self, desk: Desk, fleet: MemoryProvider, fails: str | None
+    ) -> None:
+        """WS-8: it is no volume, so no look ever sees it; the provider is told to delete, seen or not."""
+        workspace_id = desk.made("ARCHIVED")
+        fleet.volumes.prepare(workspace_id, "of-a-restore")
+        assert fleet.homes.contents
+
+        def is_away(call: str) -> None:
+            if call == "volumes.delete" and desk.seconds < 100:
+                raise ProviderUnavailable
+
+        if fails:
+            setattr(fleet.faults, fails, is_away)
+        desk.delete(workspace_id)
+        desk.settle(8)
+        assert desk.get(workspace_id).cleaned_at is not None
+        assert fleet.homes.contents == {}
+
     def test_removing_goes_on_however_often_it_fails(self, desk: Desk, fleet: MemoryProvider) -> None:
         """Nobody looks at the error of what is deleted."""
         workspace_id = desk.made("ARCHIVED")

@@ -151,7 +151,10 @@ COMPLETION: list[tuple[Operation, tuple[bool, bool, bool], str | None, HomeConte
     (Operation.STOPPING, (True, True, True), OTHER_KEY, home(), False),
     (Operation.DISCARDING, (False, False, False), None, home(None, None), True),
     (Operation.DISCARDING, (False, False, True), OTHER_KEY, home(None), False),
-    (Operation.DELETING, (False, False, False), None, home(None, None), True),
+    (Operation.DELETING, (False, False, False), None, home(None, None, last_action="DELETE_VOLUME"), True),
+    (Operation.DELETING, (False, False, False), None, home(None, None, last_action="FORGET_ARCHIVE"), True),
+    (Operation.DELETING, (False, False, False), None, home(None, None, last_action="STOP_CONTAINER"), False),
+    (Operation.DELETING, (False, False, False), None, home(None, None), False),
     (Operation.DELETING, (True, False, False), None, home(None, None), False),
     (Operation.DELETING, (False, True, False), None, home(None, None), False),
     (Operation.DELETING, (False, False, True), OTHER_KEY, home(None), False),
@@ -215,11 +218,18 @@ def test_a_deleted_workspace_loses_its_container_first_and_its_volume_second() -
         "operation": Operation.DELETING,
     }
     found = [
-        next_step(workspace(*there, home_ctx=home(), **deleted), NOON)
-        for there in ((True, True, True), (False, True, True), (False, False, True), (False, False, False))
+        next_step(workspace(*there, home_ctx=home(last_action=done), archive_key=key, **deleted), NOON)
+        for there, key, done in (
+            ((True, True, True), OTHER_KEY, None),
+            ((False, True, True), OTHER_KEY, "STOP_CONTAINER"),
+            ((False, False, True), OTHER_KEY, "STOP_CONTAINER"),  # what a restore left is no volume
+            ((False, False, True), OTHER_KEY, "DELETE_VOLUME"),
+            ((False, False, False), None, "FORGET_ARCHIVE"),
+        )
     ]
     assert [step.action for step in found] == [
         Action.STOP_CONTAINER,
+        Action.DELETE_VOLUME,
         Action.DELETE_VOLUME,
         Action.FORGET_ARCHIVE,
         None,
@@ -401,6 +411,7 @@ def _act(one: Workspace, step: Step) -> dict[str, Any]:
             key, known = None, HomeContext()
         case None:
             raise AssertionError
+    known = replace(known, last_action=step.action.value)
     return {"there": (there["container"], there["volume"]), "archive_key": key, "home_ctx": known}
 
 

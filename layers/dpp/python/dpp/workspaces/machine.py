@@ -66,6 +66,14 @@ def has_own_archive(workspace: Workspace) -> bool:
     return workspace.archive_key == own and proof is not None and proof.key == own
 
 
+def was_done(workspace: Workspace, action: Action) -> bool:
+    """True when the operation's last action was this, and it neither failed nor went unanswered."""
+    if workspace.home_ctx.last_action != action or workspace.next_attempt_at is not None:
+        return False
+    error, acted_at = workspace.error_info, workspace.acted_at
+    return error is None or (acted_at is not None and error.failed_at < acted_at)
+
+
 def is_restored(workspace: Workspace) -> bool:
     """True when the volume was made of what `archive_key` names (WS-11)."""
     return workspace.archive_key is not None and workspace.home_ctx.restore_marker == workspace.archive_key
@@ -104,9 +112,14 @@ def _delete(workspace: Workspace) -> Action | None:
         return None
     if not workspace.container_gone:
         return Action.STOP_CONTAINER
-    if workspace.volume_ready:
+    if workspace.volume_ready or not _is_swept(workspace):
         return Action.DELETE_VOLUME
     return _discard(workspace)
+
+
+def _is_swept(workspace: Workspace) -> bool:
+    """True when the provider was told to delete: what a restore left that was cut off is no volume, and never seen."""
+    return was_done(workspace, Action.DELETE_VOLUME) or was_done(workspace, Action.FORGET_ARCHIVE)
 
 
 OPERATIONS = (
@@ -178,10 +191,13 @@ OPERATIONS = (
         target=Phase.DELETED,
         deadline_seconds=3_600,
         actions=(Action.STOP_CONTAINER, Action.DELETE_VOLUME, Action.FORGET_ARCHIVE),
-        complete_when="neither container nor volume is there, and archive_key is gone",
+        complete_when="neither container nor volume is there, nor what restores left, and archive_key is gone",
         action=_delete,
         complete=lambda workspace: (
-            workspace.archive_key is None and workspace.container_gone and not workspace.volume_ready
+            workspace.archive_key is None
+            and workspace.container_gone
+            and not workspace.volume_ready
+            and _is_swept(workspace)
         ),
     ),
 )
