@@ -39,6 +39,7 @@ class Desk:
     sqs: MemorySqs = field(default_factory=MemorySqs)
     seconds: float = 0.0
     _origin: datetime | None = None
+    _rows: psycopg.Connection[tuple[Any, ...]] | None = None
 
     def queue(self, url: str) -> Queue:
         """A queue of this test's."""
@@ -179,10 +180,16 @@ class Desk:
             return [one.kind for one in reversed(store.events(connection, workspace_id, 10_000))]
 
     def rows(self, statement: str, params: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
-        """What a statement finds."""
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            cursor = connection.execute(statement.encode(), params)
-            return cursor.fetchall() if cursor.description else []
+        """What a statement finds, on a connection of its own."""
+        if self._rows is None:
+            self._rows = psycopg.connect(self.url, autocommit=True)
+        cursor = self._rows.execute(statement.encode(), params)
+        return cursor.fetchall() if cursor.description else []
+
+    def close(self) -> None:
+        """Leave the database."""
+        if self._rows is not None:
+            self._rows.close()
 
 
 @contextmanager
@@ -193,6 +200,10 @@ def opened_desk(url: str, provider: Provider) -> Iterator[Desk]:
         with database.connection() as connection:
             create_tenant(connection, TENANT, "An owner", 60)
             create_tenant(connection, STRANGER, "Another", 60)
-        yield Desk(url, database, provider)
+        desk = Desk(url, database, provider)
+        try:
+            yield desk
+        finally:
+            desk.close()
     finally:
         database.close()

@@ -1,0 +1,187 @@
+"""What a model knows of a fleet's homes, and every promise that is held against what is there (WS-1 … WS-13)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from dpp.workspaces import store
+from dpp.workspaces.conditions import calculate_phase
+from dpp.workspaces.machine import DOWN, UP
+from dpp.workspaces.model import LEVELS, Operation, Phase, Workspace
+from dpp.workspaces.ports import Volume
+from dpp.workspaces.providers.s3_archives import proof_key_of
+from tests.workspaces.desk import Desk
+from tests.workspaces.memory import MemoryProvider
+
+_SUM_BYTES = 32
+_SOURCES = {operation: phase for way in (UP, DOWN) for phase, operation in way.items()}
+_UP, _DOWN = frozenset(UP.values()), frozenset(DOWN.values())
+
+
+@dataclass(slots=True)
+class Home:
+    """What has become of one home. `newest`: its content; None: there is none yet, or none any more.
+
+    `lost`: its volume was destroyed from outside, and nothing may take its place unasked. `destroyed`: its archive was,
+    without a volume. `given_up`: its owner deletes or discards it. `excuses`: for which errors it may stand in ERROR.
+    """
+
+    newest: bytes | None = None
+    lost: bool = False
+    destroyed: bool = False
+    given_up: bool = False
+    outside: bool = False
+    wanted: str = ""
+    under_way: str | None = None
+    excuses: set[str] = field(default_factory=set)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it must be somewhere."""
+        return self.newest is not None and not (self.lost or self.destroyed or self.given_up)
+
+
+@dataclass(slots=True)
+class Homes:
+    """The homes of a desk's workspaces, by what happened to them so far."""
+
+    desk: Desk
+    fleet: MemoryProvider
+    known: dict[UUID, Home] = field(default_factory=dict)
+    _heard: int = 0
+
+    def add(self, workspace_id: UUID, wanted: str) -> None:
+        """A new workspace's."""
+        self.known[workspace_id] = Home(wanted=wanted)
+
+    def rows(self) -> Mapping[UUID, Workspace]:
+        """All workspaces as they stand."""
+        with self.desk.database.connection() as connection:
+            return {one.workspace_id: one for one in store.find_many(connection, list(self.known))}
+
+    def content(self, volume: Volume) -> bytes:
+        """What is on a volume."""
+        return self.fleet.homes.contents[volume.home]
+
+    def archived(self, key: str | None) -> bytes | None:
+        """The home in an archive that can be had and is proved; None where there is none."""
+        if key is None:
+            return None
+        stored = self.fleet.archives.objects.get(key)
+        noted = self.fleet.archives.objects.get(proof_key_of(key))
+        if stored is None or noted is None or noted.proof is None or noted.proof.etag != stored.etag:
+            return None
+        return stored.content[_SUM_BYTES:]
+
+    def stands(self, workspace_id: UUID) -> bool:
+        """Whether something is there where its volume belongs."""
+        return workspace_id in self.fleet.volumes.volumes
+
+    def listen(self, rows: Mapping[UUID, Workspace]) -> Iterator[str]:
+        """What happened since, into the model; and what of it must not have happened (WS-7, WS-8)."""
+        events = self.desk.rows(
+            "SELECT event_id, workspace_id, kind, from_value, to_value FROM workspace_events"
+            " WHERE event_id > %(heard)s ORDER BY event_id",
+            {"heard": self._heard},
+        )
+        for event_id, workspace_id, kind, source, target in events:
+            self._heard = event_id
+            home = self.known[workspace_id]
+            match kind:
+                case "CREATED" | "DESIRED":
+                    home.wanted = target
+                case "STARTED":
+                    yield from _begun(home, target)
+                case "COMPLETED" | "FAILED":
+                    if kind == "COMPLETED" and home.under_way != source:
+                        yield f"{source} ended while {home.under_way} was under way"
+                    home.under_way = None
+                    _ended(home, kind, source, rows[workspace_id])
+
+    def broken(self) -> Iterator[str]:
+        """Every promise that does not hold now."""
+        rows = self.rows()
+        yield from self.listen(rows)
+        for workspace_id, home in self.known.items():
+            for told in self._of_home(rows[workspace_id], home):
+                yield f"{workspace_id} {told}: {home} {rows[workspace_id]}"
+
+    def _of_home(self, row: Workspace, home: Home) -> Iterator[str]:
+        computed = calculate_phase(row.conditions, row.deleted_at)
+        if row.phase is not computed and (row.deleted_at is None or row.phase is Phase.DELETED):
+            yield f"is {row.phase}, and its conditions make {computed}"
+        if (row.operation.value if row.operation is not Operation.NONE else None) != home.under_way:
+            yield "does an operation that it did not begin"
+        if home.is_kept and not self._is_somewhere(row, home):
+            yield "has lost its home"
+        yield from self._of_volume(row.workspace_id, home)
+
+    def _is_somewhere(self, row: Workspace, home: Home) -> bool:
+        volume = self.fleet.volumes.volumes.get(row.workspace_id)
+        return (volume is not None and self.content(volume) == home.newest) or self.archived(
+            row.archive_key
+        ) == home.newest
+
+    def _of_volume(self, workspace_id: UUID, home: Home) -> Iterator[str]:
+        running = self.fleet.containers.running.get(workspace_id)
+        if not self.stands(workspace_id):
+            if running is not None and not home.outside:
+                yield "has a container without a volume"
+            return
+        volume = self.fleet.volumes.volumes[workspace_id]
+        if volume is None:
+            yield "has a volume without a marker"
+            return
+        if running is not None and running.generation != volume.generation and not home.outside:
+            yield "has a container on another generation"
+        if home.lost or home.destroyed:
+            yield "has a volume in place of a home that was lost"
+        elif not home.given_up and self.content(volume) != (home.newest or b""):
+            yield f"has {self.content(volume)!r} for a home"
+
+    def deleted(self, workspace_id: UUID, content: bytes) -> str | None:
+        """Why a volume with this content must not have been deleted just now (WS-12)."""
+        row = self.desk.get(workspace_id)
+        if row.deleted_at is not None or self.archived(row.archive_key) == content:
+            return None
+        return f"the volume of {workspace_id} was deleted, and {row.archive_key} does not hold its home"
+
+
+def _begun(home: Home, operation: str) -> Iterator[str]:
+    """Never two at once, and none against what is wanted."""
+    if home.under_way is not None:
+        yield f"{operation} began while {home.under_way} was under way"
+    home.under_way = operation
+    if operation == Operation.DELETING:
+        home.given_up = True
+        if home.wanted != "DELETED":
+            yield "what nobody deleted is being deleted"
+        return
+    level = LEVELS[_SOURCES[Operation(operation)]]
+    wrong_way = (operation in _DOWN and LEVELS[home.wanted] >= level) or (
+        operation in _UP - {Operation.RESTORING} and LEVELS[home.wanted] <= level
+    )
+    if wrong_way:
+        yield f"{operation} began, and {home.wanted} is wanted"
+    if operation == Operation.DISCARDING:
+        home.given_up = True
+
+
+def _ended(home: Home, kind: str, operation: str, row: Workspace) -> None:
+    match operation:
+        case Operation.PROVISIONING if kind == "COMPLETED" and home.newest is None:
+            home.newest = b""
+        case Operation.DISCARDING:
+            home.given_up = False
+            if kind == "COMPLETED" or row.archive_key is None:
+                home.newest, home.lost, home.destroyed = None, False, False
+
+
+def left_over(fleet: MemoryProvider, workspaces: Sequence[UUID] | None = None) -> list[str]:
+    """What of the provider's belongs to nothing: homes that are on no volume."""
+    standing = {volume.home for volume in fleet.volumes.volumes.values() if volume is not None}
+    return [
+        str(home)
+        for home in fleet.homes.contents
+        if home not in standing and (workspaces is None or UUID(home.parts[2]) in workspaces)
+    ]
