@@ -1,0 +1,530 @@
+"""Every call that workspaces make to Postgres, SQS and the provider, gone wrong in every way (WS-1 … WS-13).
+
+The points are recorded from the code as it runs, so that a new call is crashed without being listed. After each crash
+time passes and healthy processes run; then every promise is kept: the workspace is where it is wanted, its home is
+what was written to it, no two operations were under way at once, and nothing of the provider's belongs to nobody.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from dpp.platform.errors import DependencyUnavailable
+from dpp.workspaces import own, planner, store
+from dpp.workspaces.act import _ACTIONS, _Done
+from dpp.workspaces.beat import beat, look_at_fleet
+from dpp.workspaces.collect import collect
+from dpp.workspaces.create import NewWorkspace, create
+from dpp.workspaces.look import ControlEffects, look
+from dpp.workspaces.machine import RULES, Action, OperationRule
+from dpp.workspaces.message import Fleet
+from dpp.workspaces.model import DesiredState, Operation, Workspace, archive_key_of
+from dpp.workspaces.planner import Kind as StepKind
+from dpp.workspaces.planner import Step
+from dpp.workspaces.providers.s3_archives import proof_key_of
+from dpp.workspaces.store import Change, Writer
+from tests.crash.drivers import CountedDatabase, counted_queue
+from tests.crash.points import WHOLE, Killed, Kind, Point, Points
+from tests.workspaces.conftest import provider_of
+from tests.workspaces.counted import counted_provider
+from tests.workspaces.desk import LOOKS, TENANT, WORKS, Desk, opened_desk
+from tests.workspaces.homes_model import Homes, left_over
+from tests.workspaces.memory import MemoryProvider, StoredObject
+from tests.workspaces.test_fleet import EMPTY
+
+CONTENT = b"all that a developer has " * 8
+KEY = "the-only-key"
+_HOURS = 3 * 3_600
+
+
+@dataclass(slots=True)
+class Stage:
+    """A desk, its provider in memory, and what was kept of both before an act."""
+
+    desk: Desk
+    fleet: MemoryProvider
+    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def ids(self) -> list[UUID]:
+        """All workspaces."""
+        return [row[0] for row in self.desk.rows("SELECT workspace_id FROM workspaces ORDER BY sequence")]
+
+    @property
+    def only(self) -> UUID:
+        """The one of the act."""
+        return self.ids[0]
+
+    def made(self, desired: str, **more: Any) -> UUID:
+        """A workspace whose home has the content, and is where it is asked to be."""
+        workspace_id = self.desk.create("RUNNING", **more)
+        self.desk.reach(workspace_id, "RUNNING")
+        volume = self.fleet.volumes.volumes[workspace_id]
+        assert volume is not None
+        self.fleet.homes.contents[volume.home] = CONTENT
+        if desired != "RUNNING":
+            self.desk.want(workspace_id, desired)
+            self.desk.reach(workspace_id, desired)
+        for _ in range(3):  # no message of this is left
+            self.desk.deliver()
+            self.desk.pass_time(20)
+        return workspace_id
+
+    def keep(self, act: str) -> None:
+        """How all of it stands."""
+        table = f"kept_{act.replace('-', '_')}"
+        self.desk.rows(f"CREATE TABLE {table} AS TABLE workspaces")
+        self.desk.rows(f"CREATE TABLE {table}_events AS TABLE workspace_events")
+        self.kept[act] = {
+            "seconds": self.desk.seconds,
+            "queues": {url: [replace(one) for one in kept] for url, kept in self.desk.sqs.queues.items()},
+            "objects": self._objects(self.fleet.archives.objects),
+            **{name: dict(held) for name, held in self._held().items()},
+        }
+
+    def restore(self, act: str) -> None:
+        """As it stood."""
+        table, kept = f"kept_{act.replace('-', '_')}", self.kept[act]
+        self.desk.rows(
+            f"{EMPTY}; SET session_replication_role = replica;"
+            f"INSERT INTO workspaces OVERRIDING SYSTEM VALUE SELECT * FROM {table};"
+            f"INSERT INTO workspace_events OVERRIDING SYSTEM VALUE SELECT * FROM {table}_events;"
+            "SET session_replication_role = origin"
+        )
+        self.desk.seconds = self.desk.sqs.seconds = kept["seconds"]
+        self.desk.sqs.queues = {url: [replace(one) for one in held] for url, held in kept["queues"].items()}
+        self.fleet.archives.objects = self._objects(kept["objects"])
+        for name, held in self._held().items():
+            held.clear()
+            held.update(kept[name])
+        self.wrong.clear()
+
+    def watch(self) -> None:
+        """Container ⇒ volume (003 §6), at every call of the provider."""
+
+        def look(call: str) -> None:
+            fleet = self.fleet
+            self.wrong += [
+                f"{call}: a container without its volume"
+                for one in fleet.containers.running
+                if one not in fleet.volumes.volumes
+            ]
+
+        self.fleet.faults.before = self.fleet.faults.after = look
+
+    def _held(self) -> dict[str, dict[Any, Any]]:
+        fleet = self.fleet
+        return {
+            "volumes": fleet.volumes.volumes,
+            "prepared": fleet.volumes._prepared,
+            "homes": fleet.homes.contents,
+            "running": fleet.containers.running,
+        }
+
+    @staticmethod
+    def _objects(objects: dict[str, StoredObject]) -> dict[str, StoredObject]:
+        return {key: replace(one) for key, one in objects.items()}
+
+
+@dataclass(slots=True)
+class Process:
+    """One process whose calls are counted."""
+
+    stage: Stage
+    points: Points
+    effects: ControlEffects
+
+    def look(self, *, does_long: bool = True) -> None:
+        """Look at the only one."""
+        look(self.stage.only, self.effects, does_long=does_long)
+
+    def asks(self, does: Callable[[own.Owner, str], object]) -> None:
+        """Its owner asks for something, and it is looked at."""
+        owner = own.Owner(TENANT, self.effects.database, self.effects.looks)
+        does(owner, str(self.stage.only))
+        self.look()
+
+
+def _create(process: Process) -> None:
+    desk, effects = process.stage.desk, process.effects
+    new = NewWorkspace("home", DesiredState.RUNNING)
+    create(
+        new,
+        tenant_id=TENANT,
+        request_key=KEY,
+        limit=10,
+        database=effects.database,
+        looks=effects.looks,
+        now=desk.clock(),
+    )
+    process.look()
+
+
+def _wants(desired: str) -> Callable[[Process], None]:
+    def does(process: Process) -> None:
+        wanted, now = Change(desired_state=DesiredState(desired)), process.stage.desk.clock()
+        process.asks(lambda owner, its: own.change(owner, its, wanted, now))
+
+    return does
+
+
+def _connect(process: Process) -> None:
+    process.asks(lambda owner, its: own.connect(owner, its, process.stage.desk.clock()))
+
+
+def _delete(process: Process) -> None:
+    process.asks(lambda owner, its: own.delete(owner, its, process.stage.desk.clock()))
+
+
+def _hand_over(process: Process) -> None:
+    """By control, which leaves what takes long to storage."""
+    process.stage.desk.want(process.stage.only, "ARCHIVED")
+    process.look(does_long=False)
+    process.look(does_long=True)
+
+
+def _beat(process: Process) -> None:
+    beat(process.effects)
+    process.look()
+
+
+def _page(process: Process) -> None:
+    look_at_fleet(Fleet(0, 0), process.effects)
+    process.look()
+
+
+def _collect(process: Process) -> None:
+    effects = process.effects
+    collect(effects.database, effects.provider.archives, now=process.stage.desk.clock())
+
+
+def _in_error(stage: Stage) -> None:
+    """All of it is there: a container, a volume, an archive, and what an interrupted restore left."""
+    workspace_id = stage.made("RUNNING")
+    with stage.desk.database.connection() as connection, store.writing(connection, Writer.RECONCILER):
+        connection.execute(
+            'UPDATE workspaces SET error_info = \'{"reason": "Broken", "message": "",'
+            ' "is_terminal": true, "retry_count": 3, "operation": "NONE",'
+            ' "failed_at": "2026-01-01T00:00:00+00:00", "context": {}}\''
+        )
+    stage.desk.look(workspace_id)
+    stage.fleet.volumes.prepare(workspace_id, "left-by-a-restore")
+
+
+def _half_restored(stage: Stage) -> None:
+    """It is ARCHIVED, and a restore that was given up left half a home."""
+    workspace_id = stage.made("ARCHIVED")
+    stage.fleet.volumes.prepare(workspace_id, "left-by-a-restore")
+
+
+def _idle(stage: Stage) -> None:
+    stage.made("RUNNING", standby_ttl_seconds=600)
+    stage.desk.pass_time(700)
+
+
+def _killed_outside(stage: Stage) -> None:
+    workspace_id = stage.made("RUNNING")
+    stage.desk.pass_time(700)
+    stage.desk.look(workspace_id)
+    del stage.fleet.containers.running[workspace_id]
+
+
+def _much_archived(stage: Stage) -> None:
+    """Three archives, of which two are garbage."""
+    workspace_id = stage.made("ARCHIVED")
+    for desired in ("STANDBY", "ARCHIVED"):
+        stage.desk.want(workspace_id, desired)
+        stage.desk.reach(workspace_id, desired)
+    stage.desk.pass_time(_HOURS)
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What a process does, what is there before, and what is wanted in the end."""
+
+    does: Callable[[Process], None]
+    before: Callable[[Stage], object]
+    end: str
+    home: bytes | None = CONTENT
+
+
+ACTS = {
+    "create": Act(_create, lambda _: None, "RUNNING", b""),
+    "archive": Act(_wants("ARCHIVED"), lambda stage: stage.made("RUNNING"), "ARCHIVED"),
+    "hand-over": Act(_hand_over, lambda stage: stage.made("STANDBY"), "ARCHIVED"),
+    "wake": Act(_connect, lambda stage: stage.made("ARCHIVED"), "RUNNING"),
+    "discard": Act(_wants("PENDING"), lambda stage: stage.made("ARCHIVED"), "PENDING", None),
+    "delete": Act(_delete, _half_restored, "DELETED", None),
+    "delete-error": Act(_delete, _in_error, "DELETED", None),
+    "beat": Act(_beat, _idle, "STANDBY"),
+    "page": Act(_page, _killed_outside, "RUNNING"),
+    "collect": Act(_collect, _much_archived, "ARCHIVED"),
+}
+_REPEATED: dict[str, Callable[[Stage], object]] = {
+    "create": lambda stage: _create(healthy(stage)),
+    "archive": lambda stage: stage.desk.want(stage.only, "ARCHIVED"),
+    "hand-over": lambda stage: stage.desk.want(stage.only, "ARCHIVED"),
+    "wake": lambda stage: own.connect(stage.desk.owner, str(stage.only), stage.desk.clock()),
+    "discard": lambda stage: stage.desk.want(stage.only, "PENDING"),
+    "delete": lambda stage: stage.desk.delete(stage.only),
+    "delete-error": lambda stage: stage.desk.delete(stage.only),
+}
+"""What a client that heard nothing sends again."""
+
+
+def healthy(stage: Stage) -> Process:
+    """A process that nothing befalls."""
+    return Process(stage, Points("healthy"), stage.desk.effects())
+
+
+def arrange(stage: Stage, act: str) -> None:
+    """Bring all of it to where the act begins."""
+    if act in stage.kept:
+        stage.restore(act)
+        return
+    stage.fleet.faults.before = stage.fleet.faults.after = lambda _: None
+    stage.desk.rows(EMPTY)
+    stage.desk.sqs.queues.clear()
+    stage.fleet.archives.objects.clear()
+    for held in stage._held().values():
+        held.clear()
+    ACTS[act].before(stage)
+    stage.watch()
+    stage.keep(act)
+
+
+def play(stage: Stage, act: str, points: Points) -> None:
+    """Let the process act until it is done, fails or is killed."""
+    desk, database = stage.desk, CountedDatabase(stage.desk.url, points)
+    effects = ControlEffects(
+        database,
+        counted_provider(desk.provider, points),
+        counted_queue(LOOKS, desk.sqs, points),
+        counted_queue(WORKS, desk.sqs, points),
+        desk.clock,
+    )
+    try:
+        with suppress(Killed, DependencyUnavailable, IndexError):  # there is no workspace to look at
+            ACTS[act].does(Process(stage, points, effects))
+    finally:
+        database.close()
+    points.land()
+
+
+def come_to_rest(stage: Stage, act: str) -> None:
+    """A client that heard nothing asks again; time passes, healthy processes run, and garbage is collected."""
+    if act in _REPEATED:
+        _REPEATED[act](stage)
+    for _ in range(40):
+        stage.desk.pass_time(60)
+        stage.desk.settle(1)
+        if is_at_rest(stage, act):
+            break
+    stage.desk.pass_time(_HOURS)
+    stage.desk.settle(1)
+    stage.desk.collect()
+
+
+def is_at_rest(stage: Stage, act: str) -> bool:
+    """Whether it is where it is wanted."""
+    row = stage.desk.get(stage.only)
+    if ACTS[act].end == "DELETED":
+        return row.cleaned_at is not None
+    return row.phase == ACTS[act].end and row.operation is Operation.NONE
+
+
+def broken(stage: Stage, act: str) -> Iterator[str]:
+    """Every promise that does not hold."""
+    yield from stage.wrong
+    if len(stage.ids) != 1:
+        yield f"there are {stage.ids}"
+    homes = Homes(stage.desk, stage.fleet)
+    homes.add(stage.only, "")
+    homes.known[stage.only].newest = None if act == "create" else CONTENT
+    yield from homes.broken()
+    row = stage.desk.get(stage.only)
+    if not is_at_rest(stage, act):
+        yield f"it is {row}"
+    if unseen := _unseen(stage):
+        yield f"it is complete and was not seen: {unseen}"
+    if row.error_info is not None:
+        yield f"an error is left: {row.error_info}"
+    if homes.known[stage.only].newest != ACTS[act].home and act not in {"delete", "delete-error"}:
+        yield f"the home is {homes.known[stage.only].newest!r}"
+    yield from _left(stage, act, row)
+
+
+def _unseen(stage: Stage) -> list[str]:
+    """Operations that ended well in another phase than theirs (WS-1)."""
+    phase, odd = "PENDING", []
+    for kind, source, target in stage.desk.rows(
+        "SELECT kind, from_value, to_value FROM workspace_events WHERE workspace_id = %(only)s ORDER BY event_id",
+        {"only": stage.only},
+    ):
+        phase = target if kind == "PHASE" else phase
+        if kind == "COMPLETED" and phase != RULES[Operation(source)].target:
+            odd.append(f"{source} in {phase}")
+    return odd
+
+
+def _left(stage: Stage, act: str, row: Workspace) -> Iterator[str]:
+    fleet, has_volume = stage.fleet, ACTS[act].end in {"RUNNING", "STANDBY"}
+    if left_over(fleet):
+        yield f"homes are left: {left_over(fleet)}"
+    if (stage.only in fleet.volumes.volumes, stage.only in fleet.containers.running) != (
+        has_volume,
+        ACTS[act].end == "RUNNING",
+    ):
+        yield f"there are {fleet.volumes.volumes} and {fleet.containers.running}"
+    named = set() if row.archive_key is None else {row.archive_key, proof_key_of(row.archive_key)}
+    if row.op_id is not None and row.deleted_at is None:
+        own_key = archive_key_of(row.workspace_id, row.op_id)
+        named |= {own_key, proof_key_of(own_key)}
+    if garbage := set(fleet.archives.objects) - named:
+        yield f"garbage: {garbage}"
+    for url in (LOOKS, WORKS):
+        if stage.desk.sqs.of(url):
+            yield f"messages are left: {stage.desk.sqs.of(url)}"
+
+
+def is_tried(point: Point, kind: Kind, met: set[str]) -> bool:
+    """`make crash` tries all kinds; `make test` what leaves something else behind.
+
+    A transaction that did not commit left nothing, whatever ended it; what hangs fails as what is refused; and each
+    way of reading Postgres fails once a path.
+    """
+    if kind not in point.kinds:
+        return False
+    if WHOLE or kind is Kind.KILLED_BEFORE:
+        return True
+    if point.port != "postgres":
+        return kind is not Kind.HANGS
+    if point.call == "commit transaction":
+        return kind is Kind.KILLED_AFTER
+    if point.writes:
+        return kind is Kind.REPLY_LOST
+    is_new = point.call not in met
+    met.add(point.call)
+    return is_new
+
+
+@pytest.fixture(scope="module")
+def stage(shared_database: str) -> Iterator[Stage]:
+    """One for all: what was arranged is kept."""
+    fleet = MemoryProvider()
+    with opened_desk(shared_database, provider_of(fleet)) as desk:
+        fleet.archives.now = desk.clock
+        yield Stage(desk, fleet)
+
+
+@pytest.mark.parametrize("act", list(ACTS))
+def test_every_port_is_among_the_points(stage: Stage, act: str) -> None:
+    """A recording with a hole in it would be green, too."""
+    arrange(stage, act)
+    points = Points(act)
+    play(stage, act, points)
+    assert is_at_rest(stage, act)
+    met = {f"{point.port}.{point.call}" for point in points.met}
+    looking = {"provider.containers.observe", "provider.volumes.observe", "postgres.observe"}
+    restoring = {"provider.volumes.prepare", "provider.volumes.install", "provider.archives.read"}
+    proving = {"provider.archives.write", "provider.archives.prove", "provider.archives.look"}
+    removing = {"provider.volumes.delete", "postgres.note_action", "postgres.take_lease", "postgres.complete"}
+    wanted = {
+        "create": looking
+        | restoring
+        | proving
+        | {"postgres.insert", "sqs.send_message_batch", "postgres.begin"},
+        "archive": looking | proving | removing | {"provider.containers.stop", "sqs.send_message_batch"},
+        "hand-over": proving | removing | {"postgres.hand_over", "postgres.plan_look", "sqs.send_message"},
+        "wake": looking | restoring | {"provider.containers.start", "postgres.wake"},
+        "discard": looking | {"postgres.note_action", "postgres.complete"},
+        "delete": looking | removing | {"postgres.delete"},
+        "delete-error": looking | removing | {"provider.containers.stop"},
+        "beat": {"postgres.lower_idle", "postgres.claim_unsettled", "postgres.unsettled", "sqs.send_message"},
+        "page": looking | {"postgres.fleet_page", "provider.containers.start"},
+        "collect": {"provider.archives.page", "provider.archives.delete", "postgres.find_many"},
+    }
+    assert wanted[act] <= met
+
+
+@pytest.mark.parametrize("act", list(ACTS))
+@pytest.mark.timeout(900)
+def test_a_crash_at_any_call_loses_no_home_and_leaves_nothing(stage: Stage, act: str) -> None:
+    """WS-1 … WS-13: all calls of this path, one after the other."""
+    arrange(stage, act)
+    recording, read = Points(act), set[str]()
+    play(stage, act, recording)
+    crashes = [(point, kind) for point in recording.met for kind in Kind if is_tried(point, kind, read)]
+    for point, kind in crashes:
+        arrange(stage, act)
+        points = Points(act, at=point.number, kind=kind)
+        play(stage, act, points)
+        assert points.met[point.number - 1] == point
+        come_to_rest(stage, act)
+        assert list(broken(stage, act)) == [], f"{point.id}, {kind}"
+
+
+def _forget_the_proof(patch: pytest.MonkeyPatch) -> None:
+    """What was proved is noted without its proof, so that nobody knows whether the volume may go."""
+    real = _ACTIONS[Action.ARCHIVE_HOME]
+
+    def archive(*args: Any) -> _Done:
+        done = real(*args)
+        return _Done(done.archive_key, replace(done.home, archive=None))
+
+    patch.setitem(_ACTIONS, Action.ARCHIVE_HOME, archive)
+
+
+def _delete_unproved(patch: pytest.MonkeyPatch) -> None:
+    """The volume goes once its container has, with the archive still to be made."""
+    rule = RULES[Operation.ARCHIVING]
+    early = replace(rule, action=lambda row: Action.DELETE_VOLUME if row.volume_ready else rule.action(row))
+    patch.setitem(cast(dict[Operation, OperationRule], RULES), Operation.ARCHIVING, early)
+
+
+def _complete_unseen(patch: pytest.MonkeyPatch) -> None:
+    """What was begun is complete, whether anybody saw it or not (WS-1)."""
+    real = planner.next_step
+
+    def step(row: Workspace, now: datetime) -> Step:
+        found = real(row, now)
+        starts = row.operation is Operation.STARTING
+        return replace(found, kind=StepKind.COMPLETE, operation=row.operation) if starts else found
+
+    patch.setattr("dpp.workspaces.reconcile.next_step", step)
+
+
+def _leave_what_restores_left(patch: pytest.MonkeyPatch) -> None:
+    """What no look sees is not there."""
+    patch.setattr("dpp.workspaces.machine._is_swept", lambda _: True)
+
+
+@pytest.mark.parametrize(
+    ("plant", "act", "told"),
+    [
+        (_forget_the_proof, "archive", "it is Workspace"),
+        (_delete_unproved, "archive", "has lost its home"),
+        (_complete_unseen, "wake", "it is complete and was not seen"),
+        (_leave_what_restores_left, "delete", "homes are left"),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_what_breaks_a_promise_is_seen(
+    stage: Stage,
+    monkeypatch: pytest.MonkeyPatch,
+    plant: Callable[[pytest.MonkeyPatch], None],
+    act: str,
+    told: str,
+) -> None:
+    """A check that can't fail is none."""
+    arrange(stage, act)
+    plant(monkeypatch)
+    play(stage, act, Points(act))
+    come_to_rest(stage, act)
+    assert any(told in one for one in broken(stage, act)), list(broken(stage, act))
