@@ -67,11 +67,11 @@ class _Queue:
         self.sent = 0
 
     def send(self, words: Words) -> Words:
-        """One message, visible at once."""
+        """One message, visible after its delay."""
         self.sent += 1
         message = _Message(words["MessageBody"], words.get("MessageAttributes") or {}, self.sent)
         self.messages[message.number] = message
-        self._show(message, 0)
+        self._show(message, words.get("DelaySeconds", 0))
         return message.sent()
 
     async def receive(self, words: Words) -> Words:

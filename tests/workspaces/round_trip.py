@@ -1,0 +1,259 @@
+"""Many workspaces from RUNNING to ARCHIVED and back while the processes that move them are killed by SIGKILL."""
+
+import hashlib
+import multiprocessing
+import os
+import random
+import signal
+import stat
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+
+from dpp.money.credits import create_tenant
+from dpp.platform.postgres import Database
+from dpp.workspaces import own
+from dpp.workspaces.create import NewWorkspace, create
+from dpp.workspaces.message import Beat, body_of
+from dpp.workspaces.model import DesiredState
+from dpp.workspaces.providers import processes
+from dpp.workspaces.store import Change
+from tests.workspaces.workers import Place, Worker, control, storage
+
+TENANT = "t_kills"
+_STILL_SECONDS = 60.0
+# Processes are forked from one that has imported everything: a new one is at work within a tenth of a second.
+SPAWNING = multiprocessing.get_context("forkserver")
+SPAWNING.set_forkserver_preload(["tests.workspaces.workers"])
+
+
+@dataclass(slots=True)
+class Crew:
+    """The processes at work; whoever is killed is followed by another at once."""
+
+    place: Place
+    workers: Sequence[Worker]
+    chance: random.Random
+    at_work: dict[int, ForkServerProcess] = field(default_factory=dict)
+    kills: Counter[str] = field(default_factory=Counter)
+
+    def start(self, number: int) -> None:
+        """One process."""
+        process = SPAWNING.Process(target=self.workers[number], args=(self.place,), daemon=True)
+        process.start()
+        self.at_work[number] = process
+
+    def tend(self) -> None:
+        """Have whoever killed itself followed by another."""
+        for number in [number for number, process in self.at_work.items() if not process.is_alive()]:
+            self.end(number)
+            self.start(number)
+
+    def kill(self) -> None:
+        """One of them, whatever it is doing."""
+        number = self.chance.randrange(len(self.workers))
+        self.end(number)
+        self.kills[self.workers[number].__name__] += 1
+        self.start(number)
+
+    def end(self, number: int) -> None:
+        """By SIGKILL, and by nothing else: none may have ended by itself."""
+        process = self.at_work.pop(number)
+        process.kill()
+        process.join(10)
+        assert process.exitcode == -signal.SIGKILL
+        process.close()
+
+
+@dataclass(slots=True)
+class Trip:
+    """The workspaces of one trip, and what is seen of them."""
+
+    place: Place
+    database: Database
+    connection: psycopg.Connection[tuple[Any, ...]]
+    crew: Crew
+    ids: list[UUID] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def owner(self) -> own.Owner:
+        """Whose they are."""
+        return own.Owner(TENANT, self.database, self.place.queue("looks"))
+
+    def begin(self, count: int) -> None:
+        """So many that run, each with a home of its own."""
+        for _ in range(count):
+            made = create(
+                NewWorkspace("home", DesiredState.RUNNING),
+                tenant_id=TENANT,
+                request_key=f"key-{uuid4()}",
+                limit=count,
+                database=self.database,
+                looks=self.owner.looks,
+            )
+            self.ids.append(made.workspace.workspace_id)
+        self._come_to("RUNNING", 0)
+
+    def go(self, wanted: str, kills: int) -> None:
+        """Have all of them there, with so many kills on the way."""
+        for workspace_id in self.ids:
+            own.change(self.owner, str(workspace_id), Change(desired_state=DesiredState(wanted)))
+        self._come_to(wanted, kills)
+
+    def home(self, workspace_id: UUID) -> Path:
+        """Where its home is."""
+        volume = self.place.volumes().find(workspace_id)
+        assert volume is not None
+        return volume.home
+
+    def _come_to(self, wanted: str, kills: int) -> None:
+        """The kills are spread over the workspaces that arrive; none may stand still."""
+        began = moved = beaten = time.monotonic()
+        killed, seen = 0, -1
+        query = "SELECT count(*) FROM workspaces WHERE phase = %s AND operation = 'NONE'"
+        while True:
+            ((there,),) = self.connection.execute(query.encode(), (wanted,)).fetchall()
+            if there != seen:
+                seen, moved = there, time.monotonic()
+            if there == len(self.ids) and killed >= kills:
+                break
+            assert time.monotonic() < moved + _STILL_SECONDS, f"{there} of {len(self.ids)} are {wanted}"
+            if killed < kills and there >= len(self.ids) * killed / (kills + 1):
+                time.sleep(self.crew.chance.uniform(0, 0.3))
+                self.crew.kill()
+                killed += 1
+            self.crew.tend()
+            if time.monotonic() > beaten + 1:
+                beaten = time.monotonic()
+                self.owner.looks.send(body_of(Beat(is_minute=False)))
+            time.sleep(0.05)
+        self.seconds[f"{wanted}{len(self.seconds)}"] = time.monotonic() - began
+
+    def medians(self) -> Mapping[str, float]:
+        """How many seconds a workspace took from the wish to the phase, by what was wanted."""
+        rows = self.connection.execute(
+            "SELECT w.to_value, extract(epoch FROM min(p.happened_at) - w.happened_at)::float8"
+            " FROM workspace_events w JOIN workspace_events p ON p.workspace_id = w.workspace_id"
+            "  AND p.event_id > w.event_id AND p.kind = 'PHASE' AND p.to_value = w.to_value"
+            " WHERE w.kind = 'DESIRED' GROUP BY w.event_id"
+        ).fetchall()
+        found: dict[str, list[float]] = {}
+        for wanted, seconds in rows:
+            found.setdefault(wanted, []).append(seconds)
+        return {wanted: statistics.median(took) for wanted, took in found.items()}
+
+
+@contextmanager
+def trip(
+    place: Place, workers: Sequence[Worker] = (control, control, storage, storage), seed: int = 4
+) -> Iterator[Trip]:
+    """The processes at work, all of them and every container ended at the end."""
+    place.volumes().set_up()
+    crew = Crew(place, workers, random.Random(seed))
+    with (
+        psycopg.connect(place.database_url, autocommit=True) as connection,
+        closing(Database(place.database_url)) as database,
+    ):
+        create_tenant(connection, TENANT, "Kills", 1)
+        found = Trip(place, database, connection, crew)
+        try:
+            for number in range(len(workers)):
+                crew.start(number)
+            yield found
+        finally:
+            for number in list(crew.at_work):
+                crew.end(number)
+            containers = place.provider().containers
+            for workspace_id in found.ids:
+                containers.stop(workspace_id)
+
+
+def fill(home: Path, chance: random.Random, files: int) -> None:
+    """What somebody works on: files of all sorts below some folders."""
+    for number in range(files):
+        folder = home / f"folder {chance.randrange(3)}" / "ä"
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"file {number}"
+        path.write_bytes(chance.randbytes(chance.choice([0, 10, 4_000, 40_000])))
+        path.chmod(chance.choice([0o600, 0o644, 0o755]))
+    (home / "link").symlink_to("folder 0")
+    (home / "empty").mkdir()
+
+
+def digest(home: Path) -> str:
+    """Of all that a home is: names, kinds, modes, times and contents."""
+    found = hashlib.sha256()
+    for path in sorted(home.rglob("*")):
+        at = path.lstat()
+        found.update(f"{path.relative_to(home)}\0{at.st_mode}\0{at.st_mtime_ns}\0".encode())
+        if stat.S_ISREG(at.st_mode):
+            found.update(path.read_bytes())
+        elif path.is_symlink():
+            found.update(os.fsencode(path.readlink()))
+    return found.hexdigest()
+
+
+def there_and_back(
+    trip: Trip, *, count: int, kills: int, files: int, say: Callable[[str], None]
+) -> list[str]:
+    """RUNNING, ARCHIVED, RUNNING; every promise that is broken."""
+    chance = random.Random(5)
+    trip.begin(count)
+    say(f"{count} run")
+    for workspace_id in trip.ids:
+        fill(trip.home(workspace_id), chance, files)
+    before = {one: digest(trip.home(one)) for one in trip.ids}
+    trip.go("ARCHIVED", kills // 2)
+    say(f"{count} are archived, {trip.crew.kills.total()} kills")
+    faults = [f"{name} stands while all are archived" for name in _volumes(trip)]
+    faults += [f"the container of {one} runs" for one in set(trip.ids) & processes.running()]
+    trip.go("RUNNING", kills - kills // 2)
+    say(f"{count} run again, {trip.crew.kills.total()} kills")
+    faults += [f"{one} came back as another" for one in trip.ids if digest(trip.home(one)) != before[one]]
+    return faults + list(_broken(trip))
+
+
+def _volumes(trip: Trip) -> list[str]:
+    return [path.name for path in (trip.place.root / "volumes").glob("ws-*")]
+
+
+def _broken(trip: Trip) -> Iterator[str]:
+    running = processes.running()
+    yield from (f"the container of {one} does not run" for one in set(trip.ids) - running)
+    root = trip.place.root / "volumes"
+    yield from (f"{path} is left" for path in (root / "trash").iterdir())
+    for workspace_id in trip.ids:
+        generations = list((root / "generations" / str(workspace_id)).iterdir())
+        if generations != [trip.home(workspace_id).parent]:
+            yield f"{generations} stand for {workspace_id}"
+    archives = trip.place.provider().archives
+    rows = trip.connection.execute(
+        "SELECT workspace_id, archive_key, error_info::text FROM workspaces"
+    ).fetchall()
+    for workspace_id, key, error in rows:
+        proof, found = archives.proof(key), archives.look(key)
+        if proof is None or found is None or proof.etag != found.etag:
+            yield f"the archive of {workspace_id} is not proved"
+        if error is not None:
+            yield f"{workspace_id} has {error}"
+    yield from _two_at_once(trip)
+
+
+def _two_at_once(trip: Trip) -> Iterator[str]:
+    rows = trip.connection.execute(
+        "SELECT workspace_id, array_agg(kind ORDER BY event_id) FROM workspace_events"
+        " WHERE kind IN ('STARTED', 'COMPLETED', 'FAILED') GROUP BY 1"
+    ).fetchall()
+    for workspace_id, kinds in rows:
+        if kinds != ["STARTED", "COMPLETED"] * (len(kinds) // 2):
+            yield f"{workspace_id} did {kinds}"

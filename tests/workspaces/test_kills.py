@@ -1,0 +1,40 @@
+"""Control and storage are killed by SIGKILL while homes are archived and restored: each comes back byte for byte.
+
+Real processes on real Postgres, real folders and containers, the real clients of S3 and SQS on servers of the test's
+own. A planted fault has to be seen by the same checks.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.points import WHOLE
+from tests.s3_server import s3_server
+from tests.sqs_server import sqs_server
+from tests.workspaces.round_trip import there_and_back, trip
+from tests.workspaces.workers import Place, control, storage_that_installs_first
+
+
+@pytest.fixture
+def place(database_url: str, tmp_path: Path) -> Iterator[Place]:
+    """Servers of this test's own."""
+    with sqs_server() as sqs, s3_server() as s3:
+        yield Place(database_url, sqs, s3, tmp_path)
+
+
+@pytest.mark.timeout(300)  # a busy machine takes its time; what stands still for a minute fails at once
+def test_every_home_comes_back_while_control_and_storage_are_killed(place: Place) -> None:
+    """WS-7 … WS-12; `make crash`: forty of them."""
+    count, kills = (40, 40) if WHOLE else (12, 8)
+    with trip(place) as moving:
+        assert there_and_back(moving, count=count, kills=kills, files=12, say=print) == []
+        assert moving.crew.kills.total() == kills
+
+
+@pytest.mark.timeout(300)
+def test_a_volume_that_counts_before_its_home_is_on_it_is_seen(place: Place) -> None:
+    """A check that can't fail is none."""
+    with trip(place, (control, storage_that_installs_first)) as moving:
+        faults = there_and_back(moving, count=5, kills=0, files=2, say=print)
+    assert any("came back as another" in fault for fault in faults)

@@ -1,0 +1,176 @@
+"""Control and storage of workspaces as processes of their own, killed by test_kills.py and tests/soak/workspaces.py.
+
+Each stands for a function with its event source mapping: messages are received, handed to the use case and deleted, so
+that what a kill interrupts comes again. Containers are processes and volumes folders of this machine; archives are
+objects behind the real S3 client.
+"""
+
+import os
+import random
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import boto3
+from botocore.config import Config
+
+from dpp.platform import postgres
+from dpp.platform.errors import DependencyUnavailable
+from dpp.platform.postgres import Database
+from dpp.platform.queue import Queue
+from dpp.workspaces import act
+from dpp.workspaces import beat as beat_module
+from dpp.workspaces import lease as lease_module
+from dpp.workspaces import look as look_module
+from dpp.workspaces.beat import beat, look_at_fleet
+from dpp.workspaces.look import ControlEffects, look
+from dpp.workspaces.message import Beat, Fleet, Look, Work, parse
+from dpp.workspaces.model import Archive
+from dpp.workspaces.ports import Archives, HomeFormat, Provider, Volume, Volumes
+from dpp.workspaces.ports import Beat as LeaseBeat
+from dpp.workspaces.providers import home_tar, processes
+from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
+from dpp.workspaces.providers.local_containers import ProcessContainers
+from dpp.workspaces.providers.s3_archives import S3Archives
+
+BUCKET = "archives"
+_AT_MOST = 4
+# For how long a process may be silent: in production 60 s, 60 s and 15 s.
+_LEASE_SECONDS, _HANDED_AGAIN_SECONDS, _LOST_SECONDS = 4, 4, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the processes work; `visibility_seconds` are the queues'."""
+
+    database_url: str
+    sqs: str
+    s3: str
+    root: Path
+    visibility_seconds: int = 4
+
+    def queue(self, name: str) -> Queue:
+        """`looks` or `works`, by a client that asks once."""
+        client = _client("sqs", self.sqs)
+        return Queue(f"{self.sqs}/000000000000/{name}", lambda: client)
+
+    def volumes(self) -> DirectoryVolumes:
+        """Folders below the root."""
+        return DirectoryVolumes(self.root / "volumes", processes.is_running)
+
+    def provider(self) -> Provider:
+        """As providers/build.py makes the local one."""
+        volumes = self.volumes()
+        client = _client("s3", self.s3)
+        return Provider(
+            ProcessContainers(self.root / "containers", volumes, grace_seconds=5),
+            volumes,
+            S3Archives(BUCKET, lambda: client),
+            home_tar,
+        )
+
+    def effects(self) -> ControlEffects:
+        """As the functions' wiring makes them."""
+        return ControlEffects(
+            Database(self.database_url), self.provider(), self.queue("looks"), self.queue("works")
+        )
+
+
+def _client(service: Any, endpoint: str) -> Any:
+    signing: Any = {"s3": {"addressing_style": "path"}} if service == "s3" else {}
+    return boto3.client(
+        service,
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+        config=Config(retries={"total_max_attempts": 1}, **signing),
+    )
+
+
+type Worker = Callable[[Place], None]
+
+
+def control(place: Place) -> None:
+    """Looks, pages of the fleet, and beats."""
+    effects = _begin(place)
+
+    def work_on(body: str) -> None:
+        match parse(body):
+            case Look(workspace_id):
+                look(workspace_id, effects)
+            case Fleet() as page:
+                look_at_fleet(page, effects)
+            case Beat():
+                beat(effects)
+            case other:
+                raise AssertionError(other)
+
+    _work(place, effects.looks, work_on)
+
+
+def storage(place: Place) -> None:
+    """What takes long."""
+    effects = _begin(place)
+
+    def work_on(body: str) -> None:
+        match parse(body):
+            case Work(workspace_id):
+                look(workspace_id, effects, does_long=True)
+            case other:
+                raise AssertionError(other)
+
+    _work(place, effects.works, work_on)
+
+
+def storage_that_installs_first(place: Place) -> None:
+    """A planted fault: a volume counts before its home is on it, and half of those who restore die in between."""
+    chance = random.Random()
+
+    def restore_home(  # noqa: PLR0917 - as the real one is called
+        volumes: Volumes,
+        archives: Archives,
+        workspace_id: UUID,
+        op_id: UUID,
+        archive: Archive,
+        beats: LeaseBeat,
+        *,
+        homes: HomeFormat,
+    ) -> Volume:
+        standing = volumes.find(workspace_id)
+        if standing is not None:
+            return standing
+        prepared = volumes.prepare(workspace_id, str(op_id))
+        volume = volumes.install(workspace_id, str(op_id), archive.key, prepared)
+        if chance.random() < 0.5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        homes.unpack(archives.read(archive.key, beats), prepared, beats)
+        return volume
+
+    vars(act)["restore_home"] = restore_home
+    storage(place)
+
+
+def _work(place: Place, queue: Queue, work_on: Callable[[str], None]) -> None:
+    starter = os.getppid()
+    while os.getppid() == starter:
+        with suppress(DependencyUnavailable):  # the message comes again
+            for one in queue.receive(
+                at_most=_AT_MOST, invisible_seconds=place.visibility_seconds, wait_seconds=1
+            ):
+                work_on(one.body)
+                queue.delete(one.receipt_handle)
+
+
+def _begin(place: Place) -> ControlEffects:
+    """A busy machine may take long to connect; and nobody waits for minutes here to see what is taken over."""
+    vars(postgres)["_CONNECT_TIMEOUT_SECONDS"] = 20
+    vars(lease_module)["LEASE_SECONDS"] = _LEASE_SECONDS
+    vars(lease_module)["_RENEW_AFTER_SECONDS"] = 1.0
+    vars(look_module)["HANDED_AGAIN_AFTER_SECONDS"] = _HANDED_AGAIN_SECONDS
+    vars(beat_module)["LOST_AFTER_SECONDS"] = _LOST_SECONDS
+    return place.effects()
