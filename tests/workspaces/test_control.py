@@ -24,6 +24,7 @@ from dpp.workspaces.model import DesiredState, Operation, Phase
 from dpp.workspaces.planner import LOSS_GRACE_SECONDS, SETTLE_SECONDS
 from dpp.workspaces.ports import Seen
 from dpp.workspaces.reconcile import Outcome, reconcile
+from dpp.workspaces.recover import Recovery, Way, recover
 from dpp.workspaces.store import Change, Writer
 from tests.workspaces.desk import LOOKS, STRANGER, WORKS, Desk
 from tests.workspaces.memory import MemoryProvider
@@ -228,6 +229,39 @@ class TestFromOutside:
         desk.want(workspace_id, "RUNNING")
         desk.settle(4)
         assert workspace_id not in fleet.volumes.volumes
+
+    def test_an_operation_ends_where_its_provider_was_away_and_its_archive_is_lost(
+        self, desk: Desk, fleet: MemoryProvider
+    ) -> None:
+        """WS-14: in ERROR nobody asks the provider again, so what waits for that must end by its deadline.
+
+        Else the operation is under way for ever: nobody may recover the workspace, and nobody delete it.
+        """
+        workspace_id = desk.made("STANDBY")
+        write(fleet, workspace_id)
+        key = desk.get(workspace_id).archive_key
+        assert key is not None
+
+        def is_away(call: str) -> None:
+            if call == "archives.write":
+                raise ProviderUnavailable
+
+        fleet.faults.before = is_away
+        desk.want(workspace_id, "ARCHIVED")
+        desk.look(workspace_id)
+        assert desk.get(workspace_id).next_attempt_at is not None
+        del fleet.archives.objects[key]
+        desk.settle(4)
+        assert desk.get(workspace_id).operation is Operation.ARCHIVING
+        desk.pass_time(3_600)
+        desk.settle(2)
+        found = desk.get(workspace_id)
+        assert (found.operation, found.phase) == (Operation.NONE, Phase.ERROR)
+        assert home(fleet, workspace_id) == CONTENT
+        fleet.faults.before = lambda _: None
+        recovery = Recovery(Way.KEEP_VOLUME, "operator", "the archive is lost, and the home stands")
+        recover(recovery, workspace_id, desk.database, fleet.archives, desk.clock())
+        desk.reach(workspace_id, "ARCHIVED")
 
     def test_a_volume_that_nobody_made_is_left_for_a_person(self, desk: Desk, fleet: MemoryProvider) -> None:
         """003 §7: no marker, no start, and nothing covers it."""

@@ -140,16 +140,19 @@ def _under_way(workspace: Workspace, rule: OperationRule, now: datetime) -> Step
 
 
 def _patience(workspace: Workspace, rule: OperationRule, now: datetime) -> Step | None:
-    """Whether an attempt has lasted too long; one that can't go on, since the workspace is in ERROR, lasts as long."""
-    since = now - _attempt_began(workspace, now)
-    overdue = workspace.next_attempt_at is None and since > timedelta(seconds=rule.deadline_seconds)
+    """Whether an attempt has lasted too long; one that can't go on, since the workspace is in ERROR, lasts as long.
+
+    Where the provider is to be asked again, an attempt is not late. In ERROR nobody asks it: there the time counts from
+    the last outage on, or the operation would never end, and with it no person could recover or delete the workspace.
+    """
+    overdue = now - _attempt_began(workspace, now) > timedelta(seconds=rule.deadline_seconds)
     if workspace.phase is Phase.ERROR and workspace.deleted_at is None:
         told = _told_of_health(workspace)
         if not overdue:
             return _waiting(told)
         reason = workspace.conditions[HEALTHY].reason
         return Step(Kind.FAIL, told, rule.operation, reason=reason, is_terminal=True)
-    if overdue:
+    if overdue and workspace.next_attempt_at is None:
         why = f"Not seen within {rule.deadline_seconds} s: {rule.complete_when}."
         return Step(Kind.FAIL, why, rule.operation, reason=TIMEOUT)
     return None
