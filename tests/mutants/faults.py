@@ -1,6 +1,6 @@
 """The faults as data: which text becomes which, what that would cost, and the test that notices."""
 
-from tests.mutants import auth_errors
+from tests.mutants import auth_errors, workspaces
 from tests.mutants.fault import Fault
 
 _RACE = "tests/race/test_finalize_race.py::test_one_of_worker_and_reaper_ends_the_run_and_the_loser_touches_nothing"
@@ -310,4 +310,5 @@ FAULTS = (
         "tests/runs/test_worker.py::test_run_16_a_worker_that_lost_its_lease_stops_its_pack_and_writes_nothing",
     ),
     *auth_errors.FAULTS,
+    *workspaces.FAULTS,
 )

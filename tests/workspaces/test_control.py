@@ -528,6 +528,39 @@ class TestTwoAtOnce:
         assert desk.get(workspace_id).op_id == decided_on.op_id
         assert not lease.hand_over(desk.database, decided_on, 60, desk.clock())
 
+    def test_a_deletion_that_comes_late_takes_no_later_volume(
+        self, desk: Desk, fleet: MemoryProvider
+    ) -> None:
+        """WS-12: it was meant for the generation that was archived, and another stands by now."""
+        workspace_id = desk.made("STANDBY")
+        write(fleet, workspace_id)
+        desk.want(workspace_id, "ARCHIVED")
+        held_up = False
+
+        def sleeps(call: str) -> None:
+            nonlocal held_up
+            if call == "volumes.delete" and not held_up:
+                held_up = True
+                desk.pass_time(600)
+                desk.reach(workspace_id, "ARCHIVED")
+                desk.want(workspace_id, "STANDBY")
+                desk.reach(workspace_id, "STANDBY")
+
+        fleet.faults.before = sleeps
+        desk.look(workspace_id)
+        assert held_up
+        assert home(fleet, workspace_id) == CONTENT
+
+    def test_what_is_wanted_no_more_does_not_begin(self, desk: Desk) -> None:
+        """WS-8: its owner thought better of it after the row was read."""
+        workspace_id = desk.made("ARCHIVED")
+        desk.want(workspace_id, "PENDING")
+        row = monitor.look(desk.database, desk.provider, workspace_id, desk.clock())
+        assert row is not None
+        desk.want(workspace_id, "ARCHIVED")
+        done = reconcile(desk.database, desk.provider, row, desk.clock, does_long=True)
+        assert (done.outcome, desk.get(workspace_id).operation) == (Outcome.OVERTAKEN, Operation.NONE)
+
     def test_a_workspace_has_one_look_under_way(self, desk: Desk, fleet: MemoryProvider) -> None:
         """D10: hints and chains don't multiply."""
         workspace_id = desk.made("STANDBY")
