@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors crash mutants bench bench-cold bench-scans bench-outbox up down status logs layers openapi clean
+.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors soak-workspaces crash mutants bench bench-cold bench-scans bench-outbox up down status logs layers openapi clean
 
 BIN := .venv/bin
 # The stack of the e2e tests is not the one that a developer works with.
@@ -62,8 +62,12 @@ soak-auth-errors: bootstrap ## Post ERRORS authentication errors to a stack of i
 	trap '$(BIN)/dpp local down' EXIT; trap 'exit 130' INT TERM; \
 	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/python -m tests.soak.auth_errors --errors $(ERRORS)
 
+WORKSPACES ?= 200
+soak-workspaces: bootstrap ## Archive WORKSPACES homes and bring them back while control and storage are killed
+	$(BIN)/python -m tests.soak.workspaces --workspaces $(WORKSPACES)
+
 crash: bootstrap ## Crash every call of every path in every way (`make test` leaves out what leaves the same behind)
-	DPP_CRASHES=all $(BIN)/pytest -n auto --dist worksteal -q tests/crash tests/tickets/test_crashes.py tests/auth_errors/test_crashes.py tests/auth_errors/test_kills.py
+	DPP_CRASHES=all $(BIN)/pytest -n auto --dist worksteal -q tests/crash tests/tickets/test_crashes.py tests/auth_errors/test_crashes.py tests/auth_errors/test_kills.py tests/workspaces/test_crashes.py tests/workspaces/test_kills.py
 
 mutants: bootstrap ## Put deliberate faults into a copy of money and finalize; each must be caught by its test
 	$(BIN)/python -m tests.mutants

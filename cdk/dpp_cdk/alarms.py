@@ -206,13 +206,15 @@ def _workspaces(named: Named) -> Iterator[AlarmSpec]:
     ):
         watched = of_ours(metric, WORKSPACES_CONTROL, named.stage, "Maximum")
         yield AlarmSpec(anchor, says, watched, threshold=threshold, periods=periods)
-    yield AlarmSpec(
-        "workspaces-outage",
-        "The provider of containers or volumes does not answer",
-        of_ours(metrics.WORKSPACE_OUTAGES, WORKSPACES_CONTROL, named.stage, "Sum"),
-        threshold=5,
-        periods=2,
-    )
+    for spec in (WORKSPACES_CONTROL, WORKSPACES_STORAGE):
+        yield AlarmSpec(
+            "workspaces-outage",
+            f"The provider of containers, volumes or archives does not answer {spec.name}",
+            of_ours(metrics.WORKSPACE_OUTAGES, spec, named.stage, "Sum"),
+            threshold=5,
+            periods=2,
+            subject=spec.name,
+        )
     yield AlarmSpec(
         "archives-silent",
         "Archives were not collected for three hours",

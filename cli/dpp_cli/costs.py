@@ -43,7 +43,7 @@ metric series. {HOURS} hours."""
 
 # What workspaces add, where a deployment has them.
 WORKSPACE_ENDPOINTS = 5
-WORKSPACE_ALARMS = {"dev": 15, "prod": 18}
+WORKSPACE_ALARMS = {"dev": 16, "prod": 19}
 WORKSPACE_SERIES = 60
 WORKSPACES = {"dev": 2, "prod": 100}
 

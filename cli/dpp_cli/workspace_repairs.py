@@ -57,12 +57,14 @@ class _Way(StrEnum):
     RETRY = "retry"
     FROM_ARCHIVE = "from-archive"
     KEEP_VOLUME = "keep-volume"
+    STOP_CONTAINER = "stop-container"
     EMPTY = "empty"
 
 
 _GIVES_UP = {
     _Way.FROM_ARCHIVE: "what is newer than the archive is given up",
     _Way.KEEP_VOLUME: "its archive is given up, and a new one is made when it is next archived",
+    _Way.STOP_CONTAINER: "what its programs hold is lost, and its volume is gone already",
     _Way.EMPTY: "all of its home is given up, and it begins with an empty one",
 }
 """What an answer of yes costs. A retry costs nothing, and is not asked about."""
@@ -100,7 +102,7 @@ def recover_one(
         _Way,
         typer.Option(
             help="retry: as it stands. from-archive: what is newer is given up. keep-volume: with the home that stands,"
-            " its archive is given up. empty: all is given up."
+            " its archive is given up. stop-container: one that runs without its volume. empty: all is given up."
         ),
     ],
     reason: Annotated[str, typer.Option(help="Why; kept with the event.")],

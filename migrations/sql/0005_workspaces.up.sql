@@ -232,7 +232,8 @@ BEGIN
       NEW.conditions #>> '{policy.healthy,reason}', NEW.conditions #>> '{policy.healthy,message}');
   END IF;
   IF OLD.operation = 'NONE' AND NEW.operation <> 'NONE' THEN
-    PERFORM keep_workspace_event('reconciler', 'STARTED', NEW.workspace_id, NULL, NEW.operation, NULL, NULL);
+    PERFORM keep_workspace_event(coalesce(nullif(current_setting('dpp.actor', true), ''), 'reconciler'), 'STARTED',
+      NEW.workspace_id, NULL, NEW.operation, NULL, nullif(current_setting('dpp.reason', true), ''));
   ELSIF OLD.operation <> 'NONE' AND NEW.operation = 'NONE' AND NEW.error_info IS NULL THEN
     PERFORM keep_workspace_event('reconciler', 'COMPLETED', NEW.workspace_id, OLD.operation, NULL, NULL, NULL);
   END IF;

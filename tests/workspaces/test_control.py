@@ -380,6 +380,8 @@ class TestActuators:
             assert expected <= wait <= expected + 3
         assert len(waits) >= 8
         assert desk.get(workspace_id).error_info is None
+        desk.pass_time(300)
+        assert desk.look(workspace_id).outage == "workspace provider"  # which is measured
         fleet.faults.before = lambda _: None
         desk.settle(12)
         assert desk.phase(workspace_id) is Phase.RUNNING

@@ -112,6 +112,29 @@ def test_a_home_on_its_volume_goes_on_without_the_archive_that_is_gone(
     assert home(fleet, workspace_id) == CONTENT
 
 
+def test_a_container_without_its_volume_is_stopped_when_a_person_says_so(
+    desk: Desk, fleet: MemoryProvider
+) -> None:
+    """WS-4, WS-9: then the loss is told, and the person says what takes the home's place."""
+    workspace_id = desk.made("RUNNING")
+    with pytest.raises(NotRecoverable, match="No container"):
+        recovered(desk, workspace_id, Way.STOP_CONTAINER)
+    fleet.volumes.volumes.clear()
+    desk.settle(3)
+    assert workspace_id in fleet.containers.running
+    assert desk.beat().measures.lost == 1
+    recovered(desk, workspace_id, Way.STOP_CONTAINER)
+    desk.settle(4)
+    assert fleet.containers.running == {}
+    error = desk.get(workspace_id).error_info
+    assert error is not None
+    assert error.reason == "DataLost"
+    (event,) = desk.rows("SELECT actor, message FROM workspace_events WHERE to_value = 'STOPPING'")
+    assert event == ("kim", "STOP_CONTAINER: looked at it")
+    recovered(desk, workspace_id, Way.FROM_ARCHIVE)
+    desk.reach(workspace_id, "RUNNING")
+
+
 def test_keeping_a_volume_that_is_not_there_is_refused(desk: Desk, lost: UUID) -> None:
     """There is nothing to keep."""
     with pytest.raises(NotRecoverable, match="No volume"):

@@ -247,7 +247,7 @@ WORKSPACE_STEPS = Metric(
 WORKSPACE_OUTAGES = Metric(
     "WorkspaceOutages",
     MetricUnit.Count,
-    "looks that the provider of containers or volumes did not answer",
+    "looks and deeds that the provider of containers, volumes or archives did not answer",
     alarms=("workspaces-outage",),
 )
 WORKSPACES_SEEDED = Metric(

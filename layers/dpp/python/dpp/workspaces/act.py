@@ -34,24 +34,31 @@ class _Done:
     home: HomeContext
 
 
-def act(database: Database, provider: Provider, workspace: Workspace, step: Step, clock: Clock) -> bool:
-    """Do what the step says; False where another process has the operation.
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What came of a try. `moved` false: another process has the operation. `outage`: who did not answer."""
+
+    moved: bool
+    outage: str | None = None
+
+
+def act(database: Database, provider: Provider, workspace: Workspace, step: Step, clock: Clock) -> Acted:
+    """Do what the step says.
 
     An outage of the provider is noted and waited for; Postgres's raises DependencyUnavailable, and the lease ends
     alone.
     """
     held = lease.take(database, workspace, clock)
     if held is None:
-        return False
+        return Acted(moved=False)
     try:
-        _act(database, provider, held, step)
+        return Acted(moved=True, outage=_act(database, provider, held, step))
     except LeaseLost:
-        return False
-    return True
+        return Acted(moved=False)
 
 
-def _act(database: Database, provider: Provider, held: Lease, step: Step) -> None:
-    """Do it and note what came of it. Raises LeaseLost where another process has the operation by then."""
+def _act(database: Database, provider: Provider, held: Lease, step: Step) -> str | None:
+    """Do it and note what came of it; who did not answer. Raises LeaseLost where another process has it by then."""
     if step.action is None:
         raise AssertionError("a step that is nothing to do")
     before = held.workspace
@@ -64,8 +71,10 @@ def _act(database: Database, provider: Provider, held: Lease, step: Step) -> Non
         if outage.dependency == PostgresUnavailable.dependency:
             raise
         held.note_outage(home, backoff_seconds(before.error_count + 1))
+        return outage.dependency
     else:
         held.note_action(done.archive_key, replace(done.home, last_action=step.action.value))
+    return None
 
 
 def failed_once_more(workspace: Workspace, failure: OperationFailed, now: datetime) -> ErrorInfo:

@@ -50,7 +50,10 @@ class ControlEffects:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What came of a look. `steps` that were taken; `workspace` None: there is none, or nothing is left of it."""
+    """What came of a look. `steps` that were taken; `workspace` None: there is none, or nothing is left of it.
+
+    `outage`: who did not answer, to the look or to what was done.
+    """
 
     workspace: Workspace | None
     steps: Sequence[Step]
@@ -63,6 +66,7 @@ def look(workspace_id: UUID, effects: ControlEffects, *, does_long: bool = False
     Raises PostgresUnavailable, QueueUnavailable; where the provider doesn't answer, the next look asks it again.
     """
     taken: list[Step] = []
+    unanswered: str | None = None
     try:
         for _ in range(MAX_TURNS):
             workspace = monitor.look(effects.database, effects.provider, workspace_id, effects.clock())
@@ -74,16 +78,15 @@ def look(workspace_id: UUID, effects: ControlEffects, *, does_long: bool = False
             if done.outcome is not Outcome.MOVED:
                 break
             taken.append(done.step)
+            unanswered = done.outage or unanswered
     except PostgresUnavailable:
         raise
     except DependencyUnavailable as outage:
-        if outage.dependency == "sqs":
-            raise
         _LOG.warning("the provider did not answer", extra={"dependency": outage.dependency})
         _send_next(workspace_id, effects, LOOK_TO_CONVERGE_SECONDS)
         return Looked(None, taken, outage.dependency)
     _follow(done, effects, does_long=does_long)
-    return Looked(workspace, taken)
+    return Looked(workspace, taken, unanswered)
 
 
 def _follow(done: Reconciled, effects: ControlEffects, *, does_long: bool) -> None:

@@ -36,8 +36,6 @@ SETTLE_SECONDS = 15
 LOSS_GRACE_SECONDS = 10
 """How long a volume must be away before its home is called lost: a single look may be wrong."""
 
-_ON_A_VOLUME = frozenset({Operation.STARTING, Operation.STOPPING})
-
 DATA_LOST = "DataLost"
 TIMEOUT = "OperationTimeout"
 
@@ -129,7 +127,7 @@ def _under_way(workspace: Workspace, rule: OperationRule, now: datetime) -> Step
     fresh = is_fresh(workspace)
     if fresh and rule.complete(workspace):
         return Step(Kind.COMPLETE, f"Seen: {rule.complete_when}.", rule.operation)
-    if rule.operation in _ON_A_VOLUME and (lost := _lost(workspace, now)) is not None:
+    if rule.operation is Operation.STARTING and (lost := _lost(workspace, now)) is not None:
         return lost
     error = workspace.error_info
     if error is not None and is_exhausted(error.retry_count):
@@ -146,7 +144,8 @@ def _patience(workspace: Workspace, rule: OperationRule, now: datetime) -> Step 
     the last outage on, or the operation would never end, and with it no person could recover or delete the workspace.
     """
     overdue = now - _attempt_began(workspace, now) > timedelta(seconds=rule.deadline_seconds)
-    if workspace.phase is Phase.ERROR and workspace.deleted_at is None:
+    held_up = workspace.phase is Phase.ERROR and workspace.deleted_at is None
+    if held_up and rule.operation is not Operation.STOPPING:  # to stop a container is right whatever is wrong
         told = _told_of_health(workspace)
         if not overdue:
             return _waiting(told)

@@ -240,9 +240,10 @@ SELECT count(*), coalesce(max(extract(epoch FROM coalesce(%(now)s, now()) - op_s
   ORDER BY coalesce(next_look_at, '-infinity'), sequence LIMIT %(at_most)s) AS found
 
 -- name: in_error
--- How many wait for a person, counted up to a bound; and by reason, how many lost their home.
-SELECT count(*), count(*) FILTER (WHERE error_info ->> 'reason' = 'DataLost')
-FROM (SELECT error_info FROM workspaces WHERE phase = 'ERROR' LIMIT %(at_most)s) AS found
+-- How many wait for a person, counted up to a bound; and how many lost their home, or are about to be seen to.
+SELECT count(*), count(*) FILTER (WHERE error_info ->> 'reason' = 'DataLost'
+  OR conditions #>> '{policy.healthy,reason}' = 'ContainerWithoutVolume')
+FROM (SELECT error_info, conditions FROM workspaces WHERE phase = 'ERROR' LIMIT %(at_most)s) AS found
 
 -- name: recover
 -- A person says that it may go on, from which archive, or from none.

@@ -37,11 +37,12 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """What came of a call, and the step that was decided. `workspace`: as it was read."""
+    """What came of a call, and the step that was decided. `workspace`: as it was read. `outage`: who did not answer."""
 
     outcome: Outcome
     step: Step
     workspace: Workspace
+    outage: str | None = None
 
 
 def reconcile(
@@ -63,7 +64,9 @@ def reconcile(
         case Kind.ACT if step.action in LONG and not does_long:
             return Reconciled(Outcome.LONG, step, workspace)
         case Kind.ACT:
-            moved = act(database, provider, workspace, step, clock)
+            acted = act(database, provider, workspace, step, clock)
+            outcome = Outcome.MOVED if acted.moved else Outcome.OVERTAKEN
+            return Reconciled(outcome, step, workspace, acted.outage)
         case Kind.BEGIN | Kind.COMPLETE | Kind.FAIL | Kind.LOSE:
             with database.connection() as connection, store.writing(connection, Writer.RECONCILER):
                 moved = _write(connection, workspace, step, clock)

@@ -9,12 +9,14 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from dpp.platform.ids import new_id
 from dpp.platform.postgres import Database
 from dpp.workspaces import store
+from dpp.workspaces.conditions import CONTAINER_WITHOUT_VOLUME
 from dpp.workspaces.errors import ArchiveUnknown, NotRecoverable, WorkspaceNotFound
 from dpp.workspaces.garbage import Place
 from dpp.workspaces.machine import is_fresh
-from dpp.workspaces.model import Archive, HomeContext, Workspace
+from dpp.workspaces.model import HEALTHY, Archive, HomeContext, Operation, Workspace
 from dpp.workspaces.planner import DATA_LOST
 from dpp.workspaces.ports import Archives
 from dpp.workspaces.store import Writer
@@ -29,6 +31,8 @@ class Way(StrEnum):
     """From an archive: what is newer than it is given up."""
     KEEP_VOLUME = "KEEP_VOLUME"
     """With the home that stands on its volume: the archive is given up, and a new one made when it is next archived."""
+    STOP_CONTAINER = "STOP_CONTAINER"
+    """A container that runs without its volume is stopped; what became of the home is told afterwards."""
     EMPTY = "EMPTY"
     """With an empty home: all of it is given up. Its archives go by the collector's rules."""
 
@@ -57,6 +61,8 @@ def recover(
         raise WorkspaceNotFound
     if workspace.error_info is None and not is_fresh(workspace):
         raise NotRecoverable("The monitor has not looked since it was recovered: wait for its look.")
+    if recovery.way is Way.STOP_CONTAINER:
+        return _stop(recovery, workspace, database, now)
     archive_key, home = _after(recovery, workspace, archives)
     with database.connection() as connection, store.writing(connection, Writer.RECONCILER):
         store.say_who(connection, recovery.actor, f"{recovery.way}: {recovery.reason}"[:500])
@@ -64,6 +70,19 @@ def recover(
     if after is None:
         raise NotRecoverable(phase=workspace.phase.value, operation=workspace.operation.value)
     return after
+
+
+def _stop(recovery: Recovery, workspace: Workspace, database: Database, now: datetime | None) -> Workspace:
+    """Have the reconciler stop it: the one operation that begins in ERROR, since a person said so."""
+    health = workspace.conditions.get(HEALTHY)
+    if health is None or health.reason != CONTAINER_WITHOUT_VOLUME:
+        raise NotRecoverable("No container runs without its volume.")
+    with database.connection() as connection, store.writing(connection, Writer.RECONCILER):
+        store.say_who(connection, recovery.actor, f"{recovery.way}: {recovery.reason}"[:500])
+        begun = store.begin(connection, workspace, Operation.STOPPING, new_id(), now)
+    if begun is None:
+        raise NotRecoverable(phase=workspace.phase.value, operation=workspace.operation.value)
+    return begun
 
 
 def _after(recovery: Recovery, workspace: Workspace, archives: Archives) -> tuple[str | None, HomeContext]:
@@ -87,6 +106,8 @@ def _after(recovery: Recovery, workspace: Workspace, archives: Archives) -> tupl
             return archive.key, HomeContext(archive=archive)
         case Way.EMPTY:
             return None, HomeContext()
+        case Way.STOP_CONTAINER:
+            raise AssertionError("it is an operation, and no change of what is named")
 
 
 def _proved(key: str | None, workspace: Workspace, archives: Archives) -> Archive:
