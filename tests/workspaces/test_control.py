@@ -553,6 +553,38 @@ class TestTwoAtOnce:
         assert held_up
         assert home(fleet, workspace_id) == CONTENT
 
+    @pytest.mark.parametrize("ends", [True, False])
+    def test_a_start_that_comes_late_never_costs_what_its_container_wrote(
+        self, desk: Desk, fleet: MemoryProvider, ends: bool
+    ) -> None:
+        """WS-12: the home was archived before it, so the volume stays; a person has it tried again."""
+        workspace_id = desk.made("STANDBY")
+        write(fleet, workspace_id)
+        volume = fleet.volumes.volumes[workspace_id]
+        assert volume is not None
+        desk.want(workspace_id, "ARCHIVED")
+
+        def starts_late(call: str) -> None:
+            if call == "archives.prove":
+                fleet.containers.running[workspace_id] = volume
+
+        fleet.faults.after = starts_late
+        desk.look(workspace_id)
+        fleet.faults.after = lambda _: None
+        write(fleet, workspace_id, b"what the late one wrote")
+        if ends:
+            fleet.containers.running.clear()
+        desk.settle(4)
+        error = desk.get(workspace_id).error_info
+        assert error is not None
+        assert (error.reason, error.is_terminal) == ("HomeInUse", True)
+        recovery = Recovery(Way.RETRY, "operator", "once more")
+        recover(recovery, workspace_id, desk.database, fleet.archives, desk.clock())
+        desk.reach(workspace_id, "ARCHIVED")
+        desk.want(workspace_id, "STANDBY")
+        desk.reach(workspace_id, "STANDBY")
+        assert home(fleet, workspace_id) == b"what the late one wrote"
+
     def test_what_is_wanted_no_more_does_not_begin(self, desk: Desk) -> None:
         """WS-8: its owner thought better of it after the row was read."""
         workspace_id = desk.made("ARCHIVED")

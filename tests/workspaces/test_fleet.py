@@ -65,7 +65,15 @@ _OF_ARCHIVES = {
     "ArchiveUnproved",
 }
 _OF_VOLUMES = {"DataLost", "ContainerWithoutVolume", "VolumeNotFound", "VolumeGone"}
-_OF_RACES = {"PreparedGone", "HomeChanged", "VolumeExists", "HomeUnwritable", "ArchiveExists", "VolumeInUse"}
+_OF_RACES = {
+    "PreparedGone",
+    "HomeChanged",
+    "VolumeExists",
+    "HomeUnwritable",
+    "ArchiveExists",
+    "VolumeInUse",
+    "HomeInUse",
+}
 TIMEOUT = "OperationTimeout"
 
 
@@ -308,7 +316,7 @@ class FleetMachine(RuleBasedStateMachine):
         volume = self.fleet.volumes.volumes.get(self._of(which))
         if volume is not None and self._of(which) not in self.fleet.containers.running:
             self.fleet.containers.running[self._of(which)] = replace(volume)
-            self.homes.known[self._of(which)].excuses.update({"VolumeInUse", TIMEOUT})
+            self.homes.known[self._of(which)].excuses.update({"VolumeInUse", "HomeInUse", TIMEOUT})
 
     @rule(which=_WHICH, seldom=_SELDOM)
     def delete_a_volume(self, which: int, seldom: bool) -> None:

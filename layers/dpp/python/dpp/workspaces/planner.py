@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from dpp.workspaces.machine import DOWN, RULES, UP, Action, OperationRule, is_fresh
+from dpp.workspaces.machine import DOWN, RULES, UP, Action, OperationRule, has_own_archive, is_fresh
 from dpp.workspaces.model import (
     HEALTHY,
     LEVELS,
@@ -38,6 +38,8 @@ LOSS_GRACE_SECONDS = 10
 
 DATA_LOST = "DataLost"
 TIMEOUT = "OperationTimeout"
+HOME_IN_USE = "HomeInUse"
+"""Whoever started it came late, or is none of ours. The volume stays, whether the container runs on or ends."""
 
 
 class Kind(StrEnum):
@@ -127,6 +129,9 @@ def _under_way(workspace: Workspace, rule: OperationRule, now: datetime) -> Step
     fresh = is_fresh(workspace)
     if fresh and rule.complete(workspace):
         return Step(Kind.COMPLETE, f"Seen: {rule.complete_when}.", rule.operation)
+    if rule.operation is Operation.ARCHIVING and workspace.container_ready and has_own_archive(workspace):
+        why = "A container runs since the home was archived, and what it writes is in no archive."
+        return Step(Kind.FAIL, why, rule.operation, reason=HOME_IN_USE, is_terminal=True)
     if rule.operation is Operation.STARTING and (lost := _lost(workspace, now)) is not None:
         return lost
     error = workspace.error_info
