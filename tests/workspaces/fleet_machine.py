@@ -1,0 +1,386 @@
+"""The steps of a fleet: wishes, looks, faults, deaths, and blows from outside; and what holds after each of them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import ClassVar
+from uuid import UUID
+
+from hypothesis import note
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from dpp.platform.errors import DependencyUnavailable, StorageUnavailable
+from dpp.workspaces import own
+from dpp.workspaces.errors import (
+    ArchiveUnknown,
+    NotDeletable,
+    NotRecoverable,
+    OperationFailed,
+    ProviderUnavailable,
+    WorkspaceDeleted,
+)
+from dpp.workspaces.look import look
+from dpp.workspaces.machine import WISHES
+from dpp.workspaces.model import HEALTHY, Operation, Phase, Workspace
+from dpp.workspaces.recover import Recovery, Way, recover
+from tests.auth_errors.sqs import MemorySqs
+from tests.crash.drivers import CountedDatabase
+from tests.crash.points import Killed, Kind, Points
+from tests.workspaces.conftest import provider_of
+from tests.workspaces.desk import LOOKS, WORKS, Desk
+from tests.workspaces.homes_model import Homes, left_over
+from tests.workspaces.memory import MemoryProvider
+
+MAX = 5
+EMPTY = """
+SET session_replication_role = replica;
+DELETE FROM workspace_events; DELETE FROM workspaces;
+SET session_replication_role = origin
+"""
+
+_WHICH = st.integers(0, MAX - 1)
+_SELDOM = st.sampled_from([False] * 7 + [True])
+_CALLS = st.integers(1, 14)
+_SECONDS = st.sampled_from([1, 3, 12, 20, 61, 400, 4_000])
+# What only answers, and raises nothing but that it is away.
+_ANSWERING = ("containers.observe", "volumes.observe", "archives.")
+
+_OF_ARCHIVES = {
+    "ArchiveAccessError",
+    "ArchiveNotFound",
+    "ArchiveCorrupted",
+    "ArchiveUnreadable",
+    "ArchiveUnproved",
+}
+_OF_VOLUMES = {"DataLost", "ContainerWithoutVolume", "VolumeNotFound", "VolumeGone"}
+_OF_RACES = {
+    "PreparedGone",
+    "HomeChanged",
+    "VolumeExists",
+    "HomeUnwritable",
+    "ArchiveExists",
+    "VolumeInUse",
+    "HomeInUse",
+}
+TIMEOUT = "OperationTimeout"
+
+
+@dataclass(slots=True)
+class Armed:
+    """What happens at the `calls`-th call of the provider from now on, before or after it."""
+
+    calls: int
+    when: str
+    does: Callable[[str], None]
+
+    def meets(self, when: str) -> bool:
+        """Whether it is this call's turn."""
+        if when == "before":
+            self.calls -= 1
+        return self.calls == 0 and when == self.when
+
+
+class FleetMachine(RuleBasedStateMachine):
+    """Five workspaces at most, of one owner."""
+
+    desk: ClassVar[Desk]
+    steps: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        desk, self.fleet = self.desk, MemoryProvider(self.desk.clock)
+        desk.rows(EMPTY)
+        desk.provider, desk.sqs = provider_of(self.fleet), MemorySqs()
+        self.homes = Homes(desk, self.fleet)
+        self.ids: list[UUID] = []
+        self.contents = count(1)
+        self.armed: Armed | None = None
+        self.is_broken = False
+        self.wrong: list[str] = []
+        self.fleet.faults.before = lambda call: self._met("before", call)
+        self.fleet.faults.after = lambda call: self._met("after", call)
+        self.real_delete = self.fleet.volumes.delete
+        self.fleet.volumes.delete = self._watched_delete  # type: ignore[method-assign]
+
+    def _met(self, when: str, call: str) -> None:
+        armed = self.armed
+        if armed is not None and armed.meets(when):
+            self.armed = None
+            note(f"  {when} {call}")
+            armed.does(call)
+
+    def _watched_delete(self, workspace_id: UUID, generation: str | None) -> None:
+        volume = self.fleet.volumes.volumes.get(workspace_id)
+        content = None if volume is None else self.homes.content(volume)
+        try:
+            self.real_delete(workspace_id, generation)
+        finally:
+            if content is not None and not self.homes.stands(workspace_id):
+                told = self.homes.deleted(workspace_id, content)
+                if told:
+                    self.wrong.append(told)
+
+    @contextmanager
+    def _process(self) -> Iterator[None]:
+        """A process, which may die."""
+        try:
+            with suppress(Killed, DependencyUnavailable):
+                yield
+        except BaseException as error:
+            self.is_broken = True
+            if self.wrong:  # which the database noticed, too
+                raise AssertionError(self.wrong) from error
+            raise
+        finally:
+            self.armed = None
+
+    def _of(self, which: int) -> UUID:
+        return self.ids[which % len(self.ids)]
+
+    def _row(self, which: int) -> Workspace:
+        return self.desk.get(self._of(which))
+
+    # What its owner does.
+
+    @initialize(wishes=st.lists(st.sampled_from(WISHES), min_size=2, max_size=3))
+    def begin(self, wishes: list[str]) -> None:
+        for wanted in wishes:
+            self.create(wanted, False)
+            self.desk.look(self.ids[-1])
+
+    @rule(wanted=st.sampled_from(WISHES), idles=st.booleans())
+    def create(self, wanted: str, idles: bool) -> None:
+        if len(self.ids) < MAX:
+            ttl = {"standby_ttl_seconds": 600, "archive_ttl_seconds": 1_200} if idles else {}
+            self.ids.append(self.desk.create(wanted, **ttl))
+            self.homes.add(self.ids[-1], wanted)
+
+    @rule(which=_WHICH, wanted=st.sampled_from(WISHES))
+    def want(self, which: int, wanted: str) -> None:
+        with suppress(WorkspaceDeleted):
+            self.desk.want(self._of(which), wanted)
+
+    @rule(which=_WHICH)
+    def connect(self, which: int) -> None:
+        with suppress(WorkspaceDeleted):
+            own.connect(self.desk.owner, str(self._of(which)), self.desk.clock())
+
+    @rule(which=_WHICH, seldom=_SELDOM)
+    def delete(self, which: int, seldom: bool) -> None:
+        if seldom:
+            with suppress(NotDeletable):
+                self.desk.delete(self._of(which))
+                self.homes.known[self._of(which)].given_up = True
+
+    @rule(which=_WHICH)
+    def write(self, which: int) -> None:
+        row, running = self._row(which), self.fleet.containers.running.get(self._of(which))
+        home, volume = self.homes.known[self._of(which)], self.fleet.volumes.volumes.get(self._of(which))
+        works = row.phase is Phase.RUNNING and row.operation in {Operation.NONE, Operation.STOPPING}
+        if works and running is not None and volume is not None and running is volume:
+            home.newest = b"version %d " % next(self.contents) * 9
+            self.fleet.homes.contents[volume.home] = home.newest
+
+    # What processes do.
+
+    @rule(which=_WHICH, does_long=st.booleans())
+    def look(self, which: int, does_long: bool) -> None:
+        with self._process():
+            self.desk.look(self._of(which), does_long=does_long)
+
+    @rule(which=_WHICH)
+    def look_with_all(self, which: int) -> None:
+        with self._process():
+            self.desk.look(self._of(which))
+
+    @rule(which=_WHICH, calls=_CALLS, when=st.sampled_from(["before", "after"]))
+    def look_and_be_killed(self, which: int, calls: int, when: str) -> None:
+        def dies(_call: str) -> None:
+            raise Killed
+
+        self._look_meeting(which, Armed(calls, when, dies))
+
+    @rule(which=_WHICH, calls=_CALLS, when=st.sampled_from(["before", "after"]), terminal=_SELDOM)
+    def look_and_fail(self, which: int, calls: int, when: str, terminal: bool) -> None:
+        def fails(call: str) -> None:
+            if call.startswith(_ANSWERING):
+                raise StorageUnavailable if call.startswith("archives.") else ProviderUnavailable
+            self.homes.known[self._of(which)].excuses.add("Injected")
+            raise OperationFailed("Injected", "By the test.", is_terminal=terminal)
+
+        self._look_meeting(which, Armed(calls, when, fails))
+
+    @rule(which=_WHICH, calls=_CALLS, when=st.sampled_from(["before", "after"]))
+    def look_without_answer(self, which: int, calls: int, when: str) -> None:
+        def is_away(call: str) -> None:
+            raise StorageUnavailable if call.startswith("archives.") else ProviderUnavailable
+
+        self._look_meeting(which, Armed(calls, when, is_away))
+
+    @rule(
+        which=_WHICH,
+        calls=_CALLS,
+        when=st.sampled_from(["before", "after"]),
+        seconds=_SECONDS,
+        looks=st.integers(1, 3),
+        wanted=st.sampled_from([None, *WISHES]),
+    )
+    def look_and_be_late(  # noqa: PLR0917 - hypothesis names them
+        self, which: int, calls: int, when: str, seconds: int, looks: int, wanted: str | None
+    ) -> None:
+        """One is held up in the middle, for so long, while others look."""
+
+        def sleeps(_call: str) -> None:
+            self.homes.known[self._of(which)].excuses.update(_OF_RACES)
+            if wanted:
+                self.want(which, wanted)
+            for _ in range(looks):
+                self.desk.pass_time(seconds)
+                self.desk.look(self._of(which))
+
+        self._look_meeting(which, Armed(calls, when, sleeps))
+
+    @rule(which=_WHICH, at=st.integers(1, 60), kind=st.sampled_from(Kind))
+    def look_and_crash_at_a_statement(self, which: int, at: int, kind: Kind) -> None:
+        points = Points("fleet", at, kind)
+        with self._process(), closing(CountedDatabase(self.desk.url, points)) as database:
+            look(self._of(which), self.desk.effects(database), does_long=True)
+        points.land()
+
+    def _look_meeting(self, which: int, armed: Armed) -> None:
+        self.armed = armed
+        with self._process():
+            self.desk.look(self._of(which))
+
+    @rule()
+    def beat(self) -> None:
+        with self._process():
+            self.desk.beat()
+
+    @rule(at_most=st.integers(1, 12))
+    def deliver(self, at_most: int) -> None:
+        with self._process():
+            self.desk.deliver(at_most=at_most)
+
+    @rule(where=st.sampled_from([LOOKS, WORKS]), copies=st.sampled_from([0, 2]), which=_WHICH)
+    def lose_or_double_a_message(self, where: str, copies: int, which: int) -> None:
+        queue = self.desk.sqs.of(where)
+        if queue:
+            one = queue.pop(which % len(queue))
+            queue.extend(replace(one, message_id=f"{one.message_id}{number}") for number in range(copies))
+
+    @rule(seconds=_SECONDS)
+    def pass_time(self, seconds: int) -> None:
+        self.desk.pass_time(seconds)
+
+    @rule(hours=st.sampled_from([0, 3]), seldom=_SELDOM)
+    def collect(self, hours: int, seldom: bool) -> None:
+        self.desk.pass_time(hours * 3_600 if seldom else 0)
+        with self._process():
+            self.desk.collect()
+
+    @rule(which=_WHICH, way=st.sampled_from(Way))
+    def recover(self, which: int, way: Way) -> None:
+        """A person looks first: nothing takes the place of a volume that stands."""
+        workspace_id, home = self._of(which), self.homes.known[self._of(which)]
+        if way in {Way.FROM_ARCHIVE, Way.EMPTY} and self.homes.stands(workspace_id):
+            return
+        with suppress(NotRecoverable, ArchiveUnknown):
+            order = Recovery(way, "operator", "as the test says")
+            after = recover(order, workspace_id, self.desk.database, self.fleet.archives, self.desk.clock())
+            if way is Way.EMPTY:
+                home.newest, home.lost, home.destroyed = None, False, False
+            if way is Way.FROM_ARCHIVE and (found := self.homes.archived(after.archive_key)) is not None:
+                home.newest, home.lost = found, False
+
+    # Blows from outside.
+
+    @rule(which=_WHICH)
+    def kill_a_container(self, which: int) -> None:
+        self.fleet.containers.running.pop(self._of(which), None)
+
+    @rule(which=_WHICH)
+    def start_a_container(self, which: int) -> None:
+        volume = self.fleet.volumes.volumes.get(self._of(which))
+        if volume is not None and self._of(which) not in self.fleet.containers.running:
+            self.fleet.containers.running[self._of(which)] = replace(volume)
+            self.homes.known[self._of(which)].excuses.update({"VolumeInUse", "HomeInUse", TIMEOUT})
+
+    @rule(which=_WHICH, seldom=_SELDOM)
+    def delete_a_volume(self, which: int, seldom: bool) -> None:
+        row, home = self._row(which), self.homes.known[self._of(which)]
+        volume = self.fleet.volumes.volumes.get(row.workspace_id)
+        if not seldom or volume is None:
+            return
+        kept = self.homes.archived(row.archive_key) == home.newest
+        proved = (
+            row.operation in {Operation.RESTORING, Operation.ARCHIVING} or row.home_ctx.restore_marker is None
+        )
+        home.lost = not (kept and proved)
+        home.outside = True
+        home.excuses.update(_OF_VOLUMES | {TIMEOUT})
+        del self.fleet.homes.contents[volume.home], self.fleet.volumes.volumes[row.workspace_id]
+
+    @rule(which=_WHICH, gone=st.booleans(), seldom=_SELDOM)
+    def spoil_an_archive(self, which: int, gone: bool, seldom: bool) -> None:
+        row, home = self._row(which), self.homes.known[self._of(which)]
+        stored = self.fleet.archives.objects.get(row.archive_key or "")
+        if not seldom or stored is None or row.archive_key is None:
+            return
+        home.destroyed = home.destroyed or not self.homes.stands(row.workspace_id)
+        home.excuses.update(_OF_ARCHIVES | {"DataLost"})
+        if gone:
+            del self.fleet.archives.objects[row.archive_key]
+        else:
+            stored.content += b"!"
+
+    # What holds.
+
+    @invariant()
+    def all_promises_hold(self) -> None:
+        type(self).steps += 1
+        told = [*self.wrong, *self.homes.broken()]
+        self.is_broken = self.is_broken or bool(told)
+        assert told == [], told
+
+    def teardown(self) -> None:
+        """The faults stop, and time passes."""
+        if self.is_broken:
+            return
+        self.armed = None
+        for _ in range(60):
+            for workspace_id in self.ids:
+                self.desk.look(workspace_id)
+            self.desk.settle(1, 20)
+            if all(_is_at_rest(row) for row in self.homes.rows().values()):
+                break
+            self.desk.pass_time(300)
+        self.all_promises_hold()
+        for workspace_id in self.ids:
+            for told in self._unfinished(self.desk.get(workspace_id)):
+                raise AssertionError(
+                    f"{told}: {self.homes.known[workspace_id]} {self.desk.get(workspace_id)}"
+                )
+
+    def _unfinished(self, row: Workspace) -> Iterator[str]:
+        home = self.homes.known[row.workspace_id]
+        if not _is_at_rest(row):
+            yield "it does not come to rest"
+        if row.phase is Phase.ERROR and row.conditions[HEALTHY].reason not in home.excuses:
+            yield f"nothing excuses {row.conditions[HEALTHY]}"
+        if row.phase is not Phase.ERROR and (home.lost or home.destroyed) and not home.given_up:
+            yield "a home is lost, and nobody is told"
+        if row.cleaned_at is not None and (self.homes.stands(row.workspace_id) or row.container_ready):
+            yield "something of it is left"
+        if row.phase is not Phase.ERROR and left_over(self.fleet, [row.workspace_id]):
+            yield "a home is left that nothing names"
+
+
+def _is_at_rest(row: Workspace) -> bool:
+    if row.deleted_at is not None:
+        return row.cleaned_at is not None
+    return row.operation is Operation.NONE and (
+        row.phase is Phase.ERROR or row.phase.value == row.desired_state.value
+    )
