@@ -54,7 +54,7 @@ class _OperatorView(WorkspaceView):
     error_count: int
     start_count: int
     next_attempt_at: datetime | None
-    outage_at: datetime | None
+    tried_at: datetime | None
     settled_at: datetime | None
     cleaned_at: datetime | None
     lease_until: datetime | None

@@ -85,8 +85,8 @@ CREATE TABLE workspaces (
   error_count         integer NOT NULL DEFAULT 0 CHECK (error_count >= 0),
   start_count         integer NOT NULL DEFAULT 0 CHECK (start_count >= 0),
   next_attempt_at     timestamptz,
-  -- When the provider last did not answer: an attempt's time begins anew there.
-  outage_at           timestamptz,
+  -- When something was first tried in this attempt: its deadline runs from there, not while nobody was at work.
+  tried_at            timestamptz,
   settled_at          timestamptz,
   cleaned_at          timestamptz,
   lease_owner         uuid,
@@ -98,7 +98,7 @@ CREATE TABLE workspaces (
   CONSTRAINT workspace_deleted_iff_wanted CHECK ((desired_state = 'DELETED') = (deleted_at IS NOT NULL)),
   CONSTRAINT workspace_cleaned_when_deleted CHECK (cleaned_at IS NULL OR (deleted_at IS NOT NULL AND operation = 'NONE')),
   CONSTRAINT workspace_operation_has_its_id CHECK ((CASE operation
-    WHEN 'NONE' THEN num_nonnulls(op_started_at, acted_at, lease_owner, lease_until, handed_at) = 0
+    WHEN 'NONE' THEN num_nonnulls(op_started_at, acted_at, tried_at, lease_owner, lease_until, handed_at) = 0
     ELSE num_nonnulls(op_id, op_started_at) = 2 END) IS TRUE),
   CONSTRAINT workspace_lease_is_whole CHECK (num_nonnulls(lease_owner, lease_until) IN (0, 2)),
   CONSTRAINT workspace_archive_key_is_its_own CHECK (
@@ -128,7 +128,7 @@ GRANT UPDATE (name, desired_state, desired_by, deleted_at, standby_ttl_seconds, 
   ON workspaces TO dpp_workspace_api;
 GRANT UPDATE (conditions, phase, observed_at) ON workspaces TO dpp_workspace_monitor;
 GRANT UPDATE (operation, op_id, op_started_at, acted_at, archive_key, home_ctx, error_info, error_count, start_count,
-  next_attempt_at, outage_at, settled_at, cleaned_at, lease_owner, lease_until, handed_at, next_look_at)
+  next_attempt_at, tried_at, settled_at, cleaned_at, lease_owner, lease_until, handed_at, next_look_at)
   ON workspaces TO dpp_workspace_reconciler;
 
 CREATE FUNCTION check_workspace_change() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -290,6 +290,7 @@ class FleetMachine(RuleBasedStateMachine):
         with suppress(NotRecoverable, ArchiveUnknown):
             order = Recovery(way, "operator", "as the test says")
             after = recover(order, workspace_id, self.desk.database, self.fleet.archives, self.desk.clock())
+            home.to_be_stopped = way is Way.STOP_CONTAINER
             if way is Way.EMPTY:
                 home.newest, home.lost, home.destroyed = None, False, False
             if way is Way.FROM_ARCHIVE and (found := self.homes.archived(after.archive_key)) is not None:

@@ -23,7 +23,8 @@ class Home:
     """What has become of one home. `newest`: its content; None: there is none yet, or none any more.
 
     `lost`: its volume was destroyed from outside, and nothing may take its place unasked. `destroyed`: its archive was,
-    without a volume. `given_up`: its owner deletes or discards it. `excuses`: for which errors it may stand in ERROR.
+    without a volume. `given_up`: its owner deletes or discards it. `to_be_stopped`: a
+    person said so of a container without its volume. `excuses`: for which errors it may stand in ERROR.
     """
 
     newest: bytes | None = None
@@ -33,6 +34,7 @@ class Home:
     outside: bool = False
     wanted: str = ""
     under_way: str | None = None
+    to_be_stopped: bool = False
     excuses: set[str] = field(default_factory=set)
 
     @property
@@ -156,6 +158,9 @@ def _begun(home: Home, operation: str) -> Iterator[str]:
         home.given_up = True
         if home.wanted != "DELETED":
             yield "what nobody deleted is being deleted"
+        return
+    if operation == Operation.STOPPING and home.to_be_stopped:
+        home.to_be_stopped = False
         return
     level = LEVELS[_SOURCES[Operation(operation)]]
     wrong_way = (operation in _DOWN and LEVELS[home.wanted] >= level) or (

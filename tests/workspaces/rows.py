@@ -95,7 +95,7 @@ def workspace(
         "error_count": 0,
         "start_count": 0,
         "next_attempt_at": None,
-        "outage_at": None,
+        "tried_at": None,
         "settled_at": NOON - timedelta(minutes=5),
         "cleaned_at": None,
         "lease_until": None,

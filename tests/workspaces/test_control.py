@@ -1,5 +1,6 @@
 """From what is wanted to what is there: looks, steps, faults from outside, and what is told of them (WS-1 … WS-12)."""
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -26,6 +27,7 @@ from dpp.workspaces.ports import Seen
 from dpp.workspaces.reconcile import Outcome, reconcile
 from dpp.workspaces.recover import Recovery, Way, recover
 from dpp.workspaces.store import Change, Writer
+from tests.crash.points import Killed
 from tests.workspaces.desk import LOOKS, STRANGER, WORKS, Desk
 from tests.workspaces.memory import MemoryProvider
 
@@ -386,6 +388,36 @@ class TestActuators:
         desk.settle(12)
         assert desk.phase(workspace_id) is Phase.RUNNING
         assert desk.get(workspace_id).error_count == 0
+
+    def test_what_nobody_tried_is_not_late(self, desk: Desk) -> None:
+        """WS-14: the platform's own hours of silence are not held against an operation."""
+        workspace_id = desk.create("RUNNING")
+        for _ in range(4):
+            desk.look(workspace_id, does_long=False)
+            desk.pass_time(7_200)
+        assert desk.get(workspace_id).error_info is None
+        desk.settle(4)
+        assert desk.phase(workspace_id) is Phase.RUNNING
+
+    def test_one_that_dies_at_it_each_time_ends_in_error(self, desk: Desk, fleet: MemoryProvider) -> None:
+        """A home that is too large for the function that archives it: killed, never heard of, three deadlines long."""
+        workspace_id = desk.made("STANDBY")
+        write(fleet, workspace_id)
+
+        def dies(call: str) -> None:
+            if call == "archives.write":
+                raise Killed
+
+        fleet.faults.before = dies
+        desk.want(workspace_id, "ARCHIVED")
+        for _ in range(16):
+            with suppress(Killed):
+                desk.look(workspace_id)
+            desk.pass_time(900)
+        error = desk.get(workspace_id).error_info
+        assert error is not None
+        assert (error.reason, error.is_terminal) == ("OperationTimeout", True)
+        assert home(fleet, workspace_id) == CONTENT
 
     def test_a_provider_that_can_not_be_looked_at_has_shown_nothing(
         self, desk: Desk, fleet: MemoryProvider

@@ -331,12 +331,15 @@ def test_an_operation_that_is_never_seen_to_be_complete_fails(rule: Any) -> None
         *there,
         operation=rule.operation,
         op_started_at=began,
+        tried_at=began,
         deleted_at=deleted,
         desired_state=DesiredState.DELETED if deleted else DesiredState.RUNNING,
         home_ctx=home(marker=None),
     )
     step = next_step(one, NOON)
     assert (step.kind, step.reason, step.is_terminal) == (Kind.FAIL, "OperationTimeout", False)
+    # Nobody was at work, so nothing is late.
+    assert next_step(replace(one, tried_at=None), NOON).kind is not Kind.FAIL
 
 
 def test_an_operation_in_error_ends_at_its_deadline() -> None:

@@ -235,7 +235,7 @@ RECONCILER_COLUMNS = (
     "error_count",
     "start_count",
     "next_attempt_at",
-    "outage_at",
+    "tried_at",
     "settled_at",
     "cleaned_at",
     "lease_owner",

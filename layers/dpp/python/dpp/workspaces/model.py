@@ -152,7 +152,7 @@ class Workspace:
     error_count: int
     start_count: int
     next_attempt_at: datetime | None
-    outage_at: datetime | None
+    tried_at: datetime | None
     settled_at: datetime | None
     cleaned_at: datetime | None
     lease_until: datetime | None

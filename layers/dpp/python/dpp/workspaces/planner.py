@@ -13,7 +13,6 @@ from dpp.workspaces.model import (
     HEALTHY,
     LEVELS,
     VOLUME_READY,
-    ErrorInfo,
     Operation,
     Phase,
     Workspace,
@@ -145,18 +144,21 @@ def _under_way(workspace: Workspace, rule: OperationRule, now: datetime) -> Step
 def _patience(workspace: Workspace, rule: OperationRule, now: datetime) -> Step | None:
     """Whether an attempt has lasted too long; one that can't go on, since the workspace is in ERROR, lasts as long.
 
-    Where the provider is to be asked again, an attempt is not late. In ERROR nobody asks it: there the time counts from
-    the last outage on, or the operation would never end, and with it no person could recover or delete the workspace.
+    An attempt is late by what was tried, not while nobody was at work, nor while the provider is to be asked again. In
+    ERROR nothing is tried: there the time counts from the ERROR on, or the operation would never end, and with it no
+    person could recover or delete the workspace.
     """
-    overdue = now - _attempt_began(workspace, now) > timedelta(seconds=rule.deadline_seconds)
+    deadline = timedelta(seconds=rule.deadline_seconds)
+    health = workspace.conditions.get(HEALTHY)
     held_up = workspace.phase is Phase.ERROR and workspace.deleted_at is None
-    if held_up and rule.operation is not Operation.STOPPING:  # to stop a container is right whatever is wrong
+    if (
+        held_up and health is not None and rule.operation is not Operation.STOPPING
+    ):  # to stop is right in any case
         told = _told_of_health(workspace)
-        if not overdue:
+        if now - health.last_transition_time <= deadline:
             return _waiting(told)
-        reason = workspace.conditions[HEALTHY].reason
-        return Step(Kind.FAIL, told, rule.operation, reason=reason, is_terminal=True)
-    if overdue and workspace.next_attempt_at is None:
+        return Step(Kind.FAIL, told, rule.operation, reason=health.reason, is_terminal=True)
+    if workspace.tried_at is not None and now - workspace.tried_at > deadline:
         why = f"Not seen within {rule.deadline_seconds} s: {rule.complete_when}."
         return Step(Kind.FAIL, why, rule.operation, reason=TIMEOUT)
     return None
@@ -207,14 +209,6 @@ def _restart_wait(workspace: Workspace, now: datetime) -> int:
     if since >= RESTART_WINDOW_SECONDS:
         return 0
     return max(0, round(backoff_seconds(workspace.start_count) - since))
-
-
-def _attempt_began(workspace: Workspace, now: datetime) -> datetime:
-    """Since when it could have been done: since it began, since it failed, since the provider was last away."""
-    error: ErrorInfo | None = workspace.error_info
-    failed = error.failed_at if error is not None and error.operation is workspace.operation else None
-    times = (workspace.op_started_at, failed, workspace.outage_at)
-    return max((at for at in times if at is not None), default=now)
 
 
 def _told_of_health(workspace: Workspace) -> str:

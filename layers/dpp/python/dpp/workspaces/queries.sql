@@ -71,7 +71,8 @@ WHERE workspace_id = %(workspace_id)s ORDER BY event_id DESC LIMIT %(limit)s
 UPDATE workspaces SET
   desired_state = coalesce(%(desired_state)s, desired_state),
   -- The event of another name says who gave it, too.
-  desired_by = CASE WHEN %(desired_state)s::text IS NULL AND %(name)s::text IS NULL THEN desired_by ELSE %(desired_by)s END,
+  desired_by = CASE WHEN %(desired_state)s::text IS NULL AND %(name)s::text IS NULL THEN desired_by
+    ELSE %(desired_by)s END,
   name = coalesce(%(name)s, name),
   standby_ttl_seconds = CASE WHEN %(sets_standby_ttl)s THEN %(standby_ttl_seconds)s ELSE standby_ttl_seconds END,
   archive_ttl_seconds = CASE WHEN %(sets_archive_ttl)s THEN %(archive_ttl_seconds)s ELSE archive_ttl_seconds END,
@@ -127,7 +128,7 @@ SELECT * FROM workspaces WHERE cleaned_at IS NULL AND sequence > %(above)s ORDER
 -- An operation, under the reconciler's role, where it was decided on what still holds (WS-7).
 UPDATE workspaces SET
   operation = %(operation)s, op_id = %(op_id)s, op_started_at = coalesce(%(now)s, now()), error_info = NULL,
-  error_count = 0, next_attempt_at = NULL, outage_at = NULL, home_ctx = home_ctx - 'last_action'
+  error_count = 0, next_attempt_at = NULL, tried_at = NULL, home_ctx = home_ctx - 'last_action'
 WHERE workspace_id = %(workspace_id)s AND operation = 'NONE' AND cleaned_at IS NULL
   AND desired_state = %(desired_state)s
   AND observed_at IS NOT DISTINCT FROM %(observed_at)s
@@ -137,7 +138,8 @@ RETURNING *
 -- name: take_lease
 -- The operation to one process, where it was decided on what still holds; zero rows: another has it, or it went on.
 UPDATE workspaces SET
-  lease_owner = %(owner)s, lease_until = coalesce(%(now)s, now()) + %(lease_seconds)s * interval '1 second'
+  lease_owner = %(owner)s, lease_until = coalesce(%(now)s, now()) + %(lease_seconds)s * interval '1 second',
+  tried_at = coalesce(tried_at, %(now)s, now())
 WHERE workspace_id = %(workspace_id)s AND op_id = %(op_id)s AND operation <> 'NONE'
   AND (lease_until IS NULL OR lease_until <= coalesce(%(now)s, now()))
   AND acted_at IS NOT DISTINCT FROM %(acted_at)s
@@ -162,7 +164,7 @@ RETURNING *
 -- The operation failed once more; the lease is given back.
 UPDATE workspaces SET
   acted_at = coalesce(%(now)s, now()), home_ctx = %(home_ctx)s, error_info = %(error_info)s, next_attempt_at = NULL,
-  lease_owner = NULL, lease_until = NULL, handed_at = NULL
+  tried_at = NULL, lease_owner = NULL, lease_until = NULL, handed_at = NULL
 WHERE workspace_id = %(workspace_id)s AND op_id = %(op_id)s AND operation <> 'NONE'
   AND (lease_owner IS NOT DISTINCT FROM %(owner)s OR lease_until <= coalesce(%(now)s, now()))
   AND error_info IS NOT DISTINCT FROM %(error_before)s
@@ -172,7 +174,7 @@ RETURNING *
 -- The provider did not answer: it is asked again after a while, and nothing is held against the operation.
 UPDATE workspaces SET
   acted_at = coalesce(%(now)s, now()), home_ctx = %(home_ctx)s, error_count = error_count + 1,
-  outage_at = coalesce(%(now)s, now()),
+  tried_at = NULL,
   next_attempt_at = coalesce(%(now)s, now()) + %(backoff_seconds)s * interval '1 second',
   lease_owner = NULL, lease_until = NULL, handed_at = NULL
 WHERE workspace_id = %(workspace_id)s AND op_id = %(op_id)s AND lease_owner = %(owner)s
@@ -181,8 +183,9 @@ RETURNING *
 -- name: complete
 -- The operation was seen to be complete.
 UPDATE workspaces SET
-  operation = 'NONE', op_started_at = NULL, acted_at = NULL, home_ctx = %(home_ctx)s, error_info = NULL, error_count = 0,
-  start_count = %(start_count)s, next_attempt_at = NULL, outage_at = NULL, lease_owner = NULL, lease_until = NULL, handed_at = NULL,
+  operation = 'NONE', op_started_at = NULL, acted_at = NULL, home_ctx = %(home_ctx)s, error_info = NULL,
+  error_count = 0, start_count = %(start_count)s, next_attempt_at = NULL, tried_at = NULL,
+  lease_owner = NULL, lease_until = NULL, handed_at = NULL,
   settled_at = coalesce(%(now)s, now()),
   cleaned_at = CASE WHEN operation = 'DELETING' THEN coalesce(%(now)s, now()) END
 WHERE workspace_id = %(workspace_id)s AND op_id = %(op_id)s AND operation = %(operation)s
@@ -195,7 +198,7 @@ RETURNING *
 -- For good: the operation is reset, its id kept, the error set, in one statement (003 §4; WS-7).
 UPDATE workspaces SET
   operation = 'NONE', op_started_at = NULL, acted_at = NULL, error_info = %(error_info)s, next_attempt_at = NULL,
-  outage_at = NULL,
+  tried_at = NULL,
   lease_owner = NULL, lease_until = NULL, handed_at = NULL, settled_at = coalesce(%(now)s, now())
 WHERE workspace_id = %(workspace_id)s AND op_id IS NOT DISTINCT FROM %(op_id)s AND operation = %(operation)s
   AND (lease_until IS NULL OR lease_until <= coalesce(%(now)s, now()) OR lease_owner = %(owner)s)
