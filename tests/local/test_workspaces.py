@@ -169,7 +169,7 @@ class TestLooking:
         assert "wanted     RUNNING, asked for by owner\n" in told
         assert "observed   nothing yet: nobody has looked\n" in told
         assert "under way  nothing\n" in told
-        assert "next       The monitor has not looked since.\n" in told
+        assert "next       It has not been looked at yet.\n" in told
         workspace_id = lost(desk, fleet)
         blocked = shell.run("workspaces", "explain", str(workspace_id))
         assert "blocked    yes, a person has to do something\n" in blocked.stdout

@@ -195,7 +195,7 @@ def test_explain_tells_what_is_under_way_and_what_comes_next(desk: Desk, fleet: 
     workspace_id = desk.create("RUNNING")
     told = explain(desk.get(workspace_id), desk.clock())
     assert (told.observed_seconds_ago, told.under_way, told.blocked) == (None, "nothing", False)
-    assert told.next_step.why == "The monitor has not looked since."
+    assert told.next_step.why == "It has not been looked at yet."
 
     def looks_from_the_side(call: str) -> None:
         if call == "containers.start":

@@ -99,7 +99,8 @@ def _at_rest(workspace: Workspace, now: datetime) -> Step:
     if error is not None and error.is_terminal:
         return Step(Kind.BLOCKED, f"{error.reason}: {error.message}")
     if not is_fresh(workspace):
-        return Step(Kind.WAIT, "The monitor has not looked since.")
+        looked = "yet" if workspace.observed_at is None else "since its last operation"
+        return Step(Kind.WAIT, f"It has not been looked at {looked}.")
     if workspace.phase is Phase.ERROR:
         return Step(Kind.BLOCKED, _told_of_health(workspace))
     if (lost := _lost(workspace, now)) is not None:
