@@ -11,8 +11,8 @@ from auth_errors_consume.wiring import wiring
 from dpp.auth_errors.consume import Consumed, consume
 from dpp.auth_errors.message import Message
 from dpp.platform.errors import QueueUnavailable
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger, where
+from dpp.platform.invocation import invocation, of_message
+from dpp.platform.logging import service_logger
 from dpp.platform.meter import Meter
 from dpp.platform.metrics import AUTH_ERROR_DECISIONS, EVENT_AGE, EVENTS
 
@@ -28,14 +28,8 @@ class _ComesAgain(Exception):
 
 def work_on(record: SQSRecord) -> None:
     """Work on one message; whatever is raised returns it to the queue."""
-    try:
+    with of_message(logger, record.message_id):
         consumed = consume(_message(record), wiring().effects)
-    except Exception as error:
-        # The batch processor keeps the error to itself; without this line nobody would learn why a message returns.
-        logger.error(  # noqa: TRY400 - a traceback may quote what a service sent
-            "message returned", extra={"message_id": record.message_id, "error": where(error)}
-        )
-        raise
     _measure(consumed)
     logger.info(
         "message done",

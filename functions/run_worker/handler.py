@@ -11,8 +11,8 @@ from aws_lambda_powertools.utilities.batch.types import PartialItemFailureRespon
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger, where
+from dpp.platform.invocation import invocation, of_message
+from dpp.platform.logging import service_logger
 from dpp.platform.meter import Meter
 from dpp.platform.metrics import MESSAGES, QUEUE_AGE
 from dpp.runs.execute import execute
@@ -27,14 +27,8 @@ processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 
 def work_on(record: SQSRecord) -> None:
     """Work on one message. Whatever is raised returns the message to the queue; the third time, to the DLQ."""
-    try:
+    with of_message(logger, record.message_id):
         _work_on(record)
-    except Exception as error:
-        # The batch processor keeps the error to itself; without this line nobody would learn why a message returns.
-        logger.error(  # noqa: TRY400 - a traceback may quote what a client sent
-            "message returned", extra={"message_id": record.message_id, "error": where(error)}
-        )
-        raise
 
 
 def _work_on(record: SQSRecord) -> None:

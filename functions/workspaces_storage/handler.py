@@ -7,8 +7,8 @@ from aws_lambda_powertools.utilities.batch.types import PartialItemFailureRespon
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger, where
+from dpp.platform.invocation import invocation, of_message
+from dpp.platform.logging import service_logger
 from dpp.platform.meter import Meter
 from dpp.platform.metrics import ARCHIVES_COLLECTED, ARCHIVES_COLLECTED_BYTES, ARCHIVES_REFUSED, FIRINGS
 from dpp.workspaces.collect import collect
@@ -23,13 +23,8 @@ processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 
 def work_on(record: SQSRecord) -> None:
     """Work on one message; whatever is raised returns it to the queue."""
-    try:
+    with of_message(logger, record.message_id):
         _work_on(record.body or "", record.message_id)
-    except Exception as error:
-        logger.error(  # noqa: TRY400 - no traceback, which may quote what is in a home
-            "message returned", extra={"message_id": record.message_id, "error": where(error)}
-        )
-        raise
 
 
 def _work_on(body: str, message_id: str) -> None:

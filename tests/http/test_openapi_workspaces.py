@@ -18,27 +18,15 @@ from dpp_cli.openapi import workspace_examples as examples
 from tests.api import Answer
 from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of, validator
 from tests.workspaces.api import ROOT, WorkspacesApi, the_documents_own
-from tests.workspaces.conftest import provider_of
-from tests.workspaces.desk import Desk, opened_desk
+from tests.workspaces.conftest import desk, fleet
+from tests.workspaces.desk import Desk
 from tests.workspaces.memory import MemoryProvider
+
+__all__ = ["desk", "fleet"]  # fixtures
 
 IDS = {"workspace_id": examples.WORKSPACE_ID}
 ONE = f"{ROOT}/{{workspace_id}}"
 OF_WORKSPACES = SCHEMA.include(path_regex=f"^{ROOT}")
-
-
-@pytest.fixture
-def fleet() -> MemoryProvider:
-    """What is really there."""
-    return MemoryProvider()
-
-
-@pytest.fixture
-def desk(database_url: str, fleet: MemoryProvider) -> Iterator[Desk]:
-    """Control over the same workspaces."""
-    with opened_desk(database_url, provider_of(fleet)) as opened:
-        fleet.archives.now = opened.clock
-        yield opened
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The outermost edge of every function: context in the log, metrics out, and no word of a client's in an error."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from aws_lambda_powertools import Logger
@@ -48,3 +49,18 @@ def invocation[Answer](
         return invoked
 
     return decorate
+
+
+@contextmanager
+def of_message(logger: Logger, message_id: str) -> Iterator[None]:
+    """Work on one message of a batch: whatever is raised returns it to the queue.
+
+    The batch processor keeps the error to itself; without this line nobody would learn why a message returns. It says
+    class and frames, since a traceback may quote what a client sent.
+    """
+    try:
+        yield
+    except Exception as error:
+        told = {"message_id": message_id, "error": where(error)}
+        logger.error("message returned", extra=told)  # noqa: TRY400 - no traceback, as said
+        raise
