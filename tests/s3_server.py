@@ -5,15 +5,12 @@ memory. What is not here: parts, lists, signatures. It ends with whoever started
 """
 
 import hashlib
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tests.sqs_server import ROOT, end_with_starter
+from tests.served import end_with_starter, served
 
 _LOCK = threading.Lock()
 _OBJECTS: dict[str, tuple[bytes, str, str]] = {}
@@ -85,19 +82,9 @@ class _Server(ThreadingHTTPServer):
         """A client was killed."""
 
 
-@contextmanager
-def s3_server() -> Iterator[str]:
+def s3_server() -> AbstractContextManager[str]:
     """The server in a process of its own; its endpoint."""
-    command = [sys.executable, "-m", "tests.s3_server"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        try:
-            yield f"http://127.0.0.1:{int(server.stdout.readline())}"
-        finally:
-            server.stdin.close()
+    return served("tests.s3_server")
 
 
 if __name__ == "__main__":

@@ -10,21 +10,17 @@ import asyncio
 import hashlib
 import heapq
 import json
-import os
-import subprocess
-import sys
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from tests.served import end_with_starter, served
+
 type Words = dict[str, Any]
-ROOT = Path(__file__).parents[1]
 _IN_FLIGHT_SECONDS = 30
 
 
@@ -170,35 +166,15 @@ def _md5(text: str) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-@contextmanager
-def sqs_server() -> Iterator[str]:
+def sqs_server() -> AbstractContextManager[str]:
     """The server in a process of its own; its endpoint."""
-    command = [sys.executable, "-m", "tests.sqs_server"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        try:
-            yield f"http://127.0.0.1:{int(server.stdout.readline())}"
-        finally:
-            server.stdin.close()
+    return served("tests.sqs_server")
 
 
 async def _serve() -> None:
     server = await asyncio.start_server(_Server().connected, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)  # noqa: T201
     await server.serve_forever()
-
-
-def end_with_starter() -> None:
-    """End this process as soon as nobody holds the other end of its standard input."""
-
-    def wait() -> None:
-        sys.stdin.buffer.read()
-        os._exit(0)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 if __name__ == "__main__":

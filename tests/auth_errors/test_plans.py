@@ -13,6 +13,7 @@ from dpp.auth_errors import outbox, store
 from dpp.auth_errors.machine import AuthErrorStatus
 from dpp.money.credits import create_tenant
 from dpp_cli.servers import PostgresServer
+from tests.plans import explained, nodes, pages
 
 ERRORS = 60_000
 _CLUSTER = UUID(int=1)
@@ -109,18 +110,7 @@ def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
 
 def _explained(connection: psycopg.Connection[Any], query: str, **changes: Any) -> dict[str, Any]:
     queries = outbox.QUERIES if query in outbox.QUERIES.names() else store.QUERIES
-    text = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + queries[query]
-    with connection.transaction(force_rollback=True):
-        row = connection.execute(text.encode(), _PARAMS | changes).fetchone()
-    assert row is not None
-    found: dict[str, Any] = row[0][0]["Plan"]
-    return found
-
-
-def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from _nodes(child)
+    return explained(connection, queries[query], _PARAMS | changes)
 
 
 @pytest.mark.parametrize(
@@ -160,13 +150,13 @@ def test_no_statement_reads_more_than_it_answers(
     full: psycopg.Connection[Any], query: str, changes: dict[str, Any], at_most: int
 ) -> None:
     plan = _explained(full, query, **changes)
-    scanned = {node["Relation Name"] for node in _nodes(plan) if node["Node Type"] == "Seq Scan"}
+    scanned = {node["Relation Name"] for node in nodes(plan) if node["Node Type"] == "Seq Scan"}
     assert not scanned & set(_TABLES), json.dumps(plan)
-    assert int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]) <= at_most, json.dumps(plan)
+    assert pages(plan) <= at_most, json.dumps(plan)
 
 
 def test_a_firing_claims_what_is_due_in_its_order(full: psycopg.Connection[Any]) -> None:
     plan = _explained(full, "claim")
     assert plan["Actual Rows"] == 50
-    indexes = {node.get("Index Name") for node in _nodes(plan)}
+    indexes = {node.get("Index Name") for node in nodes(plan)}
     assert {"outbox_message_pending", "outbox_message_to_go"} <= indexes

@@ -14,6 +14,7 @@ from psycopg import sql
 
 from dpp.tickets.store import QUERIES
 from dpp_cli.servers import PostgresServer
+from tests.plans import explained, nodes, pages
 from tests.tickets.conftest import A_DAY
 from tests.tickets.filled import fill
 
@@ -50,27 +51,10 @@ def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
         admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
-def explained(connection: psycopg.Connection[Any], query: str, **changes: Any) -> dict[str, Any]:
-    """The plan as it was carried out; nothing of it stays."""
+def _explained(connection: psycopg.Connection[Any], query: str, **changes: Any) -> dict[str, Any]:
     # What another test rolled back; by itself it would leave a few dead entries in the indexes.
     connection.execute("VACUUM (INDEX_CLEANUP ON) tickets")
-    text = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + QUERIES[query]
-    with connection.transaction(force_rollback=True):
-        row = connection.execute(text.encode(), _PARAMS | changes).fetchone()
-    assert row is not None
-    found: dict[str, Any] = row[0][0]["Plan"]
-    return found
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from nodes(child)
-
-
-def pages(plan: dict[str, Any]) -> int:
-    """How many pages were touched."""
-    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+    return explained(connection, QUERIES[query], _PARAMS | changes)
 
 
 def scans(plan: dict[str, Any]) -> list[dict[str, Any]]:
@@ -81,7 +65,7 @@ def scans(plan: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_the_reaper_reads_what_it_cleans(full: psycopg.Connection[Any]) -> None:
-    plan = explained(full, "reap")
+    plan = _explained(full, "reap")
     (first, *others) = scans(plan)
     looked = [scan for scan in (first, *others) if scan.get("Index Name") == "tickets_in_progress"]
     assert looked, json.dumps(plan)
@@ -96,7 +80,7 @@ def test_the_reaper_reads_what_it_cleans(full: psycopg.Connection[Any]) -> None:
 
 def test_the_backlog_is_counted_in_the_index(full: psycopg.Connection[Any]) -> None:
     """All that is stale is counted, and none of it is looked at."""
-    plan = explained(full, "backlog")
+    plan = _explained(full, "backlog")
     (scan,) = scans(plan)
     assert (scan["Node Type"], scan["Index Name"]) == ("Index Only Scan", "tickets_in_progress")
     assert scan["Heap Fetches"] == 0
@@ -122,11 +106,11 @@ def test_the_backlog_is_counted_in_the_index(full: psycopg.Connection[Any]) -> N
 def test_no_query_reads_more_than_it_answers(
     full: psycopg.Connection[Any], query: str, changes: dict[str, Any], at_most: int
 ) -> None:
-    plan = explained(full, query, **changes)
+    plan = _explained(full, query, **changes)
     assert "Seq Scan" not in {node["Node Type"] for node in scans(plan)}, json.dumps(plan)
     assert pages(plan) <= at_most, json.dumps(plan)
 
 
 def test_what_ended_is_counted_for_a_week_and_no_further(full: psycopg.Connection[Any]) -> None:
-    plan = explained(full, "count_ended")
+    plan = _explained(full, "count_ended")
     assert {scan.get("Index Name") for scan in scans(plan)} == {"tickets_ended"}

@@ -11,6 +11,7 @@ from psycopg import sql
 
 from dpp.workspaces.store import NO_BOUND, QUERIES
 from dpp_cli.servers import PostgresServer
+from tests.plans import explained, nodes, pages
 from tests.workspaces.filled import fill
 
 WORKSPACES, UNSETTLED, IDLE = 100_000, 60, 60
@@ -70,27 +71,13 @@ def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
         admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
-def explained(connection: psycopg.Connection[Any], query: str, **changes: Any) -> dict[str, Any]:
+_ROLES = {"lower_idle": "dpp_workspace_api", "refresh": "dpp_workspace_monitor"}
+
+
+def _explained(connection: psycopg.Connection[Any], query: str, **changes: Any) -> dict[str, Any]:
     """What the statement did, under the role that may."""
-    text = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + QUERIES[query]
-    role = "dpp_workspace_reconciler"
-    if query == "lower_idle":
-        role = "dpp_workspace_api"
-    if query == "refresh":
-        role = "dpp_workspace_monitor"
-    with connection.transaction(force_rollback=True):
-        connection.execute(f"SET LOCAL ROLE {role}".encode())
-        row = connection.execute(text.encode(), _PARAMS | changes).fetchone()
-    assert row is not None
-    found: dict[str, Any] = row[0][0]["Plan"]
-    return found
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """All of a plan."""
-    yield plan
-    for inner in plan.get("Plans", []):
-        yield from nodes(inner)
+    role = _ROLES.get(query, "dpp_workspace_reconciler")
+    return explained(connection, QUERIES[query], _PARAMS | changes, role=role)
 
 
 @pytest.mark.parametrize(("query", "changes"), _READS)
@@ -98,20 +85,19 @@ def test_no_statement_scans_the_table(
     full: psycopg.Connection[Any], query: str, changes: dict[str, Any]
 ) -> None:
     """WS-5: at a hundred thousand workspaces."""
-    plan = explained(full, query, **changes)
+    plan = _explained(full, query, **changes)
     assert [one["Node Type"] for one in nodes(plan) if one["Node Type"] == "Seq Scan"] == []
-    read = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
-    assert read < 1_500, (read, plan)
+    assert pages(plan) < 1_500, plan
 
 
 def test_a_beat_finds_what_is_not_as_it_is_wanted_and_reads_nothing_else(
     full: psycopg.Connection[Any],
 ) -> None:
     """A look at a hundred thousand costs what the few cost that are to be looked at."""
-    plan = explained(full, "claim_unsettled", limit=500)
+    plan = _explained(full, "claim_unsettled", limit=500)
     scans = [one for one in nodes(plan) if one.get("Index Name") == "workspaces_unsettled"]
     assert scans
     assert sum(one["Actual Rows"] for one in scans) <= 2 * UNSETTLED
-    idle = explained(full, "lower_idle", limit=500)
+    idle = _explained(full, "lower_idle", limit=500)
     scans = [one for one in nodes(idle) if one.get("Index Name") == "workspaces_idle"]
     assert 0 < sum(one["Actual Rows"] for one in scans) <= 2 * IDLE

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from dpp.workspaces.machine import DOWN, RULES, UP, Action, OperationRule, has_own_archive, is_fresh
+from dpp.workspaces.machine import DOWN, RULES, UP, Action, OperationRule, has_own_archive, is_fresh, was_done
 from dpp.workspaces.model import (
     HEALTHY,
     LEVELS,
@@ -151,10 +151,9 @@ def _patience(workspace: Workspace, rule: OperationRule, now: datetime) -> Step 
     """
     deadline = timedelta(seconds=rule.deadline_seconds)
     health = workspace.conditions.get(HEALTHY)
-    held_up = workspace.phase is Phase.ERROR and workspace.deleted_at is None
-    if (
-        held_up and health is not None and rule.operation is not Operation.STOPPING
-    ):  # to stop is right in any case
+    is_error = workspace.phase is Phase.ERROR and workspace.deleted_at is None
+    held_up = is_error and rule.operation is not Operation.STOPPING  # which is right whatever is wrong
+    if held_up and health is not None:
         told = _told_of_health(workspace)
         if now - health.last_transition_time <= deadline:
             return _waiting(told)
@@ -182,11 +181,8 @@ def _settles(workspace: Workspace, action: Action, now: datetime) -> bool:
     """True while what was just done may still become visible. What failed, and another action, need not wait."""
     if workspace.acted_at is None or workspace.home_ctx.last_action != action:
         return False
-    error = workspace.error_info
-    failed = error is not None and error.failed_at >= workspace.acted_at
-    if failed or workspace.next_attempt_at is not None:
-        return not is_fresh(workspace)
-    return not is_fresh(workspace) or now - workspace.acted_at < timedelta(seconds=SETTLE_SECONDS)
+    lately = now - workspace.acted_at < timedelta(seconds=SETTLE_SECONDS)
+    return not is_fresh(workspace) or (lately and was_done(workspace, action))
 
 
 def _lost(workspace: Workspace, now: datetime) -> Step | None:
@@ -194,9 +190,8 @@ def _lost(workspace: Workspace, now: datetime) -> Step | None:
     condition = workspace.conditions.get(VOLUME_READY)
     if workspace.home_ctx.restore_marker is None or condition is None or condition.status:
         return None
-    if not is_fresh(workspace) or now - condition.last_transition_time < timedelta(
-        seconds=LOSS_GRACE_SECONDS
-    ):
+    grace = timedelta(seconds=LOSS_GRACE_SECONDS)
+    if not is_fresh(workspace) or now - condition.last_transition_time < grace:
         return _waiting("The volume that holds the home is not seen.")
     why = "The volume that held the home is gone; the last archive is older than what was on it."
     return Step(Kind.LOSE, why, workspace.operation, reason=DATA_LOST, is_terminal=True)

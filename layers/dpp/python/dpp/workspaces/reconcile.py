@@ -69,13 +69,12 @@ def reconcile(
             return Reconciled(outcome, step, workspace, acted.outage)
         case Kind.BEGIN | Kind.COMPLETE | Kind.FAIL | Kind.LOSE:
             with database.connection() as connection, store.writing(connection, Writer.RECONCILER):
-                moved = _write(connection, workspace, step, clock)
+                moved = _write(connection, workspace, step, now)
     return Reconciled(Outcome.MOVED if moved else Outcome.OVERTAKEN, step, workspace)
 
 
-def _write(connection: Connection, workspace: Workspace, step: Step, clock: Clock) -> bool:
+def _write(connection: Connection, workspace: Workspace, step: Step, now: datetime) -> bool:
     """A step that is nothing but a change of the row."""
-    now = store.clock(connection, clock())
     match step.kind:
         case Kind.BEGIN:
             return store.begin(connection, workspace, step.operation, new_id(), now) is not None
@@ -83,7 +82,7 @@ def _write(connection: Connection, workspace: Workspace, step: Step, clock: Cloc
             home, starts = _home_after(workspace), _starts_after(workspace)
             return store.complete(connection, workspace, home, starts, now) is not None
         case _:
-            error = _error(workspace, step, store.clock(connection, clock()))
+            error = _error(workspace, step, now)
             if error.is_terminal:
                 return store.give_up(connection, workspace, error, None, now) is not None
             failed = store.note_failure(connection, workspace, error, home=workspace.home_ctx, now=now)

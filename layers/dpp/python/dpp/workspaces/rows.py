@@ -1,7 +1,7 @@
 """A row of `workspaces` as a Workspace, and the JSON of its columns (WS-2)."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -72,20 +72,7 @@ def home_of(json: Mapping[str, Any]) -> HomeContext:
 
 def home_json(home: HomeContext) -> dict[str, Any]:
     """For the column; what is not known is left out."""
-    archive = home.archive
-    known: dict[str, Any] = {
-        "restore_marker": home.restore_marker,
-        "generation": home.generation,
-        "last_action": home.last_action,
-        "archive": archive
-        and {
-            "key": archive.key,
-            "size_bytes": archive.size_bytes,
-            "sha256": archive.sha256,
-            "etag": archive.etag,
-        },
-    }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in asdict(home).items() if value is not None}
 
 
 def error_of(json: Mapping[str, Any]) -> ErrorInfo:

@@ -42,9 +42,8 @@ def archive_home(
     if proof is not None:
         return proof
     volume = volumes.find(workspace_id)
-    found = archives.look(
-        key
-    )  # once more: what another process proved before it deleted the volume is seen by now
+    # Once more: what another process proved before it deleted the volume is seen by now.
+    found = archives.look(key)
     if volume is not None:
         return _archived(
             archives, key, found, lambda: _whole(volumes, volume, beat, homes), beat, homes=homes

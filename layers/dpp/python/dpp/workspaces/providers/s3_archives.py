@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TypedDict
@@ -105,17 +106,11 @@ class S3Archives:
 
     def prove(self, archive: Archive) -> None:
         """Write the proof."""
-        proof = {
-            "key": archive.key,
-            "size_bytes": archive.size_bytes,
-            "sha256": archive.sha256,
-            "etag": archive.etag,
-        }
         with unavailable_as(StorageUnavailable):
             self._client.put_object(
                 Bucket=self.bucket,
                 Key=proof_key_of(archive.key),
-                Body=json.dumps(proof).encode(),
+                Body=json.dumps(asdict(archive)).encode(),
                 ContentType="application/json; charset=utf-8",
                 ChecksumAlgorithm="SHA256",
             )
