@@ -13,9 +13,8 @@ from typing import Annotated
 import typer
 
 from dpp.auth_errors.errors import AuthErrorsError
-from dpp.platform.config import PostgresSettings
+from dpp.platform.config import PostgresSettings, TimeZoneSettings
 from dpp.platform.postgres import Connection, Database
-from dpp.tickets.config import TimeZoneSettings
 from dpp.tickets.cycle import LEASE_NAME
 from dpp.tickets.errors import TicketsError
 from dpp.tickets.model import REAPER

@@ -7,9 +7,10 @@ at import; a function's wiring calls `load` once, and a missing or wrong value f
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 
 class ConfigurationError(Exception):
@@ -36,7 +37,11 @@ class Settings(BaseModel):
             loaded = cls.model_validate(given)
         except ValidationError as error:
             faults += [
-                ": ".join((*map(str, fault["loc"][:1]), fault["msg"].removeprefix("Value error, ")))
+                ": ".join(
+                    part
+                    for part in (".".join(map(str, fault["loc"])), fault["msg"].removeprefix("Value error, "))
+                    if part
+                )
                 for fault in error.errors()
             ]
             raise ConfigurationError(f"{cls.__name__}: {'; '.join(faults)}") from None
@@ -214,3 +219,22 @@ class OutsidePackSettings(Settings):
     """The function outside of the VPC that runs packs which meet the internet; without one they run in the worker."""
 
     pack_outside_function: str | None = Field(default=None, alias="DPP_PACK_OUTSIDE_FUNCTION", min_length=1)
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("no time zone of the IANA database, such as Asia/Seoul") from None
+    return name
+
+
+class TimeZoneSettings(Settings):
+    """The zone that reports and receipts write their times in."""
+
+    time_zone: Annotated[str, AfterValidator(_zone)] = Field(default="Asia/Seoul", alias="DPP_TIME_ZONE")
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The zone."""
+        return ZoneInfo(self.time_zone)

@@ -1,6 +1,6 @@
 """S3: put, look at, read and share objects of one bucket."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -26,15 +26,23 @@ class ObjectStore:
         self._signer = signer or Signer()
 
     def put_json(self, key: str, body: bytes) -> None:
-        """Write an object of UTF-8 JSON, overwriting what stood there; S3 checks what it received."""
+        """Write an object of UTF-8 JSON, as `put`."""
+        self.put(key, body, "application/json; charset=utf-8")
+
+    def put(self, key: str, body: bytes, content_type: str) -> None:
+        """Write an object, overwriting what stood there: whole or not at all; S3 checks what it received."""
         with unavailable_as(StorageUnavailable):
             self._client.put_object(
-                Bucket=self.bucket,
-                Key=key,
-                Body=body,
-                ContentType="application/json; charset=utf-8",
-                ChecksumAlgorithm="SHA256",
+                Bucket=self.bucket, Key=key, Body=body, ContentType=content_type, ChecksumAlgorithm="SHA256"
             )
+
+    def delete(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """Delete up to 1,000 objects in one call; those that S3 refused, with its code. What is gone is no error."""
+        with unavailable_as(StorageUnavailable):
+            answer = self._client.delete_objects(
+                Bucket=self.bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
+            )
+        return {error["Key"]: error.get("Code", "Unknown") for error in answer.get("Errors", ())}
 
     def get(self, key: str) -> bytes | None:
         """The object's bytes, or None if there is none."""

@@ -1,12 +1,11 @@
 """What the ticket functions read from their environment (TIX-1, TIX-5, TIX-7)."""
 
 from collections.abc import Sequence
-from typing import Annotated, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from dpp.platform.config import Settings
+from dpp.platform.config import Settings, TimeZoneSettings
 from dpp.tickets.model import RequestType
 from dpp.tickets.staleness import (
     DEFAULT_MAX_CLEAN,
@@ -17,25 +16,6 @@ from dpp.tickets.staleness import (
     Breaker,
     ReaperRules,
 )
-
-
-def _zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError("no time zone of the IANA database, such as Asia/Seoul") from None
-    return name
-
-
-class TimeZoneSettings(Settings):
-    """The zone that reports and receipts write their times in."""
-
-    time_zone: Annotated[str, AfterValidator(_zone)] = Field(default="Asia/Seoul", alias="DPP_TIME_ZONE")
-
-    @property
-    def zone(self) -> ZoneInfo:
-        """The zone."""
-        return ZoneInfo(self.time_zone)
 
 
 class ReportsSettings(Settings):

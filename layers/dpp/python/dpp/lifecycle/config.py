@@ -1,0 +1,128 @@
+"""What the roles read from their environment."""
+
+from collections.abc import Mapping
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from dpp.money.micros import AmountError, parse_usd
+from dpp.platform.config import Settings
+
+_TENANT = r"^[A-Za-z0-9_-]{1,64}$"
+
+
+class StateSettings(Settings):
+    """The S3 bucket that keeps what tasks leave: results, prompts, sessions' logs (LIFE-3, LIFE-4)."""
+
+    state_bucket: str = Field(alias="DPP_STATE_BUCKET", min_length=3, max_length=63)
+
+
+class OutsideSettings(Settings):
+    """The function outside of the network, by which sources and Slack are reached."""
+
+    outside_function: str = Field(alias="DPP_LIFECYCLE_OUTSIDE_FUNCTION", min_length=1)
+
+
+class WakeSettings(Settings):
+    """The functions of the roles that have to be woken; one that is not named finds its work by its schedule."""
+
+    king_function: str | None = Field(default=None, alias="DPP_LIFECYCLE_KING_FUNCTION", min_length=1)
+    general_function: str | None = Field(default=None, alias="DPP_LIFECYCLE_GENERAL_FUNCTION", min_length=1)
+    envoy_function: str | None = Field(default=None, alias="DPP_LIFECYCLE_ENVOY_FUNCTION", min_length=1)
+
+    @property
+    def functions(self) -> Mapping[str, str]:
+        """The function of each role that can be woken, by the role's name."""
+        named = {"KING": self.king_function, "GENERAL": self.general_function, "ENVOY": self.envoy_function}
+        return {role: function for role, function in named.items() if function is not None}
+
+
+class SourcesSettings(Settings):
+    """What is asked of the sources. A source whose name or filter is not given is not asked.
+
+    `github_login`: whose notifications these are, and whose mentions, assignments and review requests concern us.
+    `jira_jql`: the filter, to which the time is added: `assignee = currentUser()`.
+    """
+
+    github_login: str | None = Field(
+        default=None, alias="DPP_GITHUB_LOGIN", pattern=r"^[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})(?:\[bot\])?$"
+    )
+    jira_jql: str | None = Field(default=None, alias="DPP_JIRA_JQL", min_length=1, max_length=2_000)
+
+
+class WebhookSecretSettings(Settings):
+    """What deliveries are signed with; a source without a secret can't call. Given as they are, or as one secret of
+    JSON, `{"github_webhook_secret": …, "jira_webhook_secret": …, "slack_signing_secret": …}`; as they are, they win."""
+
+    github_webhook_secret: str | None = Field(default=None, alias="DPP_GITHUB_WEBHOOK_SECRET", repr=False)
+    jira_webhook_secret: str | None = Field(default=None, alias="DPP_JIRA_WEBHOOK_SECRET", repr=False)
+    slack_signing_secret: str | None = Field(default=None, alias="DPP_SLACK_SIGNING_SECRET", repr=False)
+    lifecycle_secret_arn: str | None = Field(default=None, alias="DPP_LIFECYCLE_SECRET_ARN", pattern=r"^arn:")
+
+
+class CredentialSettings(Settings):
+    """Where the outside is and what opens it: for the function outside alone. Secrets as in WebhookSecretSettings:
+    `{"github_token": …, "jira_user": …, "jira_token": …, "slack_url": …, "slack_token": …}`.
+
+    `slack_url`: an incoming webhook, or `https://slack.com/api/chat.postMessage` with `slack_token`, a bot's. Only the
+    latter tells the thread that a message began (Slack guide, "Sending messages using incoming webhooks").
+    """
+
+    github_url: str = Field(default="https://api.github.com", alias="DPP_GITHUB_URL", pattern=r"^https?://")
+    github_token: str | None = Field(default=None, alias="DPP_GITHUB_TOKEN", repr=False)
+    jira_url: str | None = Field(default=None, alias="DPP_JIRA_URL", pattern=r"^https?://")
+    jira_user: str | None = Field(default=None, alias="DPP_JIRA_USER")
+    jira_token: str | None = Field(default=None, alias="DPP_JIRA_TOKEN", repr=False)
+    slack_url: str | None = Field(default=None, alias="DPP_SLACK_URL", pattern=r"^https?://", repr=False)
+    slack_token: str | None = Field(default=None, alias="DPP_SLACK_TOKEN", repr=False)
+    lifecycle_secret_arn: str | None = Field(default=None, alias="DPP_LIFECYCLE_SECRET_ARN", pattern=r"^arn:")
+
+
+class ChannelSettings(Settings):
+    """The Slack channel that messages go to; None: the incoming webhook's own."""
+
+    slack_channel: str | None = Field(default=None, alias="DPP_SLACK_CHANNEL", min_length=1, max_length=100)
+
+
+def _amount(text: str) -> str:
+    try:
+        if parse_usd(text) == 0:
+            raise ValueError("must be above zero")
+    except AmountError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+class TaskSettings(Settings):
+    """Who pays for tasks, how much one attempt may cost, for how long it may run, and how many there may be."""
+
+    tenant_id: str = Field(alias="DPP_LIFECYCLE_TENANT", pattern=_TENANT)
+    max_cost_usd: Annotated[str, AfterValidator(_amount)] = Field(
+        default="0.0500", alias="DPP_LIFECYCLE_TASK_MAX_COST_USD"
+    )
+    timebox_sec: int = Field(default=60, alias="DPP_LIFECYCLE_TASK_TIMEBOX_SEC", ge=1, le=90)
+    min_reliability_score: float = Field(
+        default=0.5, alias="DPP_LIFECYCLE_TASK_MIN_RELIABILITY", ge=0, le=1, allow_inf_nan=False
+    )
+    max_attempts: int = Field(default=3, alias="DPP_LIFECYCLE_TASK_MAX_ATTEMPTS", ge=1, le=10)
+
+    @property
+    def max_cost_usd_micros(self) -> int:
+        """The reservation of one attempt."""
+        return parse_usd(self.max_cost_usd)
+
+
+class ChamberlainSettings(Settings):
+    """The chamberlain's bounds (LIFE-8): how many rows of a class one run deletes at most, and from which multiple of
+    the usual on a run deletes none of it and asks an operator. Up to `breaker_floor` is always usual.
+    """
+
+    max_deletes: int = Field(default=2_000_000, alias="DPP_CHAMBERLAIN_MAX_DELETES", ge=1, le=1_000_000_000)
+    breaker_factor: int = Field(default=10, alias="DPP_CHAMBERLAIN_BREAKER_FACTOR", ge=2, le=1_000)
+    breaker_floor: int = Field(default=10_000, alias="DPP_CHAMBERLAIN_BREAKER_FLOOR", ge=1)
+
+    @model_validator(mode="after")
+    def _cap_leaves_room(self) -> Self:
+        if self.breaker_floor > self.max_deletes:
+            raise ValueError("DPP_CHAMBERLAIN_BREAKER_FLOOR: at most DPP_CHAMBERLAIN_MAX_DELETES")
+        return self
