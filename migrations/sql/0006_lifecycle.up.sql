@@ -59,7 +59,7 @@ CREATE TABLE lifecycle_sources (
 
 -- The ids of events that were taken in, for as long as one may come again (LIFE-6).
 CREATE TABLE lifecycle_seen (
-  event_id text PRIMARY KEY CHECK (event_id ~ '^[!-~]{1,300}$'),
+  event_id text PRIMARY KEY CHECK (event_id ~ '^[!-~]+$' AND length(event_id) <= 300),
   seen_at  timestamptz NOT NULL
 );
 CREATE INDEX lifecycle_seen_by_age ON lifecycle_seen (seen_at, event_id);
@@ -177,7 +177,7 @@ CREATE TABLE lifecycle_objects (
   bytes      bigint NOT NULL CHECK (bytes >= 0),
   created_at timestamptz NOT NULL
 );
-CREATE INDEX lifecycle_objects_by_age ON lifecycle_objects (kind, created_at, object_key);
+CREATE INDEX lifecycle_objects_by_age ON lifecycle_objects (kind, created_at, object_key) INCLUDE (bytes, task_id);
 CREATE INDEX lifecycle_objects_by_task ON lifecycle_objects (task_id);
 -- Objects whose rows are gone: written with the deletion of the row, taken off when S3 has deleted the object.
 CREATE TABLE lifecycle_deletions (
@@ -211,7 +211,8 @@ CREATE TABLE cleanup_classes (
   cleanup_id     uuid NOT NULL REFERENCES cleanups (cleanup_id) ON DELETE CASCADE,
   class          text NOT NULL CHECK (length(class) BETWEEN 1 AND 64),
   position       smallint NOT NULL,
-  status         text NOT NULL CHECK (status IN ('WAITING', 'RUNNING', 'DONE', 'CAPPED', 'TRIPPED', 'FAILED')),
+  status         text NOT NULL CHECK (status IN ('WAITING', 'RUNNING', 'DONE', 'CAPPED', 'TRIPPED', 'FAILED',
+                   'STOPPED')),
   -- What is older goes. Where the run stands: the time and the id of the last row that it looked at.
   before         timestamptz NOT NULL,
   cursor_time    timestamptz,

@@ -66,3 +66,7 @@ class SoldiersUnavailable(DependencyUnavailable):
     """No run can be had for now: no budget, a limit, or execution is disabled; the detail says which."""
 
     dependency = "runs"
+
+
+class NoSuchClass(LifecycleError):
+    """There is no such class of data."""

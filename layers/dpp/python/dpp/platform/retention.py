@@ -71,6 +71,9 @@ class RetentionClass(Protocol):
     def points_at(self) -> tuple[str, ...]:
         """Classes that this one's rows refer to: it is deleted before them, and kept no longer."""
 
+    def prepare(self, connection: Connection, now: datetime | None) -> None:
+        """What is to be made ahead before a cleanup, such as partitions of the weeks to come; mostly nothing."""
+
     def due(self, connection: Connection, before: datetime, limit: int) -> int:
         """How many are due, counted up to `limit`."""
 
@@ -96,6 +99,9 @@ class QueriedClass:
     period: str
     queries: Queries
     points_at: tuple[str, ...] = ()
+
+    def prepare(self, connection: Connection, now: datetime | None) -> None:
+        """Nothing."""
 
     def due(self, connection: Connection, before: datetime, limit: int) -> int:
         """How many are due, counted up to `limit`."""

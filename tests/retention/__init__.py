@@ -1,0 +1,1 @@
+"""Retention and the chamberlain (LIFE-8 … LIFE-13)."""

@@ -1,0 +1,244 @@
+"""A house to be cleaned: real Postgres, a bucket in memory that refuses what it is told to, and rows of any age."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from dpp.lifecycle import cleanup_store
+from dpp.lifecycle.breaker import Bounds
+from dpp.lifecycle.chamberlain import Tending, tend
+from dpp.lifecycle.classes import CLASSES
+from dpp.lifecycle.cleanup import ClassReport, Cleanup
+from dpp.lifecycle.cleanups import ChamberlainEffects, Pace
+from dpp.lifecycle.registry import ordered
+from dpp.lifecycle.retention import Retention
+from dpp.platform.errors import StorageUnavailable
+from dpp.platform.postgres import Database
+
+SEOUL = ZoneInfo("Asia/Seoul")
+NIGHT = datetime(2026, 11, 28, 18, 5, tzinfo=UTC)
+"""Five past three in Seoul, of the 29th."""
+DAY = timedelta(days=1)
+SUBJECT = Jsonb({"place": "o/r", "title": "a title"})
+
+
+class Bucket:
+    """Objects in memory."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.refused: dict[str, str] = {}
+        self.away = False
+        self.calls: list[tuple[str, ...]] = []
+
+    def put(self, key: str, body: bytes, content_type: str) -> None:
+        self._answer()
+        self.objects[key] = body
+
+    def get(self, key: str) -> bytes | None:
+        self._answer()
+        return self.objects.get(key)
+
+    def delete(self, keys: Sequence[str]) -> Mapping[str, str]:
+        self.calls.append(tuple(keys))
+        self._answer()
+        for key in keys:
+            if key not in self.refused:
+                self.objects.pop(key, None)
+        return {key: self.refused[key] for key in keys if key in self.refused}
+
+    def _answer(self) -> None:
+        if self.away:
+            raise StorageUnavailable("ConnectTimeoutError")
+
+
+@dataclass(slots=True)
+class Hourglass:
+    """A monotonic clock that each look moves on."""
+
+    a_look: float = 0.0
+    at: float = 0.0
+    rested: list[float] = field(default_factory=list)
+
+    def __call__(self) -> float:
+        self.at += self.a_look
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.rested.append(seconds)
+
+
+@dataclass(slots=True)
+class House:
+    """The parts, and short ways to fill and to clean them."""
+
+    url: str
+    database: Database
+    bucket: Bucket = field(default_factory=Bucket)
+    glass: Hourglass = field(default_factory=Hourglass)
+    effects: ChamberlainEffects = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.effects = ChamberlainEffects(
+            database=self.database,
+            storage=self.bucket,
+            classes=ordered(CLASSES, Retention()),
+            retention=Retention(),
+            zone=SEOUL,
+            bounds=Bounds(max_deletes=1_000, factor=10, floor=200),
+            pace=Pace(batch_rows=3, monotonic=self.glass, sleep=self.glass.sleep),
+        )
+
+    def change(self, **changes: Any) -> None:
+        """Other rules."""
+        self.effects = replace(self.effects, **changes)
+
+    def tend(self, now: datetime = NIGHT) -> Tending:
+        """One firing."""
+        return tend(self.effects, now)
+
+    def clean(self, now: datetime = NIGHT) -> Cleanup:
+        """Firings until the cleanup is done."""
+        for _ in range(100):
+            done = self.tend(now)
+            assert done.cleanup is not None, "no cleanup was due"
+            if done.cleanup.is_done:
+                return done.cleanup
+        raise AssertionError("the cleanup has no end")
+
+    def report(self, name: str) -> ClassReport:
+        """What the latest cleanup did with a class."""
+        with self.database.connection() as connection:
+            [cleanup] = cleanup_store.latest(connection, 1)
+        [found] = [one for one in cleanup.classes if one.name == name]
+        return found
+
+    def execute(self, statement: str, **params: object) -> list[tuple[Any, ...]]:
+        """One statement, committed, on a connection of its own."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            cursor = connection.execute(statement, params)
+            return cursor.fetchall() if cursor.description else []
+
+    def keys(self, table: str, key: str) -> set[str]:
+        """The keys that a table has."""
+        return {str(row[0]) for row in self.execute(f"SELECT {key} FROM {table}")}
+
+    def event(self, number: int, ended_at: datetime | None, *, seen_at: datetime | None = None) -> str:
+        """An event that ended then, or is under way, and that was seen then."""
+        event_id, at = f"github:o/r/issues/{number}", (ended_at or NIGHT) - timedelta(hours=1)
+        self.seen(event_id, seen_at or at)
+        self.execute(
+            "INSERT INTO lifecycle_events"
+            " (event_id, source, kind, arrived_by, payload, happened_at, status, created_at)"
+            " VALUES (%(id)s, 'GITHUB', 'MENTIONED', 'POLL', %(subject)s, %(at)s, 'PENDING', %(at)s)",
+            id=event_id,
+            subject=SUBJECT,
+            at=at,
+        )
+        if ended_at is not None:
+            params = {"id": event_id, "at": at, "ended": ended_at}
+            self.execute(
+                "UPDATE lifecycle_events SET status = 'DISPATCHED', dispatched_at = %(at)s WHERE event_id = %(id)s",
+                **params,
+            )
+            self.execute(
+                "UPDATE lifecycle_events SET status = %(status)s, ended_at = %(ended)s WHERE event_id = %(id)s",
+                status="FAILED" if number % 2 else "COMPLETED",
+                **params,
+            )
+        return event_id
+
+    def seen(self, event_id: str, seen_at: datetime) -> None:
+        """An event's id was seen then."""
+        self.execute("INSERT INTO lifecycle_seen VALUES (%(id)s, %(at)s)", id=event_id, at=seen_at)
+
+    def task(self, number: int, ended_at: datetime | None, *, event_id: str | None = None) -> str:
+        """A task that ended then, or is under way."""
+        task_id, at = f"task-20261101-{number:03}", (ended_at or NIGHT) - timedelta(hours=1)
+        self.execute(
+            "INSERT INTO lifecycle_tasks (task_id, event_id, kind, subject, status, attempt, next_look_at, created_at)"
+            " VALUES (%(id)s, %(event)s, 'MENTIONED', %(subject)s, 'PENDING', 0, %(at)s, %(at)s)",
+            id=task_id,
+            event=event_id or f"of:{task_id}",
+            subject=SUBJECT,
+            at=at,
+        )
+        self.execute(
+            "UPDATE lifecycle_tasks SET status = 'IN_PROGRESS', attempt = 1, started_at = %(at)s"
+            " WHERE task_id = %(id)s",
+            id=task_id,
+            at=at,
+        )
+        if ended_at is not None:
+            self.end_task(task_id, ended_at)
+        return task_id
+
+    def end_task(self, task_id: str, ended_at: datetime) -> None:
+        """The task ends."""
+        self.execute(
+            "UPDATE lifecycle_tasks SET status = 'COMPLETED', outcome = 'SUCCEEDED', ended_at = %(at)s"
+            " WHERE task_id = %(id)s",
+            id=task_id,
+            at=ended_at,
+        )
+
+    def message(self, number: int, sent_at: datetime | None, *, task_id: str = "task-20261101-999") -> str:
+        """A message that was sent then, or is to be sent."""
+        message_id = f"msg-20261101-{number:03}"
+        self.execute(
+            "INSERT INTO lifecycle_messages (message_id, kind, task_id, dedup_key, body, status, attempts,"
+            " next_attempt_at, created_at)"
+            " VALUES (%(id)s, 'TASK_RESULT', %(task)s, %(id)s, 'words', 'PENDING', 0, %(at)s, %(at)s)",
+            id=message_id,
+            task=task_id,
+            at=sent_at or NIGHT - 40 * DAY,
+        )
+        if sent_at is not None:
+            self.execute(
+                "UPDATE lifecycle_messages SET status = 'SENT', sent_at = %(at)s WHERE message_id = %(id)s",
+                id=message_id,
+                at=sent_at,
+            )
+        return message_id
+
+    def object(self, key: str, kind: str, written_at: datetime, *, task_id: str = "task-20261101-999") -> str:
+        """An object of a task, with its row."""
+        self.bucket.objects[key] = b"what stands there"
+        self.execute(
+            "INSERT INTO lifecycle_objects VALUES (%(key)s, %(kind)s, %(task)s, 17, %(at)s)",
+            key=key,
+            kind=kind,
+            task=task_id,
+            at=written_at,
+        )
+        return key
+
+    def thread(self, task_id: str, created_at: datetime) -> None:
+        """A task's thread."""
+        self.execute(
+            "INSERT INTO lifecycle_threads VALUES (%(id)s, 'C1', %(id)s, %(at)s)", id=task_id, at=created_at
+        )
+
+    def cleaned(self, day: datetime, name: str, deleted: int) -> UUID:
+        """A daily cleanup of the past that deleted so much of a class."""
+        [[cleanup_id]] = self.execute(
+            "INSERT INTO cleanups (cleanup_id, kind, day, requested_by, over_breaker, status, started_at, ended_at,"
+            " usage, warnings)"
+            " VALUES (gen_random_uuid(), 'DAILY', %(day)s, 'the clock', false, 'DONE', %(at)s, %(at)s, '[]', '[]')"
+            " RETURNING cleanup_id",
+            day=day.date(),
+            at=day,
+        )
+        self.execute(
+            "INSERT INTO cleanup_classes (cleanup_id, class, position, status, before, examined, deleted)"
+            " VALUES (%(id)s, %(class)s, 0, 'DONE', %(at)s, %(deleted)s, %(deleted)s)",
+            **{"id": cleanup_id, "class": name, "at": day, "deleted": deleted},
+        )
+        found: UUID = cleanup_id
+        return found

@@ -1,0 +1,152 @@
+"""When a day is due, what is usual, and a retention section that contradicts itself nowhere (LIFE-8)."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpp.lifecycle.breaker import Bounds
+from dpp.lifecycle.classes import CLASSES
+from dpp.lifecycle.errors import RetentionContradiction
+from dpp.lifecycle.registry import ordered
+from dpp.lifecycle.retention import Retention, RetentionSettings
+from dpp.lifecycle.schedule import due_at, due_day
+from dpp.platform.config import ConfigurationError
+from dpp.platform.retention import RetentionClass
+
+SEED = {
+    "log_max_mb": 100,
+    "logs_days": 7,
+    "results_days": 7,
+    "queue_days": 7,
+    "prompts_days": 3,
+    "session_logs_days": 7,
+    "seen_days": 30,
+}
+"""The retention section of the source document, word for word."""
+
+
+def test_the_section_has_the_documents_names_and_defaults() -> None:
+    section = Retention().model_dump()
+    assert {name: section[name] for name in SEED} == SEED
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        ('{"seen_days": 28}', "seen_days is 28, and an event of 28 days"),
+        ('{"horizon_days": 30}', "seen_days is 30, and an event of 30 days"),
+        ('{"results_days": 8}', "results_days is 8, queue_days 7"),
+        ('{"queue_days": 31}', "queue_days is 31, seen_days 30"),
+        ('{"outbox_days": 181}', "outbox_days is 181, auth_errors_days 180"),
+        ('{"workspace_events_days": 181}', "workspace_events_days is 181, workspaces_days 180"),
+        ('{"seen_days": 0}', "DPP_RETENTION.seen_days"),
+        ('{"seen_days": "45"}', "DPP_RETENTION.seen_days"),
+        ('{"seen_days": 45.5}', "DPP_RETENTION.seen_days"),
+        ('{"seen_days": true}', "DPP_RETENTION.seen_days"),
+        ('{"sen_days": 45}', "DPP_RETENTION.sen_days"),
+        ("[]", "DPP_RETENTION"),
+        ("seen_days=45", "not JSON"),
+    ],
+)
+def test_a_section_that_is_wrong_is_refused_by_name(section: str, told: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        RetentionSettings.load({"DPP_RETENTION": section})
+    assert told in str(refused.value)
+
+
+def test_a_section_changes_what_it_names_and_nothing_else() -> None:
+    changed = RetentionSettings.load({"DPP_RETENTION": '{"seen_days": 45}'}).retention
+    assert changed == Retention(seen_days=45)
+    assert RetentionSettings.load({"DPP_RETENTION": ""}).retention == Retention()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A class that is only its names."""
+
+    name: str
+    period: str = "queue_days"
+    points_at: tuple[str, ...] = field(default=())
+
+
+def _ordered(*classes: Kept) -> list[str]:
+    return [one.name for one in ordered(cast(Any, classes), Retention())]
+
+
+def test_what_points_at_something_is_deleted_before_it() -> None:
+    names = _ordered(Kept("c"), Kept("b", points_at=("c",)), Kept("a", points_at=("b", "c")))
+    assert names == ["a", "b", "c"]
+    own = [one.name for one in ordered(CLASSES, Retention())]
+    for one in CLASSES:
+        for target in one.points_at:
+            assert own.index(one.name) < own.index(target)
+
+
+@pytest.mark.parametrize(
+    ("classes", "told"),
+    [
+        ((Kept("a"), Kept("a")), "two classes have one name: a"),
+        ((Kept("a", "no_days"),), "the retention section has no no_days"),
+        ((Kept("a", points_at=("b",)),), "a points at b, which there is not"),
+        ((Kept("a", points_at=("b",)), Kept("b", points_at=("a",))), "point at each other"),
+        ((Kept("a", "seen_days", ("b",)), Kept("b")), "would outlive it"),
+    ],
+)
+def test_classes_that_contradict_the_section_are_refused(classes: tuple[Kept, ...], told: str) -> None:
+    with pytest.raises(RetentionContradiction) as refused:
+        _ordered(*classes)
+    assert told in str(refused.value)
+
+
+def test_a_class_has_the_shape_of_the_port() -> None:
+    for one in CLASSES:
+        kept: RetentionClass = one
+        assert kept.period in Retention.model_fields
+
+
+ZONES = ("Asia/Seoul", "UTC", "America/New_York", "Europe/Helsinki", "Europe/Chisinau", "Australia/Lord_Howe")
+
+
+@pytest.mark.parametrize(
+    ("zone", "now", "day"),
+    [
+        ("Asia/Seoul", "2026-11-28T17:59:59Z", date(2026, 11, 28)),
+        ("Asia/Seoul", "2026-11-28T18:00:00Z", date(2026, 11, 29)),
+        # In Helsinki the clocks go from 03:00 to 04:00 on 2026-03-29, at 01:00 UTC: there is no 03:00.
+        ("Europe/Helsinki", "2026-03-29T00:59:59Z", date(2026, 3, 28)),
+        ("Europe/Helsinki", "2026-03-29T01:00:00Z", date(2026, 3, 29)),
+        # And from 04:00 to 03:00 on 2026-10-25, at 01:00 UTC: 03:00 comes twice, and the first counts.
+        ("Europe/Helsinki", "2026-10-24T23:59:59Z", date(2026, 10, 24)),
+        ("Europe/Helsinki", "2026-10-25T00:00:00Z", date(2026, 10, 25)),
+        ("Europe/Helsinki", "2026-10-25T01:00:00Z", date(2026, 10, 25)),
+        # In New York from 02:00 to 03:00 on 2026-03-08, at 07:00 UTC.
+        ("America/New_York", "2026-03-08T06:59:59Z", date(2026, 3, 7)),
+        ("America/New_York", "2026-03-08T07:00:00Z", date(2026, 3, 8)),
+    ],
+)
+def test_a_day_is_due_from_three_oclock_on(zone: str, now: str, day: date) -> None:
+    assert due_day(datetime.fromisoformat(now), ZoneInfo(zone)) == day
+
+
+@given(st.integers(0, 15 * 365 * 1_440), st.sampled_from(ZONES))
+def test_days_come_one_after_the_other_whatever_the_clock_does(minute: int, name: str) -> None:
+    """Looked at each minute, every day of the calendar is due once, in its order, 22 to 26 hours after the last."""
+    zone, now = ZoneInfo(name), datetime(2020, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
+    day = due_day(now, zone)
+    assert due_at(day, zone) <= now < due_at(day + timedelta(days=1), zone)
+    assert due_day(now + timedelta(minutes=1), zone) in {day, day + timedelta(days=1)}
+    length = due_at(day + timedelta(days=1), zone) - due_at(day, zone)
+    assert timedelta(hours=22) <= length <= timedelta(hours=26)
+
+
+@pytest.mark.parametrize(
+    ("history", "allowed"),
+    [([], 200), ([0, 0, 0], 200), ([30], 300), ([30, 10, 1_000], 300), ([1_000, 1_000], 10_000)],
+)
+def test_ten_times_the_median_is_let_through_and_the_floor_always(history: list[int], allowed: int) -> None:
+    assert Bounds(max_deletes=100_000, factor=10, floor=200).allowed(history) == allowed
