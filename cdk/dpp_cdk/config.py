@@ -8,6 +8,8 @@ from pathlib import Path
 from aws_cdk import App
 from aws_cdk import aws_lambda as lambda_
 
+from dpp.auth_errors.config import RetrySettings, check_outbox_days
+from dpp.lifecycle.retention import RetentionSettings
 from dpp.platform.config import ConfigurationError
 from dpp_cdk.options import PASSED_ON, RULES, DeploymentError, read_options, variable_of
 from dpp_cdk.sizes import SIZES, Size
@@ -173,11 +175,13 @@ def _refuse_wrong(variables: Mapping[str, str]) -> None:
 
     An option is looked at alone, and what the local stack takes from the environment not at all.
     """
-    for rules in RULES:
-        try:
+    try:
+        for rules in RULES:
             rules.load(variables)
-        except ConfigurationError as error:
-            raise DeploymentError(str(error)) from None
+        kept = RetentionSettings.load(variables).retention
+        check_outbox_days(kept.outbox_days, RetrySettings.load(variables).max_retries)
+    except ConfigurationError as error:
+        raise DeploymentError(str(error)) from None
 
 
 def _machine() -> str:

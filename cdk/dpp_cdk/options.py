@@ -13,7 +13,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
-from dpp.auth_errors.config import LedgerSettings
+from dpp.auth_errors.config import RetrySettings
+from dpp.lifecycle.retention import RetentionSettings
 from dpp.platform.config import ConfigurationError, Settings
 from dpp.tickets.config import ReaperSettings
 from dpp.workspaces.config import LimitSettings
@@ -50,6 +51,11 @@ def _as_text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+def _as_json(value: object) -> object:
+    """A section as a file of JSON has it; `-c` gives its text."""
+    return json.dumps(value) if isinstance(value, dict) else value
+
+
 def _held_to(model: type[Settings], variable: str) -> AfterValidator:
     """Held to the very model that the functions read `variable` with."""
 
@@ -74,8 +80,8 @@ class Options(BaseModel):
     `tracing`: X-Ray, which costs by request. `decision_…`: the model that answers, as the variables of the same
     name say it; the key of an OpenAI-compatible endpoint stands in the secret `openai_secret_arn`.
     `time_zone`: which reports and receipts write their times in. `ticket_reaper_…`: the reaper's rules (TIX-1), and
-    `auth_error_…`: retries and memory of the events of authentication errors (AUTH-8), as the variables of the same
-    name say them.
+    `auth_error_…`: the retries of the events of authentication errors (AUTH-8), as the variables of the same name say
+    them. `retention`: for how long what is kept (LIFE-8), an object, of which only what differs need be said.
     `workspace_image`: what the containers of workspaces run, from ECR; without it there are no workspaces.
     `workspace_cpu`, `workspace_memory_mib`: their size, one that Fargate gives. `workspaces_per_tenant`: how many.
     """
@@ -108,11 +114,9 @@ class Options(BaseModel):
         str, BeforeValidator(_as_text), _held_to(ReaperSettings, "DPP_TICKET_REAPER_BREAKER_SHARE")
     ] = ""
     auth_error_max_retries: Annotated[
-        str, BeforeValidator(_as_text), _held_to(LedgerSettings, "DPP_AUTH_ERROR_MAX_RETRIES")
+        str, BeforeValidator(_as_text), _held_to(RetrySettings, "DPP_AUTH_ERROR_MAX_RETRIES")
     ] = ""
-    auth_error_ledger_retention_days: Annotated[
-        str, BeforeValidator(_as_text), _held_to(LedgerSettings, "DPP_AUTH_ERROR_LEDGER_RETENTION_DAYS")
-    ] = ""
+    retention: Annotated[str, BeforeValidator(_as_json), _held_to(RetentionSettings, "DPP_RETENTION")] = ""
     workspace_image: Annotated[str, _matching(r"\S+", "the name of an image")] = ""
     workspace_cpu: Annotated[str, BeforeValidator(_as_text)] = ""
     workspace_memory_mib: Annotated[str, BeforeValidator(_as_text)] = ""
@@ -132,7 +136,13 @@ def variable_of(option: str) -> str:
     return f"DPP_{option.upper()}"
 
 
-RULES: tuple[type[Settings], ...] = (ReaperSettings, LedgerSettings, LimitSettings, ContainerSizeSettings)
+RULES: tuple[type[Settings], ...] = (
+    ReaperSettings,
+    RetrySettings,
+    RetentionSettings,
+    LimitSettings,
+    ContainerSizeSettings,
+)
 """The rules that an operator may set, by the models that read them: whole, since some say how values must fit."""
 
 PASSED_ON = tuple(

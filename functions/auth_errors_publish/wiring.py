@@ -13,9 +13,4 @@ from dpp.platform.queue import Queue
 def wiring() -> PublishEffects:
     """Read the environment and build; connections open at their first use."""
     settings = AuthErrorsPublishSettings.load(os.environ)
-    return PublishEffects(
-        Database(settings.database),
-        Queue(settings.event_queue_url),
-        settings.policy,
-        settings.ledger_retention_days,
-    )
+    return PublishEffects(Database(settings.database), Queue(settings.event_queue_url), settings.policy)

@@ -49,7 +49,6 @@ class Desk:
     sqs: MemorySqs = field(default_factory=MemorySqs)
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     handlers: dict[EventType, Handler] = field(default_factory=lambda: dict(HANDLERS))
-    retention_days: int = 30
     _origin: datetime | None = None
     _looking: psycopg.Connection[Any] | None = None
 
@@ -91,7 +90,7 @@ class Desk:
 
     def publishing(self, database: Database | None = None) -> PublishEffects:
         """What a publisher touches."""
-        return PublishEffects(database or self.database, self.queue(EVENTS), self.policy, self.retention_days)
+        return PublishEffects(database or self.database, self.queue(EVENTS), self.policy)
 
     def publish(self, *, beat: bool = True) -> PublishReport:
         """One firing of the publisher."""

@@ -13,9 +13,10 @@ import auth_errors_consume.handler as consumer
 import auth_errors_publish.handler as publisher
 from auth_errors_consume.wiring import wiring as consumer_wiring
 from auth_errors_publish.wiring import wiring as publisher_wiring
-from dpp.auth_errors.config import LedgerSettings, RetrySettings
+from dpp.auth_errors.config import RetrySettings, check_outbox_days
 from dpp.auth_errors.events import EventType
 from dpp.auth_errors.handlers import on_recorded
+from dpp.lifecycle.retention import Retention
 from dpp.platform.config import ConfigurationError
 from dpp.platform.queue import Queue
 from tests.api import lambda_context
@@ -187,20 +188,17 @@ def test_no_word_of_a_service_is_logged(
 
 @pytest.mark.parametrize(
     ("days", "retries", "fits"),
-    [("23", "5", True), ("22", "5", False), ("1", "5", False), ("30", "5", True), ("22", "100", False)],
+    [(23, 5, True), (22, 5, False), (1, 5, False), (30, 5, True), (22, 100, False), (23, 100, True)],
 )
-def test_a_ledger_that_forgets_too_early_is_refused_when_it_is_loaded(
-    days: str, retries: str, fits: bool
-) -> None:
-    """The redelivery window: twice in the queue, once in the dead letters, and every retry."""
-    environ = {"DPP_AUTH_ERROR_LEDGER_RETENTION_DAYS": days, "DPP_AUTH_ERROR_MAX_RETRIES": retries}
+def test_a_memory_that_forgets_too_early_is_refused(days: int, retries: int, fits: bool) -> None:
+    """AUTH-5: the redelivery window is twice in the queue, once in the dead letters, and every retry."""
     if fits:
-        assert LedgerSettings.load(environ).ledger_retention_days == int(days)
+        check_outbox_days(days, retries)
     else:
-        with pytest.raises(ConfigurationError, match="DPP_AUTH_ERROR_LEDGER_RETENTION_DAYS"):
-            LedgerSettings.load(environ)
+        with pytest.raises(ConfigurationError, match=f"DPP_RETENTION: outbox_days is {days}, "):
+            check_outbox_days(days, retries)
 
 
 def test_by_default_it_remembers_for_a_month_and_retries_five_times() -> None:
-    assert LedgerSettings.load({}).ledger_retention_days == 30
+    assert Retention().outbox_days == 30
     assert RetrySettings.load({}).policy.max_retries == 5

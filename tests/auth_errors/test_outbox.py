@@ -263,27 +263,3 @@ class TestWhatAQueueLost:
         desk.pass_time(RESEND_SECONDS + 1)
         assert desk.publish().sent_again == 0
         assert desk.events(auth_error_id)[0].handled_at is not None
-
-
-class TestOldEvents:
-    """The ledger outlives what may come again, and no more."""
-
-    def test_what_was_done_long_ago_goes_with_its_ledger_row(self, desk: Desk) -> None:
-        old = desk.post()
-        desk.settle()
-        desk.pass_time(20 * 86_400)
-        young = desk.post()
-        desk.settle()
-        desk.pass_time(10 * 86_400 + 60)
-        assert desk.publish(beat=False).purged == 0
-        assert desk.publish().purged == 2
-        assert (desk.events(old), len(desk.events(young))) == ([], 2)
-        assert desk.rows("SELECT count(*) FROM processed_message") == [(2,)]
-
-    def test_what_died_stays_until_somebody_looked(self, desk: Desk) -> None:
-        desk.handlers.clear()
-        auth_error_id = desk.post()
-        desk.come_to_rest(rounds=12, seconds=700)
-        desk.pass_time(400 * 86_400)
-        assert desk.publish().purged == 0
-        assert desk.ledger(auth_error_id).status == "DEAD"

@@ -30,7 +30,6 @@ from dpp.platform.queue import MAX_BATCH, Queue
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-_LEDGER_DAYS = 30
 _WAIT_SECONDS = 1
 _BEAT_SECONDS = 2.0
 
@@ -94,7 +93,6 @@ def publisher(place: Place) -> None:
         Database(place.database_url),
         place.queue("events", client),
         RetryPolicy(place.max_retries),
-        _LEDGER_DAYS,
     )
     while os.getppid() == starter:
         woken = wakes.receive(

@@ -87,8 +87,20 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
             "auth_error_max_retries=101: Input should be less than or equal to 100",
         ),
         (
-            {"auth_error_ledger_retention_days": 22},
-            "ledger_retention_days=22: a message may come again for 22.0 days",
+            {"retention": {"outbox_days": 22}},
+            "outbox_days is 22, and with 5 retries (DPP_AUTH_ERROR_MAX_RETRIES) a message may come again for 22.0 days",
+        ),
+        (
+            {"retention": {"seen_days": 28}},
+            "seen_days is 28, and an event of 28 days (horizon_days) may come again",
+        ),
+        (
+            {"retention": {"outbox_day": 30}},
+            "Extra inputs are not permitted",
+        ),
+        (
+            {"auth_error_ledger_retention_days": 60},
+            "auth_error_ledger_retention_days: there is no such option",
         ),
         ([], "deploy/dev.json: not an object"),
     ],
@@ -167,13 +179,16 @@ def test_the_reaper_s_rules_go_to_the_functions_as_they_are_written(root: Path) 
 
 def test_what_is_said_of_events_goes_to_the_functions(root: Path) -> None:
     """AUTH-5, AUTH-8."""
-    from dpp.auth_errors.config import LedgerSettings
+    from dpp.auth_errors.config import RetrySettings
+    from dpp.lifecycle.retention import RetentionSettings
 
-    keep(root, "dev", {"auth_error_max_retries": 3, "auth_error_ledger_retention_days": "60"})
+    keep(root, "dev", {"auth_error_max_retries": 3, "retention": {"outbox_days": 60}})
     variables = read(root, {}).variables
-    assert set(variables) == set(LedgerSettings.variables())
-    found = LedgerSettings.load(variables)
-    assert (found.max_retries, found.ledger_retention_days) == (3, 60)
+    assert set(variables) == {*RetrySettings.variables(), *RetentionSettings.variables()}
+    assert RetrySettings.load(variables).max_retries == 3
+    assert RetentionSettings.load(variables).retention.outbox_days == 60
+    said = read(root, {"retention": '{"outbox_days": 45}'}).variables
+    assert RetentionSettings.load(said).retention.outbox_days == 45
 
 
 def test_rules_that_do_not_fit_each_other_end_the_synthesis(
@@ -183,7 +198,7 @@ def test_rules_that_do_not_fit_each_other_end_the_synthesis(
     from dpp_cdk.config import DeploymentError
 
     monkeypatch.setattr("dpp.auth_errors.config.LADDER_SECONDS", (6_000,))
-    said = {"auth_error_max_retries": 100, "auth_error_ledger_retention_days": 25}
+    said: dict[str, object] = {"auth_error_max_retries": 100, "retention": '{"outbox_days": 25}'}
     for name, value in said.items():
         keep(root, "dev", {name: value})
         read(root, {})
@@ -191,7 +206,7 @@ def test_rules_that_do_not_fit_each_other_end_the_synthesis(
     exported = LOCAL | {f"DPP_{name.upper()}": str(value) for name, value in said.items()}
     environs: tuple[Mapping[str, str], ...] = ({}, exported)
     for environ in environs:
-        with pytest.raises(DeploymentError, match=r"LEDGER_RETENTION_DAYS: .* for 28\.9 days"):
+        with pytest.raises(DeploymentError, match=r"outbox_days is 25.* for 28\.9 days"):
             read(root, {}, environ)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dpp.auth_errors.config import LedgerSettings
+from dpp.auth_errors.config import RetrySettings
+from dpp.lifecycle.retention import Retention
 from dpp.platform.config import ConfigurationError, Settings
 from dpp.tickets.staleness import LATEST_KEY
 from dpp.workspaces.providers.aws_settings import AwsWorkspaceSettings
@@ -324,7 +325,7 @@ class TestEvents:
         """AUTH-8: the ledger decides what is dead. Each try may be preceded by a message that came too early."""
         receives = stack.queue_emptied_by("auth_errors_consume")["RedrivePolicy"]["maxReceiveCount"]
         with pytest.raises(ConfigurationError, match="DPP_AUTH_ERROR_MAX_RETRIES"):
-            LedgerSettings.load({"DPP_AUTH_ERROR_MAX_RETRIES": str(receives // 2)})
+            RetrySettings.load({"DPP_AUTH_ERROR_MAX_RETRIES": str(receives // 2)})
 
     def test_a_wake_up_that_is_minutes_old_is_dropped(self, stack: Stack) -> None:
         assert stack.queue_emptied_by("auth_errors_publish")["MessageRetentionPeriod"] == 300
@@ -360,7 +361,7 @@ class TestEvents:
         assert stack.function("auth_errors_consume")["Timeout"] < consume.LEASE_SECONDS
 
     def test_the_ledger_outlives_every_message(self, prod: Assembly, dev: Assembly) -> None:
-        kept_seconds = LedgerSettings().ledger_retention_days * 86_400
+        kept_seconds = Retention().outbox_days * 86_400
         for assembly in (prod, dev):
             events = assembly.whole.queue_emptied_by("auth_errors_consume")
             letters_id = events["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]

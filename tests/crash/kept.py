@@ -16,7 +16,10 @@ from dpp.packs.contract import PackResult
 from tests.crash.stage import Client, Stage
 from tests.world import Tenant
 
-_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
+_TABLES = """
+SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
+  AND NOT relispartition AND relname <> 'alembic_version'
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from dpp.platform.postgres import Connection
 from dpp.platform.sql import Queries
+from dpp.runs import retention
 from dpp.runs.store import QUERIES
 from dpp_cli.servers import PostgresServer
 
@@ -46,6 +47,12 @@ SELECT gen_random_uuid(), 't-' || n % 5000, 'decision', 'v',
   CASE WHEN n % 200 > 1 THEN 'b' END, CASE WHEN n % 200 > 1 THEN 'k' END,
   CASE WHEN n % 200 > 1 THEN repeat('ab', 32) END
 FROM generate_series(1, {runs}) n;
+-- The oldest fifth are tombstones by now.
+UPDATE runs SET status = 'EXPIRED', result_bucket = NULL, result_key = NULL, result_sha256 = NULL,
+  idempotency_released_at = now(), updated_at = created_at
+WHERE status = 'COMPLETED' AND created_at < now() - {runs} * interval '0.8 seconds';
+INSERT INTO ledger_carried (tenant_id, charges_usd_micros, runs, updated_at)
+  SELECT 't-' || n, n, 1, now() FROM generate_series(0, 4999) n;
 INSERT INTO run_inputs (run_id, inputs, purge_after) SELECT run_id, '{{}}', now() + n * interval '1 second'
   FROM (SELECT run_id, row_number() OVER () AS n FROM runs LIMIT 20000);
 INSERT INTO execution_switches (scope, enabled, decision_id, actor, reason, decided_at)
@@ -102,9 +109,11 @@ _PARAMS: dict[str, Any] = {
     "before_usd_micros": None,
     "balance_usd_micros": 1,
     "missing_reservations": 0,
+    "before": datetime(2100, 1, 1, tzinfo=UTC),
 }
 _HOT = [
     *((QUERIES, name) for name in QUERIES.names()),
+    *((retention.QUERIES, name) for name in retention.QUERIES.names()),
     *((_PLATFORM, name) for name in ("select_api_key", "touch_api_key")),
     *(
         (_MONEY, name)

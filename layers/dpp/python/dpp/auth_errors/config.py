@@ -1,11 +1,9 @@
 """What the functions of authentication errors read from their environment (AUTH-4, AUTH-5, AUTH-8)."""
 
-from typing import Self
-
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpp.auth_errors.retry_policy import DEFAULT_MAX_RETRIES, LADDER_SECONDS, RetryPolicy
-from dpp.platform.config import Settings
+from dpp.platform.config import ConfigurationError, Settings
 
 QUEUE_RETENTION_DAYS = 4
 DEAD_LETTER_RETENTION_DAYS = 14
@@ -52,28 +50,22 @@ class RetrySettings(Settings):
         return RetryPolicy(self.max_retries)
 
 
-class LedgerSettings(RetrySettings):
-    """How long the consumer's ledger remembers what is done.
+def redelivery_window_days(max_retries: int) -> float:
+    """The longest that a message may be under way: in the queue, in the dead letters and back, and all its retries."""
+    retries_seconds = LADDER_SECONDS[-1] * max_retries
+    return 2 * QUEUE_RETENTION_DAYS + DEAD_LETTER_RETENTION_DAYS + retries_seconds / 86_400
 
-    A message that comes again after its row is gone would be handled again, so the ledger outlives every message: its
-    time in the queue, in the dead-letter queue and back, and all its retries.
+
+def check_outbox_days(outbox_days: int, max_retries: int) -> None:
+    """Refuse a memory that is shorter than a message's way (AUTH-5): handled again, its effects would happen twice.
+
+    For whoever reads both the retention section and the retries: the chamberlain's wiring, and the CDK app. Raises
+    ConfigurationError.
     """
-
-    ledger_retention_days: int = Field(
-        default=30, alias="DPP_AUTH_ERROR_LEDGER_RETENTION_DAYS", ge=1, le=3_650
-    )
-
-    @property
-    def redelivery_window_days(self) -> float:
-        """The longest that a message may be under way."""
-        retries = LADDER_SECONDS[-1] * self.max_retries
-        return 2 * QUEUE_RETENTION_DAYS + DEAD_LETTER_RETENTION_DAYS + retries / 86_400
-
-    @model_validator(mode="after")
-    def _ledger_outlives_messages(self) -> Self:
-        if self.ledger_retention_days <= self.redelivery_window_days:
-            raise ValueError(
-                "DPP_AUTH_ERROR_LEDGER_RETENTION_DAYS: a message may come again for"
-                f" {self.redelivery_window_days:.1f} days, so the ledger is kept for longer"
-            )
-        return self
+    window = redelivery_window_days(max_retries)
+    if outbox_days <= window:
+        raise ConfigurationError(
+            f"DPP_RETENTION: outbox_days is {outbox_days}, and with {max_retries} retries"
+            f" (DPP_AUTH_ERROR_MAX_RETRIES) a message may come again for {window:.1f} days: what was handled is"
+            " remembered for longer"
+        )

@@ -223,11 +223,6 @@ def lag(connection: Connection, now: datetime | None = None) -> Lag:
     return Lag(int(row[0]), float(row[1]), int(row[2]), int(row[3]), int(row[4]))
 
 
-def purge_handled(connection: Connection, days: int, limit: int, now: datetime | None = None) -> int:
-    """Delete up to `limit` events with their ledger rows that were done over `days` ago; how many."""
-    return connection.execute(QUERIES["purge_handled"], {"days": days, "limit": limit, "now": now}).rowcount
-
-
 def _named(named: Named) -> dict[str, object]:
     return {
         "outbox_id": named.outbox_id,

@@ -211,14 +211,3 @@ SELECT
   (SELECT count(*) FROM processed_message WHERE status = 'RETRY_WAIT'),
   (SELECT count(*) FROM outbox_message WHERE status = 'DEAD'),
   (SELECT count(*) FROM processed_message WHERE status = 'DEAD')
-
--- name: purge_handled
--- What was done longer ago than the ledger is kept: nothing comes again after so long. Row and event go together.
-WITH old AS (
-  SELECT m.outbox_id FROM outbox_message m JOIN processed_message p USING (outbox_id)
-  WHERE m.handled_at < coalesce(%(now)s, now()) - make_interval(days => %(days)s) AND p.status = 'DONE'
-  ORDER BY m.handled_at, m.outbox_id LIMIT %(limit)s FOR UPDATE OF m SKIP LOCKED
-), ledger AS (
-  DELETE FROM processed_message p USING old WHERE p.outbox_id = old.outbox_id RETURNING p.outbox_id
-)
-DELETE FROM outbox_message m USING ledger WHERE m.outbox_id = ledger.outbox_id

@@ -32,7 +32,6 @@ RESEND_SECONDS = 900
 
 TIME_LIMIT_SECONDS = 20.0
 CLAIM_LIMIT = 100
-PURGE_LIMIT = 500
 WAKE = "wake"
 """The message that wakes the publisher; whatever else comes by its queue is the schedule's beat."""
 
@@ -57,12 +56,11 @@ class Waker:
 
 @dataclass(frozen=True, slots=True)
 class PublishEffects:
-    """What publishing touches, and by which policy. `ledger_retention_days`: how long what is done is remembered."""
+    """What publishing touches, and by which policy."""
 
     database: Database
     queue: Queue
     policy: RetryPolicy
-    ledger_retention_days: int
 
 
 @dataclass(slots=True)
@@ -75,13 +73,12 @@ class PublishReport:
     put_back: int = 0
     dead: int = 0
     lost: int = 0
-    purged: int = 0
     stopped_early: bool = False
     delays_seconds: list[float] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, object]:
         """For the log."""
-        counts = ("published", "taken_over", "sent_again", "put_back", "dead", "lost", "purged")
+        counts = ("published", "taken_over", "sent_again", "put_back", "dead", "lost")
         return {name: getattr(self, name) for name in counts} | {"stopped_early": self.stopped_early}
 
 
@@ -98,7 +95,7 @@ def publish(
 ) -> PublishReport:
     """Publish all that is due, within 20 s. Raises PostgresUnavailable.
 
-    On the schedule's `beat` what was lost is sent again, too, and what is old is cleared.
+    On the schedule's `beat` what was lost is sent again, too.
     """
     report, owner, until = PublishReport(), uuid4(), elapsed() + TIME_LIMIT_SECONDS
     try:
@@ -113,10 +110,6 @@ def publish(
             _send_again(effects, report, now)
     except _Outage:
         report.stopped_early = True
-    if beat:
-        with effects.database.connection() as connection:
-            days = effects.ledger_retention_days
-            report.purged = outbox.purge_handled(connection, days, PURGE_LIMIT, now)
     return report
 
 

@@ -23,11 +23,12 @@ RETURNING credit_id
 SELECT tenant_id, amount_usd_micros FROM budget_credits WHERE credit_id = %(credit_id)s
 
 -- name: position
--- The Postgres side of the ledger identity, in one snapshot.
+-- The Postgres side of the ledger identity, in one snapshot; charges of deleted runs are carried (D2, LIFE-8).
 SELECT
   (SELECT coalesce(sum(amount_usd_micros), 0) FROM budget_credits c WHERE c.tenant_id = t.tenant_id),
   (SELECT coalesce(sum(actual_cost_usd_micros), 0) FROM runs r
-    WHERE r.tenant_id = t.tenant_id AND r.money_state = 'SETTLED'),
+    WHERE r.tenant_id = t.tenant_id AND r.money_state = 'SETTLED')
+    + coalesce((SELECT charges_usd_micros FROM ledger_carried k WHERE k.tenant_id = t.tenant_id), 0),
   (SELECT coalesce(sum(reservation_max_cost_usd_micros), 0) FROM runs r
     WHERE r.tenant_id = t.tenant_id AND r.money_state IN ('RESERVED', 'DISPUTED'))
 FROM tenants t
@@ -55,7 +56,8 @@ LOCK TABLE runs IN SHARE ROW EXCLUSIVE MODE
 SELECT
   (SELECT coalesce(sum(amount_usd_micros), 0) FROM budget_credits c WHERE c.tenant_id = t.tenant_id)
     - (SELECT coalesce(sum(actual_cost_usd_micros), 0) FROM runs r
-       WHERE r.tenant_id = t.tenant_id AND r.money_state = 'SETTLED'),
+       WHERE r.tenant_id = t.tenant_id AND r.money_state = 'SETTLED')
+    - coalesce((SELECT charges_usd_micros FROM ledger_carried k WHERE k.tenant_id = t.tenant_id), 0),
   (SELECT coalesce(jsonb_agg(jsonb_build_array(run_id, reservation_max_cost_usd_micros::text)), '[]') FROM runs r
     WHERE r.tenant_id = t.tenant_id AND r.money_state IN ('RESERVED', 'DISPUTED')),
   (SELECT coalesce(jsonb_agg(run_id), '[]') FROM runs r

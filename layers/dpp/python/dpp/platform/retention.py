@@ -15,6 +15,10 @@ Each statement is one of the context's named queries:
 - `use_of_<class>`: how much there is. Parameter `now`; one row: `rows`, `bytes`, `oldest_at` (the time from which its
   oldest deletable row's period runs; NULL where there is none), and of the last day's deletable rows `rows_a_day` and
   `bytes_a_day`. `rows_of` and `bytes_of` of migration 0006 tell the size of a table without reading it.
+
+What is due is told by its time and its own state alone: `due_<class>` counts what will turn out to be needed, too. A
+batch's `examined` says nothing of what is left; only a missing cursor does, and a cursor means something to its class
+alone.
 """
 
 from collections.abc import Iterator
@@ -25,6 +29,14 @@ from typing import Protocol
 
 from dpp.platform.postgres import Connection, named_rows
 from dpp.platform.sql import Queries
+
+
+class RetentionBusy(Exception):
+    """What was to be deleted or made is in use, and was waited for as long as harms nobody; nothing was done.
+
+    It ends the transaction of the call. The chamberlain counts it as an error of the class and goes on with the next; a
+    later firing tries again.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +84,10 @@ class RetentionClass(Protocol):
         """Classes that this one's rows refer to: it is deleted before them, and kept no longer."""
 
     def prepare(self, connection: Connection, now: datetime | None) -> None:
-        """What is to be made ahead before a cleanup, such as partitions of the weeks to come; mostly nothing."""
+        """Make what rows to come need (partitions), in a transaction of its own: its locks are held until that ends.
+
+        Called once a firing, before anything is deleted; most classes need nothing. Raises RetentionBusy.
+        """
 
     def due(self, connection: Connection, before: datetime, limit: int) -> int:
         """How many are due, counted up to `limit`."""
@@ -85,7 +100,7 @@ class RetentionClass(Protocol):
         limit: int,
         now: datetime | None,
     ) -> Batch:
-        """Delete one batch, in the caller's transaction."""
+        """Delete one batch, in the caller's transaction. Raises RetentionBusy."""
 
     def use(self, connection: Connection, now: datetime | None) -> Use:
         """How much there is."""
@@ -101,7 +116,7 @@ class QueriedClass:
     points_at: tuple[str, ...] = ()
 
     def prepare(self, connection: Connection, now: datetime | None) -> None:
-        """Nothing."""
+        """Nothing: its rows need nothing but their table."""
 
     def due(self, connection: Connection, before: datetime, limit: int) -> int:
         """How many are due, counted up to `limit`."""
