@@ -37,6 +37,7 @@ OTHERS = (
     "run_reconcile",
     "run_retention",
     "ops_cycle",
+    "lifecycle_chamberlain",
     "auth_errors_publish",
     "auth_errors_consume",
     "workspaces_control",

@@ -11,11 +11,14 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from dpp.auth_errors.machine import DecisionType
 from dpp.auth_errors.model import DecidedBy
+from dpp.lifecycle.heartbeat import DEAD_AFTER_SECONDS
+from dpp.lifecycle.model import Role
 from dpp.platform import metrics
 from dpp.platform.metrics import Metric
 from dpp_cdk.functions import (
     AUTH_ERRORS_CONSUME,
     AUTH_ERRORS_PUBLISH,
+    LIFECYCLE_CHAMBERLAIN,
     OPS_CYCLE,
     RUN_RECONCILE,
     SCHEDULED_FUNCTIONS,
@@ -98,6 +101,7 @@ def alarms(named: Named, size: Size) -> Iterator[AlarmSpec]:
     yield from _platform(named)
     yield from _tickets(named)
     yield from _auth_errors(named)
+    yield from _lifecycle(named)
     yield from _queue(named)
     yield from _api(named)
     if named.workspaces:
@@ -141,6 +145,25 @@ def _silent(spec: FunctionSpec, job: str, named: Named) -> AlarmSpec:
         threshold=1,
         comparison=_BELOW,
         missing=_QUIET_IS_BAD,
+    )
+
+
+def _lifecycle(named: Named) -> Iterator[AlarmSpec]:
+    """What has outlived its use, and who works on the life of data (LIFE-8, LIFE-10, LIFE-11)."""
+    for anchor, says, metric, threshold in (
+        ("cleanup-late", "No daily cleanup has ended for 26 hours", metrics.CLEANUP_AGE, 26 * 3600),
+        ("cleanup-breaker", "Far more data than usual is due to be deleted", metrics.CLASSES_TRIPPED, 1),
+        ("cleanup-failed", "A cleanup gave up a class of data", metrics.CLASSES_GIVEN_UP, 1),
+        ("threads-overdue", "Threads outlived their tasks", metrics.THREADS_OVERDUE, 1),
+    ):
+        watched = of_ours(metric, LIFECYCLE_CHAMBERLAIN, named.stage, "Maximum")
+        yield AlarmSpec(anchor, says, watched, threshold=threshold)
+    yield AlarmSpec(
+        "role-dead",
+        "A role of the life of data fell silent",
+        of_ours(metrics.ROLE_SILENCE, LIFECYCLE_CHAMBERLAIN, named.stage, "Maximum", Role=Role.CHAMBERLAIN),
+        threshold=DEAD_AFTER_SECONDS,
+        subject=Role.CHAMBERLAIN.lower(),
     )
 
 

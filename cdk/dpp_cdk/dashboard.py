@@ -12,6 +12,7 @@ from dpp_cdk.alarms import OPS_STEPS, Named, Watched, of_ours
 from dpp_cdk.functions import (
     AUTH_ERRORS_CONSUME,
     AUTH_ERRORS_PUBLISH,
+    LIFECYCLE_CHAMBERLAIN,
     OPS_CYCLE,
     RUN_RECONCILE,
     RUN_WORKER,
@@ -40,7 +41,17 @@ class OperatorDashboard(Construct):
                 height=_HEIGHT,
             )
         )
-        rows = (_money, _clients, _runs, _tickets, _auth_errors, _workspaces, _functions, _servers)
+        rows = (
+            _money,
+            _clients,
+            _runs,
+            _tickets,
+            _auth_errors,
+            _workspaces,
+            _lifecycle,
+            _functions,
+            _servers,
+        )
         for row in filter(None, (rendered(named) for rendered in rows)):
             width = _WIDTH // max(1, len(row))
             board.add_widgets(
@@ -113,6 +124,28 @@ def _runs(named: Named) -> Row:
             ],
         ),
         ("Runs: age of the oldest, in s", [of_queue(named.runs_queue, "ApproximateAgeOfOldestMessage")]),
+    )
+
+
+def _lifecycle(named: Named) -> Row:
+    chamberlain = LIFECYCLE_CHAMBERLAIN.function_name(named.stage)
+
+    def of_chamberlain(metric: Metric) -> cloudwatch.IMetric:
+        return of_ours(metric, LIFECYCLE_CHAMBERLAIN, named.stage, "Maximum").metric()
+
+    return (
+        ("Data: rows deleted, by class", [_each(metrics.CLEANUP_DELETED, chamberlain)]),
+        (
+            "Data: classes stopped by the breaker, given up; threads overdue (0)",
+            [
+                of_chamberlain(metric)
+                for metric in (metrics.CLASSES_TRIPPED, metrics.CLASSES_GIVEN_UP, metrics.THREADS_OVERDUE)
+            ],
+        ),
+        (
+            "Data: bytes by class, and once its period is full",
+            [_each(metrics.DATA_BYTES, chamberlain), _each(metrics.DATA_BYTES_PROJECTED, chamberlain)],
+        ),
     )
 
 

@@ -14,7 +14,7 @@ from dpp_cdk.database import Database
 from dpp_cdk.functions import Resource
 from dpp_cdk.network import NetworkStack
 from dpp_cdk.queue import WorkQueue
-from dpp_cdk.storage import REPORT_PREFIX, RESULT_PREFIX, ArchiveStore, ReportStore, ResultStore
+from dpp_cdk.storage import REPORT_PREFIX, RESULT_PREFIX, ArchiveStore, ReportStore, ResultStore, StateStore
 from dpp_cdk.workspaces import Workspaces
 
 
@@ -36,6 +36,13 @@ class DataStack(Stack):
         self.reports = ReportStore(
             self,
             "Reports",
+            access_log=self.results.access_log,
+            keeps_data=deployment.keeps_data,
+            empties_itself=network is not None,
+        )
+        self.state = StateStore(
+            self,
+            "State",
             access_log=self.results.access_log,
             keeps_data=deployment.keeps_data,
             empties_itself=network is not None,
@@ -73,6 +80,7 @@ class DataStack(Stack):
             "DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL": self.auth_errors.required_dead_letters.queue_url,
             "DPP_RESULTS_BUCKET": self.results.bucket.bucket_name,
             "DPP_REPORTS_BUCKET": self.reports.bucket.bucket_name,
+            "DPP_STATE_BUCKET": self.state.bucket.bucket_name,
             **(self.database.variables if self.database else {}),
             **(self.cache.variables if self.cache else {}),
             **({"DPP_ARCHIVES_BUCKET": self.archives.bucket.bucket_name} if self.archives else {}),
@@ -101,6 +109,7 @@ class DataStack(Stack):
             Resource.RESULT_OBJECTS: [self.results.objects_arn],
             Resource.INPUT_OBJECTS: [self.results.input_objects_arn],
             Resource.REPORT_OBJECTS: [self.reports.objects_arn],
+            Resource.STATE_OBJECTS: [self.state.objects_arn],
             Resource.ARCHIVES_BUCKET: [self.archives.bucket.bucket_arn] if self.archives else [],
             Resource.ARCHIVE_OBJECTS: [self.archives.objects_arn] if self.archives else [],
         }
@@ -112,6 +121,7 @@ class DataStack(Stack):
             (Resource.RESULT_OBJECTS, self.results.bucket, RESULT_PREFIX),
             (Resource.INPUT_OBJECTS, self.results.bucket, INPUT_OBJECT_PREFIX),
             (Resource.REPORT_OBJECTS, self.reports.bucket, REPORT_PREFIX),
+            (Resource.STATE_OBJECTS, self.state.bucket, ""),
         ]
         if self.archives:
             patterns.append((Resource.ARCHIVE_OBJECTS, self.archives.bucket, ""))
@@ -137,6 +147,7 @@ class DataStack(Stack):
             "AuthErrorDeadLetterQueueUrl": self.auth_errors.required_dead_letters.queue_url,
             "ResultsBucket": self.results.bucket.bucket_name,
             "ReportsBucket": self.reports.bucket.bucket_name,
+            "StateBucket": self.state.bucket.bucket_name,
             **{name: arn for name, arn in secrets.items() if arn},
             **({"ArchivesBucket": self.archives.bucket.bucket_name} if self.archives else {}),
         }.items():

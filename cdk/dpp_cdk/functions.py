@@ -29,6 +29,7 @@ from dpp_cdk.timings import (
     Timing,
 )
 from health.settings import HealthSettings
+from lifecycle_chamberlain.settings import LifecycleChamberlainSettings
 from migrate.settings import MigrateSettings
 from operate.settings import OperateSettings
 from ops_cycle.settings import OpsCycleSettings
@@ -61,6 +62,7 @@ class Resource(Enum):
     RESULT_OBJECTS = auto()
     INPUT_OBJECTS = auto()
     REPORT_OBJECTS = auto()
+    STATE_OBJECTS = auto()
     PACK_OUTSIDE = auto()
     DECISION_MODEL = auto()
     WORKSPACE_LOOKS = auto()
@@ -325,6 +327,16 @@ OPS_CYCLE = FunctionSpec(
     alone=True,
     grants=(Grant(Resource.RUN_QUEUE, ("sqs:SendMessage",)), _DEAD_LETTERS, _REPORTS),
 )
+# What tasks left, once its row is gone (LIFE-3, LIFE-4).
+_DELETE_STATE = Grant(Resource.STATE_OBJECTS, ("s3:DeleteObject",))
+LIFECYCLE_CHAMBERLAIN = FunctionSpec(
+    name="lifecycle_chamberlain",
+    settings=LifecycleChamberlainSettings,
+    timing=timings.LIFECYCLE_CHAMBERLAIN,
+    memory_mib=512,
+    alone=True,
+    grants=(_DELETE_STATE,),
+)
 MIGRATE = FunctionSpec(
     name="migrate",
     settings=MigrateSettings,
@@ -351,11 +363,19 @@ OPERATE = FunctionSpec(
         _HINT,
         _HAND_OVER,
         *_SEE_ARCHIVES,
+        _DELETE_STATE,
     ),
 )
 
 REQUEST_FUNCTIONS = (RUNS_SUBMIT, RUNS_READ, HEALTH, TICKETS_API, AUTH_ERRORS_API, WORKSPACES_API)
-SCHEDULED_FUNCTIONS = (RUN_REAPER, RUN_SWEEPER, RUN_RECONCILE, RUN_RETENTION, OPS_CYCLE)
+SCHEDULED_FUNCTIONS = (
+    RUN_REAPER,
+    RUN_SWEEPER,
+    RUN_RECONCILE,
+    RUN_RETENTION,
+    OPS_CYCLE,
+    LIFECYCLE_CHAMBERLAIN,
+)
 EVENT_FUNCTIONS = (AUTH_ERRORS_PUBLISH, AUTH_ERRORS_CONSUME, WORKSPACES_CONTROL, WORKSPACES_STORAGE)
 FUNCTIONS = (
     *REQUEST_FUNCTIONS,

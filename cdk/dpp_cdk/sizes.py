@@ -10,10 +10,10 @@ _CONNECTIONS_PER_WORKER = 2  # the run's, and the heartbeat's
 _CONNECTIONS_PER_REQUEST = 1
 _CONNECTIONS_PER_CONSUMER = 1  # of events, and of what wakes their publisher
 _CONNECTIONS_PER_CONTROL = 1  # of workspaces, and of their storage
-_CONNECTIONS_OF_JOBS = 10  # five jobs, one of each at a time, with a second connection for their scans
+_CONNECTIONS_OF_JOBS = 12  # six jobs, one of each at a time, with a second connection for their scans
 _CONNECTIONS_RESERVED = 10  # for the superuser, the migration and an operator
 _FUNCTIONS_PER_WORKER = 2  # the worker, and the pack outside that it waits for
-_FUNCTIONS_OF_JOBS = 5
+_FUNCTIONS_OF_JOBS = 6
 _SECONDS_PER_REQUEST = 0.1  # twice what one takes on average, so that a cold start or two fit in
 _LEAST_OF_A_QUEUE, _MOST_OF_A_QUEUE = 2, 1000  # how many functions an event source keeps busy
 
@@ -155,7 +155,7 @@ DEV = Size(
     max_consumers=_LEAST_OF_A_QUEUE,
     max_control=_LEAST_OF_A_QUEUE,
     max_storage=_LEAST_OF_A_QUEUE,
-    functions_at_once=18,  # a new account has ten, and asks for more (docs/deploy.md)
+    functions_at_once=19,  # a new account has ten, and asks for more (docs/deploy.md)
     reserves_concurrency=False,
     gradual=False,
 )

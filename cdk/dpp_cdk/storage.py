@@ -1,4 +1,5 @@
-"""The buckets: of result envelopes (RUN-18, RUN-30), of the reaper's reports (TIX-4), and of archives (WS-10)."""
+"""The buckets: of result envelopes (RUN-18, RUN-30), of the reaper's reports (TIX-4), of archives (WS-10), and of what
+tasks leave (LIFE-3, LIFE-4)."""
 
 from typing import Any
 
@@ -129,6 +130,32 @@ class ArchiveStore(Construct):
     @property
     def objects_arn(self) -> str:
         """The ARN of every archive, and of every proof beside one."""
+        return self.bucket.arn_for_objects("*")
+
+
+class StateStore(Construct):
+    """As private as the results; what tasks leave there is kept until the chamberlain deletes it, with its row.
+
+    Not versioned: what he deleted has outlived its use, and a version would outlive him. No rule by age: a row that
+    still needs its object says so, and a rule would not ask.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, access_log: s3.Bucket, keeps_data: bool, empties_itself: bool
+    ) -> None:
+        super().__init__(scope, id)
+        self.bucket = _bucket(
+            self,
+            "Bucket",
+            s3.LifecycleRule(id="uploads", abort_incomplete_multipart_upload_after=Duration.days(1)),
+            server_access_logs_bucket=access_log,
+            server_access_logs_prefix="state/",
+            **_how_it_goes(keeps_data=keeps_data, empties_itself=empties_itself),
+        )
+
+    @property
+    def objects_arn(self) -> str:
+        """The ARN of all that tasks left."""
         return self.bucket.arn_for_objects("*")
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from dpp.auth_errors import consume, publish
 from dpp.auth_errors.config import DEAD_LETTER_RETENTION_DAYS, QUEUE_RETENTION_DAYS
+from dpp.lifecycle import chamberlain
 from dpp.packs.outside import START_SECONDS
 from dpp.tickets import cycle, process, reap
 
@@ -182,6 +183,7 @@ RUN_SWEEPER = ScheduleTiming(timeout_seconds=60)
 RUN_RECONCILE = ScheduleTiming(timeout_seconds=60)
 RUN_RETENTION = ScheduleTiming(timeout_seconds=60)
 OPS_CYCLE = ScheduleTiming(timeout_seconds=60)
+LIFECYCLE_CHAMBERLAIN = ScheduleTiming(timeout_seconds=60)
 
 # AUTH-5, AUTH-8: the ledger counts the tries and buries what fails. A receive is no try: what came too early or met an
 # outage comes again for nothing. So SQS's own count lies beyond twice the retries that may be set, and beyond ten hours
@@ -220,6 +222,7 @@ OPERATE = OperatorTiming(timeout_seconds=120)
 # TIX-5, TIX-6: the leases stand in the domain, which knows no function; here they meet who holds them.
 TICKET_REAPER_LEASE = LeaseTiming(reap.LEASE_SECONDS, (TICKETS_API, OPS_CYCLE, OPERATE))
 OPS_CYCLE_LEASE = LeaseTiming(cycle.LEASE_SECONDS, (OPS_CYCLE,))
+CHAMBERLAIN_LEASE = LeaseTiming(chamberlain.LEASE_SECONDS, (LIFECYCLE_CHAMBERLAIN, OPERATE))
 TICKET_SILENCE = LeaseTiming(process.SILENT_SECONDS, (OPS_CYCLE,))
 # AUTH-4, AUTH-5: an owner is dead before its event is taken over, and a consumer before its lease is over.
 OUTBOX_SILENCE = LeaseTiming(publish.SILENT_SECONDS, (AUTH_ERRORS_PUBLISH,))

@@ -29,6 +29,7 @@ MODULES = (
     "auth_error_letters",
     "auth_error_policies",
     "workspaces",
+    "lifecycle",
     "workspace_repairs",
     "operators",
 )

@@ -2,7 +2,18 @@
 
 import typer
 
-from dpp_cli import auth_errors, dispute, dlq, ledger, operate, operator_keys, ops, reaper, workspaces
+from dpp_cli import (
+    auth_errors,
+    dispute,
+    dlq,
+    ledger,
+    lifecycle,
+    operate,
+    operator_keys,
+    ops,
+    reaper,
+    workspaces,
+)
 
 GROUPS = {
     "tenant": operate.tenant_app,
@@ -15,6 +26,7 @@ GROUPS = {
     "ops": ops.ops_app,
     "auth-errors": auth_errors.auth_errors_app,
     "workspaces": workspaces.workspaces_app,
+    "lifecycle": lifecycle.lifecycle_app,
 }
 """By name. They need a deployment's database, ledger, queues and bucket, and nothing of the machine they run on."""
 

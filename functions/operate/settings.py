@@ -1,6 +1,8 @@
 """What the operator commands read from their environment."""
 
-from dpp.auth_errors.config import EventDeadLetterSettings, WakeQueueSettings
+from dpp.auth_errors.config import EventDeadLetterSettings, RetrySettings, WakeQueueSettings
+from dpp.lifecycle.config import ChamberlainSettings, StateSettings
+from dpp.lifecycle.retention import RetentionSettings
 from dpp.platform.config import (
     DeadLetterSettings,
     PostgresSettings,
@@ -25,9 +27,14 @@ class OperateSettings(
     KnownLookQueueSettings,
     KnownWorkQueueSettings,
     KnownArchiveSettings,
+    StateSettings,
+    RetentionSettings,
+    RetrySettings,
+    ChamberlainSettings,
 ):
     """What every command reads, at once.
 
     Rows, budgets, the run queue with its dead letters, both buckets, the reaper's rules, the dead letters of events and
-    the queue that wakes their publisher; of workspaces, where there are any, both queues and the bucket of archives.
+    the queue that wakes their publisher; of workspaces, where there are any, both queues and the bucket of archives; and the
+    bucket of what tasks leave, with the chamberlain's rules.
     """

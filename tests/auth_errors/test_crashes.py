@@ -86,7 +86,7 @@ def _record(process: Process) -> None:
 
 def _publish(process: Process) -> None:
     desk = process.desk
-    publish(PublishEffects(process.database, process.queue(EVENTS), desk.policy, 30), desk.now)
+    publish(PublishEffects(process.database, process.queue(EVENTS), desk.policy), desk.now)
 
 
 def _consume(process: Process) -> None:

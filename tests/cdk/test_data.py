@@ -120,7 +120,7 @@ class TestDatabase:
         instance = dev.whole.one("AWS::RDS::DBInstance")
         assert (instance["DeletionProtection"], instance["MultiAZ"]) == (False, False)
         assert dev.whole.all("AWS::RDS::DBProxy") == {}
-        assert len(dev.whole.all("Custom::S3AutoDeleteObjects")) == 4
+        assert len(dev.whole.all("Custom::S3AutoDeleteObjects")) == 5
 
     def test_production_keeps_what_clients_stored(self, prod: Assembly) -> None:
         whole = prod.whole

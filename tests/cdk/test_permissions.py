@@ -82,14 +82,16 @@ ALLOWED = {
     "run_reconcile": {"sqs:SendMessage", "s3:GetObject", "s3:ListBucket"} | SECRETS | IN_NETWORK,
     "run_retention": SECRETS | IN_NETWORK,
     "ops_cycle": {"sqs:SendMessage", "s3:PutObject"} | REDRIVING | SECRETS | IN_NETWORK,
+    "lifecycle_chamberlain": {"s3:DeleteObject"} | SECRETS | IN_NETWORK,
     "migrate": SECRETS | IN_NETWORK,
-    "operate": {"sqs:SendMessage", "s3:GetObject", "s3:PutObject", "s3:ListBucket"}
+    "operate": {"sqs:SendMessage", "s3:GetObject", "s3:PutObject", "s3:ListBucket", "s3:DeleteObject"}
     | REDRIVING
     | SECRETS
     | IN_NETWORK,
 }
 READABLE_SECRETS = dict.fromkeys(FUNCTIONS, 2) | {
     "run_retention": 1,
+    "lifecycle_chamberlain": 1,
     "tickets_api": 1,
     "auth_errors_api": 1,
     "auth_errors_publish": 1,

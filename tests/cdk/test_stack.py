@@ -23,7 +23,14 @@ API_FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api", "auth_erro
 EVENT_FUNCTIONS = ("auth_errors_publish", "auth_errors_consume", "workspaces_control", "workspaces_storage")
 MOUNTING = ("workspaces_control", "workspaces_storage")
 """They are given what the provider on AWS reads, too."""
-SCHEDULED = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention", "ops_cycle")
+SCHEDULED = (
+    "run_reaper",
+    "run_sweeper",
+    "run_reconcile",
+    "run_retention",
+    "ops_cycle",
+    "lifecycle_chamberlain",
+)
 FUNCTIONS = (
     *API_FUNCTIONS,
     "run_worker",
@@ -204,7 +211,7 @@ class TestResults:
 
     def test_every_bucket_is_encrypted_and_reached_over_tls_only(self, stack: Stack) -> None:
         buckets = stack.all("AWS::S3::Bucket")
-        assert len(buckets) == 4
+        assert len(buckets) == 5
         for name, bucket in buckets.items():
             assert bucket["BucketEncryption"]
             assert stack.tls_only("AWS::S3::BucketPolicy", "Bucket", name)

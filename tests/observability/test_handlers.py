@@ -16,12 +16,14 @@ from dpp.auth_errors import store as auth_errors
 from dpp.auth_errors.consume import ConsumeEffects
 from dpp.auth_errors.publish import PublishEffects, Waker
 from dpp.auth_errors.retry_policy import RetryPolicy
+from dpp.lifecycle.retention import Retention
 from dpp.packs.contract import PackFailure, PackReason
 from dpp.platform import operator_keys
 from dpp.platform.errors import RedisUnavailable
 from dpp.platform.invocation import InvocationFailed
 from dpp.platform.metrics import METRICS
 from dpp.platform.queue import Queue
+from dpp.registered import registered
 from dpp.runs import finalize, reap, store
 from dpp.runs.machine import Status
 from dpp.runs.model import Run
@@ -41,6 +43,7 @@ from tests.api import ApiClient, a_body, gateway_event, lambda_context
 from tests.http.faulty import faulty_functions
 from tests.http.state import raw_messages
 from tests.observability.emf import Measured, measured, totals
+from tests.retention.house import House
 from tests.workspaces.conftest import provider_of
 from tests.workspaces.memory import MemoryProvider
 from tests.world import A_COST, A_RESERVATION, ScriptedPacks, Tenant, World
@@ -502,12 +505,24 @@ def test_every_metric_of_the_table_is_emitted(
     file_by_http(world, monkeypatch)
     for name in ("run_reaper", "run_sweeper", "run_reconcile", "run_retention", "ops_cycle"):
         job(world, monkeypatch, name)
+    the_chamberlain_cleans(world, monkeypatch)
     an_error_is_analysed_and_decided(world, monkeypatch, tenant)
     a_workspace_runs_and_its_provider_is_away(world, monkeypatch, tenant)
     seen: list[Measured] = measured(capsys.readouterr().out)
     assert {one.name for one in seen} == {metric.name for metric in METRICS}
     values = {value for one in seen for value in one.dimensions.values()}
     assert not {tenant.tenant_id, tenant.token} & values
+
+
+def the_chamberlain_cleans(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An id that was seen long ago goes."""
+    with world.database.connection() as connection:
+        connection.execute("INSERT INTO lifecycle_seen VALUES ('jira:A-1', now() - interval '31 days')")
+    house = House("", world.database)
+    house.change(classes=registered(Retention(), RetryPolicy().max_retries))
+    told = fire("lifecycle_chamberlain", monkeypatch, house.effects)
+    assert told["rows"]["seen"] == 1
+    assert told["cleanup"]["done"]
 
 
 def an_error_is_analysed_and_decided(world: World, monkeypatch: pytest.MonkeyPatch, tenant: Tenant) -> None:
@@ -527,7 +542,7 @@ def an_error_is_analysed_and_decided(world: World, monkeypatch: pytest.MonkeyPat
     sqs = boto3.client("sqs")
     events = Queue(sqs.create_queue(QueueName=f"events-{uuid4().hex}")["QueueUrl"])
     fire("auth_errors_api", monkeypatch, AuthErrorParts(world.database, Waker(None)), event)
-    publishing = PublishEffects(world.database, events, RetryPolicy(), 30)
+    publishing = PublishEffects(world.database, events, RetryPolicy())
     consuming = ConsumeEffects.of(world.database, events, Waker(None), RetryPolicy())
     for beat in ("wake", "beat"):
         fire("auth_errors_publish", monkeypatch, publishing, {"Records": [{"body": beat}]})

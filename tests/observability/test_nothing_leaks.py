@@ -30,7 +30,7 @@ DATABASE_PASSWORD = "canary-p0stgres-v2x"
 REDIS_PASSWORD = "canary-r3dis-m9w"
 ENGINE_KEY = "canary-3ngine-t5j"
 ANY_RELIABILITY = {"max_cost_usd": "0.2500", "min_reliability_score": 0.0}
-JOBS = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention", "ops_cycle")
+JOBS = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention", "ops_cycle", "lifecycle_chamberlain")
 
 type Step = dict[str, Any]
 

@@ -1,5 +1,6 @@
 """What the chamberlain deletes, what he keeps, and that he does it once and within bounds (LIFE-1 … LIFE-8)."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
@@ -47,7 +48,11 @@ def _put(house: House, name: str, number: int, at: datetime) -> str:
     if name == "seen":
         house.seen(f"jira:A-{number}", at)
         return f"jira:A-{number}"
-    put = {"events": house.event, "tasks": house.task, "messages": house.message}
+    put: Mapping[str, Callable[[int, datetime | None], str]] = {
+        "events": house.event,
+        "tasks": house.task,
+        "messages": house.message,
+    }
     return put[name](number, at)
 
 

@@ -28,7 +28,7 @@ from dpp.lifecycle.model import Role
 from dpp.platform import exclusive
 from dpp.platform.errors import DependencyUnavailable, PostgresNotReached
 from dpp.platform.exclusive import Lease, LeaseOver, LeaseTaken
-from dpp.platform.retention import Batch, Cursor, RetentionClass
+from dpp.platform.retention import Batch, Cursor, RetentionBusy, RetentionClass
 
 _LOG = logging.getLogger("dpp.lifecycle.chamberlain")
 LEASE_NAME = "CHAMBERLAIN"
@@ -116,13 +116,14 @@ class _Firing:
             _LOG.warning("a class was stopped by an operator", extra={"class": report.name})
         except PostgresNotReached:
             raise
-        except (psycopg.Error, DependencyUnavailable) as error:
+        except (psycopg.Error, DependencyUnavailable, RetentionBusy) as error:
             self._note(report, error)
 
     def _let_through(self, report: ClassReport, kept: RetentionClass) -> bool:
         """Ask the breaker, once a class and cleanup."""
         with self.effects.database.connection() as connection:
-            kept.prepare(connection, self.now)
+            with connection.transaction():
+                kept.prepare(connection, self.now)
             allowed = allowance(connection, self.effects, kept.name)
             due = kept.due(connection, report.before, allowed + 1)
             if due <= allowed or self.begun.over_breaker:
@@ -184,7 +185,7 @@ class _Firing:
     def _note(self, report: ClassReport, error: Exception) -> None:
         """Count a failure. Of the driver's only the class is told: its message may quote a row."""
         self.done.errors += 1
-        told = str(error) if isinstance(error, DependencyUnavailable) else type(error).__name__
+        told = type(error).__name__ if isinstance(error, psycopg.Error) else str(error)
         _LOG.error("a batch failed", extra={"class": report.name, "error": told})
         with self.effects.database.connection() as connection:
             cleanup_store.note_error(connection, self.begun.cleanup_id, report.name, told, MAX_ERRORS)

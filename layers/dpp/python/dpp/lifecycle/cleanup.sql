@@ -113,3 +113,15 @@ ORDER BY created_at, task_id LIMIT 100
 -- An operator stops the cleanup: what was not ended is not gone on with.
 UPDATE cleanup_classes SET status = 'STOPPED', last_error = %(reason)s
 WHERE cleanup_id = %(cleanup_id)s AND status IN ('WAITING', 'RUNNING')
+
+-- name: latest_of_classes
+-- What became of each class the last time that it was over, of the last twenty cleanups.
+SELECT DISTINCT ON (k.class) k.class, k.status
+FROM (SELECT cleanup_id, sequence FROM cleanups ORDER BY sequence DESC LIMIT 20) AS c
+JOIN cleanup_classes k USING (cleanup_id)
+WHERE k.status NOT IN ('WAITING', 'RUNNING')
+ORDER BY k.class, c.sequence DESC
+
+-- name: age_of_daily
+-- For how many seconds the last daily cleanup has been over.
+SELECT extract(epoch FROM coalesce(%(now)s, now()) - max(ended_at))::float8 FROM cleanups WHERE kind = 'DAILY'

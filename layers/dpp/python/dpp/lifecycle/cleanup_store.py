@@ -94,6 +94,17 @@ def history(connection: Connection, name: str, limit: int) -> list[int]:
     return [int(row[0]) for row in rows]
 
 
+def latest_of_classes(connection: Connection) -> list[tuple[str, ClassStatus]]:
+    """What became of each class the last time that it was over."""
+    return [(str(row[0]), ClassStatus(row[1])) for row in connection.execute(QUERIES["latest_of_classes"])]
+
+
+def age_of_daily(connection: Connection, now: datetime | None = None) -> float | None:
+    """For how many seconds the last daily cleanup has been over; None where none has been."""
+    (row,) = connection.execute(QUERIES["age_of_daily"], {"now": now}).fetchall()
+    return None if row[0] is None else float(row[0])
+
+
 def let_through(connection: Connection, cleanup_id: UUID, name: str, due: int, allowed: int) -> None:
     """A class begins."""
     connection.execute(QUERIES["let_through"], _of(cleanup_id, name) | {"due": due, "allowed": allowed})

@@ -27,6 +27,8 @@ DIMENSIONS: Mapping[str, str] = {
     "Step": "the steps of the ops cycle that may fail: `ticket_reaper`, `tickets`",
     "Kind": "the kinds of steps: BEGIN, ACT, COMPLETE, FAIL, LOSE",
     "Operation": "the operations of [workspaces.md](workspaces.md), and NONE",
+    "Class": "the classes of data of [retention.md](retention.md)",
+    "Role": "SENTINEL, KING, GENERAL, ENVOY, CHAMBERLAIN",
     "Scan": "the scans of reaper, sweeper, reconcile and retention, such as `stuck_claims`",
 }
 """Every dimension and the values that it takes; none grows with clients or runs."""
@@ -100,6 +102,7 @@ FIRINGS = Metric(
         "outbox-silent",
         "workspaces-silent",
         "archives-silent",
+        "lifecycle-chamberlain-silent",
     ),
 )
 INTERVENTIONS = Metric(
@@ -289,6 +292,60 @@ ARCHIVES_REFUSED = Metric(
     "ArchivesRefused", MetricUnit.Count, "objects that S3 did not delete; the next collection tries again"
 )
 
+CLEANUP_DELETED = Metric(
+    "CleanupDeleted", MetricUnit.Count, "rows that the chamberlain deleted, by their class", ("Class",)
+)
+CLEANUP_ERRORS = Metric(
+    "CleanupErrors",
+    MetricUnit.Count,
+    "batches of a cleanup that failed; the next firing tries again with less",
+)
+CLEANUP_AGE = Metric(
+    "CleanupAge",
+    MetricUnit.Seconds,
+    "since the last daily cleanup ended",
+    alarms=("cleanup-late",),
+)
+CLASSES_TRIPPED = Metric(
+    "ClassesTripped",
+    MetricUnit.Count,
+    "classes of data of which far more than usual was due, so that none was deleted",
+    alarms=("cleanup-breaker",),
+)
+CLASSES_GIVEN_UP = Metric(
+    "ClassesGivenUp",
+    MetricUnit.Count,
+    "classes of data that the last cleanup gave up after repeated errors",
+    alarms=("cleanup-failed",),
+)
+OBJECTS_DELETED = Metric("ObjectsDeleted", MetricUnit.Count, "objects whose rows were gone, deleted from S3")
+OBJECTS_TO_DELETE = Metric(
+    "ObjectsToDelete", MetricUnit.Count, "objects whose rows are gone and that S3 has yet to delete"
+)
+DATA_BYTES = Metric("DataBytes", MetricUnit.Bytes, "what a class of data takes, after a cleanup", ("Class",))
+DATA_BYTES_PROJECTED = Metric(
+    "DataBytesProjected",
+    MetricUnit.Bytes,
+    "what it will take once its period is full, at the last day's rate",
+    ("Class",),
+)
+ROLE_SILENCE = Metric(
+    "RoleSilence",
+    MetricUnit.Seconds,
+    "since a role's last heartbeat; a role that is silent for ten minutes is dead",
+    ("Role",),
+    alarms=("role-dead",),
+)
+THREADS_OVERDUE = Metric(
+    "ThreadsOverdue",
+    MetricUnit.Count,
+    "threads older than seven days, whose tasks should have ended",
+    alarms=("threads-overdue",),
+)
+QUESTIONS_OVERDUE = Metric(
+    "QuestionsOverdue", MetricUnit.Count, "questions that nobody has answered for seven days"
+)
+
 METRICS: tuple[Metric, ...] = (
     SUBMITS,
     REFUSALS,
@@ -345,6 +402,18 @@ METRICS: tuple[Metric, ...] = (
     ARCHIVES_COLLECTED,
     ARCHIVES_COLLECTED_BYTES,
     ARCHIVES_REFUSED,
+    CLEANUP_DELETED,
+    CLEANUP_ERRORS,
+    CLEANUP_AGE,
+    CLASSES_TRIPPED,
+    CLASSES_GIVEN_UP,
+    OBJECTS_DELETED,
+    OBJECTS_TO_DELETE,
+    DATA_BYTES,
+    DATA_BYTES_PROJECTED,
+    ROLE_SILENCE,
+    THREADS_OVERDUE,
+    QUESTIONS_OVERDUE,
     COLD_STARTS,
 )
 """All there are, in the order of docs/metrics.md."""

@@ -1,0 +1,12 @@
+"""What the chamberlain reads from his environment."""
+
+from dpp.auth_errors.config import RetrySettings
+from dpp.lifecycle.config import ChamberlainSettings, StateSettings
+from dpp.lifecycle.retention import RetentionSettings
+from dpp.platform.config import PostgresSettings, TimeZoneSettings
+
+
+class LifecycleChamberlainSettings(
+    PostgresSettings, StateSettings, RetentionSettings, RetrySettings, ChamberlainSettings, TimeZoneSettings
+):
+    """Rows, the bucket of what tasks leave, for how long what is kept, his bounds, and the zone of three o'clock."""
