@@ -9,7 +9,7 @@ from aws_cdk import App
 from aws_cdk import aws_lambda as lambda_
 
 from dpp.auth_errors.config import RetrySettings, check_outbox_days
-from dpp.lifecycle.retention import RetentionSettings
+from dpp.lifecycle.retention import Retention, RetentionSettings
 from dpp.platform.config import ConfigurationError
 from dpp_cdk.options import PASSED_ON, RULES, DeploymentError, read_options, variable_of
 from dpp_cdk.sizes import SIZES, Size
@@ -100,6 +100,11 @@ class Deployment:
     def keeps_data(self) -> bool:
         """True when deleting a stack must not delete what clients stored."""
         return self.size.keeps_data
+
+    @property
+    def retention(self) -> Retention:
+        """For how long what is kept, as the functions are told."""
+        return RetentionSettings.load(self.variables).retention
 
     @property
     def max_workers(self) -> int:

@@ -10,6 +10,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from dpp_cdk.config import Deployment
+from dpp_cdk.log_retention import log_retention
 from dpp_cdk.nag import acknowledge
 from dpp_cdk.network import POSTGRES_PORT, NetworkStack
 from dpp_cdk.sizes import Size
@@ -28,7 +29,7 @@ class Database(Construct):
         super().__init__(scope, id)
         size = deployment.size
         self.identifier = f"dpp-{deployment.stage}"
-        logs_of_its_own = [self._log_group(name) for name in _LOGS]
+        logs_of_its_own = [self._log_group(name, deployment) for name in _LOGS]
         self.instance = self._instance(size, network)
         self.instance.node.add_dependency(*logs_of_its_own)
         secret = self.instance.secret
@@ -111,13 +112,13 @@ class Database(Construct):
         if not size.keeps_data:
             acknowledge(self.instance, "RDS10", "size dev: is torn down with its stack")
 
-    def _log_group(self, name: str) -> logs.LogGroup:
+    def _log_group(self, name: str, deployment: Deployment) -> logs.LogGroup:
         """Made before RDS would make it: that one would keep for ever."""
         return logs.LogGroup(
             self,
             f"{name.title()}Logs",
             log_group_name=f"/aws/rds/instance/{self.identifier}/{name}",
-            retention=logs.RetentionDays.ONE_MONTH,
+            retention=log_retention(deployment.retention),
             removal_policy=RemovalPolicy.DESTROY,
         )
 

@@ -13,6 +13,7 @@ from dpp.platform.config import Settings
 from dpp.workspaces.providers.aws_settings import AwsWorkspaceSettings
 from dpp_cdk.config import Deployment, DeploymentError
 from dpp_cdk.functions import LIVE, FunctionSpec, LayerName, Resource
+from dpp_cdk.log_retention import log_retention
 from dpp_cdk.nag import acknowledge
 from dpp_cdk.network import Place
 from dpp_cdk.role import FunctionRole
@@ -98,7 +99,7 @@ class FunctionRecipe:
 
 
 class LambdaFunction(Construct):
-    """One folder of `functions/` as a Lambda function: a role of its own, a log group that forgets after a month.
+    """One folder of `functions/` as a Lambda function: a role of its own, a log group that forgets.
 
     `live` is what callers are pointed at: the function itself, or, where releases are gradual, its alias.
     """
@@ -112,7 +113,7 @@ class LambdaFunction(Construct):
         environment = recipe.environment(spec.name, spec.settings)
         if spec.mounts_homes and recipe.homes:
             environment |= recipe.environment(spec.name, AwsWorkspaceSettings)
-        log_group = self._log_group()
+        log_group = self._log_group(deployment)
         self._role = FunctionRole(
             self, "Role", function_name=self.name, log_group=log_group, in_network=place is not None
         )
@@ -177,12 +178,12 @@ class LambdaFunction(Construct):
             if variable in environment:
                 self.allow(["secretsmanager:GetSecretValue"], arn)
 
-    def _log_group(self) -> logs.LogGroup:
+    def _log_group(self, deployment: Deployment) -> logs.LogGroup:
         return logs.LogGroup(
             self,
             "Logs",
             log_group_name=f"/aws/lambda/{self.name}",
-            retention=logs.RetentionDays.ONE_MONTH,
+            retention=log_retention(deployment.retention),
             removal_policy=RemovalPolicy.DESTROY,
         )
 

@@ -63,7 +63,7 @@ def _held_to(model: type[Settings], variable: str) -> AfterValidator:
         try:
             model.load({variable: value})
         except ConfigurationError as error:
-            told = str(error).rpartition(f"{variable}: ")[2]
+            told = re.sub(rf"^.*?{variable}(: |\.)", "", str(error)).replace(f"{variable}.", "")
             raise PydanticCustomError("setting", "{told}", {"told": told}) from None
         return value
 
@@ -158,7 +158,7 @@ def read_options(get: Callable[[str], object], folder: Path | None) -> tuple[str
 
     Raises DeploymentError for a wrong value, for an unknown name in the file, and where the two name another size.
     """
-    said = {name: str(value) for name in Options.model_fields if (value := get(name)) is not None}
+    said = {name: _as_said(value) for name in Options.model_fields if (value := get(name)) is not None}
     stage = str(get("stage") or said.get("size") or "dev")
     if not _STAGE.fullmatch(stage):
         raise DeploymentError(f"-c stage={stage}: not a short name in lower case")
@@ -172,6 +172,12 @@ def read_options(get: Callable[[str], object], folder: Path | None) -> tuple[str
             f"the stage {stage} would be of size {options.size}: say size={stage}, or choose another name"
         )
     return stage, options
+
+
+def _as_said(value: object) -> str:
+    """Text, as `-c` gives it; the context of a cdk.json may have an object."""
+    text = _as_json(value)
+    return text if isinstance(text, str) else str(text)
 
 
 def _read(path: Path) -> dict[str, object]:

@@ -16,6 +16,7 @@ from constructs import Construct
 
 from dpp_cdk.config import Deployment, DeploymentError
 from dpp_cdk.function import FileSystemMount, LambdaFunction
+from dpp_cdk.log_retention import log_retention
 from dpp_cdk.nag import acknowledge
 from dpp_cdk.network import NetworkStack
 
@@ -62,7 +63,7 @@ class Workspaces(Construct):
         self._log_group = logs.LogGroup(
             self,
             "Logs",
-            retention=logs.RetentionDays.ONE_MONTH,
+            retention=log_retention(self._deployment.retention),
             removal_policy=RemovalPolicy.DESTROY,
         )
         self.task_role = self._task_role()

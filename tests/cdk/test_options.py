@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dpp.lifecycle.retention import Retention, RetentionSettings
 from tests.cdk.test_sizes import LOCAL, read
 from tests.cdk.test_sizes import root as root  # noqa: PLC0414 - a fixture
 
@@ -102,6 +103,19 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
             {"auth_error_ledger_retention_days": 60},
             "auth_error_ledger_retention_days: there is no such option",
         ),
+        (
+            {"retention": {"seen_dayz": 45}},
+            "deploy/dev.json: retention={'seen_dayz': 45}: seen_dayz: Extra inputs are not permitted",
+        ),
+        (
+            {"retention": {"seen_days": 28}},
+            "seen_days is 28, and an event of 28 days (horizon_days) may come again",
+        ),
+        ({"retention": '{"results_days": 8}'}, ": results_days is 8, queue_days 7: a result is read by way"),
+        ({"retention": {"logs_days": 0}}, ": logs_days: Input should be greater than or equal to 1"),
+        ({"retention": {"logs_days": "7"}}, ": logs_days: Input should be a valid integer"),
+        ({"retention": "30 days"}, 'retention=30 days: not JSON; it looks like {"seen_days": 45}'),
+        ({"retention": ["seen_days"]}, "retention=['seen_days']: Input should be a valid string"),
         ([], "deploy/dev.json: not an object"),
     ],
 )
@@ -189,6 +203,31 @@ def test_what_is_said_of_events_goes_to_the_functions(root: Path) -> None:
     assert RetentionSettings.load(variables).retention.outbox_days == 60
     said = read(root, {"retention": '{"outbox_days": 45}'}).variables
     assert RetentionSettings.load(said).retention.outbox_days == 45
+
+
+@pytest.mark.parametrize("said", [{"seen_days": 45, "logs_days": 20}, '{"seen_days":45,"logs_days":20}'])
+def test_the_retention_section_goes_to_the_functions(root: Path, said: object) -> None:
+    """LIFE-8: an object in the file, or its text, as after `-c`."""
+    keep(root, "dev", {"retention": said})
+    made = read(root, {})
+    assert list(made.variables) == list(RetentionSettings.variables())
+    found = RetentionSettings.load(made.variables).retention
+    assert (found.seen_days, found.logs_days, found.queue_days) == (45, 20, 7)
+    assert made.retention == found
+    over = read(root, {"retention": '{"seen_days": 60}'})
+    assert (over.retention.seen_days, over.retention.logs_days) == (60, 7)
+    assert read(root, {"retention": ""}).retention == Retention()
+
+
+def test_the_retention_section_of_the_local_stack_is_the_environment_s(root: Path) -> None:
+    from dpp_cdk.config import DeploymentError
+
+    made = read(root, {}, {**LOCAL, "DPP_RETENTION": '{"logs_days": 2}'})
+    assert made.retention.logs_days == 2
+    with pytest.raises(DeploymentError, match="DPP_RETENTION: seen_days is 5, and an event of 28 days"):
+        read(root, {}, {**LOCAL, "DPP_RETENTION": '{"seen_days": 5}'})
+    with pytest.raises(DeploymentError, match=r"DPP_RETENTION .*write retention into deploy/dev\.json"):
+        read(root, {}, {"DPP_RETENTION": '{"logs_days": 2}'})
 
 
 def test_rules_that_do_not_fit_each_other_end_the_synthesis(

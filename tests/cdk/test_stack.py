@@ -112,9 +112,10 @@ class TestFunctions:
         assert "/dpp/" not in str(reading["Resource"])
 
     @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_logs_are_kept_for_a_month(self, stack: Stack, name: str) -> None:
+    def test_logs_are_kept_as_the_retention_section_says(self, stack: Stack, name: str) -> None:
+        """LIFE-9: a week, if nothing else is said (test_log_retention.py)."""
         log_group = stack.function(name)["LoggingConfig"]["LogGroup"]["Ref"]
-        assert stack.all("AWS::Logs::LogGroup")[log_group]["RetentionInDays"] == 30
+        assert stack.all("AWS::Logs::LogGroup")[log_group]["RetentionInDays"] == 7
 
     def test_no_log_group_keeps_for_ever(self, prod: Assembly, dev: Assembly) -> None:
         for whole in (prod.whole, dev.whole):

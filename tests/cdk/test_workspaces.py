@@ -266,7 +266,7 @@ class TestRest:
         (setting,) = made.one("AWS::ECS::Cluster")["ClusterSettings"]
         assert setting == {"Name": "containerInsights", "Value": "enabled"}
         logs = [g for id, g in made.all("AWS::Logs::LogGroup").items() if id.startswith("WorkspacesLogs")]
-        assert [group["RetentionInDays"] for group in logs] == [30]
+        assert [group["RetentionInDays"] for group in logs] == [7]
 
     def test_functions_find_here_all_that_their_settings_ask_for(
         self, kept: tuple[Assembly, Mapping[str, str]]

@@ -1,0 +1,78 @@
+"""LIFE-9: CloudWatch keeps what the platform logs for `logs_days`; evidence has a period of its own."""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpp.lifecycle.retention import Retention
+from tests.cdk.conftest import Describe
+from tests.cdk.template import Assembly
+
+if TYPE_CHECKING:
+    from dpp_cdk.config import Deployment
+
+EVIDENCE = ("AccessLog", "Refused")
+
+
+def kept(assembly: Assembly) -> tuple[set[int], set[int]]:
+    """In days: the platform's log groups, and those of evidence."""
+    groups = assembly.whole.all("AWS::Logs::LogGroup")
+    evidence = {name for name in groups if any(one in name for one in EVIDENCE)}
+    assert len(evidence) == len(EVIDENCE)
+    days = {name: group["RetentionInDays"] for name, group in groups.items()}
+    return {days[name] for name in groups.keys() - evidence}, {days[name] for name in evidence}
+
+
+def test_a_week_if_nothing_is_said(prod: Assembly, dev: Assembly) -> None:
+    for size in (prod, dev):
+        assert kept(size) == ({Retention().logs_days}, {90}) == ({7}, {90})
+
+
+def test_the_option_moves_the_platform_s_logs_and_not_the_evidence(
+    deployment: "Deployment", described: Describe
+) -> None:
+    said = {"DPP_RETENTION": '{"logs_days": 31}'}
+    assert kept(described(dataclasses.replace(deployment, variables=said))) == ({60}, {90})
+
+
+@pytest.mark.parametrize(
+    ("days", "taken"), [(1, 1), (2, 3), (7, 7), (8, 14), (31, 60), (401, 545), (3_650, 3_653)]
+)
+def test_a_period_that_cloudwatch_does_not_take_is_the_next_longer(node: None, days: int, taken: int) -> None:
+    from dpp_cdk.log_retention import days_kept
+
+    assert days_kept(days) == taken
+
+
+@given(st.integers(1, 3_650))
+def test_nothing_is_forgotten_before_its_time_and_little_after(node: None, days: int) -> None:
+    from dpp_cdk.log_retention import PERIODS, days_kept
+
+    assert days_kept(days) in PERIODS
+    assert not [period for period in PERIODS if days <= period < days_kept(days)]
+
+
+def test_longer_than_cloudwatch_keeps_is_refused(node: None) -> None:
+    from dpp_cdk.log_retention import days_kept
+
+    with pytest.raises(ValueError, match="at most 3653 days, not for 3654"):
+        days_kept(3_654)
+
+
+def test_every_period_is_written_into_the_template_as_its_days(node: None) -> None:
+    from aws_cdk import App, Stack
+    from aws_cdk import aws_logs as logs
+    from aws_cdk.assertions import Template
+
+    from dpp_cdk.log_retention import PERIODS
+
+    stack = Stack(App())
+    for days, period in PERIODS.items():
+        logs.LogGroup(stack, f"Kept{days}", retention=period)
+    groups = Template.from_stack(stack).find_resources("AWS::Logs::LogGroup").items()
+    for name, group in groups:
+        assert name.removeprefix("Kept")[:-8] == str(group["Properties"]["RetentionInDays"])
+    assert len(groups) == len(PERIODS) == 22
