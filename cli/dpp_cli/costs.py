@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING
 
+from dpp.lifecycle.retention import Retention
 from dpp_cli.paths import ROOT, importable
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ _POLLS = 4 * 5 * HOURS * 3600 // 20  # four event sources, five pollers each, 20
 _BEATS = 2 * 3 * HOURS * 60  # sent, received, deleted, once a minute: the reaper's and the publisher's
 _REPORT_WRITES = 2 * HOURS * 60  # a snapshot and `latest`, each time that the ops cycle's reaper runs
 _KB = Decimal("0.000001")  # in GB
+_LOG_DAYS = Retention().logs_days
+_LOG_TAKEN_IN, _LOG_KEPT_A_MONTH = Decimal("0.50"), Decimal("0.03")
 
 ASSUMPTIONS = f"""Per month: {RUNS["dev"]:,} runs in dev, {RUNS["prod"]:,} in prod. A run: {_REQUESTS_A_RUN} requests \
 of 50 ms, 2 s of work, an envelope of 20 KB that is kept 30 days and fetched once, 8 KB of logs, no model. Jobs: \
@@ -89,6 +92,9 @@ class Line:
 def _priced(usd: str, per: str, *, confirmed: bool = True) -> Price:
     return Price(Decimal(usd), per, confirmed)
 
+
+_LOGS = Price((_LOG_TAKEN_IN + _LOG_KEPT_A_MONTH * _LOG_DAYS / 30).quantize(Decimal("0.001")), "GB")
+"""Taken in once, and kept for as long as the retention section says."""
 
 _INSTANCES = {
     "t4g.micro": _priced("0.016", "hour"),
@@ -145,7 +151,7 @@ STANDING: Sequence[Line] = (
     Line("CloudWatch dashboard", _priced("3.00", "dashboard"), lambda _: 1),
     Line("Jobs: Lambda arm64", _priced("0.0000133334", "GB-second"), lambda _: _FIRINGS * _FIRING_GB_SECONDS),
     Line("Jobs: Lambda requests", _priced("0.0000002", "request"), lambda _: _FIRINGS),
-    Line("Jobs: logs", _priced("0.53", "GB"), lambda _: _FIRINGS * 2 * _KB),
+    Line("Jobs: logs", _LOGS, lambda _: _FIRINGS * 2 * _KB),
     Line(
         "Jobs: S3 writes of reports",
         _priced("0.000005", "request", confirmed=False),
@@ -173,7 +179,7 @@ BY_USE: Sequence[Line] = (
     Line("S3 storage", _priced("0.023", "GB", confirmed=False), lambda size: _runs(size) * 20 * _KB),
     Line("S3 writes", _priced("0.000005", "request", confirmed=False), _runs),
     Line("S3 reads", _priced("0.0000004", "request", confirmed=False), _runs),
-    Line("Logs, taken in and kept a month", _priced("0.53", "GB"), lambda size: _runs(size) * 8 * _KB),
+    Line(f"Logs, taken in and kept {_LOG_DAYS} days", _LOGS, lambda size: _runs(size) * 8 * _KB),
     Line("Endpoint traffic", _priced("0.01", "GB"), lambda size: _runs(size) * 10 * _KB),
     Line(
         "Traffic to the internet", _priced("0.09", "GB", confirmed=False), lambda size: _runs(size) * 30 * _KB
@@ -199,7 +205,7 @@ OF_WORKSPACES: Sequence[Line] = (
         _priced("0.0000133334", "GB-second"),
         lambda _: _WORKSPACE_FIRINGS * _LOOK_GB_SECONDS,
     ),
-    Line("Looks: logs", _priced("0.53", "GB"), lambda _: _WORKSPACE_FIRINGS * 2 * _KB),
+    Line("Looks: logs", _LOGS, lambda _: _WORKSPACE_FIRINGS * 2 * _KB),
     Line(
         "SQS, looked at and sent",
         _priced("0.0000004", "request", confirmed=False),
