@@ -21,6 +21,7 @@ from typing import ClassVar, Self
 import psycopg
 import redis
 
+from dpp_cli.log_files import last_lines
 from dpp_cli.processes import ProcessIdentity, spawn
 
 HOST = "127.0.0.1"
@@ -322,6 +323,6 @@ def redis_answers(url: str) -> bool:
 def log_tail(path: Path, lines: int = 20) -> str:
     """The last lines of a log, for an error message."""
     try:
-        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+        return "\n".join(last_lines(path, lines))
     except FileNotFoundError:
         return "(no log)"

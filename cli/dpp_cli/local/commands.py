@@ -1,16 +1,21 @@
 """`dpp local up|status|down|logs`."""
 
+import os
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from dpp_cli.errors import StackError
-from dpp_cli.local import localstack, stack
+from dpp_cli.local import events, localstack, stack
 from dpp_cli.local.progress import Steps
+from dpp_cli.local.rotation import LogRules, tidy
+from dpp_cli.log_files import last_lines
 from dpp_cli.paths import state_dir
 
 app = typer.Typer(no_args_is_help=True, help="The local stack: Postgres, Valkey, and AWS by LocalStack.")
@@ -23,6 +28,7 @@ _FOLLOW_SECONDS = 0.3
 def up() -> None:
     """Start what isn't running, migrate, deploy. Repeat at will."""
     begun = time.monotonic()
+    _tidy_logs(LogRules.of(os.environ))
     state = stack.up(state_dir(), Steps(console))
     console.print(f"Up after {time.monotonic() - begun:.0f} s.\n")
     rows = {
@@ -44,6 +50,7 @@ def down(
     wipe: Annotated[bool, typer.Option("--wipe", help="Delete rows, budgets and logs, too.")] = False,
 ) -> None:
     """End every process of the stack. Rows and budgets stay; objects and messages go with LocalStack."""
+    _tidy_logs(_rules())
     ended = stack.down(state_dir(), wipe=wipe)
     console.print(f"Ended {', '.join(ended)}." if ended else "Nothing was running.", highlight=False)
 
@@ -51,6 +58,7 @@ def down(
 @app.command()
 def status() -> None:
     """Show what runs where, and whether it answers (exit code 1 if something doesn't)."""
+    _tidy_logs(_rules())
     lines = stack.status(state_dir())
     for line in lines:
         health = "[green]well    [/]" if line.healthy else "[red]not well[/]"
@@ -65,7 +73,9 @@ def status() -> None:
 def logs(
     part: Annotated[
         str | None,
-        typer.Argument(help="postgres, valkey, localstack, deploy, or a function (run_worker); all if none."),
+        typer.Argument(
+            help="postgres, valkey, localstack, rotation, deploy, events, or a function (run_worker); all if none."
+        ),
     ] = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as lines come.")] = False,
     lines: Annotated[int, typer.Option("-n", "--lines", help="How many lines of the past, a log.")] = 20,
@@ -82,9 +92,28 @@ def logs(
         return
 
 
+def _tidy_logs(rules: LogRules) -> None:
+    """Look after the logs of a stack that there is; say what can't be done, and go on."""
+    if not state_dir().is_dir():
+        return
+    for warning in tidy(state_dir(), rules, datetime.now(UTC)).warnings:
+        Console(stderr=True).print(f"[yellow]warning:[/] {escape(warning)}", highlight=False, soft_wrap=True)
+
+
+def _rules() -> LogRules:
+    try:
+        return LogRules.of(os.environ)
+    except StackError as error:
+        Console(stderr=True).print(
+            f"[yellow]warning:[/] {escape(str(error))}", highlight=False, soft_wrap=True
+        )
+        return LogRules.default()
+
+
 def _log_files(part: str | None) -> list[Path]:
     folder = state_dir()
-    found = {path.stem: path for path in sorted(folder.glob("*.log"))}
+    logs = sorted(folder.glob("*.log"))
+    found = {path.stem: path for path in logs if events.day_of(path.name) is None}
     for path in sorted(localstack.function_log_dir(folder).glob("*.log")):
         found[path.stem.rpartition("-")[2]] = path  # dpp-dev-run_worker → run_worker
     if part is None:
@@ -95,19 +124,20 @@ def _log_files(part: str | None) -> list[Path]:
 
 
 def _print_tail(path: Path, lines: int, *, titled: bool) -> int:
-    text = path.read_text(errors="replace")
+    size = path.stat().st_size
     if titled:
         console.rule(path.name, align="left")
-    for line in text.splitlines()[-lines:] if lines else []:
+    for line in last_lines(path, lines):
         typer.echo(line)
-    return path.stat().st_size
+    return size
 
 
 def _print_from(path: Path, position: int) -> int:
-    if path.stat().st_size <= position:
-        return min(position, path.stat().st_size)
+    size = path.stat().st_size if path.exists() else 0  # the events' new day may have none yet
+    if size == position:
+        return position
     with path.open("rb") as file:
-        file.seek(position)
+        file.seek(position if size > position else 0)  # rotated, or written anew: what is left is little
         typer.echo(file.read().decode("utf-8", "replace"), nl=False)
         return file.tell()
 

@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from dpp_cli import cdk
 from dpp_cli.errors import StackError
 from dpp_cli.layers import machine_architecture, size_bytes
+from dpp_cli.local import events
 from dpp_cli.local.localstack import ACCOUNT, REGION, client_environment
 from dpp_cli.local.parts import LOCALSTACK
 from dpp_cli.local.state import StateStore
@@ -96,6 +97,7 @@ def deploy(store: StateStore) -> str:
         name: value for stack in _STACKS for name, value in given[stack].items() if "Export" not in name
     }
     store.set(outputs=merged, deployed=fingerprint_before, shape=_shape(store))
+    events.emit(store.state_dir, "deployed", stacks=list(_STACKS))
     return store.state.api_base_url
 
 

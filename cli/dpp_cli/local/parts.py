@@ -1,4 +1,5 @@
-"""The three parts of the stack: each is found running, taken from the environment, or started.
+"""The parts of the stack: three servers, each found running, taken from the environment, or started; and the process
+that looks after their logs.
 
 `DATABASE_URL`, `REDIS_URL` and `AWS_ENDPOINT_URL` name servers that are somebody else's: they are used, never
 started and never stopped.
@@ -7,6 +8,7 @@ started and never stopped.
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,13 +17,15 @@ from psycopg import sql
 
 from dpp_cli.errors import StackError
 from dpp_cli.local import localstack
+from dpp_cli.local.rotation import LogRules
 from dpp_cli.local.state import PartRecord, StateStore
-from dpp_cli.processes import MARK, ProcessIdentity, marked
+from dpp_cli.processes import MARK, ProcessIdentity, marked, spawn
 from dpp_cli.servers import (
     HOST,
     PostgresServer,
     ValkeyServer,
     free_port,
+    log_tail,
     postgres_answers,
     postgres_url,
     redis_answers,
@@ -29,7 +33,7 @@ from dpp_cli.servers import (
 )
 
 DATABASE = "dpp"
-POSTGRES, VALKEY, LOCALSTACK = "postgres", "valkey", "localstack"
+POSTGRES, VALKEY, LOCALSTACK, ROTATION = "postgres", "valkey", "localstack", "rotation"
 NOTHING_DEPLOYED: dict[str, object] = {"bootstrapped": "", "deployed": "", "shape": "", "outputs": {}}
 DEFAULT_PORTS = {POSTGRES: 54320, VALKEY: 56379, LOCALSTACK: 4566}
 
@@ -97,6 +101,23 @@ def ensure_localstack(store: StateStore) -> str:
     return note
 
 
+def ensure_rotation(store: StateStore) -> str:
+    """Have the logs looked after, always by a process that knows today's settings. Raises StackError."""
+    rules = LogRules.of(os.environ)
+    store.end(ROTATION)
+    process = spawn(
+        [sys.executable, "-m", "dpp_cli.local.rotator", str(store.state_dir)],
+        log_path=log_path(store.state_dir, ROTATION),
+        environment=_marked(store),
+    )
+    if (identity := ProcessIdentity.of(process.pid)) is None:
+        raise StackError(
+            f"what rotates the logs ended at once\n{log_tail(log_path(store.state_dir, ROTATION))}"
+        )
+    store.record(ROTATION, PartRecord.of(identity))
+    return f"logs at {rules.max_bytes // 2**20} MB, kept {rules.kept_days} days"
+
+
 def end_strays(store: StateStore) -> list[ProcessIdentity]:
     """End every process that carries the stack's mark and is none of its servers."""
     servers = {part.pid for part in store.state.parts.values() if part.identity.alive()}
@@ -115,10 +136,9 @@ def _ensure(
     store: StateStore, name: str, answers: Callable[[int], bool], start: Callable[[int], PartRecord]
 ) -> tuple[PartRecord, str]:
     part = store.state.parts.get(name)
-    if part is not None and part.identity.alive():
-        if answers(part.port):
-            return part, f"{HOST}:{part.port} (was running)"
-        part.identity.end(patience_seconds=5)  # alive and deaf: a fresh one is the only cure
+    if part is not None and part.identity.alive() and answers(part.port):
+        return part, f"{HOST}:{part.port} (was running)"
+    store.end(name, patience_seconds=5)  # where it is alive and deaf, a fresh one is the only cure
     part = start(_choose_port(store, name))
     store.record(name, part)
     return part, f"{HOST}:{part.port}"

@@ -11,13 +11,14 @@ from pathlib import Path
 import httpx
 
 from dpp_cli.errors import StackError
-from dpp_cli.local import deploy, localstack, parts
+from dpp_cli.local import deploy, events, localstack, parts
 from dpp_cli.local.progress import Steps
 from dpp_cli.local.state import LOCK_NAME, StackState, StateStore, exclusive, load_state
 from dpp_cli.migrate import upgrade
 from dpp_cli.servers import postgres_answers, redis_answers
 
 _STOPS = {
+    parts.ROTATION: (signal.SIGTERM, 5.0),
     parts.LOCALSTACK: (signal.SIGTERM, localstack.STOP_SECONDS),
     parts.VALKEY: (signal.SIGTERM, 10.0),
     parts.POSTGRES: (signal.SIGINT, 20.0),
@@ -31,6 +32,7 @@ def up(state_dir: Path, steps: Steps) -> StackState:
     """
     with exclusive(state_dir), steps.shown():
         store = StateStore(state_dir)
+        steps.run(parts.ROTATION, lambda: parts.ensure_rotation(store))
         # Two lanes, since the slow steps of one (LocalStack, bootstrap) need nothing of the other.
         with ThreadPoolExecutor(2) as lanes:
             aws = lanes.submit(_aws_lane, store, steps)
@@ -61,9 +63,7 @@ def down(state_dir: Path, *, wipe: bool = False) -> list[str]:
         store = StateStore(state_dir)
         ended: list[str] = []
         for name, (number, patience_seconds) in _STOPS.items():
-            part = store.state.parts.get(name)
-            if part is not None and part.identity.alive():
-                part.identity.end(number, patience_seconds=patience_seconds)
+            if store.end(name, first=number, patience_seconds=patience_seconds):
                 ended.append(name)
         if strays := parts.end_strays(store):
             ended.append(f"{len(strays)} left-over processes")
@@ -104,8 +104,17 @@ def status(state_dir: Path) -> list[PartStatus]:
             lines.append(
                 PartStatus(name, url, part.pid if part else None, well, "" if well else "doesn't answer")
             )
-    lines.append(_api_status(state))
-    return lines
+    return [*lines, _rotation_status(state), _api_status(state)]
+
+
+def _rotation_status(state: StackState) -> PartStatus:
+    part = state.parts.get(parts.ROTATION)
+    if part is None:
+        return PartStatus(parts.ROTATION, "", None, False, "down")
+    if not part.identity.alive():
+        note = f"died (was pid {part.pid}): logs grow without bounds until `dpp local up`"
+        return PartStatus(parts.ROTATION, "", None, False, note)
+    return PartStatus(parts.ROTATION, "looks after the logs", part.pid, True, "")
 
 
 def _api_status(state: StackState) -> PartStatus:
@@ -134,12 +143,12 @@ def _empty(state_dir: Path) -> None:
 
 
 def _forget_aws(store: StateStore) -> str:
-    part = store.state.parts.get(parts.LOCALSTACK)
-    if part is None:
+    if parts.LOCALSTACK not in store.state.parts:
         raise StackError(
             "the infrastructure changed, and LocalStack ignores most updates: restart yours, then `up` again"
         )
-    part.identity.end(signal.SIGTERM, patience_seconds=localstack.STOP_SECONDS)
+    store.end(parts.LOCALSTACK, patience_seconds=localstack.STOP_SECONDS)
+    store.set(parts={name: part for name, part in store.state.parts.items() if name != parts.LOCALSTACK})
     return "the infrastructure changed; LocalStack ignores most updates"
 
 
@@ -154,4 +163,5 @@ def _data_lane(store: StateStore, steps: Steps) -> None:
 def _migrate(store: StateStore) -> str:
     begun = time.monotonic()
     upgrade(store.state.database_url)
+    events.emit(store.state_dir, "migrated")
     return f"to head in {time.monotonic() - begun:.1f} s"

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpp_cli.errors import StackError
+from dpp_cli.local import events
 from dpp_cli.paths import state_dir as default_state_dir
 from dpp_cli.processes import ProcessIdentity
 
@@ -18,16 +20,16 @@ LOCK_NAME = "lock"
 
 
 class PartRecord(BaseModel):
-    """A process of the stack."""
+    """A process of the stack. `port`: 0 where it listens on none."""
 
     model_config = ConfigDict(frozen=True)
 
     pid: int
     birth: str
-    port: int
+    port: int = 0
 
     @classmethod
-    def of(cls, identity: ProcessIdentity, port: int) -> Self:
+    def of(cls, identity: ProcessIdentity, port: int = 0) -> Self:
         """The record of a started process."""
         return cls(pid=identity.pid, birth=identity.birth, port=port)
 
@@ -76,7 +78,8 @@ def running_state(state_dir: Path | None = None) -> StackState:
     state = load_state(state_dir)
     if state is None or not state.outputs:
         raise StackError("the local stack isn't up: run `dpp local up`")
-    dead = [name for name, part in state.parts.items() if not part.identity.alive()]
+    answering = {name: part for name, part in state.parts.items() if part.port}
+    dead = [name for name, part in answering.items() if not part.identity.alive()]
     if dead:
         raise StackError(f"{', '.join(dead)} died: run `dpp local up`")
     return state
@@ -104,15 +107,28 @@ class StateStore:
         return self.update(lambda state: state.model_copy(update=values))
 
     def record(self, name: str, part: PartRecord) -> StackState:
-        """Keep a started process and its port."""
-        return self.update(
+        """Keep a started process and its port, and say so in the events."""
+        ports = {name: part.port} if part.port else {}
+        state = self.update(
             lambda state: state.model_copy(
-                update={
-                    "parts": {**state.parts, name: part},
-                    "ports": {**state.ports, name: part.port},
-                }
+                update={"parts": {**state.parts, name: part}, "ports": {**state.ports, **ports}}
             )
         )
+        events.emit(self.state_dir, "part_started", part=name, pid=part.pid, port=part.port or None)
+        return state
+
+    def end(
+        self, name: str, *, first: signal.Signals = signal.SIGTERM, patience_seconds: float = 10.0
+    ) -> bool:
+        """End a recorded process, by `first` and in the end by force, and say so; False where none was running."""
+        part = self.state.parts.get(name)
+        if part is None:
+            return False
+        alive = part.identity.alive()
+        if alive:
+            part.identity.end(first, patience_seconds=patience_seconds)
+        events.emit(self.state_dir, "part_ended" if alive else "part_found_dead", part=name, pid=part.pid)
+        return alive
 
 
 @contextmanager
