@@ -1,4 +1,4 @@
-"""LIFE-9: logs of the local stack are rotated by size, its events split by day, and what is put aside is deleted."""
+"""LIFE-9: logs of the local stack are rotated by size, and what is put aside is deleted; events: test_log_events.py."""
 
 import json
 import os
@@ -61,11 +61,6 @@ def written(path: Path, lines: range) -> None:
 
 def old(path: Path) -> Path:
     return path.with_name(f"{path.name}.old")
-
-
-def put_events(folder: Path, *times: datetime) -> None:
-    for at in times:
-        events.emit(folder, "deployed", now=at, zone_of=SEOUL)
 
 
 class TestSize:
@@ -235,99 +230,6 @@ class TestTwoAtOnce:
             assert (first.result().rotated, second.rotated, second.warnings) == (["postgres.log"], [], [])
         assert numbers(old(log), log) == list(range(20_000))
 
-    def test_events_of_many_at_once_are_whole_lines_and_split_once(self, tmp_path: Path) -> None:
-        put_events(tmp_path, NOW - DAY)
-
-        def add(number: int) -> None:
-            events.emit(tmp_path, "deployed", now=NOW, zone_of=SEOUL, number=number)
-
-        with ThreadPoolExecutor(8) as many:
-            list(many.map(add, range(100)))
-        lines = [json.loads(line) for line in (tmp_path / "events.log").read_text().splitlines()]
-        assert sorted(line["number"] for line in lines) == list(range(100))
-        assert [path.name for path in tmp_path.glob("events-*")] == ["events-20261127.log"]
-
-
-class TestEvents:
-    def test_the_day_ends_at_midnight_of_the_zone(self, tmp_path: Path) -> None:
-        put_events(tmp_path, datetime(2026, 11, 28, 23, 59, 59, tzinfo=SEOUL))
-        assert tidy(tmp_path, RULES, datetime(2026, 11, 28, 23, 59, 59, 999_999, tzinfo=SEOUL)).split == []
-        midnight = datetime(2026, 11, 29, 0, 0, tzinfo=SEOUL)
-        assert tidy(tmp_path, RULES, midnight).split == ["events-20261128.log"]
-        assert not (tmp_path / "events.log").exists()
-
-    def test_whoever_adds_the_first_event_of_a_day_splits_too(self, tmp_path: Path) -> None:
-        put_events(tmp_path, NOW - DAY, NOW)
-        assert len((tmp_path / "events-20261127.log").read_text().splitlines()) == 1
-        (line,) = (tmp_path / "events.log").read_text().splitlines()
-        assert json.loads(line) == {"at": "2026-11-28T12:00:00.000+09:00", "event": "deployed"}
-
-    def test_days_on_which_nothing_ran_have_no_log(self, tmp_path: Path) -> None:
-        put_events(tmp_path, NOW - 5 * DAY, NOW)
-        assert sorted(path.name for path in tmp_path.glob("events*.log")) == [
-            "events-20261123.log",
-            "events.log",
-        ]
-
-    @pytest.mark.parametrize(
-        ("zone", "before", "after", "day"),
-        [  # in UTC
-            ("Europe/Berlin", "2026-10-25T22:59:59", "2026-10-25T23:00:00", "20261025"),  # of 25 hours
-            ("Europe/Berlin", "2026-03-29T21:59:59", "2026-03-29T22:00:00", "20260329"),  # of 23 hours
-            ("Africa/Cairo", "2026-04-23T21:59:59", "2026-04-23T22:00:00", "20260423"),  # 00:00 is left out
-            (
-                "Pacific/Apia",
-                "2011-12-30T09:59:59",
-                "2011-12-30T10:00:00",
-                "20111229",
-            ),  # the 30th is left out
-        ],
-    )
-    def test_a_day_is_what_the_zone_says(
-        self, tmp_path: Path, zone: str, before: str, after: str, day: str
-    ) -> None:
-        there = ZoneInfo(zone)
-        last, first = (datetime.fromisoformat(at).replace(tzinfo=UTC) for at in (before, after))
-        events.emit(tmp_path, "deployed", now=last - timedelta(hours=20), zone_of=there)
-        assert events.split(tmp_path, last, there) is None
-        moved = events.split(tmp_path, first, there)
-        assert moved is not None
-        assert moved.name == f"events-{day}.log"
-
-    def test_a_clock_that_is_set_back_replaces_no_day(self, tmp_path: Path) -> None:
-        put_events(tmp_path, NOW - DAY, NOW, NOW - DAY)  # the third is added to today's
-        assert len((tmp_path / "events.log").read_text().splitlines()) == 2
-        events.split(tmp_path, NOW + DAY, SEOUL)
-        put_events(tmp_path, NOW, NOW + DAY)
-        days = {path.name: len(path.read_text().splitlines()) for path in tmp_path.glob("events-*.log")}
-        assert days == {"events-20261127.log": 1, "events-20261128.log": 2, "events-20261128.1.log": 1}
-
-    def test_a_crash_in_the_split_leaves_it_to_the_next(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        put_events(tmp_path, NOW - DAY)
-        with monkeypatch.context() as patch:
-
-            def dies(*_: object) -> None:
-                raise Crash
-
-            patch.setattr(Path, "rename", dies)
-            with pytest.raises(Crash):
-                put_events(tmp_path, NOW)
-        assert tidy(tmp_path, RULES, NOW).split == ["events-20261127.log"]
-
-    def test_half_a_line_of_one_that_died_spoils_no_other(self, tmp_path: Path) -> None:
-        (tmp_path / "events.log").write_text('{"at": "2026-11-2')
-        os.utime(tmp_path / "events.log", (NOW.timestamp(), NOW.timestamp()))
-        put_events(tmp_path, NOW)
-        assert json.loads((tmp_path / "events.log").read_text().splitlines()[1])["event"] == "deployed"
-
-    def test_events_are_never_rotated_by_size(self, tmp_path: Path) -> None:
-        put_events(tmp_path, NOW)
-        with (tmp_path / "events.log").open("ab") as file:
-            file.write(b" " * (RULES.max_bytes + 1))
-        assert tidy(tmp_path, RULES, NOW).rotated == []
-
 
 class TestExpiry:
     def test_what_was_put_aside_is_kept_for_its_days(self, tmp_path: Path) -> None:
@@ -336,11 +238,6 @@ class TestExpiry:
         assert tidy(tmp_path, RULES, NOW + 7 * DAY).deleted == []
         assert tidy(tmp_path, RULES, NOW + 7 * DAY + timedelta(seconds=1)).deleted == ["postgres.log.old"]
         assert (tmp_path / "postgres.log").exists()
-
-    def test_days_of_events_are_counted_by_their_name(self, tmp_path: Path) -> None:
-        for day in ("20261120", "20261121", "20261120.1", "20261399"):
-            (tmp_path / f"events-{day}.log").touch()
-        assert tidy(tmp_path, RULES, NOW).deleted == ["events-20261120.1.log", "events-20261120.log"]
 
     def test_a_log_that_is_written_to_is_never_over(self, tmp_path: Path) -> None:
         written(tmp_path / "synth.log", range(1))
@@ -365,7 +262,7 @@ class TestFaults:
         assert tidy(tmp_path, RULES, NOW).warnings == [
             f"can't look after the logs in {tmp_path}: Is a directory"
         ]
-        put_events(tmp_path, NOW)
+        events.emit(tmp_path, "deployed", now=NOW, zone_of=SEOUL)
         assert "events.log: Is a directory" in capsys.readouterr().err
 
     def test_a_file_system_that_can_not_says_so_and_keeps_the_log(
