@@ -1,7 +1,7 @@
 """One test's platform: real Postgres and Valkey, S3 and SQS by moto, a pack that answers what it is told."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -115,6 +115,7 @@ class World:
             "DPP_RUN_QUEUE_URL": self.queue_url,
             "DPP_RESULTS_BUCKET": self.bucket,
             "DPP_REPORTS_BUCKET": self.bucket,
+            "DPP_STATE_BUCKET": self.bucket,
             "DPP_AUTH_ERROR_QUEUE_URL": self.queue_url,
             "DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL": self.queue_url,
             "DPP_AUTH_ERROR_WAKE_QUEUE_URL": self.queue_url,
@@ -196,6 +197,26 @@ class World:
         """The tenant's books."""
         with psycopg.connect(self.database_url, autocommit=True) as connection:
             return audit_tenant(connection, self.ledger, tenant.tenant_id)
+
+    def lose_redis(self, tenant: Tenant, run_ids: Iterable[str] | None = None) -> None:
+        """Redis forgets everything of a tenant, as a flush or a failover to an empty replica makes it.
+
+        `run_ids`: of its runs, where some of them have no row any more.
+        """
+        keys = self.ledger.keys
+        if run_ids is None:
+            with self.database.connection() as connection:
+                run_ids = [str(row[0]) for row in connection.execute("SELECT run_id FROM runs")]
+        self.ledger.client.delete(
+            keys.balance(tenant.tenant_id),
+            keys.reservation_ages(tenant.tenant_id),
+            keys.reservation_amounts(tenant.tenant_id),
+            keys.credits_applied(tenant.tenant_id),
+        )
+        for run_id in run_ids:
+            self.ledger.client.delete(
+                keys.reservation(tenant.tenant_id, run_id), keys.receipt(tenant.tenant_id, run_id)
+            )
 
     def messages(self) -> list[RunMessage]:
         """Take every visible message off the queue."""

@@ -35,6 +35,6 @@ class OperateSettings(
     """What every command reads, at once.
 
     Rows, budgets, the run queue with its dead letters, both buckets, the reaper's rules, the dead letters of events and
-    the queue that wakes their publisher; of workspaces, where there are any, both queues and the bucket of archives; and the
-    bucket of what tasks leave, with the chamberlain's rules.
+    the queue that wakes their publisher; of workspaces, where there are any, both queues and the bucket of archives;
+    the bucket of what tasks leave, with the chamberlain's rules.
     """

@@ -172,7 +172,7 @@ class Machinery:
 
     def publish(self, now: datetime | None = None) -> None:
         """One firing of the publisher."""
-        publish(PublishEffects(self.database, Queue(self.queues.events), self.policy, 30), now)
+        publish(PublishEffects(self.database, Queue(self.queues.events), self.policy), now)
 
     def consume(self, now: datetime | None = None, **handlers: Any) -> list[str]:
         """Consume what is in the queue; how each ended. `handlers`: by the event type's name, in place of ours."""

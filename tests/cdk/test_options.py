@@ -92,10 +92,6 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
             "outbox_days is 22, and with 5 retries (DPP_AUTH_ERROR_MAX_RETRIES) a message may come again for 22.0 days",
         ),
         (
-            {"retention": {"seen_days": 28}},
-            "seen_days is 28, and an event of 28 days (horizon_days) may come again",
-        ),
-        (
             {"retention": {"outbox_day": 30}},
             "Extra inputs are not permitted",
         ),

@@ -17,22 +17,6 @@ from dpp.runs.submit import submit
 from tests.world import A_COST, A_CREDIT, A_RESERVATION, DONE, Tenant, World, an_order, message_of
 
 
-def _lose(world: World, tenant: Tenant) -> None:
-    """Redis forgets everything of a tenant, as a flush or a failover to an empty replica makes it."""
-    keys = world.ledger.keys
-    with world.database.connection() as connection:
-        run_ids = [str(row[0]) for row in connection.execute("SELECT run_id FROM runs")]
-    client = world.ledger.client
-    client.delete(
-        keys.balance(tenant.tenant_id),
-        keys.reservation_ages(tenant.tenant_id),
-        keys.reservation_amounts(tenant.tenant_id),
-        keys.credits_applied(tenant.tenant_id),
-    )
-    for run_id in run_ids:
-        client.delete(keys.reservation(tenant.tenant_id, run_id), keys.receipt(tenant.tenant_id, run_id))
-
-
 def _rebuild(world: World, tenant: Tenant) -> int:
     with world.new_database().connection() as connection:
         return rebuild(connection, world.ledger, tenant.tenant_id, RebuildReason.OPERATOR).balance_usd_micros
@@ -46,7 +30,7 @@ def test_a_lost_ledger_comes_back_to_the_micro(world: World) -> None:
     before = world.position(tenant)
     assert before.balanced
 
-    _lose(world, tenant)
+    world.lose_redis(tenant)
     assert _rebuild(world, tenant) == before.balance_usd_micros
     execute.execute(message_of(open_run), "receipt", world.work_effects())
     after = world.position(tenant)
@@ -91,7 +75,7 @@ def test_a_settle_without_a_ledger_waits_for_its_rebuild_instead_of_a_dispute(wo
     """D2, D3: the worker finds the data gone; reconcile rebuilds and then finishes the claim, nobody is asked."""
     tenant = world.tenant()
     run = world.leased(tenant)
-    _lose(world, tenant)
+    world.lose_redis(tenant)
     with pytest.raises(LedgerLost):
         execute._finish(run, DONE, replace(world.work_effects(), pauses_seconds=()))
     assert world.run(run).finalize_stage == FinalizeStage.CLAIMED
@@ -106,7 +90,7 @@ def test_a_settle_without_a_ledger_waits_for_its_rebuild_instead_of_a_dispute(wo
 def test_a_submit_without_a_ledger_is_our_fault_not_a_drained_budget(world: World) -> None:
     """RUN-9, D2: 503 and not 402, until the rebuild; a tenant that never had money is drained."""
     tenant, poor = world.tenant(), world.tenant(credit_usd_micros=0)
-    _lose(world, tenant)
+    world.lose_redis(tenant)
     with pytest.raises(LedgerLost):
         world.submit(tenant)
     with world.database.connection() as connection:

@@ -57,10 +57,10 @@ FAULTS = (
     Fault(
         "forget-too-early",
         "A dead event is cleared away before anybody looked.",
-        "auth_errors/outbox.sql",
-        "- make_interval(days => %(days)s) AND p.status = 'DONE'\n",
-        "- make_interval(days => %(days)s)\n",
-        f"{_OUTBOX}::TestOldEvents::test_what_died_stays_until_somebody_looked",
+        "auth_errors/retention.sql",
+        "WHERE p.outbox_id = due.outbox_id AND p.status = 'DONE'\n",
+        "WHERE p.outbox_id = due.outbox_id\n",
+        "tests/auth_errors/test_retention.py::test_what_died_stays_until_somebody_looked",
     ),
     Fault(
         "done-by-anybody",

@@ -237,6 +237,7 @@ def environment(world: World, tmp_path: Path) -> Environment:
         "DPP_RUN_DEAD_LETTER_QUEUE_URL": world.queue_url,
         "DPP_RESULTS_BUCKET": world.bucket,
         "DPP_REPORTS_BUCKET": world.bucket,
+        "DPP_STATE_BUCKET": world.bucket,
         "DPP_AUTH_ERROR_QUEUE_URL": world.queue_url,
         "DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL": world.queue_url,
         "DPP_AUTH_ERROR_WAKE_QUEUE_URL": world.queue_url,

@@ -1,12 +1,34 @@
-"""Retention (RUN-12, D7, D8): tombstones after 30 days, inputs gone after an hour; time is passed."""
+"""Retention (RUN-12, D7, D8, LIFE-8): tombstones after 30 days, for 400; inputs gone after an hour; time is passed."""
 
-from datetime import datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
 
-from dpp.runs import execute, store
+import psycopg
+import pytest
+
+from dpp.money.drift import Verdict, audit
+from dpp.money.rebuild import RebuildReason, rebuild
+from dpp.platform.postgres import Connection
+from dpp.runs import execute, retention, store
 from dpp.runs.machine import MoneyState, Status
 from dpp.runs.retain import RetentionReport, retain
+from dpp.runs.sweep import sweep
+from tests.aging import NO_RIGHT, ROLE, batches, deleted, named, refusal
 from tests.api import ApiClient, a_body
-from tests.world import Tenant, World, message_of
+from tests.schema.rows import (
+    add_tenant,
+    claimed,
+    completed,
+    insert,
+    processing,
+    queued,
+    refunded,
+    refunded_tombstone,
+    tombstone,
+)
+from tests.world import A_COST, A_CREDIT, Tenant, World, message_of
 
 
 def _retain(world: World, now: datetime) -> RetentionReport:
@@ -74,3 +96,141 @@ def test_a_living_run_is_never_expired(world: World) -> None:
         late = runs[0].retention_until
         assert [store.expire(connection, run, late) for run in runs] == [None, None]
     assert _retain(world, world.later(days=40)).expired.seen == 0
+
+
+TOMBSTONES = named(retention.CLASSES, "tombstones")
+
+
+def test_an_owner_reads_404_of_a_run_whose_tombstone_is_gone(world: World, api: ApiClient) -> None:
+    """D13: as of any id that never was, by whoever asks."""
+    owner, other = world.tenant(), world.tenant()
+    run_id = api.submit(owner, a_body()).body["run_id"]
+    [message] = world.messages()
+    execute.execute(message, "receipt", world.work_effects())
+    _retain(world, world.later(days=30, minutes=1))
+    with world.database.connection() as connection:
+        assert deleted(connection, TOMBSTONES, world.later(days=30)) == 0
+        assert deleted(connection, TOMBSTONES, world.later(days=31)) == 1
+    assert [api.read(tenant, run_id).status for tenant in (owner, other)] == [404, 404]
+    assert api.read(owner, run_id).body["title"] == api.read(owner, str(uuid4())).body["title"]
+
+
+def test_d2_audit_and_rebuild_know_what_deleted_runs_were_charged(world: World) -> None:
+    """D2: settled runs, refunded ones, one still open; then Redis is lost, and comes back to the micro."""
+    tenant, never_charged = world.tenant(), world.tenant()
+    for _ in range(3):
+        execute.execute(message_of(world.submit(tenant).run), "receipt", world.work_effects())
+    world.submit(tenant)
+    world.submit(never_charged)
+    sweep(world.finalize_effects(), world.new_database(), world.later(hours=2))
+    _retain(world, world.later(days=30, minutes=1))
+    still_open = world.submit(tenant).run
+    before = [world.position(one) for one in (tenant, never_charged)]
+    assert [one.charges_usd_micros for one in before] == [3 * A_COST, 0]
+    with world.database.connection() as connection:
+        run_ids = [str(row[0]) for row in connection.execute("SELECT run_id FROM runs")]
+        assert deleted(connection, TOMBSTONES, world.later(days=431), limit=2) == 5
+        assert [world.position(one) for one in (tenant, never_charged)] == before
+        for one in (tenant, never_charged):
+            assert audit(connection, world.ledger, one.tenant_id).verdict is Verdict.BALANCED
+        for one, was in zip((tenant, never_charged), before, strict=True):
+            world.lose_redis(one, run_ids)
+            again = rebuild(connection, world.ledger, one.tenant_id, RebuildReason.OPERATOR)
+            assert again.balance_usd_micros == was.balance_usd_micros
+            assert audit(connection, world.ledger, one.tenant_id).verdict is Verdict.BALANCED
+    execute.execute(message_of(still_open), "receipt", world.work_effects())
+    assert world.position(tenant).balance_usd_micros == A_CREDIT - 4 * A_COST
+    assert world.position(tenant).balanced
+
+
+BEFORE = datetime(2026, 6, 1, tzinfo=UTC)
+_A_MICROSECOND = timedelta(microseconds=1)
+_CASES: dict[str, tuple[dict[str, Any], bool]] = {
+    "older": (tombstone(updated_at=BEFORE - _A_MICROSECOND), True),
+    "of that very moment": (tombstone(updated_at=BEFORE), False),
+    "younger": (tombstone(updated_at=BEFORE + _A_MICROSECOND), False),
+    "refunded": (refunded_tombstone(updated_at=datetime.min.replace(tzinfo=UTC)), True),
+    "completed": (completed(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
+    "failed": (refunded(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
+    "queued": (queued(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
+    "processing": (processing(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
+    "claimed": (claimed(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
+    "disputed": (
+        claimed(updated_at=datetime(2020, 1, 1, tzinfo=UTC), money_state=MoneyState.DISPUTED),
+        False,
+    ),
+}
+
+
+class TestTombstones:
+    """LIFE-8, on rows written past the code."""
+
+    @pytest.fixture
+    def connection(self, database_url: str) -> Iterator[Connection]:
+        """A database with one tenant."""
+        with psycopg.connect(database_url, autocommit=True, prepare_threshold=None) as opened:
+            add_tenant(opened)
+            yield opened
+
+    @pytest.mark.parametrize("case", _CASES)
+    def test_only_a_tombstone_of_that_age_goes_and_its_inputs_with_it(
+        self, connection: Connection, case: str
+    ) -> None:
+        row, goes = _CASES[case]
+        insert(connection, row)
+        connection.execute("INSERT INTO run_inputs (run_id, inputs) VALUES (%s, '{}')", (row["run_id"],))
+        assert TOMBSTONES.due(connection, BEFORE, 100) == goes
+        assert deleted(connection, TOMBSTONES, BEFORE) == goes
+        left = connection.execute("SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM run_inputs)")
+        assert left.fetchone() == ((0, 0) if goes else (1, 1))
+
+    def test_a_batch_is_bounded_and_takes_up_where_the_last_one_ended(self, connection: Connection) -> None:
+        """Seven of one moment among them."""
+        for n in range(12):
+            insert(connection, tombstone(updated_at=BEFORE - timedelta(days=max(1, n - 5))))
+        done = list(batches(connection, TOMBSTONES, BEFORE, limit=5))
+        assert [(one.examined, one.deleted) for one in done] == [(5, 5), (5, 5), (2, 2)]
+        assert all(one.bytes > one.deleted * 100 for one in done)
+        times = [one.cursor.time for one in done if one.cursor]
+        assert times == sorted(times)
+
+    def test_what_is_due_is_counted_up_to_a_bound(self, connection: Connection) -> None:
+        for _ in range(5):
+            insert(connection, tombstone(updated_at=BEFORE - timedelta(days=1)))
+        assert [TOMBSTONES.due(connection, BEFORE, limit) for limit in (3, 5, 9)] == [3, 5, 5]
+
+    def test_use_tells_the_oldest_and_what_a_day_adds(self, connection: Connection) -> None:
+        nothing = TOMBSTONES.use(connection, BEFORE)
+        assert (nothing.rows, nothing.oldest_at, nothing.rows_a_day) == (0, None, 0)
+        for days in (0.5, 0.9, 3.0):
+            insert(connection, tombstone(updated_at=BEFORE - timedelta(days=days)))
+        insert(connection, completed(updated_at=BEFORE - timedelta(days=9)))
+        use = TOMBSTONES.use(connection, BEFORE)
+        assert (use.rows, use.oldest_at, use.rows_a_day) == (4, BEFORE - timedelta(days=3), 2)
+        assert use.bytes_a_day == pytest.approx(use.bytes / 2)
+
+    @pytest.mark.parametrize("role", [None, ROLE])
+    @pytest.mark.parametrize(
+        "case", [case for case, (row, _) in _CASES.items() if row["status"] != "EXPIRED"]
+    )
+    def test_nobody_deletes_a_run_that_is_no_tombstone(
+        self, connection: Connection, case: str, role: str | None
+    ) -> None:
+        """D2, D7: the schema's own rule."""
+        insert(connection, _CASES[case][0])
+        assert refusal(connection, "DELETE FROM runs", role=role) == "runs_only_tombstones_go"
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "DELETE FROM run_inputs",
+            "DELETE FROM tenants",
+            "DELETE FROM api_keys",
+            "UPDATE runs SET trace_id = 'x'",
+            "SELECT FROM runs FOR UPDATE",
+            "SELECT inputs FROM run_inputs",
+        ],
+    )
+    def test_the_role_has_no_other_right(self, connection: Connection, statement: str) -> None:
+        insert(connection, tombstone())
+        assert refusal(connection, statement, role=ROLE) == NO_RIGHT

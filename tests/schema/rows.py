@@ -71,6 +71,17 @@ def refunded(**changes: Any) -> dict[str, Any]:
     return queued(**intent("FAILED", "REFUNDED", 0) | {"finalize_stage": "COMMITTED"}, **ended) | changes
 
 
+def tombstone(**changes: Any) -> dict[str, Any]:
+    """A run past its retention (D7), charged."""
+    row = completed(status=Status.EXPIRED, **NO_RESULT, idempotency_released_at="2026-01-01T00:00:00Z")
+    return row | changes
+
+
+def refunded_tombstone(**changes: Any) -> dict[str, Any]:
+    """One that never ran."""
+    return refunded(status=Status.EXPIRED, idempotency_released_at="2026-01-01T00:00:00Z") | changes
+
+
 LEASE = {"lease_token": "lease", "lease_expires_at": "2026-01-01T00:00:00Z"}
 RESULT = {"result_bucket": "bucket", "result_key": "key", "result_sha256": HASH}
 NO_RESULT = dict.fromkeys(RESULT)

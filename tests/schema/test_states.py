@@ -21,6 +21,7 @@ from tests.schema.rows import (
     queued,
     refunded,
     refusal,
+    tombstone,
 )
 
 _STAGES = (None, *FinalizeStage)
@@ -227,7 +228,7 @@ def test_an_idempotency_key_is_unique_for_a_tenant_while_not_released(connection
 
 def test_inputs_are_an_object_and_go_with_their_run(connection: Connection) -> None:
     """D8: apart from the hot row."""
-    row = completed(status=Status.EXPIRED, **NO_RESULT, idempotency_released_at="2026-01-01T00:00:00Z")
+    row = tombstone()
     insert(connection, row)
     with pytest.raises(psycopg.errors.CheckViolation):
         connection.execute("INSERT INTO run_inputs VALUES (%s, '[]')", (row["run_id"],))

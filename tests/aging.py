@@ -1,0 +1,58 @@
+"""Classes of retention as the chamberlain works through them: batch by batch, each a transaction under his role."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+import psycopg
+
+from dpp.platform.postgres import Connection
+from dpp.platform.retention import Batch, Cursor, RetentionClass
+
+ROLE = "dpp_chamberlain"
+
+
+def named(classes: Iterable[RetentionClass], name: str) -> RetentionClass:
+    """The class of that name."""
+    (found,) = (one for one in classes if one.name == name)
+    return found
+
+
+def batches(
+    connection: Connection, kept: RetentionClass, before: datetime, *, limit: int = 100
+) -> Iterator[Batch]:
+    """Every batch until nothing is left to look at; none looks at a row again."""
+    cursor: Cursor | None = None
+    while True:
+        with connection.transaction():
+            batch = kept.delete(connection, before, cursor, limit, None)
+        assert batch.deleted <= batch.examined
+        if batch.cursor is None:
+            assert batch == Batch(0, 0, 0, None)
+            return
+        assert batch.cursor != cursor
+        cursor = batch.cursor
+        yield batch
+
+
+def deleted(connection: Connection, kept: RetentionClass, before: datetime, *, limit: int = 100) -> int:
+    """How many went."""
+    return sum(batch.deleted for batch in batches(connection, kept, before, limit=limit))
+
+
+def refusal(
+    connection: psycopg.Connection[Any], statement: str, *, role: str | None = None, **params: Any
+) -> str | None:
+    """What refuses the statement: a constraint or trigger by name, else the SQLSTATE; None: it is let, and undone."""
+    with connection.transaction(force_rollback=True):
+        if role is not None:
+            connection.execute(f"SET LOCAL ROLE {role}".encode())
+        try:
+            connection.execute(statement.encode(), params)
+            connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        except psycopg.Error as error:
+            return error.diag.constraint_name or error.sqlstate
+    return None
+
+
+NO_RIGHT, APPEND_ONLY = "42501", "23001"
