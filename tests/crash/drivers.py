@@ -206,7 +206,7 @@ def names_of_queries() -> dict[str, str]:
     """Every named query of the platform by its text."""
     files = [
         Queries(package, file.name)
-        for package in (*_CONTEXTS, "dpp.tickets", "dpp.auth_errors", "dpp.workspaces")
+        for package in (*_CONTEXTS, "dpp.tickets", "dpp.auth_errors", "dpp.workspaces", "dpp.lifecycle")
         for file in resources.files(package).iterdir()
         if file.name.endswith(".sql")
     ]

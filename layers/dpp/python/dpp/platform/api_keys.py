@@ -13,6 +13,7 @@ from dpp.platform.stored_keys import verified
 from dpp.platform.tokens import TENANT, MintedKey
 
 _QUERIES = Queries("dpp.platform", "queries.sql")
+_NO_KEY = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +84,9 @@ def verify(connection: Connection, token: str, now: datetime | None = None) -> C
         now=now,
     )
     return None if stored is None else Caller(stored.tenant_id, stored.key_id, stored.rate_limit_per_minute)
+
+
+def caller_of(connection: Connection, tenant_id: str) -> Caller | None:
+    """A tenant as a function of the deployment's own calls for it, without a key; None where it is not active."""
+    row = connection.execute(_QUERIES["select_active_tenant"], {"tenant_id": tenant_id}).fetchone()
+    return None if row is None else Caller(tenant_id, _NO_KEY, int(row[0]))

@@ -29,3 +29,7 @@ RETURNING tenant_id
 UPDATE api_keys SET last_used_at = coalesce(%(now)s, now())
 WHERE key_id = %(key_id)s
   AND (last_used_at IS NULL OR last_used_at < coalesce(%(now)s, now()) - interval '10 minutes')
+
+-- name: select_active_tenant
+-- How much an active tenant may ask, for a function of ours that calls for it without a key.
+SELECT rate_limit_per_minute FROM tenants WHERE tenant_id = %(tenant_id)s AND status = 'ACTIVE'

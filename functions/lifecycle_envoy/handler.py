@@ -1,0 +1,24 @@
+"""The envoy, on his schedule and when he is woken: messages go to Slack (LIFE-5)."""
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from dpp.lifecycle.envoy import deliver
+from dpp.platform.invocation import invocation
+from dpp.platform.logging import service_logger
+from dpp.platform.meter import Meter
+from dpp.platform.metrics import FIRINGS
+from lifecycle_envoy.wiring import wiring
+
+logger = service_logger("lifecycle_envoy")
+meter = Meter()
+
+
+@invocation(logger, meter)
+def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """One firing; what the event holds doesn't matter."""
+    told = deliver(wiring()).as_dict()
+    meter.add(FIRINGS)
+    logger.info("fired", extra={"report": told})
+    return told

@@ -1,0 +1,17 @@
+"""What the envoy is made of, built once a container."""
+
+import os
+from functools import cache
+
+from dpp.lifecycle.envoy import EnvoyEffects
+from dpp.lifecycle.outside import OutsideFunction
+from dpp.platform.postgres import Database
+from lifecycle_envoy.settings import LifecycleEnvoySettings
+
+
+@cache
+def wiring() -> EnvoyEffects:
+    """Read the environment and build; connections open at their first use."""
+    settings = LifecycleEnvoySettings.load(os.environ)
+    outside = OutsideFunction(settings.outside_function)
+    return EnvoyEffects(Database(settings.database), outside, settings.slack_channel)

@@ -1,0 +1,10 @@
+"""What the general reads from his environment."""
+
+from dpp.lifecycle.config import StateSettings, TaskSettings, WakeSettings
+from dpp.platform.config import PostgresSettings, QueueSettings, RedisSettings, StorageSettings
+
+
+class LifecycleGeneralSettings(
+    PostgresSettings, RedisSettings, QueueSettings, StorageSettings, StateSettings, TaskSettings, WakeSettings
+):
+    """Rows, budgets, the run queue, runs' results, the tasks' own bucket and budget, and whom he wakes."""

@@ -1,0 +1,142 @@
+"""Soldiers are runs of the decision pack, submitted and paid for like any other, by the tenant that tasks have.
+
+An attempt's key is the run's idempotency key, so that an attempt is one run however often it is sent (RUN-4). No run is
+found by the tenant's rate limit or balance when it is only read.
+"""
+
+import hashlib
+import json
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from dpp.lifecycle.config import TaskSettings
+from dpp.lifecycle.errors import SoldierRefused, SoldiersUnavailable
+from dpp.lifecycle.ports import Orders, SoldierReport, SoldierState
+from dpp.money.ledger import LedgerError
+from dpp.money.micros import format_usd
+from dpp.packs.contract import PackReason, PackType
+from dpp.packs.registry import INPUT_MODELS
+from dpp.platform import api_keys
+from dpp.platform.api_keys import Caller
+from dpp.platform.storage import ObjectStore
+from dpp.runs import store
+from dpp.runs.contract import PROFILE_VERSION
+from dpp.runs.errors import (
+    BudgetDrained,
+    EnqueueFailed,
+    ExecutionDisabled,
+    IdempotencyInProgress,
+    RateLimited,
+    RunsError,
+)
+from dpp.runs.machine import Reason, Status
+from dpp.runs.model import Run
+from dpp.runs.submit import Order, SubmitEffects, submit
+
+_FOR_NOW = (BudgetDrained, RateLimited, ExecutionDisabled, IdempotencyInProgress, EnqueueFailed)
+DAMAGED = "RESULT_DAMAGED"
+_STATES = {Status.COMPLETED: SoldierState.SUCCEEDED, Status.FAILED: SoldierState.FAILED}
+
+
+class RunSoldiers:
+    """Soldiers by the run pipeline."""
+
+    def __init__(self, submits: SubmitEffects, results: ObjectStore, settings: TaskSettings) -> None:
+        self._submits = submits
+        self._results = results
+        self._settings = settings
+
+    def send(self, orders: Orders) -> UUID:
+        """The run's id. Raises SoldierRefused, SoldiersUnavailable, DependencyUnavailable."""
+        order = self._order(orders)
+        try:
+            return submit(order, self._caller(), self._submits).run.run_id
+        except _FOR_NOW as error:
+            raise SoldiersUnavailable(str(error)) from None
+        except RunsError as error:
+            raise SoldierRefused(str(error)) from None
+        except LedgerError:
+            raise SoldierRefused("the ledger refused the amount") from None
+
+    def report(self, soldier_id: UUID) -> SoldierReport | None:
+        """What is known; None past the run's retention (D7). Raises PostgresUnavailable, StorageUnavailable."""
+        with self._submits.database.connection() as connection:
+            found = store.find_for_owner(connection, self._settings.tenant_id, soldier_id)
+        if found is None:
+            return None
+        run, is_past_retention = found
+        if is_past_retention or run.status is Status.EXPIRED:
+            return None
+        if run.status is Status.COMPLETED:
+            return self._completed(run)
+        return _report(
+            run,
+            _STATES.get(run.status, SoldierState.AT_WORK),
+            reason_code=run.last_error_reason_code if run.status is Status.FAILED else None,
+            detail=run.last_error_detail if run.status is Status.FAILED else None,
+        )
+
+    def _completed(self, run: Run) -> SoldierReport:
+        """With its envelope. One that is gone, or is not what was stored, will be no other: the attempt failed."""
+        body = None if run.result is None else self._results.get(run.result.key)
+        if run.result is None or body is None:
+            return _report(
+                run, SoldierState.FAILED, reason_code=Reason.RESULT_MISSING, detail="its envelope is gone"
+            )
+        if hashlib.sha256(body).hexdigest() != run.result.sha256:
+            return _report(
+                run, SoldierState.FAILED, reason_code=DAMAGED, detail="its envelope is not what was stored"
+            )
+        return _report(run, SoldierState.SUCCEEDED, raw=json.loads(body))
+
+    def _caller(self) -> Caller:
+        tenant_id = self._settings.tenant_id
+        with self._submits.database.connection() as connection:
+            caller = api_keys.caller_of(connection, tenant_id)
+        if caller is None:
+            raise SoldiersUnavailable(f"there is no active tenant {tenant_id}")
+        return caller
+
+    def _order(self, orders: Orders) -> Order:
+        inputs: dict[str, object] = {"question": orders.question}
+        if orders.context is not None:
+            inputs["context"] = orders.context
+        try:
+            INPUT_MODELS[PackType.DECISION].model_validate(inputs)
+        except ValidationError:
+            raise SoldierRefused("the decision pack does not take such a question") from None
+        settings = self._settings
+        return Order(
+            idempotency_key=orders.key,
+            pack_type=PackType.DECISION,
+            inputs=inputs,
+            reserved_usd_micros=settings.max_cost_usd_micros,
+            timebox_sec=settings.timebox_sec,
+            min_reliability_score=settings.min_reliability_score,
+            inline_result=False,
+            profile_version=PROFILE_VERSION,
+            trace_id=orders.session_id,
+        )
+
+
+def _report(
+    run: Run,
+    state: SoldierState,
+    *,
+    reason_code: str | None = None,
+    detail: str | None = None,
+    raw: dict[str, object] | None = None,
+) -> SoldierReport:
+    return SoldierReport(
+        soldier_id=run.run_id,
+        state=state,
+        charged_usd=format_usd(run.actual_cost_usd_micros or 0),
+        tokens_consumed=run.tokens_consumed,
+        created_at=run.created_at,
+        updated_at=run.updated_at,
+        reason_code=reason_code,
+        detail=detail,
+        needs_person=reason_code == PackReason.PACK_RELIABILITY_BELOW_MINIMUM,
+        raw=raw,
+    )

@@ -1,0 +1,16 @@
+"""What the king is made of, built once a container."""
+
+import os
+from functools import cache
+
+from dpp.lifecycle.king import KingEffects
+from dpp.lifecycle.wake import WakeByInvocation
+from dpp.platform.postgres import Database
+from lifecycle_king.settings import LifecycleKingSettings
+
+
+@cache
+def wiring() -> KingEffects:
+    """Read the environment and build; connections open at their first use."""
+    settings = LifecycleKingSettings.load(os.environ)
+    return KingEffects(Database(settings.database), WakeByInvocation(settings.functions))
