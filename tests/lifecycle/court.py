@@ -1,0 +1,301 @@
+"""A court around one test: the roles on real Postgres, a bucket in memory, soldiers and a Slack that are told what to do."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from dpp.lifecycle import answer, store
+from dpp.lifecycle.envoy import EnvoyEffects, EnvoyReport, deliver
+from dpp.lifecycle.general import GeneralEffects, GeneralReport, command
+from dpp.lifecycle.king import KingEffects, KingReport, rule
+from dpp.lifecycle.model import Task, Thread
+from dpp.lifecycle.ports import (
+    Orders,
+    Outside,
+    OutsideReply,
+    OutsideRequest,
+    SoldierReport,
+    Soldiers,
+    SoldierState,
+)
+from dpp.platform.postgres import Database
+from dpp.platform.storage import ObjectStore
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+CHANNEL = "C0COURT"
+MAX_ATTEMPTS = 3
+AT_WORK, SUCCEEDED, FAILED, ASKS = "AT_WORK", "SUCCEEDED", "FAILED", "ASKS"
+
+
+class Bucket:
+    """S3's client as far as it is used: a whole object or none."""
+
+    exceptions = SimpleNamespace(NoSuchKey=KeyError)
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.before_put: Callable[[str], None] = lambda _key: None
+
+    def put_object(self, *, Key: str, Body: bytes, **_: object) -> None:
+        """Write an object."""
+        self.before_put(Key)
+        self.objects[Key] = Body
+
+    def get_object(self, *, Key: str, **_: object) -> dict[str, Any]:
+        """Read one."""
+        body = self.objects[Key]
+        return {"Body": SimpleNamespace(read=lambda: body)}
+
+
+class CannedSoldiers:
+    """Runs by their key, each as its task's plan has it: what becomes of the first attempt, the second, …"""
+
+    def __init__(self) -> None:
+        self.plans: dict[str, list[str]] = {}
+        self.orders: dict[str, Orders] = {}
+        self.sent: list[str] = []
+        self.refusal: Exception | None = None
+
+    def send(self, orders: Orders) -> UUID:
+        """One run a key."""
+        if self.refusal is not None:
+            raise self.refusal
+        self.sent.append(orders.key)
+        self.orders.setdefault(orders.key, orders)
+        return uuid5(NAMESPACE_URL, orders.key)
+
+    def report(self, soldier_id: UUID) -> SoldierReport | None:
+        """As planned; None for a run that was never sent."""
+        for key, orders in self.orders.items():
+            if uuid5(NAMESPACE_URL, key) == soldier_id:
+                return self._report(soldier_id, key, orders)
+        return None
+
+    def _report(self, soldier_id: UUID, key: str, orders: Orders) -> SoldierReport | None:
+        plan = next((plan for title, plan in self.plans.items() if title in orders.question), [SUCCEEDED])
+        attempt = int(key.rpartition("-")[2])
+        planned = plan[min(attempt, len(plan)) - 1]
+        if planned == "GONE":
+            return None
+        worked, asks = planned == SUCCEEDED, planned == ASKS
+        reason = "PACK_RELIABILITY_BELOW_MINIMUM" if asks else "PACK_FAILED"
+        return SoldierReport(
+            soldier_id=soldier_id,
+            state=SoldierState(FAILED if asks else planned),
+            charged_usd="0.0200",
+            tokens_consumed=7,
+            created_at=NOON,
+            updated_at=NOON + timedelta(seconds=9),
+            reason_code=None if planned in {SUCCEEDED, AT_WORK} else reason,
+            detail=None if planned in {SUCCEEDED, AT_WORK} else "as planned",
+            needs_person=asks,
+            raw={"run_id": str(soldier_id), "data": {"answer_text": f"answer of {key}"}} if worked else None,
+        )
+
+
+class CannedSlack:
+    """Takes what it is sent, unless it is told to reply otherwise."""
+
+    def __init__(self) -> None:
+        self.posts: list[dict[str, Any]] = []
+        self.replies: Callable[[dict[str, Any]], OutsideReply | None] = lambda _told: None
+        self.tells_threads = True
+
+    def ask(self, request: OutsideRequest) -> OutsideReply:
+        """One post."""
+        told = json.loads(request.body or "")
+        reply = self.replies(told)
+        if reply is not None:
+            return reply
+        self.posts.append(told)
+        if not self.tells_threads:
+            return OutsideReply(status=200, body="ok")
+        said = {"ok": True, "channel": CHANNEL, "ts": f"1700000000.{len(self.posts):06}"}
+        return OutsideReply(status=200, body=json.dumps(said))
+
+    @property
+    def told(self) -> list[str]:
+        """Ids of the messages it took, in their order."""
+        return [post["metadata"]["event_payload"]["message_id"] for post in self.posts]
+
+
+@dataclass(slots=True)
+class Court:
+    """The parts, and short ways to use them. Time stands still until it is passed."""
+
+    url: str
+    database: Database
+    admin: psycopg.Connection[tuple[Any, ...]]
+    bucket: Bucket = field(default_factory=Bucket)
+    soldiers: CannedSoldiers = field(default_factory=CannedSoldiers)
+    slack: CannedSlack = field(default_factory=CannedSlack)
+    woken: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def now(self) -> datetime:
+        """The time."""
+        return NOON + timedelta(seconds=self.seconds)
+
+    def pass_time(self, seconds: float) -> None:
+        """Later."""
+        self.seconds += seconds
+
+    @property
+    def objects(self) -> ObjectStore:
+        """The tasks' bucket."""
+        return ObjectStore("state", lambda: cast(Any, self.bucket))
+
+    def generals(
+        self,
+        database: Database | None = None,
+        soldiers: Soldiers | None = None,
+        objects: ObjectStore | None = None,
+        max_attempts: int = MAX_ATTEMPTS,
+    ) -> GeneralEffects:
+        """What the general touches."""
+        return GeneralEffects(
+            database or self.database,
+            soldiers or self.soldiers,
+            objects or self.objects,
+            self.woken.append,
+            max_attempts,
+        )
+
+    def king(self, database: Database | None = None) -> KingReport:
+        """One firing of the king."""
+        return rule(KingEffects(database or self.database, self.woken.append), self.now)
+
+    def general(self, effects: GeneralEffects | None = None) -> GeneralReport:
+        """One firing of the general."""
+        return command(effects or self.generals(), self.now)
+
+    def envoy(self, database: Database | None = None, outside: Outside | None = None) -> EnvoyReport:
+        """One firing of the envoy."""
+        return deliver(EnvoyEffects(database or self.database, outside or self.slack, "C0HOME"), self.now)
+
+    def emit(self, title: str, *, plan: list[str] | None = None, **payload: str) -> str:
+        """A PENDING event, as the sentinel takes it in."""
+        event_id = f"github-{title.replace(' ', '-')}"
+        if plan is not None:
+            self.soldiers.plans[title] = plan
+        subject = {
+            "place": "a/repo",
+            "title": title,
+            "url": "https://example.com/1",
+            "actor": "kim",
+            "body": "x",
+        }
+        self.admin.execute(
+            "INSERT INTO lifecycle_seen (event_id, seen_at) VALUES (%s, %s)", (event_id, self.now)
+        )
+        self.admin.execute(
+            "INSERT INTO lifecycle_events (event_id, source, kind, arrived_by, payload, happened_at, status, created_at)"
+            " VALUES (%s, 'GITHUB', 'MENTIONED', 'POLL', %s, %s, 'PENDING', %s)",
+            (event_id, Jsonb(subject | payload), self.now, self.now),
+        )
+        return event_id
+
+    def started(self, title: str = "a task", *, plan: list[str] | None = None, looks: int = 1) -> str:
+        """A task that the general has had so many looks at."""
+        event_id = self.emit(title, plan=plan)
+        self.king()
+        for _ in range(looks):
+            self.general()
+            self.pass_time(130)
+        return str(
+            self.rows("SELECT task_id FROM lifecycle_tasks WHERE event_id = %(id)s", {"id": event_id})[0][0]
+        )
+
+    def beat(self) -> None:
+        """All roles once; then time passes."""
+        self.king()
+        self.general()
+        self.envoy()
+        self.pass_time(130)
+
+    def settle(self, rounds: int = 8) -> None:
+        """Beats until nothing is open but what a person has to answer."""
+        for _ in range(rounds):
+            self.beat()
+
+    def answer_in_thread(self, thread: Thread, text: str) -> bool:
+        """A reply."""
+        with self.database.connection() as connection:
+            return answer.answer_in_thread(connection, thread, text, self.now)
+
+    def answer(self, task_id: str, text: str) -> None:
+        """An operator's answer."""
+        with self.database.connection() as connection:
+            answer.answer(connection, task_id, text, self.now)
+
+    def thread(self, task_id: str) -> Thread:
+        """The task's thread."""
+        ((channel, thread_ts),) = self.rows(
+            "SELECT channel, thread_ts FROM lifecycle_threads WHERE task_id = %(id)s", {"id": task_id}
+        )
+        return Thread(channel, thread_ts)
+
+    def task(self, task_id: str) -> Task:
+        """As it stands."""
+        with self.database.connection() as connection:
+            found = store.find_task(connection, task_id)
+        assert found is not None
+        return found
+
+    def event(self, event_id: str) -> tuple[str, str | None]:
+        """Status and reason."""
+        (row,) = self.rows(
+            "SELECT status, reason FROM lifecycle_events WHERE event_id = %(id)s", {"id": event_id}
+        )
+        return row[0], row[1]
+
+    def messages(self, task_id: str) -> list[tuple[str, str]]:
+        """Kind and status, in their order."""
+        rows = self.rows(
+            "SELECT kind, status FROM lifecycle_messages WHERE task_id = %(id)s ORDER BY sequence",
+            {"id": task_id},
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def result(self, task_id: str) -> dict[str, Any]:
+        """The result object."""
+        return cast(dict[str, Any], json.loads(self.bucket.objects[f"state/results/{task_id}.json"]))
+
+    def unregistered(self) -> set[str]:
+        """Objects without a row."""
+        return set(self.bucket.objects) - {
+            row[0] for row in self.rows("SELECT object_key FROM lifecycle_objects")
+        }
+
+    def rows(self, statement: str, params: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
+        """What a statement finds, on a connection of its own."""
+        cursor = self.admin.execute(statement.encode(), params)
+        return cursor.fetchall() if cursor.description else []
+
+
+@contextmanager
+def opened_court(url: str) -> Iterator[Court]:
+    """A court on this database."""
+    database = Database(url)
+    try:
+        with psycopg.connect(url, autocommit=True) as admin:
+            yield Court(url, database, admin)
+    finally:
+        database.close()
+
+
+@pytest.fixture(name="court")
+def a_court(database_url: str) -> Iterator[Court]:
+    """A court of this test's own."""
+    with opened_court(database_url) as opened:
+        yield opened
