@@ -1,4 +1,4 @@
-"""A court around one test: the roles on real Postgres, a bucket in memory, soldiers and a Slack that are told what to do."""
+"""A court around one test: real Postgres, a bucket in memory, soldiers and a Slack that do as they are told."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
-from uuid import NAMESPACE_URL, UUID, uuid5
+from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from dpp.lifecycle import answer, store
@@ -29,6 +30,7 @@ from dpp.lifecycle.ports import (
 )
 from dpp.platform.postgres import Database
 from dpp.platform.storage import ObjectStore
+from dpp_cli.servers import PostgresServer
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CHANNEL = "C0COURT"
@@ -199,7 +201,8 @@ class Court:
             "INSERT INTO lifecycle_seen (event_id, seen_at) VALUES (%s, %s)", (event_id, self.now)
         )
         self.admin.execute(
-            "INSERT INTO lifecycle_events (event_id, source, kind, arrived_by, payload, happened_at, status, created_at)"
+            "INSERT INTO lifecycle_events"
+            " (event_id, source, kind, arrived_by, payload, happened_at, status, created_at)"
             " VALUES (%s, 'GITHUB', 'MENTIONED', 'POLL', %s, %s, 'PENDING', %s)",
             (event_id, Jsonb(subject | payload), self.now, self.now),
         )
@@ -294,8 +297,29 @@ def opened_court(url: str) -> Iterator[Court]:
         database.close()
 
 
+TABLES = (
+    *("seen", "events", "tasks", "messages", "threads", "awaiting"),
+    *("sequences", "objects", "deletions", "heartbeats"),
+)
+EMPTY = (
+    "SET session_replication_role = replica;"
+    + "".join(f"DELETE FROM lifecycle_{table};" for table in TABLES)
+    + "SET session_replication_role = origin"
+)
+
+
+@pytest.fixture(name="court_url", scope="module")
+def a_url(postgres_server: PostgresServer) -> str:
+    """A database for all tests of a module, each of which finds it empty."""
+    name = f"court_{uuid4().hex}"
+    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
+    return postgres_server.url(name)
+
+
 @pytest.fixture(name="court")
-def a_court(database_url: str) -> Iterator[Court]:
+def a_court(court_url: str) -> Iterator[Court]:
     """A court of this test's own."""
-    with opened_court(database_url) as opened:
+    with opened_court(court_url) as opened:
+        opened.rows(EMPTY)
         yield opened

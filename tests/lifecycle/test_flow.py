@@ -10,7 +10,7 @@ import pytest
 from dpp.lifecycle.errors import SoldierRefused, SoldiersUnavailable
 from dpp.lifecycle.ports import Orders
 from dpp.platform.errors import RedisUnavailable
-from tests.lifecycle.court import ASKS, AT_WORK, FAILED, SUCCEEDED, Court, a_court  # noqa: F401 - a fixture
+from tests.lifecycle.court import ASKS, AT_WORK, FAILED, SUCCEEDED, Court, a_court, a_url  # noqa: F401 - fixtures
 
 _DAY_AFTER = datetime(2026, 3, 2, 0, 0, 1, tzinfo=UTC)
 
