@@ -143,6 +143,10 @@ class Court:
     woken: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
+    def wake(self, role: str) -> None:
+        """Note who was woken."""
+        self.woken.append(role)
+
     @property
     def now(self) -> datetime:
         """The time."""
@@ -169,13 +173,13 @@ class Court:
             database or self.database,
             soldiers or self.soldiers,
             objects or self.objects,
-            self.woken.append,
+            self.wake,
             max_attempts,
         )
 
     def king(self, database: Database | None = None) -> KingReport:
         """One firing of the king."""
-        return rule(KingEffects(database or self.database, self.woken.append), self.now)
+        return rule(KingEffects(database or self.database, self.wake), self.now)
 
     def general(self, effects: GeneralEffects | None = None) -> GeneralReport:
         """One firing of the general."""

@@ -192,7 +192,9 @@ def _go_on(effects: GeneralEffects, task: Task, report: SoldierReport | None, no
     ):
         return Step.LOST
     if report is None or not report.needs_person:
-        return _one(effects, lambda on: store.next_attempt(on, task, why, now), Step.RETRIED)
+        return _one(
+            effects, lambda on: store.next_attempt(on, task, why, FIRST_LOOK_SECONDS, now), Step.RETRIED
+        )
 
     def ask(connection: Connection) -> Task | None:
         with connection.transaction():

@@ -101,9 +101,10 @@ WHERE task_id = %(task_id)s AND status = 'IN_PROGRESS' AND NOT waits_for_person
 RETURNING *
 
 -- name: next_attempt
--- Another soldier, after one that failed.
+-- Another soldier, a while after one that failed.
 UPDATE lifecycle_tasks SET
-  attempt = attempt + 1, run_id = NULL, last_failure = %(failure)s, next_look_at = coalesce(%(now)s, now())
+  attempt = attempt + 1, run_id = NULL, last_failure = %(failure)s,
+  next_look_at = coalesce(%(now)s, now()) + make_interval(secs => %(pause_seconds)s)
 WHERE task_id = %(task_id)s AND status = 'IN_PROGRESS' AND NOT waits_for_person
   AND attempt = %(attempt)s AND run_id IS NOT DISTINCT FROM %(run_id)s
 RETURNING *

@@ -151,10 +151,10 @@ def look_later(
 
 
 def next_attempt(
-    connection: Connection, task: Task, failure: str, now: datetime | None = None
+    connection: Connection, task: Task, failure: str, pause_seconds: float, now: datetime | None = None
 ) -> Task | None:
-    """Another soldier; None where the task has moved on."""
-    return _move(connection, "next_attempt", task, now, failure=failure)
+    """Another soldier, to be sent after a pause; None where the task has moved on."""
+    return _move(connection, "next_attempt", task, now, failure=failure, pause_seconds=pause_seconds)
 
 
 def ask_person(connection: Connection, task: Task, failure: str, now: datetime | None = None) -> Task | None:

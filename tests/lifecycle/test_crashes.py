@@ -1,0 +1,284 @@
+"""Every call that the roles make to Postgres, S3, the run pipeline and Slack, gone wrong in every way (LIFE-1 … 12).
+
+The points are recorded from the code as it runs, so that a new call is crashed without being listed. After each crash
+time passes and healthy roles are fired; then every promise is kept: each event ends once and as its task did, one
+attempt is one run, a task has one result, no object is without a row, and messages come in order and once, but for one
+that a crash between Slack's taking it and its being SENT sends again.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from dpp.lifecycle import king, prompts, results, store
+from dpp.lifecycle.model import MessageKind, Task
+from dpp.lifecycle.ports import Objects, Orders
+from dpp.lifecycle.results import Item
+from dpp.lifecycle.store import NewMessage
+from dpp.platform.errors import DependencyUnavailable
+from dpp.platform.postgres import Connection, Database
+from tests.crash.points import WHOLE, Killed, Kind, Point, Points
+from tests.lifecycle.court import ASKS, AT_WORK, FAILED, SUCCEEDED, Court, a_url, opened_court  # noqa: F401 - fixture
+from tests.lifecycle.crash_court import Fate, Process, Stage, as_any, broken, process
+
+_DONE, _LOST = Fate("SUCCEEDED", 1), Fate("FAILED", 3)
+
+
+def _two_new_and_one_done(court: Court) -> None:
+    court.started("done", looks=2)
+    court.emit("first")
+    court.emit("second")
+
+
+def _one_of_each(court: Court) -> None:
+    """What Slack is to be told: an opening, a question and a result of three tasks."""
+    court.started("unclear", plan=[ASKS, SUCCEEDED], looks=0)
+    court.envoy()
+    court.general()
+    court.pass_time(130)
+    court.general()
+    court.started("done", looks=2)
+    court.emit("new")
+    court.king()
+
+
+def _with_a_person(court: Court) -> None:
+    court.started("unclear", plan=[ASKS, SUCCEEDED], looks=2)
+    court.envoy()
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What a process does, what is there before, how it ends, and which calls it must have met."""
+
+    does: Callable[[Process], None]
+    before: Callable[[Court], object]
+    fates: Mapping[str, Fate]
+    calls: frozenset[str]
+
+
+_KEEPS = {"postgres.lock_objects", "postgres.register_objects", "s3.put_object"}
+_SAYS = {"postgres.next_number", "postgres.insert_message", "postgres.commit transaction"}
+ACTS = {
+    "rule": Act(
+        Process.king,
+        _two_new_and_one_done,
+        {"github-done": _DONE, "github-first": _DONE, "github-second": _DONE},
+        frozenset(
+            _SAYS
+            | {"postgres.dispatch_event", "postgres.insert_task", "postgres.end_events", "postgres.beat"}
+        ),
+    ),
+    "send": Act(
+        Process.general,
+        lambda court: court.started("new", looks=0),
+        {"github-new": _DONE},
+        frozenset(_KEEPS | {"postgres.take_on_tasks", "soldiers.send", "postgres.record_run"}),
+    ),
+    "succeed": Act(
+        Process.general,
+        lambda court: court.started("new"),
+        {"github-new": _DONE},
+        frozenset(_KEEPS | _SAYS | {"soldiers.report", "postgres.complete_task"}),
+    ),
+    "retry": Act(
+        Process.general,
+        lambda court: court.started("new", plan=[FAILED, SUCCEEDED]),
+        {"github-new": replace(_DONE, attempts=2)},
+        frozenset(_KEEPS | {"soldiers.report", "postgres.next_attempt"}),
+    ),
+    "fail": Act(
+        Process.general,
+        lambda court: court.started("new", plan=[FAILED], looks=5),
+        {"github-new": _LOST},
+        frozenset(_KEEPS | _SAYS | {"postgres.complete_task"}),
+    ),
+    "ask": Act(
+        Process.general,
+        lambda court: court.started("new", plan=[ASKS, SUCCEEDED]),
+        {"github-new": Fate("SUCCEEDED", 2, asked=1)},
+        frozenset(_KEEPS | _SAYS | {"postgres.ask_person"}),
+    ),
+    "deliver": Act(
+        Process.envoy,
+        _one_of_each,
+        {"github-unclear": Fate("SUCCEEDED", 2, asked=1), "github-done": _DONE, "github-new": _DONE},
+        frozenset(
+            {"slack.ask", "postgres.claim_message", "postgres.mark_sent", "postgres.keep_thread"}
+            | {"postgres.await_answer", "postgres.drop_thread", "postgres.commit transaction"}
+        ),
+    ),
+    "answer": Act(
+        Process.answer,
+        _with_a_person,
+        {"github-unclear": Fate("SUCCEEDED", 2, asked=1)},
+        frozenset({"postgres.take_answer", "postgres.forget_awaited", "postgres.commit transaction"}),
+    ),
+}
+
+
+def play(stage: Stage, act: str, points: Points) -> None:
+    """Let the process act until it is done, fails or is killed."""
+    acting = process(stage.court, points)
+    try:
+        with suppress(Killed, DependencyUnavailable):
+            ACTS[act].does(acting)
+    finally:
+        acting.database.close()
+    points.land()
+
+
+def is_tried(point: Point, kind: Kind) -> bool:
+    """`make crash` tries all kinds; `make test` what leaves something else behind.
+
+    A transaction that did not commit left nothing, whatever ended it, and is begun once; what hangs fails as what is
+    refused; and what is asked of Postgres is refused as it would be at the call before.
+    """
+    if kind not in point.kinds:
+        return False
+    if WHOLE or kind is Kind.KILLED_BEFORE:
+        return True
+    if point.port != "postgres":
+        return kind is not Kind.HANGS
+    return point.writes and kind in {Kind.KILLED_AFTER, Kind.REPLY_LOST}
+
+
+@pytest.fixture(name="stage", scope="module")
+def a_stage(court_url: str) -> Iterator[Stage]:
+    """One for all: what was arranged is kept."""
+    with opened_court(court_url) as court:
+        yield Stage(court)
+
+
+@pytest.mark.parametrize("act", list(ACTS))
+def test_every_port_is_among_the_points(stage: Stage, act: str) -> None:
+    """A recording with a hole in it would be green, too."""
+    stage.arrange(act, ACTS[act].before)
+    points = Points(act)
+    play(stage, act, points)
+    assert ACTS[act].calls <= {f"{point.port}.{point.call}" for point in points.met}
+    stage.come_to_rest()
+    assert list(broken(stage, dict(ACTS[act].fates))) == []
+
+
+@pytest.mark.parametrize("act", list(ACTS))
+@pytest.mark.timeout(600)
+def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(stage: Stage, act: str) -> None:
+    """LIFE-1 … LIFE-5, LIFE-10, LIFE-12: all calls of this path, one after the other."""
+    stage.arrange(act, ACTS[act].before)
+    recording = Points(act)
+    play(stage, act, recording)
+    for point, kind in [(point, kind) for point in recording.met for kind in Kind if is_tried(point, kind)]:
+        stage.arrange(act, ACTS[act].before)
+        points = Points(act, at=point.number, kind=kind)
+        play(stage, act, points)
+        assert points.met[point.number - 1] == point
+        stage.come_to_rest()
+        assert list(broken(stage, dict(ACTS[act].fates))) == [], f"{point.id}, {kind}"
+
+
+def _write_before_entering(patch: pytest.MonkeyPatch) -> None:
+    """Objects first, rows afterwards."""
+    real = results.keep
+
+    def keep(
+        database: Database, objects: Objects, task: Task, items: Sequence[Item], now: datetime | None = None
+    ) -> bool:
+        for item in items:
+            objects.put(item.key, item.body, item.content_type)
+        return real(database, objects, task, items, now)
+
+    patch.setattr(results, "keep", keep)
+
+
+def _send_under_a_new_key(patch: pytest.MonkeyPatch) -> None:
+    """Each sending is another run."""
+    real = prompts.orders_of
+
+    def orders(task: Task) -> Orders:
+        return replace(real(task), key=f"{uuid4()}-{task.attempt}")
+
+    patch.setattr(prompts, "orders_of", orders)
+
+
+def _end_without_a_word(patch: pytest.MonkeyPatch) -> None:
+    """A task and its message apart: whoever dies in between never says how it ended."""
+    real = store.say
+
+    def say(connection: Connection, message: NewMessage, now: datetime | None = None) -> None:
+        if message.kind is not MessageKind.TASK_RESULT:
+            real(connection, message, now)
+
+    patch.setattr(store, "say", say)
+
+
+def _dispatch_without_a_task(patch: pytest.MonkeyPatch) -> None:
+    """An event and its task apart: whoever dies in between leaves it without one."""
+
+    def dispatch(connection: Connection, event_id: str, now: datetime | None) -> bool:
+        store.dispatch_event(connection, event_id, now)
+        raise Killed
+
+    patch.setattr(king, "_dispatch", dispatch)
+
+
+def _out_of_order(patch: pytest.MonkeyPatch) -> None:
+    """The newest first, whatever of its task comes before it."""
+    query = store.QUERIES["claim_message"]
+    assert "earlier.sequence < m.sequence" in query
+    turned = query.replace("earlier.sequence < m.sequence", "false").replace(
+        "BY m.sequence", "BY m.sequence DESC"
+    )
+    patch.setitem(as_any(store.QUERIES)._queries, "claim_message", turned)
+
+
+def _forget_the_attempt(patch: pytest.MonkeyPatch) -> None:
+    """A failure that is not counted."""
+    real = store.next_attempt
+
+    def again(
+        connection: Connection, task: Task, failure: str, pause_seconds: float, now: datetime | None = None
+    ) -> Task | None:
+        moved = real(connection, task, failure, pause_seconds, now)
+        connection.execute("UPDATE lifecycle_tasks SET attempt = 1")
+        return moved
+
+    patch.setattr(store, "next_attempt", again)
+
+
+@pytest.mark.parametrize(
+    ("plant", "act", "told"),
+    [
+        (_write_before_entering, "succeed", "without a row"),
+        (_send_under_a_new_key, "send", "runs: "),
+        (_end_without_a_word, "succeed", "said ['THREAD_START']"),
+        (_dispatch_without_a_task, "rule", "is None"),
+        (_out_of_order, "deliver", "told "),
+        (_forget_the_attempt, "retry", "at attempt"),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_what_breaks_a_promise_is_seen(
+    stage: Stage,
+    monkeypatch: pytest.MonkeyPatch,
+    plant: Callable[[pytest.MonkeyPatch], None],
+    act: str,
+    told: str,
+) -> None:
+    """A check that can't fail is none."""
+    court: Any = stage.court
+    stage.arrange(act, ACTS[act].before)
+    plant(monkeypatch)
+    with suppress(Killed):
+        {"rule": court.king, "deliver": court.envoy}.get(act, court.general)()
+    if plant is _dispatch_without_a_task:
+        monkeypatch.undo()
+    stage.come_to_rest()
+    assert any(told in one for one in broken(stage, dict(ACTS[act].fates))), list(
+        broken(stage, dict(ACTS[act].fates))
+    )

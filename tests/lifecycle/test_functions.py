@@ -1,0 +1,87 @@
+"""The three functions: a firing is counted, logged in figures alone, and answered (LIFE-11, RUN-31)."""
+
+import logging
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from dpp.lifecycle.errors import WireUnavailable
+from dpp.platform.config import ConfigurationError
+from dpp.platform.metrics import FIRINGS
+from tests.api import lambda_context
+from tests.lifecycle.court import Court, a_court, a_url  # noqa: F401 - fixtures
+
+ENVIRON = {
+    "REDIS_URL": "redis://127.0.0.1:1/0",
+    "DPP_RUN_QUEUE_URL": "http://127.0.0.1:1/queue",
+    "DPP_RESULTS_BUCKET": "results",
+    "DPP_STATE_BUCKET": "state",
+    "DPP_LIFECYCLE_TENANT": "t_tasks",
+    "DPP_LIFECYCLE_OUTSIDE_FUNCTION": "dpp-outside",
+}
+ROLES = ("king", "general", "envoy")
+
+
+@pytest.fixture(name="fire")
+def firing(court: Court, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+    """Fire a role's function in this court's environment."""
+    for name, value in (ENVIRON | {"DATABASE_URL": court.url}).items():
+        monkeypatch.setenv(name, value)
+
+    def fire(role: str) -> dict[str, Any]:
+        wired = import_module(f"lifecycle_{role}.wiring").wiring
+        wired.cache_clear()
+        try:
+            told: dict[str, Any] = import_module(f"lifecycle_{role}.handler").handler({}, lambda_context())
+            return told
+        finally:
+            wired().database.close()
+            wired.cache_clear()
+
+    return fire
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_an_idle_firing_says_so_and_leaves_a_heartbeat(
+    court: Court, fire: Callable[[str], dict[str, Any]], role: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = fire(role)
+    assert set(told.values()) == {0}
+    assert FIRINGS.name in capsys.readouterr().out
+    assert court.rows("SELECT role FROM lifecycle_heartbeats") == [(role.upper(),)]
+
+
+def test_no_word_of_an_event_is_logged(
+    court: Court,
+    fire: Callable[[str], dict[str, Any]],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """D8: neither title nor body, whatever goes wrong."""
+
+    def ask(_self: object, _request: object) -> None:
+        raise WireUnavailable("away")
+
+    monkeypatch.setattr("dpp.lifecycle.outside.OutsideFunction.ask", ask)
+    court.emit("a-secret-title", body="a-secret-body")
+    with caplog.at_level(logging.DEBUG):
+        assert fire("king")["dispatched"] == 1
+        assert fire("envoy")["failed"] == 1
+        assert fire("general")["left"] + fire("general")["waits"] == 1
+    said = (
+        caplog.text + "".join(str(vars(record)) for record in caplog.records) + "".join(capsys.readouterr())
+    )
+    assert "a-secret" not in said
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_missing_variable_is_named(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*ENVIRON, "DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    wired = import_module(f"lifecycle_{role}.wiring").wiring
+    wired.cache_clear()
+    with pytest.raises(ConfigurationError, match="DATABASE_URL"):
+        wired()

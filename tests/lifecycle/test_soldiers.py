@@ -1,0 +1,206 @@
+"""Soldiers by the real run pipeline (RUN-4, RUN-17, LIFE-2, LIFE-3): a task is paid for as any other run."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from dpp.lifecycle.config import TaskSettings
+from dpp.lifecycle.errors import SoldierRefused, SoldiersUnavailable
+from dpp.lifecycle.ports import Orders, SoldierState
+from dpp.packs.contract import PackFailure, PackReason, PackSuccess
+from dpp.platform.errors import DependencyUnavailable
+from dpp.runs import store, switch
+from dpp.runs.execute import execute
+from dpp.runs.model import Run
+from lifecycle_general.soldiers import RunSoldiers
+from tests.lifecycle.court import Court, opened_court
+from tests.world import A_CREDIT, DONE, ScriptedPacks, Tenant, World, message_of
+
+ORDERS = Orders(
+    key="task-20260301-001-1", session_id="task-20260301-001", question="What now?", context="This."
+)
+MAX_COST = 50_000
+
+
+def _settings(tenant_id: str, **changes: Any) -> TaskSettings:
+    return TaskSettings.load({"DPP_LIFECYCLE_TENANT": tenant_id} | changes)
+
+
+def _soldiers(world: World, tenant_id: str, **changes: Any) -> RunSoldiers:
+    return RunSoldiers(world.submit_effects(), world.storage, _settings(tenant_id, **changes))
+
+
+def _work(world: World, packs: ScriptedPacks | None = None) -> int:
+    messages = world.messages()
+    for message in messages:
+        execute(message, "a-receipt", world.work_effects(packs))
+    return len(messages)
+
+
+def _run(world: World, tenant: Tenant, soldier_id: UUID) -> Run:
+    with world.database.connection() as connection:
+        found = store.find(connection, tenant.tenant_id, soldier_id)
+    assert found is not None
+    return found
+
+
+@pytest.fixture(name="paying")
+def a_court_that_pays(world: World) -> Iterator[Court]:
+    """A court on the world's database."""
+    with opened_court(world.database_url) as opened:
+        opened.seconds = (world.now() - opened.now).total_seconds()
+        yield opened
+
+
+def test_a_task_is_carried_out_by_a_run_that_is_paid_once(world: World, paying: Court) -> None:
+    """An attempt is one run, whatever is sent again; its charge and the ledger's are the same."""
+    tenant, court = world.tenant(), paying
+    soldiers = _soldiers(world, tenant.tenant_id)
+    effects = replace(court.generals(soldiers=soldiers), objects=world.storage)
+    event_id = court.emit("a pull request")
+    court.king()
+    assert court.general(effects).sent == 1
+    court.rows("UPDATE lifecycle_tasks SET run_id = NULL, next_look_at = created_at")  # as a crash leaves it
+    assert court.general(effects).sent == 1
+    court.pass_time(130)
+    assert court.general(effects).at_work == 1
+    packs = ScriptedPacks(replace_cost(DONE, 20_000))
+    _work(world, packs)
+    court.pass_time(130)
+    assert court.general(effects).succeeded == 1
+    court.settle(2)
+    assert court.event(event_id) == ("COMPLETED", None)
+    ((task_id,),) = court.rows("SELECT task_id FROM lifecycle_tasks")
+    assert court.rows("SELECT count(*), min(trace_id) FROM runs") == [(1, task_id)]
+    assert len(packs.requests) == 1
+    assert "a pull request" in str(packs.requests[0].inputs["question"])
+    result = json.loads(world.storage.get(f"state/results/{task_id}.json") or b"")
+    assert (result["status"], result["summary"], result["charged_usd"]) == ("SUCCEEDED", "42", "0.0200")
+    raw = json.loads(world.storage.get(f"state/results/{task_id}-raw.json") or b"")
+    assert (raw["run_id"], raw["cost"]["used_usd"]) == (result["soldier_id"], "0.0200")
+    assert world.ledger.balance(tenant.tenant_id) == A_CREDIT - 20_000
+
+
+def replace_cost(done: PackSuccess, cost_usd_micros: int) -> PackSuccess:
+    """The same for another price."""
+    return done.model_copy(update={"cost_usd_micros": cost_usd_micros})
+
+
+def test_a_run_that_is_too_unsure_needs_a_person(world: World) -> None:
+    tenant = world.tenant()
+    soldiers = _soldiers(world, tenant.tenant_id)
+    soldier_id = soldiers.send(ORDERS)
+    _work(world, ScriptedPacks(DONE.model_copy(update={"reliability_score": 0.4})))
+    report = soldiers.report(soldier_id)
+    assert report is not None
+    assert (report.state, report.needs_person) == (SoldierState.FAILED, True)
+    assert report.reason_code == "PACK_RELIABILITY_BELOW_MINIMUM"
+
+
+def test_a_run_that_failed_needs_nobody_and_tells_its_charge(world: World) -> None:
+    tenant = world.tenant()
+    soldiers = _soldiers(world, tenant.tenant_id)
+    soldier_id = soldiers.send(ORDERS)
+    _work(world, ScriptedPacks(PackFailure(reason_code=PackReason.PACK_FAILED, detail="ValueError")))
+    report = soldiers.report(soldier_id)
+    assert report is not None
+    assert (report.state, report.needs_person, report.detail) == (SoldierState.FAILED, False, "ValueError")
+    assert report.raw is None
+    assert float(report.charged_usd) > 0
+    assert soldiers.send(ORDERS) == soldier_id  # its key stays its own
+
+
+@pytest.mark.parametrize("lost", ["gone", "damaged"])
+def test_an_envelope_that_is_not_what_was_stored_fails_the_attempt(world: World, lost: str) -> None:
+    tenant = world.tenant()
+    soldiers = _soldiers(world, tenant.tenant_id)
+    soldier_id = soldiers.send(ORDERS)
+    _work(world, ScriptedPacks(replace_cost(DONE, 20_000)))
+    pointer = _run(world, tenant, soldier_id).result
+    assert pointer is not None
+    if lost == "gone":
+        world.s3.delete_object(Bucket=world.bucket, Key=pointer.key)
+    else:
+        world.storage.put_json(pointer.key, b"{}")
+    report = soldiers.report(soldier_id)
+    assert report is not None
+    assert (report.state, report.raw) == (SoldierState.FAILED, None)
+    assert report.reason_code == ("RESULT_MISSING" if lost == "gone" else "RESULT_DAMAGED")
+
+
+def test_a_run_past_its_retention_or_of_another_tenant_is_gone(world: World) -> None:
+    tenant, stranger = world.tenant(), world.tenant()
+    soldiers = _soldiers(world, tenant.tenant_id)
+    soldier_id = soldiers.send(ORDERS)
+    assert _soldiers(world, stranger.tenant_id).report(soldier_id) is None
+    assert soldiers.report(uuid4()) is None
+    assert message_of(_run(world, tenant, soldier_id)).run_id == soldier_id
+    with world.database.connection() as connection:
+        connection.execute(
+            "UPDATE runs SET retention_until = created_at - interval '1 second' WHERE run_id = %s",
+            (soldier_id,),
+        )
+    assert soldiers.report(soldier_id) is None
+
+
+def test_what_passes_waits_and_what_does_not_is_refused(world: World) -> None:
+    poor, slow = world.tenant(credit_usd_micros=MAX_COST - 100), world.tenant(rate_limit_per_minute=1)
+    with pytest.raises(SoldiersUnavailable, match="budget"):
+        _soldiers(world, poor.tenant_id).send(ORDERS)
+    _soldiers(world, slow.tenant_id).send(replace(ORDERS, key="another-key"))
+    with pytest.raises(SoldiersUnavailable, match="this minute"):
+        _soldiers(world, slow.tenant_id).send(ORDERS)
+    with pytest.raises(SoldiersUnavailable, match="no active tenant"):
+        _soldiers(world, "t_nobody").send(ORDERS)
+    tenant = world.tenant()
+    soldiers = _soldiers(world, tenant.tenant_id)
+    soldiers.send(ORDERS)
+    with pytest.raises(SoldierRefused, match="another payload"):
+        soldiers.send(replace(ORDERS, question="Something else?"))
+    with pytest.raises(SoldierRefused, match="does not take"):
+        soldiers.send(replace(ORDERS, key="another-key", question=" "))
+    assert world.position(tenant).drift_usd_micros == 0
+
+
+def test_a_disabled_pack_lets_tasks_wait(world: World) -> None:
+    """TIX-1."""
+    tenant = world.tenant()
+    with world.database.connection() as connection:
+        switch.decide(
+            connection,
+            scope=None,
+            enabled=False,
+            decision_id=uuid4(),
+            actor="kim",
+            reason="for a test",
+            decided_at=world.now(),
+        )
+    with pytest.raises(SoldiersUnavailable, match="disabled"):
+        _soldiers(world, tenant.tenant_id).send(ORDERS)
+    assert world.ledger.balance(tenant.tenant_id) == A_CREDIT
+
+
+def test_a_suspended_tenant_has_no_soldiers(world: World) -> None:
+    tenant = world.tenant()
+    with world.database.connection() as connection:
+        connection.execute(
+            "UPDATE tenants SET status = 'SUSPENDED' WHERE tenant_id = %s", (tenant.tenant_id,)
+        )
+    with pytest.raises(SoldiersUnavailable):
+        _soldiers(world, tenant.tenant_id).send(ORDERS)
+
+
+def test_a_queue_that_is_down_lets_the_task_wait_and_gives_the_money_back(world: World) -> None:
+    tenant = world.tenant()
+    world.sqs.delete_queue(QueueUrl=world.queue_url)
+    with pytest.raises(SoldiersUnavailable):
+        _soldiers(world, tenant.tenant_id).send(ORDERS)
+    assert world.ledger.balance(tenant.tenant_id) == A_CREDIT
+
+
+def test_soldiers_unavailable_is_a_dependency_s_fault() -> None:
+    assert issubclass(SoldiersUnavailable, DependencyUnavailable)
