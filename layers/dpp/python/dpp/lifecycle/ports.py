@@ -43,6 +43,17 @@ class OutsideReply(BaseModel):
     body: str = Field(default="", repr=False)
 
 
+OUTCOME_HEADER = "x-dpp-outside"
+"""In a reply that the way outside gave itself, since the target was not asked or its reply can't be handed on."""
+
+
+class OutsideOutcome(StrEnum):
+    """What `OUTCOME_HEADER` says: the target has no address or credentials (501), or its reply is too large (502)."""
+
+    NOT_CONFIGURED = "NOT_CONFIGURED"
+    REPLY_TOO_LARGE = "REPLY_TOO_LARGE"
+
+
 class Outside(Protocol):
     """The way to the internet, which the functions beside the database have not (PLAT-2)."""
 

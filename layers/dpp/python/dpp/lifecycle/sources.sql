@@ -1,0 +1,26 @@
+-- name: clock
+-- Postgres's clock (D1).
+SELECT coalesce(%(now)s, now())
+
+-- name: standing
+-- Where the polls of a source stand, and whether the next one is due.
+SELECT etag, complete_until, failures, next_poll_at <= coalesce(%(now)s, now()) FROM lifecycle_sources
+WHERE source = %(source)s
+
+-- name: polled
+-- Everything up to the beginning of a poll was taken in (LIFE-7); overwritten, and never less complete than it was.
+INSERT INTO lifecycle_sources AS s (source, etag, complete_until, polled_at, next_poll_at, failures)
+VALUES (%(source)s, %(etag)s, %(started_at)s, %(started_at)s,
+  %(started_at)s::timestamptz + make_interval(secs => %(wait_seconds)s), 0)
+ON CONFLICT (source) DO UPDATE SET
+  etag = excluded.etag, complete_until = greatest(s.complete_until, excluded.complete_until),
+  polled_at = excluded.polled_at, next_poll_at = excluded.next_poll_at, failures = 0, last_error = NULL
+
+-- name: failed
+-- A poll failed: the next one, after a pause, begins where this one did.
+INSERT INTO lifecycle_sources AS s (source, polled_at, next_poll_at, failures, last_error)
+VALUES (%(source)s, %(started_at)s,
+  %(started_at)s::timestamptz + make_interval(secs => %(wait_seconds)s), 1, %(error)s)
+ON CONFLICT (source) DO UPDATE SET
+  polled_at = excluded.polled_at, next_poll_at = excluded.next_poll_at, failures = s.failures + 1,
+  last_error = excluded.last_error

@@ -1,0 +1,177 @@
+"""The sentinel may die at any step, and a source that fails leaves the other its turn (LIFE-6, LIFE-7, LIFE-11)."""
+
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+
+from dpp.lifecycle import intake, source_store
+from dpp.lifecycle.model import Source
+from dpp.lifecycle.sentinel import MAX_PAUSE_SECONDS, PollOutcome, pause_seconds
+from dpp.platform.errors import PostgresUnavailable
+from tests.lifecycle.outside import (
+    JQL,
+    NOW,
+    PAGE,
+    SEARCH,
+    Tower,
+    comment,
+    comment_id,
+    comment_path,
+    issue,
+    notification,
+    reply,
+    tower,
+)
+
+LATER = NOW + timedelta(hours=2)
+ALL = [comment_id(1), comment_id(2), "jira:ED-1:2026-11-28T11:30:00.123Z"]
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+@pytest.fixture
+def post(database_url: str) -> Iterator[Tower]:
+    """Two sources with news: two pages of GitHub's, one of Jira's."""
+    with tower(database_url) as opened:
+        opened.jira_jql = JQL
+        link = {"link": f'<https://api.github.com{PAGE}2>; rel="next"'}
+        opened.outside.answers |= {
+            f"{PAGE}1": reply([notification(1)], headers={"etag": '"one"', **link}),
+            f"{PAGE}2": reply([notification(2)]),
+            comment_path(1): reply(comment(1)),
+            comment_path(2): reply(comment(2)),
+            SEARCH: reply({"issues": [issue("ED-1")], "isLast": True}),
+        }
+        yield opened
+
+
+class Fuse:
+    """Counts effects, and is the end of the process before or after the one that it is set to."""
+
+    def __init__(self, at: int | None, *, after: bool) -> None:
+        self.at, self.after, self.effects = at, after, count()
+
+    def wrap(self, effect: Any) -> Any:
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            mine = next(self.effects)
+            if mine == self.at and not self.after:
+                raise Crash
+            result = effect(*args, **kwargs)
+            if mine == self.at:
+                raise Crash
+            return result
+
+        return wrapped
+
+
+def fire(post: Tower, fuse: Fuse) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intake, "take_in", fuse.wrap(intake.take_in))
+        patch.setattr(source_store, "polled", fuse.wrap(source_store.polled))
+        patch.setattr(type(post.outside), "ask", fuse.wrap(type(post.outside).ask))
+        patch.setattr(type(post), "wake", fuse.wrap(type(post).wake))
+        post.watch()
+
+
+EFFECTS = 11
+
+
+def test_the_crash_tests_know_every_effect(post: Tower) -> None:
+    fuse = Fuse(None, after=False)
+    fire(post, fuse)
+    assert next(fuse.effects) == EFFECTS
+    assert post.ids() == ALL
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("effect", range(EFFECTS))
+def test_life_6_whichever_effect_is_the_last_everything_is_taken_in_once(
+    post: Tower, effect: int, after: bool
+) -> None:
+    with pytest.raises(Crash):
+        fire(post, Fuse(effect, after=after))
+    before = post.standing()
+    assert before is None or set(ALL[:2]) <= set(post.ids())  # an ETag is kept last
+    post.watch(LATER)
+    assert sorted(post.ids()) == sorted(ALL)
+    standing = post.standing()
+    assert standing is not None
+    assert standing[0] == '"one"'
+
+
+def test_life_11_he_leaves_a_heartbeat_even_where_nothing_is_due(post: Tower) -> None:
+    post.github_login = post.jira_jql = None
+    assert post.watch().sources == ()
+    assert post.execute("SELECT role, beat_at FROM lifecycle_heartbeats") == [("SENTINEL", NOW)]
+
+
+@pytest.mark.parametrize("failing", ["GITHUB", "JIRA"])
+def test_one_failing_source_never_stops_the_other(post: Tower, failing: str) -> None:
+    post.outside.answers[f"{PAGE}1" if failing == "GITHUB" else SEARCH] = reply(status=500)
+    report = {one.source: one.outcome for one in post.watch().sources}
+    assert report.pop(failing) is PollOutcome.FAILED  # type: ignore[call-overload]
+    assert set(report.values()) == {PollOutcome.TAKEN_IN}
+
+
+def test_a_fault_of_ours_in_one_source_does_not_silence_the_other(
+    post: Tower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpp.lifecycle.sources.github.path_of", lambda url: 1 / 0)
+    first, second = post.watch().sources
+    assert (first.error, second.outcome) == ("unexpected: ZeroDivisionError", PollOutcome.TAKEN_IN)
+
+
+def test_without_postgres_the_firing_fails_and_no_source_is_blamed(
+    post: Tower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: object) -> None:
+        raise PostgresUnavailable("OperationalError")
+
+    monkeypatch.setattr(intake, "take_in", lost)
+    with pytest.raises(PostgresUnavailable):
+        post.watch()
+    assert post.standing() is None
+
+
+def test_the_pause_doubles_to_an_hour_and_ends_with_the_first_success(post: Tower) -> None:
+    post.jira_jql = None
+    answer = post.outside.answers[f"{PAGE}1"]
+    post.outside.answers[f"{PAGE}1"] = reply(status=500)
+    now, pauses = NOW, []
+    for _ in range(8):
+        pause = post.turn(now).next_poll_seconds
+        assert pause is not None
+        assert post.turn(now + timedelta(seconds=pause - 1)).outcome is PollOutcome.NOT_DUE
+        pauses.append(pause)
+        now += timedelta(seconds=pause)
+    assert pauses == [60, 120, 240, 480, 960, 1920, 3600, 3600]
+    assert pause_seconds(10_000) == MAX_PAUSE_SECONDS
+    post.outside.answers[f"{PAGE}1"] = answer
+    assert post.turn(now).next_poll_seconds == 60
+
+
+def test_a_poll_that_is_out_of_time_goes_on_with_the_next_firing(post: Tower) -> None:
+    post.jira_jql = None
+    ticks = count(0, 15)
+    post.monotonic = lambda: float(next(ticks))
+    assert post.turn().error == "source is unavailable: GITHUB_OUT_OF_TIME"
+    assert post.ids() == [comment_id(1)]
+    post.monotonic = lambda: 0.0
+    assert post.turn(NOW + timedelta(minutes=1)).accepted == 1
+
+
+def test_nothing_of_what_people_wrote_is_logged_or_reported(
+    post: Tower, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    post.outside.answers[SEARCH] = reply('{"issues": [{"key": "Main order"')
+    told = str(post.watch().as_dict()) + "".join(str(record.__dict__) for record in caplog.records)
+    for words in ("Greetings", "@dpp-bot hi", "Main order", "octocat"):
+        assert words not in told
+    assert Source.JIRA in told
