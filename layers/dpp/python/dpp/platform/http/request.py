@@ -83,7 +83,7 @@ def read_body[Model: BaseModel](
         raise ProblemError(
             UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json, in UTF-8."
         )
-    text = _body_bytes(event)
+    text = body_bytes(event)
     if len(text) > max_bytes:
         raise ProblemError(PAYLOAD_TOO_LARGE, f"A body may have {max_bytes} bytes.")
     try:
@@ -131,7 +131,8 @@ def _pointer(parts: tuple[str, ...]) -> str:
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
-def _body_bytes(event: "APIGatewayProxyEvent") -> bytes:
+def body_bytes(event: "APIGatewayProxyEvent") -> bytes:
+    """The body as it was sent, byte for byte. Raises ProblemError 400."""
     raw: Mapping[str, object] = event.raw_event
     if not raw.get("body"):
         return b""

@@ -1,0 +1,24 @@
+"""What the sentinel is made of, built once a container."""
+
+import os
+from functools import cache
+
+from dpp.lifecycle.outside import OutsideFunction
+from dpp.lifecycle.sentinel import SentinelEffects
+from dpp.lifecycle.wake import WakeByInvocation
+from dpp.platform.postgres import Database
+from lifecycle_sentinel.settings import LifecycleSentinelSettings
+
+
+@cache
+def wiring() -> SentinelEffects:
+    """Read the environment and build; connections open at their first use."""
+    settings = LifecycleSentinelSettings.load(os.environ)
+    return SentinelEffects(
+        database=Database(settings.database),
+        outside=OutsideFunction(settings.outside_function),
+        wake=WakeByInvocation(settings.functions),
+        github_login=settings.github_login,
+        jira_jql=settings.jira_jql,
+        horizon_days=settings.retention.horizon_days,
+    )

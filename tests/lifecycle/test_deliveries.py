@@ -1,0 +1,368 @@
+"""Deliveries are believed by their signatures, and are the same events as a poll's (LIFE-6, LIFE-7, LIFE-10)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dpp.lifecycle import answer
+from dpp.lifecycle.deliveries import (
+    Delivered,
+    Delivery,
+    DeliveryOutcome,
+    Desk,
+    WebhookSecrets,
+    from_github,
+    from_jira,
+    from_slack,
+)
+from dpp.lifecycle.errors import BadSignature, NotConfigured, StaleDelivery, UnreadableDelivery
+from dpp.lifecycle.model import Thread
+from dpp.lifecycle.sources.github_webhook import mentions
+from dpp.platform.postgres import Connection
+from tests.lifecycle.outside import (
+    JQL,
+    LOGIN,
+    NOW,
+    PAGE,
+    SEARCH,
+    Tower,
+    comment,
+    comment_id,
+    comment_path,
+    issue,
+    notification,
+    recorded,
+    reply,
+    tower,
+)
+from tests.lifecycle.signing import SECRETS, signed
+
+FROM: dict[str, Callable[[Desk, Delivery], Delivered]] = {
+    "github": from_github,
+    "jira": from_jira,
+    "slack": from_slack,
+}
+RECORDED = {
+    "github": "github_delivery_issue_comment",
+    "jira": "jira_delivery_updated",
+    "slack": "slack_delivery_reply",
+}
+IGNORED = Delivered(DeliveryOutcome.IGNORED)
+
+
+@pytest.fixture
+def post(database_url: str) -> Iterator[Tower]:
+    with tower(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def desk(post: Tower) -> Desk:
+    # The recorded deliveries are of this month of any year the tests may run in.
+    return Desk(post.database, post.wake, SECRETS, LOGIN, horizon_days=3_650, clock=lambda: NOW)
+
+
+def github(desk: Desk, payload: Any, kind: str = "issue_comment") -> Delivered:
+    return from_github(desk, signed("github", payload, kind=kind))
+
+
+def changed(name: str = "github_delivery_issue_comment", **parts: Any) -> dict[str, Any]:
+    """A recorded delivery with other values: `comment__body=` is the body of its comment."""
+    found: dict[str, Any] = recorded(name)
+    for place, value in parts.items():
+        *way, last = place.split("__")
+        into = found
+        for step in way:
+            into = into[step]
+        into[last] = value
+    return found
+
+
+# Signatures
+
+
+@pytest.mark.parametrize("source", FROM)
+def test_a_delivery_is_believed_by_its_signature_over_the_bytes_as_they_came(desk: Desk, source: str) -> None:
+    whole = signed(source, recorded(RECORDED[source]))
+    assert whole.signature is not None
+    last = "0" if whole.signature[-1] != "0" else "1"
+    forged = [
+        replace(whole, signature=None),
+        replace(whole, signature=""),
+        replace(whole, signature="한"),
+        replace(whole, signature=whole.signature[:-1] + last),
+        replace(whole, signature=whole.signature.partition("=")[2]),
+        replace(whole, signature=whole.signature.replace("256=", "1=").replace("v0=", "v1=")),
+        replace(whole, body=whole.body + b" "),
+        replace(whole, body=b""),
+    ]
+    for one in forged:
+        with pytest.raises(BadSignature):
+            FROM[source](desk, one)
+    FROM[source](desk, whole)
+
+
+@pytest.mark.parametrize("source", FROM)
+def test_a_source_without_a_secret_can_not_call(desk: Desk, source: str) -> None:
+    bare = replace(desk, secrets=WebhookSecrets())
+    with pytest.raises(NotConfigured):
+        FROM[source](bare, signed(source, {}))
+
+
+def test_github_can_not_call_where_nobody_is_named(desk: Desk) -> None:
+    with pytest.raises(NotConfigured):
+        from_github(replace(desk, github_login=None), signed("github", {}))
+
+
+@pytest.mark.parametrize("seconds", [-301, 301, 86_400])
+def test_slack_is_believed_for_five_minutes(desk: Desk, seconds: int) -> None:
+    at = NOW + timedelta(seconds=seconds)
+    with pytest.raises(StaleDelivery):
+        from_slack(desk, signed("slack", {"type": "x"}, at=at))
+    edge = NOW + timedelta(seconds=300 if seconds > 0 else -300)
+    assert from_slack(desk, signed("slack", {"type": "x"}, at=edge)) == IGNORED
+
+
+@pytest.mark.parametrize("stamp", [None, "", "-5", "1e9", "१२३", "9" * 40])
+def test_slack_says_its_time_in_digits(desk: Desk, stamp: str | None) -> None:
+    with pytest.raises(BadSignature):
+        from_slack(desk, replace(signed("slack", {}), timestamp=stamp))
+
+
+@pytest.mark.parametrize("source", FROM)
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"\xff", b'{"a": 1, "a": 2}', b'{"a": "\\u0000"}', b"[" * 100_000]
+)
+def test_what_is_signed_and_can_not_be_read_is_refused(desk: Desk, source: str, body: bytes) -> None:
+    with pytest.raises(UnreadableDelivery):
+        FROM[source](desk, signed(source, body))
+
+
+# GitHub
+
+
+def test_life_6_a_webhook_and_a_poll_of_a_mention_are_one_event(post: Tower, desk: Desk) -> None:
+    delivered = github(desk, recorded("github_delivery_issue_comment"))
+    assert delivered == Delivered(DeliveryOutcome.ACCEPTED, comment_id(1))
+    assert post.woken == ["KING"]
+    assert post.execute("SELECT arrived_by, kind FROM lifecycle_events") == [("WEBHOOK", "MENTIONED")]
+    post.outside.answers = {
+        f"{PAGE}1": reply([notification(1)]),
+        comment_path(1): reply(comment(1)),
+    }
+    assert post.turn().duplicates == 1
+    again = github(desk, recorded("github_delivery_issue_comment"))
+    assert again == Delivered(DeliveryOutcome.DUPLICATE, comment_id(1))
+    assert post.woken == ["KING"]
+
+
+def test_life_6_a_webhook_and_a_poll_of_a_review_request_are_one_event(post: Tower, desk: Desk) -> None:
+    event_id = "github:o/r/pulls/7#review_request"
+    delivered = github(desk, recorded("github_delivery_pull_request"), "pull_request")
+    assert delivered == Delivered(DeliveryOutcome.ACCEPTED, event_id)
+    post.outside.answers[f"{PAGE}1"] = reply([notification(7, "review_requested", kind="pulls")])
+    assert (post.turn().duplicates, post.ids()) == (1, [event_id])
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "event_id"),
+    [
+        (
+            "issues",
+            changed(action="assigned", assignee={"login": "DPP-Bot"}),
+            "github:o/r/issues/1#assign",
+        ),
+        ("issues", changed(action="opened", issue__body="cc @dpp-bot."), "github:o/r/issues/1"),
+        ("issues", changed(action="edited", issue__body="(@DPP-bot)"), "github:o/r/issues/1"),
+        ("issue_comment", changed(action="edited"), comment_id(1)),
+        (
+            "pull_request",
+            changed("github_delivery_pull_request", action="opened", pull_request__body="@dpp-bot"),
+            "github:o/r/pulls/7",
+        ),
+        (
+            "pull_request",
+            changed("github_delivery_pull_request", action="assigned", assignee={"login": LOGIN}),
+            "github:o/r/pulls/7#assign",
+        ),
+        (
+            "pull_request_review",
+            changed(
+                "github_delivery_pull_request",
+                action="submitted",
+                review={"id": 80, "body": "@dpp-bot", "submitted_at": "2026-11-28T11:00:00Z"},
+            ),
+            "github:o/r/pulls/7/reviews/80",
+        ),
+        (
+            "pull_request_review_comment",
+            changed(
+                "github_delivery_pull_request",
+                action="created",
+                comment={
+                    "url": "https://api.github.com/repos/o/r/pulls/comments/9",
+                    "body": "@dpp-bot",
+                    "created_at": "2026-11-28T11:00:00Z",
+                },
+            ),
+            "github:o/r/pulls/comments/9",
+        ),
+    ],
+)
+def test_what_concerns_us_is_taken_in(desk: Desk, kind: str, payload: dict[str, Any], event_id: str) -> None:
+    assert github(desk, payload, kind) == Delivered(DeliveryOutcome.ACCEPTED, event_id)
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ("ping", {"zen": "Keep it logically awesome.", "hook_id": 1}),
+        ("", {}),
+        ("push", {"ref": "refs/heads/main"}),
+        ("issue_comment", changed(comment__body="nobody")),
+        ("issue_comment", changed(action="deleted")),
+        ("issue_comment", changed(comment__user={"login": "DPP-bot"})),
+        ("issue_comment", changed(sender__login=LOGIN)),
+        ("issues", changed(action="assigned", assignee={"login": "octocat"})),
+        ("issues", changed(action="unassigned", assignee={"login": LOGIN})),
+        ("issues", changed(action="labeled")),
+        ("pull_request", changed("github_delivery_pull_request", requested_reviewer=None)),
+        ("pull_request", changed("github_delivery_pull_request", requested_reviewer={"login": "x"})),
+        ("pull_request", changed("github_delivery_pull_request", action="synchronize")),
+    ],
+)
+def test_what_does_not_concern_us_is_ignored(post: Tower, desk: Desk, kind: str, payload: Any) -> None:
+    assert github(desk, payload, kind) == IGNORED
+    assert (post.ids(), post.woken) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        [],
+        {"action": "created"},
+        changed(comment=None),
+        changed(comment__url="https://evil.example/"),
+        changed(comment__created_at="yesterday"),
+        changed(comment__created_at=None),
+    ],
+)
+def test_what_is_not_what_github_sends_is_refused(desk: Desk, payload: Any) -> None:
+    with pytest.raises(UnreadableDelivery):
+        github(desk, payload)
+
+
+def test_a_delivery_of_long_ago_is_too_old(post: Tower, desk: Desk) -> None:
+    delivered = github(replace(desk, horizon_days=28), changed(comment__created_at="2020-01-01T00:00:00Z"))
+    assert delivered == Delivered(DeliveryOutcome.TOO_OLD, comment_id(1))
+    assert post.ids() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("@dpp-bot", True),
+        ("hi @DPP-BOT!", True),
+        ("안녕 @dpp-bot님", True),
+        ("(@dpp-bot)", True),
+        ("@dpp-bot2", False),
+        ("@dpp-bot-x", False),
+        ("@dpp-bot/team", False),
+        ("a@dpp-bot", False),
+        ("@@dpp-bot", False),
+        ("https://x/@dpp-bot", False),
+        ("dpp-bot", False),
+        (None, False),
+    ],
+)
+def test_a_mention_is_a_whole_word(text: str | None, expected: bool) -> None:
+    assert mentions(text, LOGIN) is expected
+
+
+def test_an_app_is_mentioned_without_its_mark() -> None:
+    assert mentions("@robot, please", "robot[bot]")
+
+
+# Jira
+
+
+def test_life_6_a_webhook_and_a_poll_of_an_update_are_one_event(post: Tower, desk: Desk) -> None:
+    event_id = "jira:ED-1:2026-11-28T11:30:00.123Z"
+    delivered = from_jira(desk, signed("jira", recorded("jira_delivery_updated")))
+    assert delivered == Delivered(DeliveryOutcome.ACCEPTED, event_id)
+    post.github_login, post.jira_jql = None, JQL
+    post.outside.answers[SEARCH] = reply({"issues": [issue("ED-1")], "isLast": True})
+    assert (post.turn().duplicates, post.ids()) == (1, [event_id])
+    assert post.payload(event_id)["actor"] == "Mia Krystof"
+
+
+def test_other_events_of_jira_are_ignored_and_odd_ones_refused(desk: Desk) -> None:
+    assert from_jira(desk, signed("jira", {"webhookEvent": "comment_created"})) == IGNORED
+    assert from_jira(desk, signed("jira", {})) == IGNORED
+    odd = [[], {"webhookEvent": "jira:issue_updated"}, changed("jira_delivery_updated", issue__key="x y-1")]
+    for payload in odd:
+        with pytest.raises(UnreadableDelivery):
+            from_jira(desk, signed("jira", payload))
+
+
+# Slack
+
+
+@dataclass(slots=True)
+class Awaiting:
+    """Takes the first answer in a thread."""
+
+    heard: list[tuple[Thread, str]] = field(default_factory=list)
+
+    def __call__(
+        self, connection: Connection, thread: Thread, text: str, now: datetime | None = None
+    ) -> bool:
+        self.heard.append((thread, text))
+        return len(self.heard) == 1
+
+
+@pytest.fixture
+def awaiting(monkeypatch: pytest.MonkeyPatch) -> Awaiting:
+    found = Awaiting()
+    monkeypatch.setattr(answer, "answer_in_thread", found)
+    return found
+
+
+def test_life_10_a_reply_in_a_thread_is_the_answer_once(post: Tower, desk: Desk, awaiting: Awaiting) -> None:
+    delivery = signed("slack", recorded("slack_delivery_reply"))
+    assert from_slack(desk, delivery) == Delivered(DeliveryOutcome.ACCEPTED, "Ev123ABC456")
+    assert from_slack(desk, delivery) == IGNORED
+    thread = Thread("C123ABC456", "1795867100.000100")
+    assert awaiting.heard == [(thread, "yes, use a < b &amp; go on")] * 2
+    assert post.woken == ["GENERAL"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"bot_id": "B1"},
+        {"user": None},
+        {"subtype": "message_changed"},
+        {"subtype": "bot_message"},
+        {"thread_ts": None},
+        {"text": ""},
+        {"type": "reaction_added"},
+    ],
+)
+def test_what_is_no_persons_reply_is_ignored(desk: Desk, awaiting: Awaiting, odd: dict[str, Any]) -> None:
+    payload = recorded("slack_delivery_reply")
+    payload["event"] |= odd
+    assert from_slack(desk, signed("slack", payload)) == IGNORED
+    assert awaiting.heard == []
+
+
+def test_slack_is_told_its_challenge_and_odd_deliveries_are_refused(desk: Desk) -> None:
+    challenge = {"token": "x", "challenge": "3eZbrw1a", "type": "url_verification"}
+    assert from_slack(desk, signed("slack", challenge)).challenge == "3eZbrw1a"
+    odd: list[Any] = [[], {"type": "url_verification"}, {"type": "event_callback"}]
+    for payload in odd:
+        with pytest.raises(UnreadableDelivery):
+            from_slack(desk, signed("slack", payload))
