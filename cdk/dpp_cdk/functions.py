@@ -386,7 +386,7 @@ FUNCTIONS = (
     MIGRATE,
     OPERATE,
 )
-"""All of them; each folder of `functions/` is one."""
+"""All that deployments have; the roles of dpp/lifecycle that carry an event to its answer are in none so far."""
 
 
 def functions_of(*, workspaces: bool) -> tuple[FunctionSpec, ...]:

@@ -42,6 +42,10 @@ FUNCTIONS = (
 )
 
 
+UNDEPLOYED = {f"lifecycle_{name}" for name in ("sentinel", "king", "general", "envoy", "webhook", "outside")}
+"""The roles from an event to its answer: tested here, and of no deployment so far (docs/retention.md)."""
+
+
 def settings_of(name: str) -> type[Settings]:
     module = import_module(f"{name}.settings")
     (found,) = (
@@ -56,8 +60,8 @@ class TestFunctions:
     def test_every_folder_of_functions_is_deployed(self, stack: Stack, deployment: "Deployment") -> None:
         folders = {path.parent.name for path in deployment.functions.glob("*/handler.py")}
         handlers = {f["Handler"] for f in stack.all("AWS::Lambda::Function").values()}
-        assert handlers == {f"{name}.handler.handler" for name in folders}
-        assert folders == set(FUNCTIONS)
+        assert handlers == {f"{name}.handler.handler" for name in folders - UNDEPLOYED}
+        assert folders == set(FUNCTIONS) | UNDEPLOYED
 
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_a_function_gets_the_variables_of_its_settings_and_no_other(
