@@ -140,6 +140,33 @@ def test_a_container_is_started_once_however_many_start_it(stage: _Stage) -> Non
     assert len(stage.pids()) == 1
 
 
+def test_a_container_is_started_when_everybody_sees_it(
+    stage: _Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between exec and the moment at which /proc shows the environment, a process is nobody's."""
+    told = processes._workspace_of
+    left = 3
+
+    def late(pid: int) -> UUID | None:
+        nonlocal left
+        found = told(pid)
+        left -= found == stage.workspace_id
+        return None if left > 0 else found
+
+    monkeypatch.setattr(processes, "_workspace_of", late)
+    stage.start(stage.containers())
+    assert left == 0
+    assert stage.is_running()
+
+
+def test_a_container_that_ends_unseen_is_not_waited_for(
+    stage: _Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_workspace_of", lambda _pid: None)
+    stage.start(stage.containers("import os; os._exit(1)"))
+    assert not stage.is_running()
+
+
 def test_a_container_outlives_who_started_it_and_is_found_by_others(stage: _Stage) -> None:
     """A platform process killed right after it started a container has recorded nothing, and nothing leaks."""
     script = """

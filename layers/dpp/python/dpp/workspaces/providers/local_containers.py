@@ -99,6 +99,7 @@ class ProcessContainers:
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
+        processes.wait_until_told(process.pid, workspace_id, lambda: process.poll() is not None)
         # Whoever started it may live on for long, and is the only one who can reap it.
         threading.Thread(target=process.wait, name=f"reap {name}", daemon=True).start()
 

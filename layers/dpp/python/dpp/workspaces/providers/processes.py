@@ -8,7 +8,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from uuid import UUID
@@ -31,6 +31,16 @@ def running() -> frozenset[UUID]:
 def is_running(workspace_id: UUID) -> bool:
     """Whether any process of this container lives."""
     return workspace_id in running()
+
+
+def wait_until_told(pid: int, workspace_id: UUID, has_ended: Callable[[], bool]) -> None:
+    """Wait until /proc tells whose a process is that was just started, or it has ended.
+
+    The kernel closes what exec closes, by which a starter knows that it went well, before it shows the environment:
+    in between a process is nobody's, and whoever looks would start another.
+    """
+    while _workspace_of(pid) != workspace_id and not has_ended():
+        time.sleep(0.001)
 
 
 def end(workspace_id: UUID, grace_seconds: float, kill_seconds: float) -> bool:
