@@ -3,28 +3,26 @@
 A metric of ours is named in `dpp.platform.metrics` and watched here by adding a line to `_platform`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-
-from aws_cdk import Duration
-from aws_cdk import aws_cloudwatch as cloudwatch
+from collections.abc import Iterator
 
 from dpp.auth_errors.machine import DecisionType
 from dpp.auth_errors.model import DecidedBy
 from dpp.lifecycle.heartbeat import DEAD_AFTER_SECONDS
-from dpp.lifecycle.model import Role
+from dpp.lifecycle.model import Role, Source
 from dpp.platform import metrics
-from dpp.platform.metrics import Metric
+from dpp_cdk.alarm_spec import BELOW, QUIET_IS_BAD, AlarmSpec, Named, Watched, of_ours
+from dpp_cdk.function_spec import FunctionSpec, Part
 from dpp_cdk.functions import (
     AUTH_ERRORS_CONSUME,
     AUTH_ERRORS_PUBLISH,
+    JOBS,
     LIFECYCLE_CHAMBERLAIN,
+    LIFECYCLE_KING,
+    LIFECYCLE_SENTINEL,
     OPS_CYCLE,
     RUN_RECONCILE,
-    SCHEDULED_FUNCTIONS,
     WORKSPACES_CONTROL,
     WORKSPACES_STORAGE,
-    FunctionSpec,
     functions_of,
 )
 from dpp_cdk.sizes import Size
@@ -35,66 +33,6 @@ RUNBOOK = "docs/runbook.md"
 OPS_STEPS = ("ticket_reaper", "tickets")
 """The steps of the ops cycle that can fail, as the metric names them."""
 
-_AT_LEAST = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
-_BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
-_QUIET_IS_WELL = cloudwatch.TreatMissingData.NOT_BREACHING
-_QUIET_IS_BAD = cloudwatch.TreatMissingData.BREACHING
-
-
-@dataclass(frozen=True)
-class Watched:
-    """A metric of CloudWatch, and how it is summed up."""
-
-    namespace: str
-    name: str
-    dimensions: Mapping[str, str]
-    statistic: str
-    minutes: int = 5
-
-    def metric(self) -> cloudwatch.Metric:
-        """As the CDK names it."""
-        return cloudwatch.Metric(
-            namespace=self.namespace,
-            metric_name=self.name,
-            dimensions_map=dict(self.dimensions),
-            statistic=self.statistic,
-            period=Duration.minutes(self.minutes),
-        )
-
-
-@dataclass(frozen=True)
-class AlarmSpec:
-    """One alarm. `anchor`: its entry in the runbook; `subject`: of several alarms with one entry, which one."""
-
-    anchor: str
-    says: str
-    watched: Watched
-    threshold: float
-    periods: int = 1
-    comparison: cloudwatch.ComparisonOperator = _AT_LEAST
-    missing: cloudwatch.TreatMissingData = _QUIET_IS_WELL
-    subject: str = ""
-
-    @property
-    def id(self) -> str:
-        """Unique within a deployment."""
-        return f"{self.anchor}-{self.subject}" if self.subject else self.anchor
-
-
-@dataclass(frozen=True)
-class Named:
-    """What the resources of a deployment are called; None for a server that isn't ours."""
-
-    stage: str
-    api: str
-    runs_queue: str
-    dead_letters: str
-    auth_errors_queue: str
-    auth_errors_dead_letters: str
-    database: str | None
-    cache_nodes: Sequence[str]
-    workspaces: bool
-
 
 def alarms(named: Named, size: Size) -> Iterator[AlarmSpec]:
     """All alarms of a deployment."""
@@ -104,22 +42,16 @@ def alarms(named: Named, size: Size) -> Iterator[AlarmSpec]:
     yield from _lifecycle(named)
     yield from _queue(named)
     yield from _api(named)
-    if named.workspaces:
+    if Part.WORKSPACES in named.parts:
         yield from _workspaces(named)
-    for spec in functions_of(workspaces=named.workspaces):
+    if Part.LIFECYCLE in named.parts:
+        yield from _roles(named)
+    for spec in functions_of(named.parts):
         yield from _function(spec, named)
     if named.database:
         yield from _database(named.database, size)
     for node in named.cache_nodes:
         yield from _cache(node)
-
-
-def of_ours(
-    metric: Metric, spec: FunctionSpec, stage: str, statistic: str, minutes: int = 5, **own: str
-) -> Watched:
-    """A metric that one of our functions emits; `own`: the values of the dimensions that it has besides."""
-    dimensions = {metrics.FUNCTION: spec.function_name(stage), **own}
-    return Watched(metrics.NAMESPACE, metric.name, dimensions, statistic, minutes)
 
 
 def _platform(named: Named) -> Iterator[AlarmSpec]:
@@ -132,7 +64,7 @@ def _platform(named: Named) -> Iterator[AlarmSpec]:
     ):
         watched = of_ours(metric, RUN_RECONCILE, named.stage, "Maximum")
         yield AlarmSpec(anchor, says, watched, threshold=1, periods=periods)
-    for spec in SCHEDULED_FUNCTIONS:
+    for spec in JOBS:
         job = spec.name.removeprefix("run_").replace("_", " ")
         yield _silent(spec, job, named)
 
@@ -143,8 +75,8 @@ def _silent(spec: FunctionSpec, job: str, named: Named) -> AlarmSpec:
         f"{job.capitalize()} came to no end for five minutes",
         of_ours(metrics.FIRINGS, spec, named.stage, "Sum"),
         threshold=1,
-        comparison=_BELOW,
-        missing=_QUIET_IS_BAD,
+        comparison=BELOW,
+        missing=QUIET_IS_BAD,
     )
 
 
@@ -165,6 +97,42 @@ def _lifecycle(named: Named) -> Iterator[AlarmSpec]:
         threshold=DEAD_AFTER_SECONDS,
         subject=Role.CHAMBERLAIN.lower(),
     )
+
+
+_FLOW_SECONDS = {"EVENT": 900, "TASK": 3_600, "MESSAGE": 3_600}
+"""How long an item may wait: an event for the king, a task for its end, which three attempts reach well before, a
+message for Slack."""
+_FAILURES_IN_A_ROW = 3
+
+
+def _roles(named: Named) -> Iterator[AlarmSpec]:
+    """Whether events get to their answers (LIFE-1 … LIFE-7), and who fell silent on the way (LIFE-11)."""
+    for role in (Role.SENTINEL, Role.KING, Role.GENERAL, Role.ENVOY):
+        yield AlarmSpec(
+            "role-dead",
+            f"The {role.lower()} fell silent, or was never heard",
+            of_ours(metrics.ROLE_SILENCE, LIFECYCLE_CHAMBERLAIN, named.stage, "Maximum", Role=role),
+            threshold=DEAD_AFTER_SECONDS,
+            missing=QUIET_IS_BAD,
+            subject=role.lower(),
+        )
+    for source in Source:
+        yield AlarmSpec(
+            "source-failing",
+            f"{source.title()} could not be polled three times in a row",
+            of_ours(metrics.SOURCE_FAILURES, LIFECYCLE_SENTINEL, named.stage, "Maximum", Source=source),
+            threshold=_FAILURES_IN_A_ROW,
+            subject=source.lower(),
+        )
+    for item, seconds in _FLOW_SECONDS.items():
+        yield AlarmSpec(
+            "flow-stuck",
+            f"An item of the flow waits for too long: {item.lower()}",
+            of_ours(metrics.FLOW_AGE, LIFECYCLE_KING, named.stage, "Maximum", Item=item),
+            threshold=seconds,
+            periods=2,
+            subject=item.lower(),
+        )
 
 
 def _tickets(named: Named) -> Iterator[AlarmSpec]:
@@ -244,8 +212,8 @@ def _workspaces(named: Named) -> Iterator[AlarmSpec]:
         of_ours(metrics.FIRINGS, WORKSPACES_STORAGE, named.stage, "Sum", 60),
         threshold=1,
         periods=3,
-        comparison=_BELOW,
-        missing=_QUIET_IS_BAD,
+        comparison=BELOW,
+        missing=QUIET_IS_BAD,
     )
 
 
@@ -343,7 +311,7 @@ def _database(identifier: str, size: Size) -> Iterator[AlarmSpec]:
         "Postgres has less than a tenth of its first storage left",
         watched("FreeStorageSpace", "Minimum"),
         threshold=wanted.storage_gib * 2**30 / 10,
-        comparison=_BELOW,
+        comparison=BELOW,
     )
     yield AlarmSpec(
         "database-memory",
@@ -351,7 +319,7 @@ def _database(identifier: str, size: Size) -> Iterator[AlarmSpec]:
         watched("FreeableMemory", "Minimum"),
         threshold=64 * 2**20,
         periods=3,
-        comparison=_BELOW,
+        comparison=BELOW,
     )
 
 

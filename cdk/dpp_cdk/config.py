@@ -9,8 +9,10 @@ from aws_cdk import App
 from aws_cdk import aws_lambda as lambda_
 
 from dpp.auth_errors.config import RetrySettings, check_outbox_days
+from dpp.lifecycle.config import CredentialSettings, WebhookSecretSettings
 from dpp.lifecycle.retention import Retention, RetentionSettings
-from dpp.platform.config import ConfigurationError
+from dpp.platform.config import ConfigurationError, Settings
+from dpp_cdk.function_spec import Part
 from dpp_cdk.options import PASSED_ON, RULES, DeploymentError, read_options, variable_of
 from dpp_cdk.sizes import SIZES, Size
 
@@ -27,8 +29,25 @@ _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64
 _SERVERS = ("DATABASE_URL", "REDIS_URL")
 _PASSED_ON = tuple(variable_of(name) for name in PASSED_ON)
 _KEY = "DPP_DECISION_OPENAI_API_KEY"
+_OUTSIDE: tuple[type[Settings], ...] = (CredentialSettings, WebhookSecretSettings)
+_SECRETS = {_KEY: "openai_secret_arn"} | {
+    str(field.alias): "lifecycle_secret_arn"
+    for model in _OUTSIDE
+    for field in model.model_fields.values()
+    if not field.repr
+}
+"""What must not stand in the clear, and the option that names the secret where it belongs."""
+_TENANT = "DPP_LIFECYCLE_TENANT"
 _ROOT = "DPP_WORKSPACE_ROOT"
-_LOCAL = (*_SERVERS, "DPP_REDIS_CLUSTER", _KEY, _ROOT, "DPP_WORKSPACE_COMMAND", *_PASSED_ON)
+_LOCAL = tuple(
+    dict.fromkeys(
+        (
+            *(*_SERVERS, "DPP_REDIS_CLUSTER", _KEY, _ROOT, "DPP_WORKSPACE_COMMAND"),
+            *_PASSED_ON,
+            *(variable for model in _OUTSIDE for variable in model.variables()),
+        )
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -75,10 +94,17 @@ class Deployment:
             raise DeploymentError(
                 f"{given[0]} is given alone: give DATABASE_URL and REDIS_URL, or none of them"
             )
-        if not self.given_servers and self.variables.get(_KEY):
+        if self.given_servers:
+            return
+        for name, option in _SECRETS.items():
+            if self.variables.get(name):
+                raise DeploymentError(
+                    f"{name} would stand in the clear in a function's environment: store it in Secrets Manager"
+                    f" (docs/deploy.md, docs/lifecycle.md) and give {option}"
+                )
+        if Part.LIFECYCLE in self.parts and not self.variables.get("DPP_LIFECYCLE_SECRET_ARN"):
             raise DeploymentError(
-                f"{_KEY} would stand in the clear in a function's environment: store it in Secrets Manager as "
-                '{"api_key": "…"} and give openai_secret_arn'
+                "lifecycle_tenant needs lifecycle_secret_arn: what opens GitHub, Jira and Slack (docs/lifecycle.md)"
             )
 
     @property
@@ -92,9 +118,17 @@ class Deployment:
         return bool(self.variables.get("DATABASE_URL"))
 
     @property
+    def parts(self) -> frozenset[Part]:
+        """Workspaces on the local stack, and where it is said what their containers run; the roles that carry events
+        to answers where somebody pays for them."""
+        workspaces = self.variables.get(_ROOT) if self.given_servers else self.workspace_image
+        given = {Part.WORKSPACES: workspaces, Part.LIFECYCLE: self.variables.get(_TENANT)}
+        return frozenset(part for part, value in given.items() if value)
+
+    @property
     def has_workspaces(self) -> bool:
-        """True where workspaces can be had: on the local stack, and where it is said what their containers run."""
-        return bool(self.variables.get(_ROOT) if self.given_servers else self.workspace_image)
+        """Whether workspaces can be had."""
+        return Part.WORKSPACES in self.parts
 
     @property
     def keeps_data(self) -> bool:
@@ -127,7 +161,7 @@ class Deployment:
             )
         if not local:
             _refuse_forgettable(environ, options.function_variables, stage)
-        passed = _LOCAL if local else (_KEY,)  # the key only to be refused
+        passed = _LOCAL if local else tuple(_SECRETS)  # secrets only to be refused
         variables = {
             **options.function_variables,
             **{name: environ[name] for name in passed if environ.get(name)},

@@ -8,11 +8,18 @@ from constructs import Construct
 
 from dpp.platform import metrics
 from dpp.platform.metrics import Metric
-from dpp_cdk.alarms import OPS_STEPS, Named, Watched, of_ours
+from dpp_cdk.alarm_spec import Named, Watched, of_ours
+from dpp_cdk.alarms import OPS_STEPS
+from dpp_cdk.function_spec import Part
 from dpp_cdk.functions import (
     AUTH_ERRORS_CONSUME,
     AUTH_ERRORS_PUBLISH,
     LIFECYCLE_CHAMBERLAIN,
+    LIFECYCLE_ENVOY,
+    LIFECYCLE_GENERAL,
+    LIFECYCLE_KING,
+    LIFECYCLE_SENTINEL,
+    LIFECYCLE_WEBHOOK,
     OPS_CYCLE,
     RUN_RECONCILE,
     RUN_WORKER,
@@ -48,6 +55,7 @@ class OperatorDashboard(Construct):
             _tickets,
             _auth_errors,
             _workspaces,
+            _flow,
             _lifecycle,
             _functions,
             _servers,
@@ -124,6 +132,29 @@ def _runs(named: Named) -> Row:
             ],
         ),
         ("Runs: age of the oldest, in s", [of_queue(named.runs_queue, "ApproximateAgeOfOldestMessage")]),
+    )
+
+
+def _flow(named: Named) -> Row:
+    if Part.LIFECYCLE not in named.parts:
+        return ()
+    king, sentinel, general, envoy = (
+        spec.function_name(named.stage)
+        for spec in (LIFECYCLE_KING, LIFECYCLE_SENTINEL, LIFECYCLE_GENERAL, LIFECYCLE_ENVOY)
+    )
+    webhook = LIFECYCLE_WEBHOOK.function_name(named.stage)
+    return (
+        (
+            "Events: polled and delivered; polls that failed in a row (0)",
+            [
+                _each(metrics.EVENTS_TAKEN_IN, sentinel),
+                _each(metrics.EVENTS_TAKEN_IN, webhook),
+                _each(metrics.SOURCE_FAILURES, sentinel, "Maximum"),
+            ],
+        ),
+        ("Tasks: looks, by what they did", [_each(metrics.TASK_LOOKS, general)]),
+        ("Messages: sent, failed (0)", [_each(metrics.MESSAGES_DELIVERED, envoy)]),
+        ("Flow: age of what waits, in s", [_each(metrics.FLOW_AGE, king, "Maximum")]),
     )
 
 
@@ -215,7 +246,7 @@ def _auth_errors(named: Named) -> Row:
 
 
 def _workspaces(named: Named) -> Row:
-    if not named.workspaces:
+    if Part.WORKSPACES not in named.parts:
         return ()
 
     def of_control(metric: Metric, statistic: str = "Maximum") -> cloudwatch.IMetric:
@@ -256,7 +287,7 @@ def _functions(named: Named) -> Row:
     def each(name: str, statistic: str) -> Sequence[cloudwatch.IMetric]:
         return [
             Watched("AWS/Lambda", name, {"FunctionName": spec.function_name(named.stage)}, statistic).metric()
-            for spec in functions_of(workspaces=named.workspaces)
+            for spec in functions_of(named.parts)
         ]
 
     return (
@@ -289,10 +320,10 @@ def _servers(named: Named) -> Row:
     return row
 
 
-def _each(metric: Metric, function: str) -> cloudwatch.IMetric:
+def _each(metric: Metric, function: str, statistic: str = "Sum") -> cloudwatch.IMetric:
     """The metric by the values of its dimensions, whichever have been seen."""
     schema = ",".join((metrics.NAMESPACE, metrics.FUNCTION, *metric.dimensions))
     search = f'{{{schema}}} MetricName="{metric.name}" {metrics.FUNCTION}="{function}"'
     return cloudwatch.MathExpression(
-        expression=f"SEARCH('{search}', 'Sum')", using_metrics={}, label=metric.name
+        expression=f"SEARCH('{search}', '{statistic}')", using_metrics={}, label=metric.name
     )

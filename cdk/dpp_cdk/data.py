@@ -11,7 +11,7 @@ from dpp_cdk import timings
 from dpp_cdk.cache import Cache
 from dpp_cdk.config import Deployment
 from dpp_cdk.database import Database
-from dpp_cdk.functions import Resource
+from dpp_cdk.function_spec import Resource
 from dpp_cdk.network import NetworkStack
 from dpp_cdk.queue import WorkQueue
 from dpp_cdk.storage import REPORT_PREFIX, RESULT_PREFIX, ArchiveStore, ReportStore, ResultStore, StateStore

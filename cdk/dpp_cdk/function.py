@@ -12,7 +12,7 @@ from constructs import Construct
 from dpp.platform.config import Settings
 from dpp.workspaces.providers.aws_settings import AwsWorkspaceSettings
 from dpp_cdk.config import Deployment, DeploymentError
-from dpp_cdk.functions import LIVE, FunctionSpec, LayerName, Resource
+from dpp_cdk.function_spec import LIVE, FunctionSpec, LayerName, Resource
 from dpp_cdk.log_retention import log_retention
 from dpp_cdk.nag import acknowledge
 from dpp_cdk.network import Place

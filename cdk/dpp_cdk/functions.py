@@ -10,26 +10,21 @@ hour, and both would be paid for starts that a busy deployment hardly has. A han
 may be switched on.
 """
 
-from dataclasses import dataclass
-from enum import Enum, auto
+from collections.abc import Collection
 
 from auth_errors_api.settings import AuthErrorsApiSettings
 from auth_errors_consume.settings import AuthErrorsConsumeSettings
 from auth_errors_publish.settings import AuthErrorsPublishSettings
-from dpp.platform.config import Settings
 from dpp_cdk import timings
-from dpp_cdk.sizes import Size
-from dpp_cdk.timings import (
-    DeployTiming,
-    InvokedTiming,
-    OperatorTiming,
-    QueueTiming,
-    RequestTiming,
-    ScheduleTiming,
-    Timing,
-)
+from dpp_cdk.function_spec import FunctionSpec, Grant, LayerName, Part, Resource
 from health.settings import HealthSettings
 from lifecycle_chamberlain.settings import LifecycleChamberlainSettings
+from lifecycle_envoy.settings import LifecycleEnvoySettings
+from lifecycle_general.settings import LifecycleGeneralSettings
+from lifecycle_king.settings import LifecycleKingSettings
+from lifecycle_outside.settings import LifecycleOutsideSettings
+from lifecycle_sentinel.settings import LifecycleSentinelSettings
+from lifecycle_webhook.settings import LifecycleWebhookSettings
 from migrate.settings import MigrateSettings
 from operate.settings import OperateSettings
 from ops_cycle.settings import OpsCycleSettings
@@ -45,125 +40,6 @@ from tickets_api.settings import TicketsApiSettings
 from workspaces_api.settings import WorkspacesApiSettings
 from workspaces_control.settings import WorkspacesControlSettings
 from workspaces_storage.settings import WorkspacesStorageSettings
-
-LIVE = "live"
-"""The alias of the version that callers get, where releases are gradual."""
-
-
-class Resource(Enum):
-    """What a grant may name; the stack knows the ARN of each."""
-
-    RUN_QUEUE = auto()
-    DEAD_LETTERS = auto()
-    AUTH_ERROR_QUEUE = auto()
-    AUTH_ERROR_DEAD_LETTERS = auto()
-    AUTH_ERROR_WAKE = auto()
-    RESULTS_BUCKET = auto()
-    RESULT_OBJECTS = auto()
-    INPUT_OBJECTS = auto()
-    REPORT_OBJECTS = auto()
-    STATE_OBJECTS = auto()
-    PACK_OUTSIDE = auto()
-    DECISION_MODEL = auto()
-    WORKSPACE_LOOKS = auto()
-    WORKSPACE_WORKS = auto()
-    ARCHIVES_BUCKET = auto()
-    ARCHIVE_OBJECTS = auto()
-
-
-class LayerName(Enum):
-    """The layers there are; the value is the construct's id."""
-
-    DEPS = "Deps"
-    DOMAIN = "Domain"
-    MIGRATIONS = "Migrations"
-    OPERATE = "Operate"
-    OCR = "Ocr"
-
-
-@dataclass(frozen=True)
-class Grant:
-    """Exactly these actions on exactly this resource."""
-
-    resource: Resource
-    actions: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if not self.actions or any("*" in action for action in self.actions):
-            raise ValueError(f"a grant lists its actions, each by its whole name: {self}")
-
-
-@dataclass(frozen=True)
-class FunctionSpec:
-    """One folder of `functions/`.
-
-    `alone`: two at once would only do the same work twice, so one may run at a time, where the size reserves
-    concurrency. `in_network` false: the function stands outside of the VPC, with the internet and without a way
-    to the database. What comes off a queue is not granted here: the event source grants it, on that queue. A
-    secret is granted to whom its variable is given. A grant on a resource that a deployment lacks falls away.
-    `mounts_homes`: the file system of workspaces is a folder of the function's, where the deployment has one; it is
-    given what the provider on AWS reads, too. `of_workspaces`: made where the deployment has workspaces.
-    """
-
-    name: str
-    settings: type[Settings]
-    timing: Timing
-    memory_mib: int
-    grants: tuple[Grant, ...] = ()
-    alone: bool = False
-    in_network: bool = True
-    layers: tuple[LayerName, ...] = (LayerName.DEPS, LayerName.DOMAIN)
-    mounts_homes: bool = False
-    of_workspaces: bool = False
-
-    def __post_init__(self) -> None:
-        if self.mounts_homes and not self.in_network:
-            raise ValueError(
-                f"a file system is mounted over the network, which this stands outside of: {self}"
-            )
-        if not 128 <= self.memory_mib <= 10_240:
-            raise ValueError(f"Lambda gives 128 to 10240 MiB: {self}")
-        if self.alone and not isinstance(self.timing, ScheduleTiming):
-            raise ValueError(
-                f"only what the clock fires may run alone; a client or a queue would wait: {self}"
-            )
-
-    @property
-    def construct_id(self) -> str:
-        """`runs_submit` as `RunsSubmit`."""
-        return self.name.title().replace("_", "")
-
-    @property
-    def async_retries(self) -> int | None:
-        """What the clock fires is not repeated when it fails, since the next firing does its work.
-
-        A migration neither: its caller was told already, or is past waiting. Nor what an operator asks: whether to
-        repeat a command is for who typed it.
-        """
-        return 0 if isinstance(self.timing, ScheduleTiming | DeployTiming | OperatorTiming) else None
-
-    @property
-    def has_releases(self) -> bool:
-        """A migration is no release: it runs once, as it is. An operator gets what was deployed last, by its name."""
-        return not isinstance(self.timing, DeployTiming | OperatorTiming)
-
-    @property
-    def is_shifted_gradually(self) -> bool:
-        """What clients wait for; a job that fails is done by its next firing, and one at a time can't be two."""
-        return isinstance(self.timing, RequestTiming | QueueTiming | InvokedTiming)
-
-    def function_name(self, stage: str) -> str:
-        """What the function is called in its account and region."""
-        return f"dpp-{stage}-{self.name}"
-
-    def callable_name(self, stage: str, *, gradual: bool) -> str:
-        """What a caller calls by name: the function, or its alias where releases are gradual."""
-        return f"{self.function_name(stage)}:{LIVE}" if gradual else self.function_name(stage)
-
-    def reserved_concurrency(self, size: Size) -> int | None:
-        """How many may run at once at most, or None for as many as the account has."""
-        return 1 if self.alone and size.reserves_concurrency else None
-
 
 # What an operator and a redrive do with dead letters: look at them, hide them meanwhile, delete what is dealt with.
 _LOOK_AT_LETTERS = (
@@ -244,7 +120,7 @@ WORKSPACES_API = FunctionSpec(
     settings=WorkspacesApiSettings,
     timing=timings.WORKSPACES_API,
     memory_mib=512,
-    of_workspaces=True,
+    part=Part.WORKSPACES,
     grants=(_HINT,),
 )
 WORKSPACES_CONTROL = FunctionSpec(
@@ -252,7 +128,7 @@ WORKSPACES_CONTROL = FunctionSpec(
     settings=WorkspacesControlSettings,
     timing=timings.WORKSPACES_CONTROL,
     memory_mib=512,
-    of_workspaces=True,
+    part=Part.WORKSPACES,
     mounts_homes=True,
     grants=(_HINT, _HAND_OVER, *_SEE_ARCHIVES),
 )
@@ -261,7 +137,7 @@ WORKSPACES_STORAGE = FunctionSpec(
     settings=WorkspacesStorageSettings,
     timing=timings.WORKSPACES_STORAGE,
     memory_mib=1769,  # one CPU: a home is compressed as fast as that goes
-    of_workspaces=True,
+    part=Part.WORKSPACES,
     mounts_homes=True,
     grants=(
         _HINT,
@@ -337,6 +213,69 @@ LIFECYCLE_CHAMBERLAIN = FunctionSpec(
     alone=True,
     grants=(_DELETE_STATE,),
 )
+# The roles that carry an event to its answer (LIFE-1 … LIFE-7, LIFE-10). Who makes work for another wakes it; without
+# that its schedule finds the work within a minute. Two of the king, general or envoy at once share what there is.
+_WAKE_KING, _WAKE_GENERAL, _WAKE_ENVOY = (
+    Grant(role, ("lambda:InvokeFunction",)) for role in (Resource.KING, Resource.GENERAL, Resource.ENVOY)
+)
+_ASK_OUTSIDE = Grant(Resource.LIFECYCLE_OUTSIDE, ("lambda:InvokeFunction",))
+LIFECYCLE_SENTINEL = FunctionSpec(
+    name="lifecycle_sentinel",
+    settings=LifecycleSentinelSettings,
+    timing=timings.LIFECYCLE_SENTINEL,
+    memory_mib=512,
+    alone=True,
+    part=Part.LIFECYCLE,
+    grants=(_ASK_OUTSIDE, _WAKE_KING),
+)
+LIFECYCLE_WEBHOOK = FunctionSpec(
+    name="lifecycle_webhook",
+    settings=LifecycleWebhookSettings,
+    timing=timings.LIFECYCLE_WEBHOOK,
+    memory_mib=512,
+    part=Part.LIFECYCLE,
+    grants=(_WAKE_KING, _WAKE_GENERAL),
+)
+LIFECYCLE_KING = FunctionSpec(
+    name="lifecycle_king",
+    settings=LifecycleKingSettings,
+    timing=timings.LIFECYCLE_KING,
+    memory_mib=512,
+    part=Part.LIFECYCLE,
+    grants=(_WAKE_GENERAL, _WAKE_ENVOY),
+)
+LIFECYCLE_GENERAL = FunctionSpec(
+    name="lifecycle_general",
+    settings=LifecycleGeneralSettings,
+    timing=timings.LIFECYCLE_GENERAL,
+    memory_mib=512,
+    part=Part.LIFECYCLE,
+    grants=(
+        Grant(Resource.RUN_QUEUE, ("sqs:SendMessage",)),
+        Grant(Resource.RESULT_OBJECTS, ("s3:GetObject",)),
+        # As reconcile: to tell a lost envelope from an outage.
+        Grant(Resource.RESULTS_BUCKET, ("s3:ListBucket",)),
+        Grant(Resource.STATE_OBJECTS, ("s3:PutObject",)),
+        _WAKE_KING,
+        _WAKE_ENVOY,
+    ),
+)
+LIFECYCLE_ENVOY = FunctionSpec(
+    name="lifecycle_envoy",
+    settings=LifecycleEnvoySettings,
+    timing=timings.LIFECYCLE_ENVOY,
+    memory_mib=512,
+    part=Part.LIFECYCLE,
+    grants=(_ASK_OUTSIDE,),
+)
+LIFECYCLE_OUTSIDE = FunctionSpec(
+    name="lifecycle_outside",
+    settings=LifecycleOutsideSettings,
+    timing=timings.LIFECYCLE_OUTSIDE,
+    memory_mib=512,
+    in_network=False,
+    part=Part.LIFECYCLE,
+)
 MIGRATE = FunctionSpec(
     name="migrate",
     settings=MigrateSettings,
@@ -367,15 +306,19 @@ OPERATE = FunctionSpec(
     ),
 )
 
-REQUEST_FUNCTIONS = (RUNS_SUBMIT, RUNS_READ, HEALTH, TICKETS_API, AUTH_ERRORS_API, WORKSPACES_API)
-SCHEDULED_FUNCTIONS = (
-    RUN_REAPER,
-    RUN_SWEEPER,
-    RUN_RECONCILE,
-    RUN_RETENTION,
-    OPS_CYCLE,
-    LIFECYCLE_CHAMBERLAIN,
+REQUEST_FUNCTIONS = (
+    RUNS_SUBMIT,
+    RUNS_READ,
+    HEALTH,
+    TICKETS_API,
+    AUTH_ERRORS_API,
+    WORKSPACES_API,
+    LIFECYCLE_WEBHOOK,
 )
+JOBS = (RUN_REAPER, RUN_SWEEPER, RUN_RECONCILE, RUN_RETENTION, OPS_CYCLE, LIFECYCLE_CHAMBERLAIN)
+ROLES = (LIFECYCLE_SENTINEL, LIFECYCLE_KING, LIFECYCLE_GENERAL, LIFECYCLE_ENVOY)
+"""Whose heartbeats the chamberlain watches (LIFE-11)."""
+SCHEDULED_FUNCTIONS = (*JOBS, *ROLES)
 EVENT_FUNCTIONS = (AUTH_ERRORS_PUBLISH, AUTH_ERRORS_CONSUME, WORKSPACES_CONTROL, WORKSPACES_STORAGE)
 FUNCTIONS = (
     *REQUEST_FUNCTIONS,
@@ -383,12 +326,12 @@ FUNCTIONS = (
     PACK_OUTSIDE,
     *EVENT_FUNCTIONS,
     *SCHEDULED_FUNCTIONS,
+    LIFECYCLE_OUTSIDE,
     MIGRATE,
     OPERATE,
 )
-"""All that deployments have; the roles of dpp/lifecycle that carry an event to its answer are in none so far."""
 
 
-def functions_of(*, workspaces: bool) -> tuple[FunctionSpec, ...]:
-    """Those that a deployment has, with or without workspaces."""
-    return tuple(spec for spec in FUNCTIONS if workspaces or not spec.of_workspaces)
+def functions_of(parts: Collection[Part]) -> tuple[FunctionSpec, ...]:
+    """Those that a deployment with these parts has."""
+    return tuple(spec for spec in FUNCTIONS if spec.is_of(parts))

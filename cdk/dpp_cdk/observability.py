@@ -7,7 +7,8 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from dpp_cdk.alarms import RUNBOOK, AlarmSpec, Named, alarms
+from dpp_cdk.alarm_spec import AlarmSpec, Named
+from dpp_cdk.alarms import RUNBOOK, alarms
 from dpp_cdk.config import Deployment
 from dpp_cdk.dashboard import OperatorDashboard
 from dpp_cdk.data import DataStack
@@ -30,7 +31,7 @@ class ObservabilityStack(Stack):
             auth_errors_dead_letters=data.auth_errors.required_dead_letters.queue_name,
             database=data.database.identifier if data.database else None,
             cache_nodes=data.cache.nodes if data.cache else (),
-            workspaces=deployment.has_workspaces,
+            parts=deployment.parts,
         )
         made = [self._alarm(spec, deployment.stage) for spec in alarms(named, deployment.size)]
         OperatorDashboard(self, "Operator", named, made)

@@ -8,12 +8,26 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from dpp.auth_errors.config import RetrySettings
+from dpp.lifecycle.config import (
+    ChannelSettings,
+    CredentialSettings,
+    SourcesSettings,
+    TaskLimitSettings,
+    TaskSettings,
+)
 from dpp.lifecycle.retention import RetentionSettings
 from dpp.platform.config import ConfigurationError, Settings
 from dpp.tickets.config import ReaperSettings
@@ -84,6 +98,9 @@ class Options(BaseModel):
     them. `retention`: for how long what is kept (LIFE-8), an object, of which only what differs need be said.
     `workspace_image`: what the containers of workspaces run, from ECR; without it there are no workspaces.
     `workspace_cpu`, `workspace_memory_mib`: their size, one that Fargate gives. `workspaces_per_tenant`: how many.
+    `lifecycle_tenant`: who pays for what GitHub and Jira ask for; without it nobody carries events to answers. What
+    opens these and Slack stands in the secret `lifecycle_secret_arn`. `github_…`, `jira_…`, `slack_channel`: whose
+    notifications, which issues, which channel; `lifecycle_task_…`: what a task may cost (docs/lifecycle.md).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -123,12 +140,50 @@ class Options(BaseModel):
     workspaces_per_tenant: Annotated[
         str, BeforeValidator(_as_text), _held_to(LimitSettings, "DPP_WORKSPACES_PER_TENANT")
     ] = ""
+    lifecycle_tenant: Annotated[str, _held_to(TaskSettings, "DPP_LIFECYCLE_TENANT")] = ""
+    lifecycle_secret_arn: _Arn = ""
+    lifecycle_task_max_cost_usd: Annotated[
+        str, BeforeValidator(_as_text), _held_to(TaskLimitSettings, "DPP_LIFECYCLE_TASK_MAX_COST_USD")
+    ] = ""
+    lifecycle_task_timebox_sec: Annotated[
+        str, BeforeValidator(_as_text), _held_to(TaskLimitSettings, "DPP_LIFECYCLE_TASK_TIMEBOX_SEC")
+    ] = ""
+    lifecycle_task_min_reliability: Annotated[
+        str, BeforeValidator(_as_text), _held_to(TaskLimitSettings, "DPP_LIFECYCLE_TASK_MIN_RELIABILITY")
+    ] = ""
+    lifecycle_task_max_attempts: Annotated[
+        str, BeforeValidator(_as_text), _held_to(TaskLimitSettings, "DPP_LIFECYCLE_TASK_MAX_ATTEMPTS")
+    ] = ""
+    github_login: Annotated[str, _held_to(SourcesSettings, "DPP_GITHUB_LOGIN")] = ""
+    github_url: Annotated[str, _matching(r"https://\S+", "a URL of https")] = ""
+    jira_url: Annotated[str, _matching(r"https://\S+", "a URL of https")] = ""
+    jira_jql: Annotated[str, _held_to(SourcesSettings, "DPP_JIRA_JQL")] = ""
+    slack_channel: Annotated[str, _held_to(ChannelSettings, "DPP_SLACK_CHANNEL")] = ""
+
+    @model_validator(mode="after")
+    def _lifecycle_is_whole(self) -> Self:
+        """What belongs to the roles says nothing where there are none."""
+        given = [name for name in _OF_LIFECYCLE if getattr(self, name)]
+        if given and not self.lifecycle_tenant:
+            told = f"{given[0]} says nothing without lifecycle_tenant, who pays for the tasks"
+            raise PydanticCustomError("whole", "{told}", {"told": told})
+        if self.jira_jql and not self.jira_url:
+            told = "jira_jql says nothing without jira_url"
+            raise PydanticCustomError("whole", "{told}", {"told": told})
+        return self
 
     @property
     def function_variables(self) -> Mapping[str, str]:
         """What goes on to the functions, by its name in their environment."""
         named = {variable_of(name): getattr(self, name) for name in PASSED_ON}
         return {variable: value for variable, value in named.items() if value}
+
+
+_OF_LIFECYCLE = tuple(
+    name
+    for name in Options.model_fields
+    if name != "lifecycle_tenant" and name.startswith(("lifecycle_", "github_", "jira_", "slack_"))
+)
 
 
 def variable_of(option: str) -> str:
@@ -142,13 +197,19 @@ RULES: tuple[type[Settings], ...] = (
     RetentionSettings,
     LimitSettings,
     ContainerSizeSettings,
+    TaskLimitSettings,
+    SourcesSettings,
+    ChannelSettings,
+    CredentialSettings,
 )
 """The rules that an operator may set, by the models that read them: whole, since some say how values must fit."""
 
 PASSED_ON = tuple(
     name
     for name in Options.model_fields
-    if name.startswith("decision_") or any(variable_of(name) in rules.variables() for rules in RULES)
+    if name == "lifecycle_tenant"
+    or name.startswith("decision_")
+    or any(variable_of(name) in rules.variables() for rules in RULES)
 )
 """The options that a function is told of."""
 
@@ -196,6 +257,8 @@ def _validated(values: Mapping[str, object], where: str) -> Options:
         return Options.model_validate(values)
     except ValidationError as error:
         found = error.errors()[0]
+        if not found["loc"]:  # of several together, which the message names
+            raise DeploymentError(f"{where}{found['msg']}") from None
         name = ".".join(str(part) for part in found["loc"])
         if found["type"] == "extra_forbidden":
             known = ", ".join(Options.model_fields)

@@ -11,9 +11,13 @@ _CONNECTIONS_PER_REQUEST = 1
 _CONNECTIONS_PER_CONSUMER = 1  # of events, and of what wakes their publisher
 _CONNECTIONS_PER_CONTROL = 1  # of workspaces, and of their storage
 _CONNECTIONS_OF_JOBS = 12  # six jobs, one of each at a time, with a second connection for their scans
+_CONNECTIONS_OF_ROLES = (
+    7  # the sentinel, and two of the king, general and envoy each: by the clock, and woken
+)
 _CONNECTIONS_RESERVED = 10  # for the superuser, the migration and an operator
 _FUNCTIONS_PER_WORKER = 2  # the worker, and the pack outside that it waits for
 _FUNCTIONS_OF_JOBS = 6
+_FUNCTIONS_OF_ROLES = 10  # as their connections, and the way outside for the sentinel and both envoys
 _SECONDS_PER_REQUEST = 0.1  # twice what one takes on average, so that a cold start or two fit in
 _LEAST_OF_A_QUEUE, _MOST_OF_A_QUEUE = 2, 1000  # how many functions an event source keeps busy
 
@@ -69,8 +73,8 @@ class Size:
     `max_workers`: of runs. `max_consumers`: of the events of authentication errors. `max_control`, `max_storage`: of
     the looks at workspaces, and of what takes long there.
     `functions_at_once`: the account's quota ("Concurrent executions"), of which workers, the packs that they wait for,
-    publishers, consumers, jobs and requests must find their share: what is refused is a client's 500, or a receive that
-    counts towards the dead letters. `reserves_concurrency`: an account that may
+    publishers, consumers, jobs, roles and requests must find their share: what is refused is a client's 500, or a
+    receive that counts towards the dead letters. `reserves_concurrency`: an account that may
     run few functions at once can reserve none of them; a new one may run ten, and asks for more (docs/deploy.md).
     """
 
@@ -112,6 +116,7 @@ class Size:
             + (self.max_control + self.max_storage) * _CONNECTIONS_PER_CONTROL
             + self.api.burst * _CONNECTIONS_PER_REQUEST
             + _CONNECTIONS_OF_JOBS
+            + _CONNECTIONS_OF_ROLES
             + _CONNECTIONS_RESERVED
         )
         # A proxy shares connections between statements, so that ten clients do with one.
@@ -127,6 +132,7 @@ class Size:
             + self.max_control
             + self.max_storage
             + _FUNCTIONS_OF_JOBS
+            + _FUNCTIONS_OF_ROLES
             + math.ceil(self.api.rate_per_second * _SECONDS_PER_REQUEST)
         )
         if wanted > self.functions_at_once:
@@ -155,7 +161,7 @@ DEV = Size(
     max_consumers=_LEAST_OF_A_QUEUE,
     max_control=_LEAST_OF_A_QUEUE,
     max_storage=_LEAST_OF_A_QUEUE,
-    functions_at_once=19,  # a new account has ten, and asks for more (docs/deploy.md)
+    functions_at_once=29,  # a new account has ten, and asks for more (docs/deploy.md)
     reserves_concurrency=False,
     gradual=False,
 )

@@ -1,16 +1,18 @@
 """The stack of the functions: how they hang together. What each may do stands in `functions.py`."""
 
-from aws_cdk import ArnFormat, CfnOutput, Duration, Stack
+from aws_cdk import CfnOutput, Duration, Stack
 from aws_cdk.aws_codedeploy import LambdaApplication
 from aws_cdk.aws_s3_assets import Asset
 from constructs import Construct
 
 from dpp_cdk import functions, timings
 from dpp_cdk.api import HttpApi
+from dpp_cdk.callees import Callees
 from dpp_cdk.config import Deployment
 from dpp_cdk.data import DataStack
 from dpp_cdk.function import FunctionRecipe, LambdaFunction, Layers
-from dpp_cdk.functions import SCHEDULED_FUNCTIONS, FunctionSpec, Resource, functions_of
+from dpp_cdk.function_spec import FunctionSpec, Part, Resource
+from dpp_cdk.functions import SCHEDULED_FUNCTIONS, functions_of
 from dpp_cdk.migration import Migration
 from dpp_cdk.models import model_arns
 from dpp_cdk.nag import acknowledge
@@ -22,6 +24,12 @@ from dpp_cdk.signing import SigningRole
 from dpp_cdk.sizes import MAX_PUBLISHERS
 from dpp_cdk.workspace_queues import NO_QUEUES, WorkspaceQueues
 from dpp_cdk.workspaces import HOMES_PATH
+
+_BEATS = {
+    functions.RUN_REAPER: timings.RUN_REAPER_BEAT,
+    functions.LIFECYCLE_GENERAL: timings.LIFECYCLE_GENERAL_BEAT,
+}
+"""Of those that are fired each half minute, the beat in between."""
 
 
 class DppStack(Stack):
@@ -43,8 +51,9 @@ class DppStack(Stack):
         acknowledge(self._wake.queue, "SQS3", "it only wakes: what is to be done stands in the outbox")
         self._workspaces = WorkspaceQueues(self) if deployment.has_workspaces else None
         recipe = self._recipe(network)
-        made = functions_of(workspaces=deployment.has_workspaces)
-        self._functions = {spec: LambdaFunction(self, recipe, spec) for spec in made}
+        self._functions = {
+            spec: LambdaFunction(self, recipe, spec) for spec in functions_of(deployment.parts)
+        }
         signing = SigningRole(
             self, "Signing", reader=self._made(functions.RUNS_READ), objects_arn=data.results.objects_arn
         )
@@ -66,16 +75,12 @@ class DppStack(Stack):
 
     def _recipe(self, network: NetworkStack | None) -> FunctionRecipe:
         deployment, data = self._deployment, self._data
-        outside = functions.PACK_OUTSIDE.callable_name(deployment.stage, gradual=deployment.size.gradual)
-        outside_arn = self.format_arn(
-            service="lambda",
-            resource="function",
-            resource_name=outside,
-            arn_format=ArnFormat.COLON_RESOURCE_NAME,
-        )
+        callees = Callees(self, deployment)
         secret_arns = dict(data.secret_arns)
         if deployment.openai_secret_arn:
             secret_arns["DPP_DECISION_OPENAI_API_KEY_SECRET_ARN"] = deployment.openai_secret_arn
+        if lifecycle_secret_arn := deployment.variables.get("DPP_LIFECYCLE_SECRET_ARN"):
+            secret_arns["DPP_LIFECYCLE_SECRET_ARN"] = lifecycle_secret_arn
         return FunctionRecipe(
             deployment=deployment,
             layers=Layers(self, "Layers", deployment).versions,
@@ -83,7 +88,7 @@ class DppStack(Stack):
                 **deployment.variables,
                 **data.variables,
                 **secret_arns,
-                "DPP_PACK_OUTSIDE_FUNCTION": outside,
+                **callees.variables,
                 "DPP_AUTH_ERROR_WAKE_QUEUE_URL": self._wake.queue.queue_url,
                 **(self._workspaces.variables if self._workspaces else {}),
                 **_provider(deployment),
@@ -91,7 +96,7 @@ class DppStack(Stack):
             secret_arns=secret_arns,
             resource_arns={
                 **data.resource_arns,
-                Resource.PACK_OUTSIDE: [outside_arn],
+                **callees.resource_arns,
                 Resource.AUTH_ERROR_WAKE: [self._wake.queue.queue_arn],
                 **(self._workspaces.resource_arns if self._workspaces else NO_QUEUES),
                 Resource.DECISION_MODEL: model_arns(
@@ -130,6 +135,10 @@ class DppStack(Stack):
             workspaces = self._made(functions.WORKSPACES_API)
             for path in ("/v1/workspaces", "/v1/workspaces/{proxy+}"):
                 api.route(path, workspaces)
+        if Part.LIFECYCLE in self._deployment.parts:
+            webhook = self._made(functions.LIFECYCLE_WEBHOOK)
+            for path in ("/v1/webhooks", "/v1/webhooks/{proxy+}"):
+                api.route(path, webhook)
         api.route("/healthz", health)
         api.route("/readyz", health)
         return api
@@ -147,13 +156,16 @@ class DppStack(Stack):
                 self._data.workspaces.controlled_by(function)
 
     def _schedules(self) -> None:
-        beat = WorkQueue(self, "RunReaperBeat", timings.RUN_REAPER_BEAT)
-        acknowledge(beat.queue, "SQS3", "a beat that is late is worth nothing; the next one is there")
-        EveryHalfMinute(self, "RunReaperSchedule", self._made(functions.RUN_REAPER), beat)
         ByQueue(self, "AuthErrorsPublishSchedule", self._wake, Duration.minutes(1))
         for spec in SCHEDULED_FUNCTIONS:
-            if spec is not functions.RUN_REAPER:
+            if not spec.is_of(self._deployment.parts):
+                continue
+            if (beat_timing := _BEATS.get(spec)) is None:
                 EveryMinute(self, f"{spec.construct_id}Schedule", self._made(spec))
+                continue
+            beat = WorkQueue(self, f"{spec.construct_id}Beat", beat_timing)
+            acknowledge(beat.queue, "SQS3", "a beat that is late is worth nothing; the next one is there")
+            EveryHalfMinute(self, f"{spec.construct_id}Schedule", self._made(spec), beat)
 
     def _release_gradually(self) -> None:
         shifted = [f for f in self._functions.values() if f.alias and f.spec.is_shifted_gradually]

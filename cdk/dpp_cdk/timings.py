@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from dpp.auth_errors import consume, publish
 from dpp.auth_errors.config import DEAD_LETTER_RETENTION_DAYS, QUEUE_RETENTION_DAYS
-from dpp.lifecycle import chamberlain
+from dpp.lifecycle import chamberlain, egress, envoy, firing, general, outside, sentinel
+from dpp.lifecycle.model import Source
 from dpp.packs.outside import START_SECONDS
 from dpp.tickets import cycle, process, reap
 
@@ -146,6 +147,18 @@ class LeaseTiming:
             raise ValueError(f"a function would live on after its lease: {self}")
 
 
+def _half_minute_beat(fired: ScheduleTiming) -> QueueTiming:
+    """Rules fire once a minute (D10); the beat in between is the same event, delayed by half of it."""
+    return QueueTiming(
+        timeout_seconds=fired.timeout_seconds,
+        visibility_seconds=30,
+        max_receives=None,
+        delay_seconds=30,
+        retention_seconds=60,
+        short_because="a beat that is a minute old is worth nothing: the next one is there",
+    )
+
+
 RUNS_SUBMIT = RequestTiming(timeout_seconds=15)
 RUNS_READ = RequestTiming(timeout_seconds=15)
 HEALTH = RequestTiming(timeout_seconds=10)
@@ -169,21 +182,32 @@ PACK_OUTSIDE = InvokedTiming(
     timeout_seconds=MAX_TIMEBOX_SECONDS + START_SECONDS + 5, caller_timeout_seconds=RUN_WORKER.timeout_seconds
 )
 
-# D10: rules fire once a minute; the beat in between is the same event, delayed by half of it.
 RUN_REAPER = ScheduleTiming(timeout_seconds=25, every_seconds=30)
-RUN_REAPER_BEAT = QueueTiming(
-    timeout_seconds=RUN_REAPER.timeout_seconds,
-    visibility_seconds=30,
-    max_receives=None,
-    delay_seconds=30,
-    retention_seconds=60,
-    short_because="a beat that is a minute old is worth nothing: the next one is there",
-)
+RUN_REAPER_BEAT = _half_minute_beat(RUN_REAPER)
 RUN_SWEEPER = ScheduleTiming(timeout_seconds=60)
 RUN_RECONCILE = ScheduleTiming(timeout_seconds=60)
 RUN_RETENTION = ScheduleTiming(timeout_seconds=60)
 OPS_CYCLE = ScheduleTiming(timeout_seconds=60)
 LIFECYCLE_CHAMBERLAIN = ScheduleTiming(timeout_seconds=60)
+
+# LIFE-1 … LIFE-7: each takes up work for `firing.TIME_LIMIT_SECONDS`, the sentinel for his time a source.
+LIFECYCLE_SENTINEL = ScheduleTiming(timeout_seconds=60)
+LIFECYCLE_KING = ScheduleTiming(timeout_seconds=30)
+LIFECYCLE_GENERAL = ScheduleTiming(timeout_seconds=30, every_seconds=30)
+LIFECYCLE_GENERAL_BEAT = _half_minute_beat(LIFECYCLE_GENERAL)
+LIFECYCLE_ENVOY = ScheduleTiming(timeout_seconds=45)
+LIFECYCLE_WEBHOOK = RequestTiming(timeout_seconds=15)
+LIFECYCLE_OUTSIDE = InvokedTiming(
+    timeout_seconds=outside.REPLY_SECONDS - 1, caller_timeout_seconds=outside.REPLY_SECONDS
+)
+if LIFECYCLE_OUTSIDE.timeout_seconds <= egress.DEADLINE_SECONDS:
+    raise ValueError("the way outside would be cut off before it could say that nobody answered")
+if LIFECYCLE_SENTINEL.timeout_seconds <= len(Source) * (sentinel.POLL_TIME_SECONDS + outside.REPLY_SECONDS):
+    raise ValueError("the sentinel would be cut off in a poll")
+if LIFECYCLE_ENVOY.timeout_seconds <= firing.TIME_LIMIT_SECONDS + outside.REPLY_SECONDS:
+    raise ValueError(
+        "the envoy would be cut off in the message that he took last, and it would be sent twice"
+    )
 
 # AUTH-5, AUTH-8: the ledger counts the tries and buries what fails. A receive is no try: what came too early or met an
 # outage comes again for nothing. So SQS's own count lies beyond twice the retries that may be set, and beyond ten hours
@@ -222,6 +246,8 @@ OPERATE = OperatorTiming(timeout_seconds=120)
 # TIX-5, TIX-6: the leases stand in the domain, which knows no function; here they meet who holds them.
 TICKET_REAPER_LEASE = LeaseTiming(reap.LEASE_SECONDS, (TICKETS_API, OPS_CYCLE, OPERATE))
 OPS_CYCLE_LEASE = LeaseTiming(cycle.LEASE_SECONDS, (OPS_CYCLE,))
+TASK_LEASE = LeaseTiming(general.LEASE_SECONDS, (LIFECYCLE_GENERAL,))
+MESSAGE_LEASE = LeaseTiming(envoy.LEASE_SECONDS, (LIFECYCLE_ENVOY,))
 CHAMBERLAIN_LEASE = LeaseTiming(chamberlain.LEASE_SECONDS, (LIFECYCLE_CHAMBERLAIN, OPERATE))
 TICKET_SILENCE = LeaseTiming(process.SILENT_SECONDS, (OPS_CYCLE,))
 # AUTH-4, AUTH-5: an owner is dead before its event is taken over, and a consumer before its lease is over.

@@ -6,7 +6,7 @@ from aws_cdk import Duration
 from constructs import Construct
 
 from dpp_cdk import timings
-from dpp_cdk.functions import Resource
+from dpp_cdk.function_spec import Resource
 from dpp_cdk.nag import acknowledge
 from dpp_cdk.queue import WorkQueue
 from dpp_cdk.schedules import ByQueue

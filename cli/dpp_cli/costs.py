@@ -20,6 +20,9 @@ BEGIN, END = "<!-- costs: python -m dpp_cli.costs -->", "<!-- end of costs -->"
 BEGIN_WORKSPACES = "<!-- costs of workspaces: python -m dpp_cli.costs -->"
 END_WORKSPACES = "<!-- end of the costs of workspaces -->"
 
+BEGIN_LIFECYCLE = "<!-- costs of the flow: python -m dpp_cli.costs -->"
+END_LIFECYCLE = "<!-- end of the costs of the flow -->"
+
 HOURS = 730
 """A month, as AWS's own calculator has it."""
 INTERFACE_ENDPOINTS = 4
@@ -65,6 +68,17 @@ WORKSPACE_ASSUMPTIONS = f"""Per month, with {WORKSPACES["dev"]} workspaces in de
 Each: one CPU and 2 GB that run {_RUN_HOURS} hours, a home of {_HOME_GB} GB on its volume all month, an archive of \
 {_ARCHIVE_GB} GB, archived and restored {_MOVES} times. {WORKSPACE_SERIES} metric series of ours, and of Container \
 Insights {_INSIGHTS_SERIES} a workspace while it runs."""
+
+# What the roles add that carry events to answers, where a deployment has them.
+LIFECYCLE_ALARMS = {"dev": 0, "prod": 0}
+LIFECYCLE_SERIES = 50
+_ROLE_FIRINGS = 5 * HOURS * 60  # four roles, one of which fires twice a minute
+_ASKED = 2 * HOURS * 60  # both sources, each minute
+_ASKED_GB_SECONDS = Decimal("0.5") * Decimal("0.5")
+
+LIFECYCLE_ASSUMPTIONS = f"""Per month, without the runs that tasks are, each of which costs what a run costs: \
+{_ROLE_FIRINGS:,} firings of 200 ms and {_ASKED:,} requests to GitHub and Jira of 500 ms, with 2 KB of logs each. \
+{LIFECYCLE_SERIES} metric series."""
 
 
 @dataclass(frozen=True)
@@ -244,6 +258,25 @@ OF_WORKSPACES: Sequence[Line] = (
 )
 """What a deployment with workspaces costs besides."""
 
+OF_LIFECYCLE: Sequence[Line] = (
+    Line("Secret", _priced("0.40", "secret"), lambda _: 1),
+    Line("CloudWatch alarms", _priced("0.10", "alarm"), lambda size: LIFECYCLE_ALARMS[size.name]),
+    Line("CloudWatch metrics", _priced("0.30", "series"), lambda _: LIFECYCLE_SERIES),
+    Line(
+        "Roles: Lambda arm64",
+        _priced("0.0000133334", "GB-second"),
+        lambda _: _ROLE_FIRINGS * _FIRING_GB_SECONDS + 2 * _ASKED * _ASKED_GB_SECONDS,
+    ),
+    Line("Roles: Lambda requests", _priced("0.0000002", "request"), lambda _: _ROLE_FIRINGS + _ASKED),
+    Line("Roles: logs", _LOGS, lambda _: (_ROLE_FIRINGS + _ASKED) * 2 * _KB),
+    Line(
+        "SQS, looked at and sent",
+        _priced("0.0000004", "request", confirmed=False),
+        lambda _: 5 * HOURS * 3600 // 20 + 3 * HOURS * 60,
+    ),
+)
+"""What a deployment with these roles costs besides; who waits for the way outside is paid for, too."""
+
 
 def total(lines: Sequence[Line], size: "Size") -> Decimal:
     """The sum of the lines as they are shown, each to the cent."""
@@ -271,10 +304,20 @@ def render_workspaces() -> str:
     return "\n".join([*rows, END_WORKSPACES])
 
 
+def render_lifecycle() -> str:
+    """The table of what the roles add, between its marks."""
+    sizes = _sizes()
+    rows = [BEGIN_LIFECYCLE, LIFECYCLE_ASSUMPTIONS, "", *_head(sizes)]
+    rows += [_row(line, sizes) for line in OF_LIFECYCLE]
+    rows.append(_sum("a month, besides", OF_LIFECYCLE, sizes))
+    return "\n".join([*rows, END_LIFECYCLE])
+
+
 def written_into(page: str) -> str:
     """The page with the tables of today in the place of those that it has. Raises ValueError without the marks."""
     page = _put(page, BEGIN, render(), END)
-    return _put(page, BEGIN_WORKSPACES, render_workspaces(), END_WORKSPACES)
+    page = _put(page, BEGIN_WORKSPACES, render_workspaces(), END_WORKSPACES)
+    return _put(page, BEGIN_LIFECYCLE, render_lifecycle(), END_LIFECYCLE)
 
 
 def _put(page: str, begin: str, table: str, end: str) -> str:

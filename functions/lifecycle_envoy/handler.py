@@ -8,7 +8,7 @@ from dpp.lifecycle.envoy import deliver
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
 from dpp.platform.meter import Meter
-from dpp.platform.metrics import FIRINGS
+from dpp.platform.metrics import FIRINGS, MESSAGES_DELIVERED
 from lifecycle_envoy.wiring import wiring
 
 logger = service_logger("lifecycle_envoy")
@@ -18,7 +18,10 @@ meter = Meter()
 @invocation(logger, meter)
 def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """One firing; what the event holds doesn't matter."""
-    told = deliver(wiring()).as_dict()
+    report = deliver(wiring())
     meter.add(FIRINGS)
+    for outcome, count in (("SENT", report.sent), ("REPEATED", report.repeated), ("FAILED", report.failed)):
+        meter.add(MESSAGES_DELIVERED, count, Outcome=outcome)
+    told = report.as_dict()
     logger.info("fired", extra={"report": told})
     return told

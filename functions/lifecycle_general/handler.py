@@ -4,11 +4,11 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.lifecycle.general import command
+from dpp.lifecycle.general import Step, command
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
 from dpp.platform.meter import Meter
-from dpp.platform.metrics import FIRINGS
+from dpp.platform.metrics import FIRINGS, TASK_LOOKS
 from lifecycle_general.wiring import wiring
 
 logger = service_logger("lifecycle_general")
@@ -20,5 +20,7 @@ def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """One firing; what the event holds doesn't matter."""
     told = command(wiring()).as_dict()
     meter.add(FIRINGS)
+    for step in (*Step, "LEFT"):
+        meter.add(TASK_LOOKS, told[step.lower()], Step=step)
     logger.info("fired", extra={"report": told})
     return told

@@ -5,10 +5,11 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.lifecycle.king import rule
+from dpp.lifecycle.read import Backlog, backlog
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
 from dpp.platform.meter import Meter
-from dpp.platform.metrics import FIRINGS
+from dpp.platform.metrics import FIRINGS, FLOW_AGE, FLOW_WAITING, TASKS_BEGUN
 from lifecycle_king.wiring import wiring
 
 logger = service_logger("lifecycle_king")
@@ -18,7 +19,22 @@ meter = Meter()
 @invocation(logger, meter)
 def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """One firing; what the event holds doesn't matter."""
-    told = rule(wiring()).as_dict()
+    effects = wiring()
+    report = rule(effects)
+    with effects.database.connection() as connection:
+        _measure(backlog(connection))
     meter.add(FIRINGS)
+    meter.add(TASKS_BEGUN, report.dispatched)
+    told = report.as_dict()
     logger.info("fired", extra={"report": told})
     return told
+
+
+def _measure(found: Backlog) -> None:
+    for item, waiting, seconds in (
+        ("EVENT", found.events_pending, found.oldest_event_seconds),
+        ("TASK", found.tasks_pending + found.tasks_in_progress, found.oldest_task_seconds),
+        ("MESSAGE", found.messages_pending, found.oldest_message_seconds),
+    ):
+        meter.add(FLOW_WAITING, waiting, Item=item)
+        meter.add(FLOW_AGE, seconds, Item=item)

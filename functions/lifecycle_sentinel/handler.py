@@ -4,11 +4,11 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.lifecycle.sentinel import watch
+from dpp.lifecycle.sentinel import SourceReport, watch
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
 from dpp.platform.meter import Meter
-from dpp.platform.metrics import FIRINGS
+from dpp.platform.metrics import EVENTS_TAKEN_IN, FIRINGS, SOURCE_FAILURES
 from lifecycle_sentinel.wiring import wiring
 
 logger = service_logger("lifecycle_sentinel")
@@ -18,7 +18,22 @@ meter = Meter()
 @invocation(logger, meter)
 def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """One firing; what the event holds doesn't matter."""
-    told = watch(wiring()).as_dict()
+    report = watch(wiring())
     meter.add(FIRINGS)
+    for one in report.sources:
+        _measure(one)
+    told = report.as_dict()
     logger.info("fired", extra={"report": told})
     return told
+
+
+def _measure(one: SourceReport) -> None:
+    outcomes = {
+        "ACCEPTED": one.accepted,
+        "DUPLICATE": one.duplicates,
+        "TOO_OLD": one.too_old,
+        "SKIPPED": one.skipped,
+    }
+    for outcome, count in outcomes.items():
+        meter.add(EVENTS_TAKEN_IN, count, Source=one.source, Outcome=outcome)
+    meter.add(SOURCE_FAILURES, one.failures, Source=one.source)

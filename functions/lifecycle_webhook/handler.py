@@ -24,6 +24,7 @@ from dpp.platform.http.api import Api
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
 from dpp.platform.meter import Meter
+from dpp.platform.metrics import EVENTS_TAKEN_IN
 from lifecycle_webhook.wiring import wiring
 
 cold_start.imported()
@@ -55,6 +56,7 @@ def called_by_slack() -> Response[str]:
 
 def _answer(source: str, delivered: Delivered) -> Response[str]:
     told = {"source": source, "outcome": delivered.outcome, "event_id": delivered.event_id}
+    meter.add(EVENTS_TAKEN_IN, Source=source, Outcome=delivered.outcome)
     logger.info("delivered", extra={**told, "trace_id": api.trace_id})
     return api.json(202, delivered_view(delivered), {})
 

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from dpp_cdk.config import Deployment
 
 LOCAL = {"DATABASE_URL": "postgresql://db.test/dpp", "REDIS_URL": "redis://cache.test:6379/0"}
+LIFECYCLE = {
+    "DPP_LIFECYCLE_TENANT": "acme",
+    "DPP_LIFECYCLE_SECRET_ARN": "arn:aws:secretsmanager:us-east-1:123456789012:secret:dpp-lifecycle-AbCdEf",
+    "DPP_GITHUB_LOGIN": "acme-bot",
+    "DPP_JIRA_URL": "https://acme.atlassian.net",
+    "DPP_JIRA_JQL": "assignee = currentUser()",
+    "DPP_SLACK_CHANNEL": "C1",
+}
+"""With it the roles that carry events to answers."""
 IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/dpp/workspace:1"
 _LAYERS = ("deps", "domain", "migrations", "ocr", "operate")
 type Describe = Callable[["Deployment"], Assembly]
@@ -51,6 +60,7 @@ def deployment(node: None, tmp_path_factory: pytest.TempPathFactory) -> "Deploym
         openapi_document=ROOT / "docs" / "openapi.json",
         alarm_email="ops@example.com",
         workspace_image=IMAGE,
+        variables=LIFECYCLE,
     )
 
 
@@ -104,7 +114,7 @@ def local(described: Describe, deployment: "Deployment") -> Assembly:
 
     from dpp_cdk.sizes import DEV
 
-    variables: Mapping[str, str] = {**LOCAL, "DPP_WORKSPACE_ROOT": "/var/lib/dpp/workspaces"}
+    variables: Mapping[str, str] = {**LOCAL, **LIFECYCLE, "DPP_WORKSPACE_ROOT": "/var/lib/dpp/workspaces"}
     return described(dataclasses.replace(deployment, stage="local", size=DEV, variables=variables))
 
 

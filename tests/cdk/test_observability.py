@@ -8,9 +8,9 @@ import pytest
 from dpp.platform import metrics
 from dpp_cli.paths import ROOT
 from tests.cdk.template import Assembly
-from tests.cdk.test_stack import API_FUNCTIONS, EVENT_FUNCTIONS, FUNCTIONS, SCHEDULED
+from tests.cdk.test_stack import API_FUNCTIONS, EVENT_FUNCTIONS, FUNCTIONS, JOBS, ROLES
 
-SHIFTED = (*API_FUNCTIONS, *EVENT_FUNCTIONS, "run_worker", "pack_outside")
+SHIFTED = (*API_FUNCTIONS, *EVENT_FUNCTIONS, "run_worker", "pack_outside", "lifecycle_outside")
 
 
 def entries() -> set[str]:
@@ -84,9 +84,42 @@ def test_every_metric_that_promises_an_alarm_has_it(prod: Assembly) -> None:
 def test_a_silent_job_is_an_alarm(prod: Assembly) -> None:
     """Quiet is bad for a job that fires each minute, and well for everything else."""
     found = prod["observability"].all("AWS::CloudWatch::Alarm").values()
-    silent = {alarm["Dimensions"][0]["Value"] for alarm in found if alarm["TreatMissingData"] == "breaching"}
+    quiet = [alarm for alarm in found if alarm["TreatMissingData"] == "breaching"]
+    silent = {alarm["Dimensions"][0]["Value"] for alarm in quiet if len(alarm["Dimensions"]) == 1}
     by_queue = ("auth_errors_publish", "workspaces_control", "workspaces_storage")
-    assert silent == {f"dpp-prod-{name}" for name in (*SCHEDULED, *by_queue)}
+    assert silent == {f"dpp-prod-{name}" for name in (*JOBS, *by_queue)}
+
+
+def test_a_role_that_is_silent_or_was_never_heard_is_an_alarm(prod: Assembly) -> None:
+    """LIFE-11: the chamberlain, whose own silence is an alarm of his, tells of the others'."""
+    found = prod["observability"].all("AWS::CloudWatch::Alarm").values()
+    by_role = {
+        alarm["Dimensions"][1]["Value"]: alarm
+        for alarm in found
+        if alarm["MetricName"] == metrics.ROLE_SILENCE.name
+    }
+    assert set(by_role) == {"CHAMBERLAIN", *(name.removeprefix("lifecycle_").upper() for name in ROLES)}
+    for role, alarm in by_role.items():
+        assert alarm["Dimensions"][0]["Value"] == "dpp-prod-lifecycle_chamberlain"
+        assert alarm["Threshold"] == 600
+        assert alarm["TreatMissingData"] == ("notBreaching" if role == "CHAMBERLAIN" else "breaching")
+
+
+def test_a_source_that_fails_and_what_gets_no_further_are_alarms(prod: Assembly) -> None:
+    """LIFE-1, LIFE-2, LIFE-5, LIFE-7."""
+    found = prod["observability"].all("AWS::CloudWatch::Alarm").values()
+    watched = {
+        (alarm["MetricName"], alarm["Dimensions"][1]["Value"]): alarm["Threshold"]
+        for alarm in found
+        if alarm["MetricName"] in {metrics.SOURCE_FAILURES.name, metrics.FLOW_AGE.name}
+    }
+    assert watched == {
+        ("SourceFailures", "GITHUB"): 3,
+        ("SourceFailures", "JIRA"): 3,
+        ("FlowAge", "EVENT"): 900,
+        ("FlowAge", "TASK"): 3_600,
+        ("FlowAge", "MESSAGE"): 3_600,
+    }
 
 
 def test_each_step_of_the_ops_cycle_that_can_fail_is_watched(prod: Assembly) -> None:

@@ -20,6 +20,7 @@ IN_NETWORK = {
     "ec2:AssignPrivateIpAddresses",
     "ec2:UnassignPrivateIpAddresses",
 }
+INVOKING = {"lambda:InvokeFunction"}
 SECRETS = {"secretsmanager:GetSecretValue"}
 CONSUMING = {
     "sqs:ReceiveMessage",
@@ -83,6 +84,16 @@ ALLOWED = {
     "run_retention": SECRETS | IN_NETWORK,
     "ops_cycle": {"sqs:SendMessage", "s3:PutObject"} | REDRIVING | SECRETS | IN_NETWORK,
     "lifecycle_chamberlain": {"s3:DeleteObject"} | SECRETS | IN_NETWORK,
+    "lifecycle_sentinel": INVOKING | SECRETS | IN_NETWORK,
+    "lifecycle_king": INVOKING | SECRETS | IN_NETWORK,
+    "lifecycle_general": {"sqs:SendMessage", "s3:GetObject", "s3:ListBucket", "s3:PutObject"}
+    | CONSUMING  # its half-minute beat
+    | INVOKING
+    | SECRETS
+    | IN_NETWORK,
+    "lifecycle_envoy": INVOKING | SECRETS | IN_NETWORK,
+    "lifecycle_webhook": INVOKING | SECRETS | IN_NETWORK,
+    "lifecycle_outside": SECRETS,
     "migrate": SECRETS | IN_NETWORK,
     "operate": {"sqs:SendMessage", "s3:GetObject", "s3:PutObject", "s3:ListBucket", "s3:DeleteObject"}
     | REDRIVING
@@ -92,6 +103,10 @@ ALLOWED = {
 READABLE_SECRETS = dict.fromkeys(FUNCTIONS, 2) | {
     "run_retention": 1,
     "lifecycle_chamberlain": 1,
+    "lifecycle_sentinel": 1,
+    "lifecycle_king": 1,
+    "lifecycle_envoy": 1,
+    "lifecycle_outside": 1,
     "tickets_api": 1,
     "auth_errors_api": 1,
     "auth_errors_publish": 1,
@@ -150,7 +165,7 @@ def test_every_resource_is_named_but_the_interfaces_that_lambda_makes(stack: Sta
     for refusal in denied:
         assert set(listed(refusal["Action"])) == IN_NETWORK
         assert f"dpp-prod-{name}" in json.dumps(refusal["Condition"])
-    assert len(denied) == (0 if name == "pack_outside" else 1)
+    assert len(denied) == (0 if name in {"pack_outside", "lifecycle_outside"} else 1)
 
 
 def test_no_policy_of_the_deployment_allows_an_action_by_pattern(prod: Assembly, dev: Assembly) -> None:

@@ -19,31 +19,30 @@ from tests.cdk.template import Assembly, Stack
 if TYPE_CHECKING:
     from dpp_cdk.config import Deployment
 
-API_FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api", "workspaces_api")
+API_FUNCTIONS = (
+    *("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api", "workspaces_api"),
+    "lifecycle_webhook",
+)
 EVENT_FUNCTIONS = ("auth_errors_publish", "auth_errors_consume", "workspaces_control", "workspaces_storage")
 MOUNTING = ("workspaces_control", "workspaces_storage")
 """They are given what the provider on AWS reads, too."""
-SCHEDULED = (
-    "run_reaper",
-    "run_sweeper",
-    "run_reconcile",
-    "run_retention",
-    "ops_cycle",
-    "lifecycle_chamberlain",
-)
+JOBS = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention", "ops_cycle", "lifecycle_chamberlain")
+ROLES = ("lifecycle_sentinel", "lifecycle_king", "lifecycle_general", "lifecycle_envoy")
+SCHEDULED = (*JOBS, *ROLES)
+ALONE = (*JOBS, "lifecycle_sentinel")
+"""The others may be woken while the clock fires them."""
+BEATING = {"run_reaper": "RunReaperBeat", "lifecycle_general": "LifecycleGeneralBeat"}
+"""Fired each half minute, by their queues in between."""
 FUNCTIONS = (
     *API_FUNCTIONS,
     "run_worker",
     "pack_outside",
     *EVENT_FUNCTIONS,
     *SCHEDULED,
+    "lifecycle_outside",
     "migrate",
     "operate",
 )
-
-
-UNDEPLOYED = {f"lifecycle_{name}" for name in ("sentinel", "king", "general", "envoy", "webhook", "outside")}
-"""The roles from an event to its answer: tested here, and of no deployment so far (docs/retention.md)."""
 
 
 def settings_of(name: str) -> type[Settings]:
@@ -60,8 +59,8 @@ class TestFunctions:
     def test_every_folder_of_functions_is_deployed(self, stack: Stack, deployment: "Deployment") -> None:
         folders = {path.parent.name for path in deployment.functions.glob("*/handler.py")}
         handlers = {f["Handler"] for f in stack.all("AWS::Lambda::Function").values()}
-        assert handlers == {f"{name}.handler.handler" for name in folders - UNDEPLOYED}
-        assert folders == set(FUNCTIONS) | UNDEPLOYED
+        assert handlers == {f"{name}.handler.handler" for name in folders}
+        assert folders == set(FUNCTIONS)
 
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_a_function_gets_the_variables_of_its_settings_and_no_other(
@@ -131,7 +130,7 @@ class TestFunctions:
         """A new account has ten to run at once, and can reserve none of them."""
         for name in FUNCTIONS:
             reserved = prod.whole.function(name).get("ReservedConcurrentExecutions")
-            assert reserved == (1 if name in SCHEDULED else None)
+            assert reserved == (1 if name in ALONE else None)
             assert "ReservedConcurrentExecutions" not in dev.whole.function(name)
 
     def test_x_ray_is_off_until_it_is_switched_on(
@@ -177,14 +176,14 @@ class TestRunQueue:
 
     def test_every_visibility_is_six_timeouts_or_has_its_reason(self, stack: Stack) -> None:
         """AWS advises six; `timings.py` says why not, and refuses a batch then."""
-        for name in ("run_worker", "run_reaper"):
+        for name in ("run_worker", *BEATING):
             queue, function = stack.queue_emptied_by(name), stack.function(name)
             assert queue["VisibilityTimeout"] >= function["Timeout"] * stack.event_source(name)["BatchSize"]
 
     def test_every_queue_is_encrypted_and_reached_over_tls_only(self, stack: Stack) -> None:
         queues = stack.all("AWS::SQS::Queue")
-        # Runs, events, dead letters of both, the reaper's beat and the publisher's wake-ups.
-        assert len(queues) == 8
+        # Runs, events, dead letters of both, two of workspaces, two beats and the publisher's wake-ups.
+        assert len(queues) == 9
         for name, queue in queues.items():
             assert queue["SqsManagedSseEnabled"] is True
             assert stack.tls_only("AWS::SQS::QueuePolicy", "Queues", name)
@@ -266,22 +265,25 @@ class TestSchedules:
         assert rule["ScheduleExpression"] == "rate(1 minute)"
         assert rule["State"] == "ENABLED"
 
-    def test_the_reaper_is_fired_again_30_s_later(self, stack: Stack) -> None:
-        """RUN-20, D10."""
-        (rule,) = stack.rules_that_fire("run_reaper")
+    @pytest.mark.parametrize("name", BEATING)
+    def test_reaper_and_general_are_fired_again_30_s_later(self, stack: Stack, name: str) -> None:
+        """RUN-20, D10; a task whose run has ended waits for half a minute at most (LIFE-2)."""
+        (rule,) = stack.rules_that_fire(name)
         (queue_id,) = (
             target["Arn"]["Fn::GetAtt"][0] for target in rule["Targets"] if "Fn::GetAtt" in target["Arn"]
         )
         beat = stack.all("AWS::SQS::Queue")[queue_id]
-        assert stack.queue_emptied_by("run_reaper") == beat
+        assert stack.queue_emptied_by(name) == beat
+        assert BEATING[name] in queue_id
         assert beat["DelaySeconds"] == 30
 
-    def test_a_beat_that_is_late_is_dropped(self, stack: Stack) -> None:
-        assert stack.queue_emptied_by("run_reaper")["MessageRetentionPeriod"] == 60
+    @pytest.mark.parametrize("name", BEATING)
+    def test_a_beat_that_is_late_is_dropped(self, stack: Stack, name: str) -> None:
+        assert stack.queue_emptied_by(name)["MessageRetentionPeriod"] == 60
 
     @pytest.mark.parametrize(
         ("name", "period_seconds"),
-        [(name, 30 if name == "run_reaper" else 60) for name in SCHEDULED],
+        [(name, 30 if name in BEATING else 60) for name in SCHEDULED],
     )
     def test_a_firing_ends_before_the_next(self, stack: Stack, name: str, period_seconds: int) -> None:
         assert stack.function(name)["Timeout"] <= period_seconds

@@ -15,7 +15,8 @@ from aws_cdk import App, Stack  # noqa: E402
 
 from dpp_cdk.config import Deployment, LayerFolders  # noqa: E402
 from dpp_cdk.function import FunctionRecipe, LambdaFunction, Layers  # noqa: E402
-from dpp_cdk.functions import HEALTH, MIGRATE, RUNS_READ, Resource  # noqa: E402
+from dpp_cdk.function_spec import Resource  # noqa: E402
+from dpp_cdk.functions import HEALTH, MIGRATE, RUNS_READ  # noqa: E402
 from dpp_cdk.migration import Migration  # noqa: E402
 from dpp_cdk.sizes import DEV  # noqa: E402
 

@@ -18,7 +18,9 @@ from botocore import xform_name
 from typer.testing import CliRunner
 
 from dpp.platform import api_keys
-from dpp_cdk.alarms import Named, alarms
+from dpp_cdk.alarm_spec import Named
+from dpp_cdk.alarms import alarms
+from dpp_cdk.function_spec import Part
 from dpp_cdk.functions import functions_of
 from dpp_cdk.network import _CONTAINER_ENDPOINTS, _CONTROL_ENDPOINTS, _ENDPOINTS
 from dpp_cdk.options import PASSED_ON, Options, read_options, variable_of
@@ -138,7 +140,7 @@ def test_every_variable_is_one_that_the_app_reads() -> None:
 
 
 def test_every_function_and_log_group_is_one_that_is_made() -> None:
-    names = {spec.name for spec in functions_of(workspaces=True)}
+    names = {spec.name for spec in functions_of(Part)}
     assert set(re.findall(r"dpp-(?:dev|prod)-(runs?_[a-z]+)", GUIDE)) <= names
     assert '"/dpp/{self._deployment.stage}/api-access"' in _source("api")
     assert "/dpp/dev/api-access" in GUIDE
@@ -228,7 +230,7 @@ def test_the_costs_of_workspaces_add_up() -> None:
 
 def _alarms_made(named: Named, size: Size) -> int:
     """Those that are watched, and those by which a release is taken back."""
-    made = functions_of(workspaces=named.workspaces)
+    made = functions_of(named.parts)
     releases = [spec for spec in made if size.gradual and spec.is_shifted_gradually]
     return len(list(alarms(named, size))) + len(releases) + (1 if releases else 0)
 
@@ -246,11 +248,15 @@ def test_every_part_of_a_size_has_a_price_and_is_counted_as_it_is_made() -> None
             "dead-events",
             "database",
             ["node"] * (1 + size.cache.replicas),
-            workspaces=False,
+            parts=frozenset(),
         )
         assert _alarms_made(named, size) == costs.ALARMS[size.name]
-        besides = _alarms_made(replace(named, workspaces=True), size) - costs.ALARMS[size.name]
-        assert besides == costs.WORKSPACE_ALARMS[size.name]
+        for part, counted in (
+            (Part.WORKSPACES, costs.WORKSPACE_ALARMS),
+            (Part.LIFECYCLE, costs.LIFECYCLE_ALARMS),
+        ):
+            besides = _alarms_made(replace(named, parts=frozenset([part])), size) - costs.ALARMS[size.name]
+            assert besides == counted[size.name]
     assert len(_ENDPOINTS) == costs.INTERFACE_ENDPOINTS
     assert len(_CONTROL_ENDPOINTS) + len(_CONTAINER_ENDPOINTS) == costs.WORKSPACE_ENDPOINTS
     assert Path(costs.PATH).name == "deploy.md"

@@ -9,7 +9,9 @@ import pytest
 import typer.main
 
 from dpp.platform.metrics import METRICS
-from dpp_cdk.alarms import Named, alarms
+from dpp_cdk.alarm_spec import Named
+from dpp_cdk.alarms import alarms
+from dpp_cdk.function_spec import Part
 from dpp_cdk.sizes import SIZES
 from dpp_cli.main import app
 from dpp_cli.paths import FUNCTIONS, ROOT
@@ -18,7 +20,7 @@ DOCS = ROOT / "docs"
 RUNBOOK = (DOCS / "runbook.md").read_text(encoding="utf-8")
 ENTRIES = dict(re.findall(r"^## (.+)\n((?:(?!^## ).*\n?)*)", RUNBOOK, re.MULTILINE))
 NAMED = Named(
-    "test", "api", "runs", "dead", "events", "dead-events", "database", ("cache-001",), workspaces=True
+    "test", "api", "runs", "dead", "events", "dead-events", "database", ("cache-001",), parts=frozenset(Part)
 )
 ANCHORS = sorted({alarm.anchor for size in SIZES.values() for alarm in alarms(NAMED, size)})
 _SQL = re.compile(r"^```sql\n(.*?)^```|`(SELECT [^`…]+)`", re.MULTILINE | re.DOTALL)
@@ -76,7 +78,7 @@ def test_every_query_of_the_runbook_fits_the_schema(database_url: str, sql: str)
 def test_every_function_of_the_runbook_exists() -> None:
     named = set(
         re.findall(
-            r"\b(runs?_[a-z]+|pack_[a-z]+|auth_errors_[a-z]+|workspaces_[a-z]+)\b",
+            r"\b(runs?_[a-z]+|pack_[a-z]+|auth_errors_[a-z]+|workspaces_[a-z]+|lifecycle_[a-z]+)\b",
             re.sub(r"run_(?:id|inputs)", "", RUNBOOK),
         )
     )

@@ -93,10 +93,9 @@ def _amount(text: str) -> str:
     return text
 
 
-class TaskSettings(Settings):
-    """Who pays for tasks, how much one attempt may cost, for how long it may run, and how many there may be."""
+class TaskLimitSettings(Settings):
+    """How much one attempt at a task may cost, for how long it may run, and how many there may be."""
 
-    tenant_id: str = Field(alias="DPP_LIFECYCLE_TENANT", pattern=_TENANT)
     max_cost_usd: Annotated[str, AfterValidator(_amount)] = Field(
         default="0.0500", alias="DPP_LIFECYCLE_TASK_MAX_COST_USD"
     )
@@ -110,6 +109,12 @@ class TaskSettings(Settings):
     def max_cost_usd_micros(self) -> int:
         """The reservation of one attempt."""
         return parse_usd(self.max_cost_usd)
+
+
+class TaskSettings(TaskLimitSettings):
+    """The limits, and the tenant who pays."""
+
+    tenant_id: str = Field(alias="DPP_LIFECYCLE_TENANT", pattern=_TENANT)
 
 
 class ChamberlainSettings(Settings):

@@ -24,8 +24,10 @@ from dpp.lifecycle.ports import (
     Target,
 )
 
-_TIMEOUT = httpx.Timeout(10.0, connect=5.0)
-_DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 15.0
+"""The longest that one request takes: connecting, sending and the first of the reply; or a reply that drips."""
+_TIMEOUT = httpx.Timeout(8.0, connect=3.0, write=3.0)
+_DRIP_SECONDS = DEADLINE_SECONDS - 8.0
 """A reply that drips must end, too: httpx's own timeout is of each read."""
 _MAX_ANSWER_BYTES = 5_500_000
 """Of the reply as JSON, whose escapes take room; Lambda hands on 6 MB."""
@@ -124,6 +126,7 @@ class Egress:
         door = self._credentials.doors.get(request.target)
         if door is None:
             return _own(501, OutsideOutcome.NOT_CONFIGURED)
+        until = self._monotonic() + _DRIP_SECONDS
         try:
             with self._client.stream(
                 request.method,
@@ -131,7 +134,7 @@ class Egress:
                 headers={**_headers(request), **_AGENT, **door.headers},
                 content=request.body.encode() if request.body is not None else None,
             ) as response:
-                body = self._read(response)
+                body = self._read(response, until)
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, UnicodeError) as error:
             raise WireUnavailable(type(error).__name__) from None
         if body is None:
@@ -139,15 +142,14 @@ class Egress:
         headers = {name: value for name, value in response.headers.items() if name in _HANDED_ON}
         return OutsideReply(status=response.status_code, headers=headers, body=body)
 
-    def _read(self, response: httpx.Response) -> str | None:
+    def _read(self, response: httpx.Response, until: float) -> str | None:
         """The body as text; None of one that can't be handed on. Raises WireUnavailable."""
-        deadline = self._monotonic() + _DEADLINE_SECONDS
         read = bytearray()
         for chunk in response.iter_bytes():
             read += chunk
             if len(read) > MAX_REPLY_BYTES:
                 return None
-            if self._monotonic() > deadline:
+            if self._monotonic() > until:
                 raise WireUnavailable("no whole reply in time")
         text = read.decode("utf-8", "replace")
         return text if len(json.dumps(text, ensure_ascii=False).encode()) <= _MAX_ANSWER_BYTES else None

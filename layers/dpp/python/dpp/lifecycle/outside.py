@@ -13,7 +13,7 @@ from dpp.platform.aws import lambda_client
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
-_REPLY_SECONDS = 30
+REPLY_SECONDS = 19
 """Longer than the other side's own patience (egress), its start included."""
 
 
@@ -45,4 +45,4 @@ class OutsideFunction:
 
     @cached_property
     def _client(self) -> "LambdaClient":
-        return self._make_client(_REPLY_SECONDS)
+        return self._make_client(REPLY_SECONDS)

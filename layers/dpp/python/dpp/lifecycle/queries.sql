@@ -256,7 +256,10 @@ SELECT
   (SELECT count(*) FROM lifecycle_tasks WHERE status = 'IN_PROGRESS' AND waits_for_person) AS tasks_waiting_for_person,
   (SELECT count(*) FROM lifecycle_messages WHERE status = 'PENDING') AS messages_pending,
   (SELECT created_at FROM lifecycle_events WHERE status = 'PENDING' ORDER BY sequence LIMIT 1) AS oldest_event_at,
-  (SELECT created_at FROM lifecycle_tasks WHERE status = 'PENDING' ORDER BY sequence LIMIT 1) AS oldest_task_at,
+  (SELECT least(
+    (SELECT min(created_at) FROM lifecycle_tasks WHERE status = 'PENDING'),
+    (SELECT min(created_at) FROM lifecycle_tasks WHERE status = 'IN_PROGRESS' AND NOT waits_for_person)
+  )) AS oldest_task_at,
   (SELECT created_at FROM lifecycle_messages WHERE status = 'PENDING' ORDER BY sequence LIMIT 1) AS oldest_message_at,
   (SELECT count(*) FROM lifecycle_threads
     WHERE created_at < coalesce(%(now)s, now()) - make_interval(days => %(old_days)s)) AS old_threads,

@@ -44,7 +44,8 @@ class WholeTask:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is open, by status, and for how many seconds the oldest has been PENDING (0 where nothing is).
+    """What is open, by status, and for how many seconds the oldest has waited (0 where none does): an event or a
+    message that is PENDING, a task that has not ended and asks nobody.
 
     `old_threads`, `old_awaiting`: older than a week (LIFE-10). What has ended is the chamberlain's to count.
     """

@@ -23,7 +23,7 @@ from dpp.platform.postgres import Database
 
 _LOG = logging.getLogger("dpp.lifecycle.sentinel")
 MAX_PAUSE_SECONDS = 3_600
-POLL_TIME_SECONDS = 20.0
+POLL_TIME_SECONDS = 10.0
 """How long one source's poll may take; what it has not come to is the next one's, which begins a minute later."""
 
 
@@ -55,7 +55,7 @@ class PollOutcome(StrEnum):
 
 @dataclass(slots=True)
 class SourceReport:
-    """What a source's turn did. `skipped`: items that could not be read."""
+    """What a source's turn did. `skipped`: items that could not be read. `failures`: polls that failed in a row."""
 
     source: Source
     outcome: PollOutcome = PollOutcome.NOT_DUE
@@ -63,6 +63,7 @@ class SourceReport:
     duplicates: int = 0
     too_old: int = 0
     skipped: int = 0
+    failures: int = 0
     next_poll_seconds: int | None = None
     error: str | None = None
 
@@ -156,6 +157,7 @@ def _turn(effects: SentinelEffects, report: SourceReport, poll: _Poll, now: date
     with effects.database.connection() as connection:
         row = source_store.standing(connection, report.source, now)
         started_at = source_store.clock(connection, now)
+    report.failures = row.failures
     if not row.due:
         return
     standing = Standing(row.etag, row.complete_until, started_at, effects.horizon_days)
@@ -174,7 +176,7 @@ def _turn(effects: SentinelEffects, report: SourceReport, poll: _Poll, now: date
     with effects.database.connection() as connection:
         source_store.polled(connection, report.source, done.etag, started_at, done.wait_seconds)
     report.outcome = PollOutcome.NOT_MODIFIED if done.not_modified else PollOutcome.TAKEN_IN
-    report.next_poll_seconds = done.wait_seconds
+    report.failures, report.next_poll_seconds = 0, done.wait_seconds
 
 
 def pause_seconds(failures: int) -> int:
@@ -187,5 +189,6 @@ def _note_failure(
 ) -> None:
     with effects.database.connection() as connection:
         source_store.failed(connection, report.source, error, started_at, wait_seconds)
+    report.failures += 1
     report.outcome, report.error, report.next_poll_seconds = PollOutcome.FAILED, error, wait_seconds
     _LOG.error("a source can't be polled", extra={"source": report.source, "error": error})

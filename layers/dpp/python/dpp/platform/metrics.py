@@ -20,15 +20,19 @@ DIMENSIONS: Mapping[str, str] = {
     "Answer": "ACCEPTED, REPLAYED",
     "ReasonCode": "the reason codes of [problems.md](problems.md)",
     "Outcome": "of a message ENDED, SKIPPED, PARKED, LEASE_LOST, CLAIM_LOST, RETURNED; of a run COMPLETED, FAILED,"
-    " DISPUTED; of a ticket DONE, FAILED, LEFT, LOST; of an event HANDLED, SKIPPED, RETRY, EARLY, DEAD_LETTERED",
+    " DISPUTED; of a ticket DONE, FAILED, LEFT, LOST; of an event HANDLED, SKIPPED, RETRY, EARLY, DEAD_LETTERED; of"
+    " one from a source ACCEPTED, DUPLICATE, TOO_OLD, IGNORED, SKIPPED; of a message to Slack SENT, REPEATED, FAILED",
     "DecisionType": "PROCESS, RESOLVE, IGNORE, FAIL, ESCALATE",
     "DecidedBy": "OPERATOR, SYSTEM",
     "Reason": "NONE (completed), INPUTS (the client's), LIMIT (time, memory, output), PACK, PROVIDER, PLATFORM (ours)",
-    "Step": "the steps of the ops cycle that may fail: `ticket_reaper`, `tickets`",
+    "Step": "the steps of the ops cycle that may fail: `ticket_reaper`, `tickets`; of a look at a task SENT, AT_WORK,"
+    " WAITS, RETRIED, ASKED, SUCCEEDED, FAILED, LOST, LEFT",
     "Kind": "the kinds of steps: BEGIN, ACT, COMPLETE, FAIL, LOSE",
     "Operation": "the operations of [workspaces.md](workspaces.md), and NONE",
     "Class": "the classes of data of [retention.md](retention.md)",
     "Role": "SENTINEL, KING, GENERAL, ENVOY, CHAMBERLAIN",
+    "Source": "GITHUB, JIRA, SLACK",
+    "Item": "EVENT, TASK, MESSAGE",
     "Scan": "the scans of reaper, sweeper, reconcile and retention, such as `stuck_claims`",
 }
 """Every dimension and the values that it takes; none grows with clients or runs."""
@@ -47,8 +51,6 @@ class Metric:
     dimensions: tuple[str, ...] = ()
     alarms: tuple[str, ...] = ()
 
-
-COLD_STARTS = Metric("ColdStarts", MetricUnit.Count, "first invocations of a container")
 
 SUBMITS = Metric(
     "Submits",
@@ -346,74 +348,39 @@ QUESTIONS_OVERDUE = Metric(
     "QuestionsOverdue", MetricUnit.Count, "questions that nobody has answered for seven days"
 )
 
-METRICS: tuple[Metric, ...] = (
-    SUBMITS,
-    REFUSALS,
-    QUEUE_AGE,
-    MESSAGES,
-    RUNS_ENDED,
-    SETTLED_USD_MICROS,
-    REFUNDED_USD_MICROS,
-    FIRINGS,
-    INTERVENTIONS,
-    LEFT_FOR_NEXT_FIRING,
-    STOPPED_EARLY,
-    LEDGER_DRIFT_USD_MICROS,
-    LEDGERS_DISPUTED,
-    RUNS_DISPUTED,
-    STUCK_CLAIMS,
-    RUNS_EXPIRED,
-    INPUTS_PURGED,
-    TICKETS_FILED,
-    TICKETS_OPEN,
-    TICKET_AGE,
-    TICKETS_IN_PROGRESS,
-    TICKETS_STALE,
-    TICKETS_ENDED,
-    TICKETS_CLEANED,
-    REAPER_BREAKER,
-    EMERGENCY_STOP,
-    OPS_STEPS_FAILED,
-    AUTH_ERRORS_RECORDED,
-    AUTH_ERROR_DECISIONS,
-    OUTBOX_PUBLISHED,
-    OUTBOX_DELAY,
-    OUTBOX_WAITING,
-    OUTBOX_LAG,
-    OUTBOX_DEAD,
-    OUTBOX_SENT_AGAIN,
-    EVENTS,
-    EVENT_AGE,
-    EVENTS_RETRYING,
-    EVENTS_DEAD,
-    AUTH_CLUSTERS_GROWING,
-    AUTH_CLUSTERS_NEW,
-    WORKSPACES_CREATED,
-    WORKSPACE_STEPS,
-    WORKSPACE_OUTAGES,
-    WORKSPACES_SEEDED,
-    WORKSPACES_LOWERED,
-    FLEET_LOOKED,
-    FLEET_CHANGED,
-    WORKSPACES_UNSETTLED,
-    WORKSPACE_OPERATION_AGE,
-    WORKSPACES_IN_ERROR,
-    WORKSPACES_LOST,
-    ARCHIVES_COLLECTED,
-    ARCHIVES_COLLECTED_BYTES,
-    ARCHIVES_REFUSED,
-    CLEANUP_DELETED,
-    CLEANUP_ERRORS,
-    CLEANUP_AGE,
-    CLASSES_TRIPPED,
-    CLASSES_GIVEN_UP,
-    OBJECTS_DELETED,
-    OBJECTS_TO_DELETE,
-    DATA_BYTES,
-    DATA_BYTES_PROJECTED,
-    ROLE_SILENCE,
-    THREADS_OVERDUE,
-    QUESTIONS_OVERDUE,
-    COLD_STARTS,
+EVENTS_TAKEN_IN = Metric(
+    "EventsTakenIn",
+    MetricUnit.Count,
+    "events that were polled or delivered, by what became of them",
+    ("Source", "Outcome"),
 )
+SOURCE_FAILURES = Metric(
+    "SourceFailures",
+    MetricUnit.Count,
+    "how many polls of a source failed in a row; 0 when the last one went well",
+    ("Source",),
+    alarms=("source-failing",),
+)
+TASKS_BEGUN = Metric("TasksBegun", MetricUnit.Count, "events that became tasks")
+TASK_LOOKS = Metric("TaskLooks", MetricUnit.Count, "looks at tasks, by what they did", ("Step",))
+MESSAGES_DELIVERED = Metric(
+    "MessagesDelivered", MetricUnit.Count, "attempts to send a message: SENT, REPEATED, FAILED", ("Outcome",)
+)
+FLOW_WAITING = Metric(
+    "FlowWaiting",
+    MetricUnit.Count,
+    "events that are no tasks yet, tasks that have not ended and ask nobody, messages that are not sent",
+    ("Item",),
+)
+FLOW_AGE = Metric(
+    "FlowAge",
+    MetricUnit.Seconds,
+    "of these, for how long the oldest has waited; 0 when none does",
+    ("Item",),
+    alarms=("flow-stuck",),
+)
+
+COLD_STARTS = Metric("ColdStarts", MetricUnit.Count, "first invocations of a container")
+
+METRICS: tuple[Metric, ...] = tuple(one for one in tuple(globals().values()) if isinstance(one, Metric))
 """All there are, in the order of docs/metrics.md."""
