@@ -1,4 +1,8 @@
-"""Operator commands: what has outlived its use (LIFE-8, LIFE-13). What they do is in `dpp.lifecycle`."""
+"""Operator commands: what has outlived its use (LIFE-8, LIFE-13). What they do is in `dpp.lifecycle`.
+
+What events, tasks and messages are shown by, and answered, is in `lifecycle_events`, `lifecycle_tasks` and
+`lifecycle_standing`.
+"""
 
 import json
 from collections.abc import Iterator
@@ -16,17 +20,26 @@ from dpp.lifecycle.chamberlain import tend
 from dpp.lifecycle.cleanup import Cleanup
 from dpp.lifecycle.cleanups import ChamberlainEffects
 from dpp.lifecycle.config import ChamberlainSettings, StateSettings
-from dpp.lifecycle.errors import LifecycleError
 from dpp.lifecycle.retention import RetentionSettings
 from dpp.lifecycle.usage import measure
 from dpp.platform.config import PostgresSettings, TimeZoneSettings
 from dpp.platform.storage import ObjectStore
 from dpp.registered import registered
+from dpp_cli import lifecycle_events, lifecycle_standing, lifecycle_tasks
 from dpp_cli.errors import StackError
 from dpp_cli.rows import RowSettings, Who, actor, connected_rows, opened_rows
 from dpp_cli.shown import moment, print_table, say
 
-lifecycle_app = typer.Typer(no_args_is_help=True, help="See and run what deletes data that has served.")
+lifecycle_app = typer.Typer(
+    no_args_is_help=True,
+    help="Events, the tasks that are made of them and what is said of those; and what deletes data that has served.",
+)
+lifecycle_app.command("status")(lifecycle_standing.show_status)
+lifecycle_app.add_typer(lifecycle_events.events_app, name="events")
+lifecycle_app.add_typer(lifecycle_tasks.tasks_app, name="tasks")
+lifecycle_app.command("answer")(lifecycle_tasks.answer_one)
+lifecycle_app.command("messages")(lifecycle_standing.show_messages)
+lifecycle_app.command("sources")(lifecycle_standing.show_sources)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
@@ -41,17 +54,14 @@ class _LifecycleSettings(
 def _effects() -> Iterator[ChamberlainEffects]:
     with opened_rows(_LifecycleSettings) as rows:
         settings = rows.settings
-        try:
-            yield ChamberlainEffects(
-                database=rows.database,
-                storage=ObjectStore(settings.state_bucket, lambda: rows.at.client("s3")),
-                classes=registered(settings.retention, settings.max_retries),
-                retention=settings.retention,
-                zone=settings.zone,
-                bounds=Bounds(settings.max_deletes, settings.breaker_factor, settings.breaker_floor),
-            )
-        except LifecycleError as error:
-            raise StackError(str(error)) from None
+        yield ChamberlainEffects(
+            database=rows.database,
+            storage=ObjectStore(settings.state_bucket, lambda: rows.at.client("s3")),
+            classes=registered(settings.retention, settings.max_retries),
+            retention=settings.retention,
+            zone=settings.zone,
+            bounds=Bounds(settings.max_deletes, settings.breaker_factor, settings.breaker_floor),
+        )
 
 
 @lifecycle_app.command("preview")

@@ -30,6 +30,9 @@ MODULES = (
     "auth_error_policies",
     "workspaces",
     "lifecycle",
+    "lifecycle_events",
+    "lifecycle_standing",
+    "lifecycle_tasks",
     "workspace_repairs",
     "operators",
 )

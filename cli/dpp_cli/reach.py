@@ -93,6 +93,7 @@ def _of_local_stack(state: "StackState") -> Mapping[str, str]:
 _OUTPUTS: Mapping[str, str] = {
     "DPP_RESULTS_BUCKET": "ResultsBucket",
     "DPP_REPORTS_BUCKET": "ReportsBucket",
+    "DPP_STATE_BUCKET": "StateBucket",
     "DPP_RUN_QUEUE_URL": "RunQueueUrl",
     "DPP_RUN_DEAD_LETTER_QUEUE_URL": "RunDeadLetterQueueUrl",
     "DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL": "AuthErrorDeadLetterQueueUrl",

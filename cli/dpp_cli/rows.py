@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from dpp.auth_errors.errors import AuthErrorsError
+from dpp.lifecycle.errors import LifecycleError
 from dpp.platform.config import PostgresSettings, TimeZoneSettings
 from dpp.platform.postgres import Connection, Database
 from dpp.tickets.cycle import LEASE_NAME
@@ -98,5 +99,5 @@ def actor(given: str | None) -> str:
 def _refusals() -> Iterator[None]:
     try:
         yield
-    except (TicketsError, AuthErrorsError, WorkspacesError) as refused:
+    except (TicketsError, AuthErrorsError, WorkspacesError, LifecycleError) as refused:
         raise StackError(str(refused)) from None

@@ -1,11 +1,13 @@
 """How the commands of what stands in rows alone print: text that people wrote, times, names with their values."""
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import typer
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_jsonable_python
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -25,11 +27,24 @@ def plain_lines(text: str) -> Text:
     return Text("\n").join(plain(line.expandtabs(4)) for line in text.split("\n"))
 
 
-def ago(since: datetime, now: datetime) -> str:
-    """How long ago that was, as people say it."""
-    minutes = max(0, int((now - since).total_seconds())) // 60
+def span(seconds: float) -> str:
+    """How long that is, as people say it."""
+    minutes = max(0, int(seconds)) // 60
     days, hours = divmod(minutes // 60, 24)
     return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
+
+
+def ago(since: datetime, now: datetime) -> str:
+    """How long ago that was."""
+    return span((now - since).total_seconds())
+
+
+def until(at: datetime, now: datetime) -> str:
+    """When that will be, or for how long it has been due."""
+    seconds = int((at - now).total_seconds())
+    if seconds < 0:
+        return f"due for {span(-seconds)}"
+    return f"in {seconds} s" if seconds < 120 else f"in {span(seconds)}"
 
 
 def moment(at: datetime | None, zone: ZoneInfo) -> str:
@@ -53,6 +68,11 @@ def print_values(values: Mapping[str, str | None], *, indent: str = "") -> None:
 def print_table(table: Table) -> None:
     """A table that begins with an id of 36 characters: a narrow terminal breaks its lines, but never its words."""
     Console(width=max(console.width, _TABLE_COLUMNS)).print(table)
+
+
+def as_json(document: object) -> str:
+    """One JSON document of what has no model of the API's, in ASCII: nothing in it moves a cursor."""
+    return json.dumps(to_jsonable_python(document))
 
 
 def as_array(documents: Iterable[BaseModel]) -> str:

@@ -1,7 +1,7 @@
 """Runs an operator command beside the servers, for whoever IAM lets invoke it (docs/cli.md).
 
-The log keeps the words, never what they printed: `key create` prints a key (RUN-31). Who asked stands in CloudTrail,
-where a trail records Lambda's data events (docs/deploy.md).
+The log keeps the words, but not the answer to a task, and never what they printed: `key create` prints a key (RUN-31).
+Who asked stands in CloudTrail, where a trail records Lambda's data events (docs/deploy.md).
 """
 
 from collections.abc import Mapping
@@ -12,9 +12,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
 from dpp.platform.meter import Meter
-from dpp.platform.tokens import without_secrets
 from operate.command import USAGE
-from operate.request import BadEvent, read, reply
+from operate.request import BadEvent, loggable, read, reply
 from operate.wiring import wiring
 
 logger = service_logger("operate")
@@ -29,7 +28,7 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> Mapping[str, Any]
     except BadEvent as error:
         logger.warning("bad event")
         return reply(USAGE, "", f"error: {error}\n")
-    words = [without_secrets(word) for word in request.words]
+    words = loggable(request.words)
     logger.info("command", extra={"words": words})
     ran = wiring()(request.words, request.columns)
     logger.info("command done", extra={"words": words, "exit_code": ran.exit_code})

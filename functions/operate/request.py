@@ -1,14 +1,19 @@
 """What `operate` is asked and what it answers, within what Lambda lets through."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from dpp.platform.tokens import without_secrets
+
 MAX_REPLY_BYTES = 5_000_000
 """Of both streams as JSON. Lambda takes 6 MB (Lambda guide, "Lambda quotas"); a cut that says so beats an error."""
 
+_ANSWER = ("lifecycle", "answer")
+_TASK_ID = re.compile(r"task-[0-9]{8}-[0-9]{3,9}", re.ASCII)
 _MAX_WORDS = 1_100  # `dlq drop` may name a thousand
 
 
@@ -37,6 +42,13 @@ def read(event: object) -> Request:
             ": ".join((".".join(map(str, one["loc"])) or "event", one["msg"])) for one in error.errors()
         )
         raise BadEvent(f'{"; ".join(faults)}. It looks like {{"words": ["ledger", "check"]}}') from None
+
+
+def loggable(words: Sequence[str]) -> list[str]:
+    """The words as the log keeps them: without secrets, and of an answer to a task without what was said (RUN-31)."""
+    if tuple(words[:2]) == _ANSWER:
+        return [word if n < len(_ANSWER) or _TASK_ID.fullmatch(word) else "…" for n, word in enumerate(words)]
+    return [without_secrets(word) for word in words]
 
 
 def reply(exit_code: int, stdout: str, stderr: str) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """What the operator commands read from their environment."""
 
 from dpp.auth_errors.config import EventDeadLetterSettings, RetrySettings, WakeQueueSettings
-from dpp.lifecycle.config import ChamberlainSettings, StateSettings
+from dpp.lifecycle.config import ChamberlainSettings, KnownGeneralSettings, StateSettings
 from dpp.lifecycle.retention import RetentionSettings
 from dpp.platform.config import (
     DeadLetterSettings,
@@ -31,10 +31,11 @@ class OperateSettings(
     RetentionSettings,
     RetrySettings,
     ChamberlainSettings,
+    KnownGeneralSettings,
 ):
     """What every command reads, at once.
 
     Rows, budgets, the run queue with its dead letters, both buckets, the reaper's rules, the dead letters of events and
     the queue that wakes their publisher; of workspaces, where there are any, both queues and the bucket of archives;
-    the bucket of what tasks leave, with the chamberlain's rules.
+    the bucket of what tasks leave, with the chamberlain's rules, and the general's function where there is one.
     """

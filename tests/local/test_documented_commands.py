@@ -5,17 +5,28 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 import pytest
 
 from dpp.auth_errors import outbox
+from dpp.lifecycle.config import (
+    ChannelSettings,
+    CredentialSettings,
+    SourcesSettings,
+    TaskSettings,
+    WebhookSecretSettings,
+)
+from dpp.lifecycle.intake import take_in
+from dpp.lifecycle.model import Arrival, EventKind, NewEvent, Source, Subject
 from dpp.platform.ids import parse_uuid
 from dpp.workspaces import create as creating
 from dpp.workspaces.contract import WorkspaceChangeRequest, WorkspaceCreateRequest
 from dpp.workspaces.providers.s3_archives import S3Archives
 from dpp_cli.paths import ROOT
 from tests.auth_errors.api import AuthErrorsApi, the_documents_own
+from tests.lifecycle.court import ASKS, NOON, opened_court
 from tests.local.shell import OperatorShell, named_rows
 from tests.operator_api import OperatorApi
 from tests.workspaces.conftest import desk, fleet
@@ -45,6 +56,7 @@ def _commands(groups: str, *pages: str) -> list[tuple[str, ...]]:
 COMMANDS = _commands("tickets|ops|operator")
 OF_AUTH_ERRORS = _commands("auth-errors", "README.md", "docs/auth-errors.md")
 OF_WORKSPACES = _commands("workspaces", "README.md", "docs/workspaces.md")
+OF_LIFECYCLE = _commands("lifecycle", "docs/lifecycle.md")
 
 
 @pytest.fixture
@@ -147,3 +159,53 @@ def test_the_requests_about_workspaces_are_accepted(desk: Desk) -> None:
     desk.want(workspace_id, WorkspaceChangeRequest.model_validate_json(change).desired_state or "")
     desk.reach(workspace_id, "ARCHIVED")
     assert desk.delete(workspace_id).deleted_at is not None
+
+
+def test_every_command_about_events_and_tasks_works(shell: OperatorShell, world: World) -> None:
+    """LIFE-10: in their order, where the page's own event is a task that asks a person."""
+    [event_id, task_id] = [
+        next(word for words in OF_LIFECYCLE for word in words if word.startswith(prefix))
+        for prefix in ("github:", "task-")
+    ]
+    with opened_court(world.database_url) as court:
+        court.seconds = (datetime(2026, 11, 28, 12, tzinfo=UTC) - NOON).total_seconds()
+        court.admin.execute("INSERT INTO lifecycle_sequences VALUES ('task', '2026-11-28', 2)")
+        subject = Subject(place="acme/shop", title="Which shop?")
+        event = NewEvent(event_id, Source.GITHUB, EventKind.MENTIONED, court.now, subject)
+        court.soldiers.plans["Which shop?"] = [ASKS]
+        with world.database.connection() as connection:
+            take_in(connection, event, Arrival.WEBHOOK, 28, court.now)
+        court.settle(3)
+    assert len(OF_LIFECYCLE) > 8
+    for words in OF_LIFECYCLE:
+        result = shell.run(*words)
+        assert result.exit_code == 0, (words, result.output, result.exception)
+    assert shell.data("lifecycle", "tasks", "show", task_id)["event"]["event_id"] == event_id
+
+
+def test_the_set_up_that_is_shown_is_one_that_the_roles_take() -> None:
+    """LIFE-7, LIFE-10: each option's value is one that its setting takes, and each member of the secret is read."""
+    page = (ROOT / "docs" / "lifecycle.md").read_text(encoding="utf-8")
+    [told] = [
+        json.loads(block) for block in re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    ]
+    given = {_variable(name): str(value) for name, value in told.items() if name != "size"}
+    settings = (TaskSettings, SourcesSettings, ChannelSettings, CredentialSettings, WebhookSecretSettings)
+    known = {variable for one in settings for variable in one.variables()}
+    assert set(given) <= known
+    for one in settings:
+        one.load(given)
+    members = re.findall(
+        r"^\| (`[a-z_`, ]+`) \| ", page[page.index("| member |") : page.index("Its ARN")], re.MULTILINE
+    )
+    secrets = {
+        name
+        for one in (CredentialSettings, WebhookSecretSettings)
+        for name in one.model_fields
+        if name not in {"github_url", "jira_url", "lifecycle_secret_arn"}
+    }
+    assert {name for cell in members for name in re.findall("[a-z_]+", cell)} == secrets
+
+
+def _variable(option: str) -> str:
+    return f"DPP_{option.upper()}"

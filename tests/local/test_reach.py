@@ -8,6 +8,7 @@ from dpp.tickets.config import ReaperSettings, ReportsSettings
 from dpp_cli.errors import StackError
 from dpp_cli.local.state import StackState
 from dpp_cli.reach import reach
+from operate.settings import OperateSettings
 
 _LOCAL = StackState(
     database_url="postgresql://local/dpp",
@@ -16,6 +17,7 @@ _LOCAL = StackState(
     outputs={
         "ResultsBucket": "results",
         "ReportsBucket": "reports",
+        "StateBucket": "state",
         "RunQueueUrl": "http://local/runs",
         "RunDeadLetterQueueUrl": "http://local/dead",
         "AuthErrorDeadLetterQueueUrl": "http://local/dead-events",
@@ -37,6 +39,11 @@ def test_without_any_variable_it_is_the_local_stack() -> None:
     at = reach(_Wanted)
     assert (at.settings.database, at.endpoint_url) == (_LOCAL.database_url, _LOCAL.aws_endpoint_url)
     assert at.settings.time_zone == "Asia/Seoul"
+
+
+def test_whatever_the_operators_function_needs_is_found_on_the_local_stack() -> None:
+    """Else a command works with `--stage local` alone."""
+    assert reach(OperateSettings).settings.state_bucket == "state"
 
 
 @pytest.mark.parametrize(

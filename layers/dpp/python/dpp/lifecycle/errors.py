@@ -1,5 +1,7 @@
 """What can be wrong about the life of data; a class's first line is its message."""
 
+from datetime import datetime
+
 from dpp.platform.errors import DependencyUnavailable
 
 
@@ -24,6 +26,15 @@ class UnreadableDelivery(LifecycleError):
 
 class NotConfigured(LifecycleError):
     """This deployment was given nothing to talk to this source with."""
+
+
+class EventNotFound(LifecycleError):
+    """There is no such event."""
+
+    def __init__(self, seen_at: datetime | None = None) -> None:
+        """`seen_at`: when it came, of one that is gone and whose id is remembered."""
+        super().__init__()
+        self.seen_at = seen_at
 
 
 class TaskNotFound(LifecycleError):

@@ -37,7 +37,7 @@ class MessageStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One transition. `source` None: how it begins; `by`: the role that makes it."""
+    """One transition. `source` None: how it begins; `by`: who makes it."""
 
     source: str | None
     target: str
@@ -46,7 +46,7 @@ class Way:
 
 
 EVENT_WAYS = (
-    Way(None, EventStatus.PENDING, "sentinel", "taken in"),
+    Way(None, EventStatus.PENDING, "sentinel, webhook", "taken in"),
     Way(EventStatus.PENDING, EventStatus.DISPATCHED, "king", "a task is made of it"),
     Way(EventStatus.DISPATCHED, EventStatus.COMPLETED, "king", "its task succeeded"),
     Way(EventStatus.DISPATCHED, EventStatus.FAILED, "king", "its task failed, after all tries"),
@@ -55,9 +55,10 @@ TASK_WAYS = (
     Way(None, TaskStatus.PENDING, "king", "made of an event"),
     Way(TaskStatus.PENDING, TaskStatus.IN_PROGRESS, "general", "taken on"),
     Way(TaskStatus.IN_PROGRESS, TaskStatus.IN_PROGRESS, "general", "another soldier, or a person is asked"),
+    Way(TaskStatus.IN_PROGRESS, TaskStatus.IN_PROGRESS, "person", "answered"),
     Way(TaskStatus.IN_PROGRESS, TaskStatus.COMPLETED, "general", "its result is stored"),
 )
 MESSAGE_WAYS = (
-    Way(None, MessageStatus.PENDING, "king, general, chamberlain", "written"),
+    Way(None, MessageStatus.PENDING, "king, general", "written"),
     Way(MessageStatus.PENDING, MessageStatus.SENT, "envoy", "delivered"),
 )

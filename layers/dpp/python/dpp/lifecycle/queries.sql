@@ -2,10 +2,6 @@
 -- Postgres's clock, which decides (D1).
 SELECT coalesce(%(now)s, clock_timestamp())
 
--- name: one_snapshot
--- All that this transaction reads stood at one moment.
-SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY
-
 -- name: next_number
 -- The next number of a name in its day, by UTC; a new day begins at 1, and a clock that is behind begins none.
 INSERT INTO lifecycle_sequences AS s (name, day, value)
@@ -221,30 +217,6 @@ DELETE FROM lifecycle_awaiting WHERE task_id = %(task_id)s
 -- name: task
 -- A task by its id.
 SELECT * FROM lifecycle_tasks WHERE task_id = %(task_id)s
-
--- name: messages_of_task
--- Its messages in their order.
-SELECT * FROM lifecycle_messages WHERE task_id = %(task_id)s ORDER BY sequence
-
--- name: objects_of_task
--- Its objects, by key.
-SELECT object_key, kind, bytes, created_at FROM lifecycle_objects WHERE task_id = %(task_id)s ORDER BY object_key
-
--- name: object_stands
--- Whether an object has its row.
-SELECT 1 FROM lifecycle_objects WHERE object_key = %(object_key)s
-
--- name: page_events
--- The newest first, below a sequence.
-SELECT * FROM lifecycle_events
-WHERE sequence < %(below)s AND (%(status)s::text IS NULL OR status = %(status)s)
-ORDER BY sequence DESC LIMIT %(limit)s
-
--- name: page_tasks
--- The newest first, below a sequence.
-SELECT * FROM lifecycle_tasks
-WHERE sequence < %(below)s AND (%(status)s::text IS NULL OR status = %(status)s)
-ORDER BY sequence DESC LIMIT %(limit)s
 
 -- name: backlog
 -- What is open, how long the oldest has been so, and what was left behind (LIFE-10); what has ended is not counted.

@@ -1,15 +1,18 @@
-"""What an operator sees: pages of events and tasks, one task whole, and what is open."""
+"""What an operator sees: pages of events and tasks, one event or task with what belongs to it, who waits, what is open.
 
-from collections.abc import Mapping
+`whole` reads a task's objects, too; everything else asks rows alone, each time those of one moment.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from dpp.lifecycle import store
-from dpp.lifecycle.errors import TaskNotFound
+from dpp.lifecycle import read_store, store
+from dpp.lifecycle.errors import EventNotFound, TaskNotFound
 from dpp.lifecycle.machine import EventStatus, TaskStatus
 from dpp.lifecycle.model import Event, Message, ObjectKind, Task, result_key
 from dpp.lifecycle.ports import Objects
-from dpp.lifecycle.store import ObjectRow
+from dpp.lifecycle.read_store import ObjectRow, Outgoing, Placed, Question
 from dpp.platform.postgres import Connection
 
 NEWEST = 2**63 - 1
@@ -43,6 +46,30 @@ class WholeTask:
 
 
 @dataclass(frozen=True, slots=True)
+class EventRecord:
+    """An event, and its task where there is one yet or still."""
+
+    event: Event
+    task: Task | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """A task with all rows that belong to it; `event` is None where it is gone, `question` where none is asked."""
+
+    placed: Placed
+    event: Event | None
+    question: Question | None
+    messages: list[Outgoing]
+    objects: list[ObjectRow]
+
+    @property
+    def task(self) -> Task:
+        """The task itself."""
+        return self.placed.task
+
+
+@dataclass(frozen=True, slots=True)
 class Backlog:
     """What is open, by status, and for how many seconds the oldest has waited (0 where none does): an event or a
     message that is PENDING, a task that has not ended and asks nobody.
@@ -66,7 +93,7 @@ class Backlog:
 def events(connection: Connection, *, below: int | None, limit: int, status: EventStatus | None) -> EventPage:
     """One page of events."""
     begin = NEWEST if below is None else below
-    found = store.page_events(connection, below=begin, limit=limit + 1, status=status)
+    found = read_store.page_events(connection, below=begin, limit=limit + 1, status=status)
     shown = found[:limit]
     return EventPage([one for _, one in shown], shown[-1][0] if len(found) > limit else None)
 
@@ -74,7 +101,7 @@ def events(connection: Connection, *, below: int | None, limit: int, status: Eve
 def tasks(connection: Connection, *, below: int | None, limit: int, status: TaskStatus | None) -> TaskPage:
     """One page of tasks."""
     begin = NEWEST if below is None else below
-    found = store.page_tasks(connection, below=begin, limit=limit + 1, status=status)
+    found = read_store.page_tasks(connection, below=begin, limit=limit + 1, status=status)
     shown = found[:limit]
     return TaskPage([one for _, one in shown], shown[-1][0] if len(found) > limit else None)
 
@@ -87,12 +114,10 @@ def whole(connection: Connection, objects: Objects, task_id: str) -> WholeTask:
     yet to be written. A prompt, which is kept for less long than its task, is there or not.
     """
     with connection.transaction():
-        store.one_snapshot(connection)
-        task = store.find_task(connection, task_id)
-        if task is None:
-            raise TaskNotFound
-        messages = store.messages_of(connection, task_id)
-        rows = store.objects_of(connection, task_id)
+        read_store.one_snapshot(connection)
+        task = _placed(connection, task_id).task
+        messages = [one.message for one in read_store.messages_of(connection, task_id)]
+        rows = read_store.objects_of(connection, task_id)
     if _is_half_deleted(task, rows):
         raise TaskNotFound
     found: dict[str, bytes] = {}
@@ -100,9 +125,56 @@ def whole(connection: Connection, objects: Objects, task_id: str) -> WholeTask:
         body = objects.get(row.object_key)
         if body is not None:
             found[row.object_key] = body
-        elif row.kind is not ObjectKind.PROMPT and not store.object_stands(connection, row.object_key):
+        elif row.kind is not ObjectKind.PROMPT and not read_store.object_stands(connection, row.object_key):
             raise TaskNotFound
     return WholeTask(task, messages, found)
+
+
+def event(connection: Connection, event_id: str) -> EventRecord:
+    """One event. Raises EventNotFound, which knows whether there was one."""
+    with connection.transaction():
+        read_store.one_snapshot(connection)
+        found = read_store.find_event(connection, event_id)
+        if found is None:
+            raise EventNotFound(read_store.seen_at(connection, event_id))
+        return EventRecord(found, read_store.tasks_of_events(connection, [event_id]).get(event_id))
+
+
+def task(connection: Connection, task_id: str) -> TaskRecord:
+    """One task with all of its rows, and none of its objects. Raises TaskNotFound."""
+    with connection.transaction():
+        read_store.one_snapshot(connection)
+        placed = _placed(connection, task_id)
+        return TaskRecord(
+            placed,
+            read_store.find_event(connection, placed.task.event_id),
+            questions(connection, [placed.task]).get(task_id),
+            read_store.messages_of(connection, task_id),
+            read_store.objects_of(connection, task_id),
+        )
+
+
+def task_ids(connection: Connection, events_shown: Sequence[Event]) -> Mapping[str, str]:
+    """Which tasks were made of these events, by the events' ids."""
+    found = read_store.tasks_of_events(connection, [one.event_id for one in events_shown])
+    return {event_id: task.task_id for event_id, task in found.items()}
+
+
+def waiting(connection: Connection, limit: int) -> list[tuple[Task, Question]]:
+    """Tasks that wait for a person, and what each is asked, whoever waits longest first."""
+    return read_store.questions(connection, limit=limit)
+
+
+def questions(connection: Connection, tasks_shown: Sequence[Task]) -> Mapping[str, Question]:
+    """What is asked for those of these tasks that wait for a person, by the tasks' ids."""
+    ids = [one.task_id for one in tasks_shown if one.waits_for_person]
+    found = read_store.questions(connection, limit=len(ids), task_ids=ids) if ids else []
+    return {one.task_id: question for one, question in found}
+
+
+def outgoing(connection: Connection, *, sent: bool, limit: int) -> list[Outgoing]:
+    """Messages that are not sent, the oldest first; or those that were, the newest first."""
+    return read_store.sent(connection, limit) if sent else read_store.unsent(connection, limit)
 
 
 def backlog(connection: Connection, now: datetime | None = None) -> Backlog:
@@ -120,6 +192,13 @@ def backlog(connection: Connection, now: datetime | None = None) -> Backlog:
         oldest_message_seconds=age("oldest_message_at"),
         **row,
     )
+
+
+def _placed(connection: Connection, task_id: str) -> Placed:
+    placed = read_store.find_task(connection, task_id)
+    if placed is None:
+        raise TaskNotFound
+    return placed
 
 
 def _is_half_deleted(task: Task, rows: list[ObjectRow]) -> bool:

@@ -20,6 +20,20 @@ class SourceRow:
     due: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class SourceStanding:
+    """A source as an operator sees it. `complete_until`: everything before was taken in, None where no poll ever came
+    to its end; `next_poll_at`: until then it is left alone; `failures`: in a row, with what went wrong last."""
+
+    source: Source
+    etag: str | None
+    complete_until: datetime | None
+    polled_at: datetime
+    next_poll_at: datetime
+    failures: int
+    last_error: str | None
+
+
 def clock(connection: Connection, now: datetime | None) -> datetime:
     """The time by Postgres."""
     row = connection.execute(QUERIES["clock"], {"now": now}).fetchone()
@@ -48,3 +62,8 @@ def failed(
     """A poll has not."""
     params = {"source": source, "error": error[:500], "started_at": started_at, "wait_seconds": wait_seconds}
     connection.execute(QUERIES["failed"], params)
+
+
+def all_standings(connection: Connection) -> list[SourceStanding]:
+    """All sources that were ever asked."""
+    return [SourceStanding(Source(row[0]), *row[1:]) for row in connection.execute(QUERIES["all"])]

@@ -24,3 +24,7 @@ VALUES (%(source)s, %(started_at)s,
 ON CONFLICT (source) DO UPDATE SET
   polled_at = excluded.polled_at, next_poll_at = excluded.next_poll_at, failures = s.failures + 1,
   last_error = excluded.last_error
+
+-- name: all
+-- All sources that were ever asked.
+SELECT source, etag, complete_until, polled_at, next_poll_at, failures, last_error FROM lifecycle_sources ORDER BY source

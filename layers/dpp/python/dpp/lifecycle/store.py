@@ -1,4 +1,4 @@
-"""The SQL of events, tasks, messages and what belongs to them, and nothing else.
+"""The SQL of events, tasks, messages and what belongs to them, and nothing else; `read_store` has what only looks.
 
 Zero rows of a compare-and-swap come back as None or False, never as an error. `now` moves the clock in tests; in
 production it is None and Postgres's own clock decides (D1).
@@ -53,16 +53,6 @@ class NewObject:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectRow:
-    """One row of `lifecycle_objects`."""
-
-    object_key: str
-    kind: ObjectKind
-    bytes: int
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Claimed:
     """A message that is this envoy's to send for a while, and the thread of its task where one is known."""
 
@@ -75,11 +65,6 @@ def clock(connection: Connection, now: datetime | None = None) -> datetime:
     (row,) = connection.execute(QUERIES["clock"], {"now": now}).fetchall()
     found: datetime = row[0]
     return found
-
-
-def one_snapshot(connection: Connection) -> None:
-    """Let all that the caller's transaction reads have stood at one moment; its first statement."""
-    connection.execute(QUERIES["one_snapshot"])
 
 
 def next_id(connection: Connection, name: Literal["task", "msg"], now: datetime | None = None) -> str:
@@ -103,7 +88,7 @@ def pending_events(connection: Connection) -> Iterator[str]:
 def dispatch_event(connection: Connection, event_id: str, now: datetime | None = None) -> Event | None:
     """PENDING to DISPATCHED, held until the transaction ends; None where another king has it, or had it."""
     rows = named_rows(connection, QUERIES["dispatch_event"], {"event_id": event_id, "now": now})
-    return _event(rows[0]) if rows else None
+    return event_of_row(rows[0]) if rows else None
 
 
 def insert_task(connection: Connection, task_id: str, event_id: str, now: datetime | None = None) -> bool:
@@ -228,7 +213,7 @@ def claim_message(
     if not rows:
         return None
     channel, thread_ts = rows[0]["channel"], rows[0]["thread_ts"]
-    return Claimed(_message(rows[0]), None if channel is None else Thread(channel, thread_ts))
+    return Claimed(message_of_row(rows[0]), None if channel is None else Thread(channel, thread_ts))
 
 
 def mark_sent(connection: Connection, message_id: str, now: datetime | None = None) -> bool:
@@ -283,39 +268,6 @@ def find_task(connection: Connection, task_id: str) -> Task | None:
     return _task_of(connection, "task", {"task_id": task_id})
 
 
-def messages_of(connection: Connection, task_id: str) -> list[Message]:
-    """A task's messages in their order."""
-    rows = named_rows(connection, QUERIES["messages_of_task"], {"task_id": task_id})
-    return [_message(row) for row in rows]
-
-
-def objects_of(connection: Connection, task_id: str) -> list[ObjectRow]:
-    """A task's objects, by key."""
-    rows = named_rows(connection, QUERIES["objects_of_task"], {"task_id": task_id})
-    return [ObjectRow(**row | {"kind": ObjectKind(row["kind"])}) for row in rows]
-
-
-def object_stands(connection: Connection, key: str) -> bool:
-    """Whether an object has its row."""
-    return connection.execute(QUERIES["object_stands"], {"object_key": key}).fetchone() is not None
-
-
-def page_events(
-    connection: Connection, *, below: int, limit: int, status: EventStatus | None
-) -> list[tuple[int, Event]]:
-    """Events with their sequences, the newest first."""
-    params = {"below": below, "limit": limit, "status": status}
-    return [(row["sequence"], _event(row)) for row in named_rows(connection, QUERIES["page_events"], params)]
-
-
-def page_tasks(
-    connection: Connection, *, below: int, limit: int, status: TaskStatus | None
-) -> list[tuple[int, Task]]:
-    """Tasks with their sequences, the newest first."""
-    params = {"below": below, "limit": limit, "status": status}
-    return [(row["sequence"], _task(row)) for row in named_rows(connection, QUERIES["page_tasks"], params)]
-
-
 def backlog(connection: Connection, old_days: int, now: datetime | None = None) -> dict[str, Any]:
     """The figures of `dpp.lifecycle.read.Backlog`."""
     (row,) = named_rows(connection, QUERIES["backlog"], {"old_days": old_days, "now": now})
@@ -334,10 +286,11 @@ def _move(
 
 def _task_of(connection: Connection, query: str, params: Mapping[str, object]) -> Task | None:
     rows = named_rows(connection, QUERIES[query], params)
-    return _task(rows[0]) if rows else None
+    return task_of_row(rows[0]) if rows else None
 
 
-def _event(row: Mapping[str, Any]) -> Event:
+def event_of_row(row: Mapping[str, Any]) -> Event:
+    """A row of `lifecycle_events`. Raises ValidationError where it is not to be understood."""
     known = {name: row[name] for name in _EVENT_COLUMNS}
     known |= {
         "source": Source(row["source"]),
@@ -348,7 +301,8 @@ def _event(row: Mapping[str, Any]) -> Event:
     return Event(**known, subject=Subject.model_validate(row["payload"]))
 
 
-def _task(row: Mapping[str, Any]) -> Task:
+def task_of_row(row: Mapping[str, Any]) -> Task:
+    """A row of `lifecycle_tasks`. Raises ValidationError where it is not to be understood."""
     known = {name: row[name] for name in _TASK_COLUMNS}
     return Task(
         **known
@@ -361,6 +315,7 @@ def _task(row: Mapping[str, Any]) -> Task:
     )
 
 
-def _message(row: Mapping[str, Any]) -> Message:
+def message_of_row(row: Mapping[str, Any]) -> Message:
+    """A row of `lifecycle_messages`."""
     known = {name: row[name] for name in _MESSAGE_COLUMNS}
     return Message(**known | {"kind": MessageKind(row["kind"]), "status": MessageStatus(row["status"])})

@@ -1,0 +1,446 @@
+"""`dpp lifecycle status`, `events`, `tasks`, `answer`, `messages` and `sources`, as an operator types them."""
+
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+
+from dpp.lifecycle import heartbeat, source_store
+from dpp.lifecycle.answer import MAX_ANSWER
+from dpp.lifecycle.errors import SoldiersUnavailable
+from dpp.lifecycle.machine import EventStatus, TaskStatus
+from dpp.lifecycle.model import Role, Source
+from dpp.lifecycle.ports import OutsideReply
+from dpp.lifecycle.wake import WakeByInvocation
+from operate import handler as operate
+from operate import wiring as operates
+from tests.api import lambda_context
+from tests.lifecycle.court import ASKS, AT_WORK, FAILED, NOON, SUCCEEDED, Court, opened_court
+from tests.local.shell import OperatorShell, named_rows
+from tests.world import World
+
+NOBODY = "task-20200101-001"
+ODD = "\x1b[2J[red]odd[/red] \x9b31m"
+
+
+@pytest.fixture
+def shell(world: World, monkeypatch: pytest.MonkeyPatch) -> OperatorShell:
+    return named_rows(monkeypatch, world.database_url)
+
+
+@pytest.fixture
+def court(world: World) -> Iterator[Court]:
+    """Whose time is three hours ago."""
+    with opened_court(world.database_url) as opened:
+        opened.seconds = (world.now() - NOON).total_seconds() - 3 * 3_600
+        yield opened
+
+
+def asked(court: Court, title: str = "unclear") -> str:
+    """A task whose question is with a person."""
+    task_id = court.started(title, plan=[ASKS, SUCCEEDED], looks=2)
+    court.envoy()
+    return task_id
+
+
+def beat(world: World, *roles: Role, seconds_ago: float = 0) -> None:
+    with world.database.connection() as connection:
+        for role in roles:
+            heartbeat.beat(connection, role, world.now() - timedelta(seconds=seconds_ago))
+
+
+class TestEvents:
+    """events list, events show (LIFE-1, LIFE-6)."""
+
+    def test_a_list_has_the_newest_first_with_the_task_of_each(
+        self, shell: OperatorShell, court: Court
+    ) -> None:
+        assert shell.out("lifecycle", "events", "list") == "no such event\n"
+        assert shell.data("lifecycle", "events", "list") == []
+        task_id = court.started("older", looks=3)
+        court.king()
+        court.emit("newer")
+        newer, older = shell.data("lifecycle", "events", "list")
+        assert (newer["event_id"], newer["status"], newer["task_id"]) == ("github-newer", "PENDING", None)
+        assert (older["event_id"], older["status"], older["task_id"]) == (
+            "github-older",
+            "COMPLETED",
+            task_id,
+        )
+        assert older["subject"]["title"] == "older"
+        lines = shell.out("lifecycle", "events", "list").splitlines()
+        assert f"POLL  COMPLETED  MENTIONED  {task_id}  github-older  a/repo: older" in lines[2]
+        [only] = shell.data("lifecycle", "events", "list", "--status", "PENDING")
+        assert only["event_id"] == "github-newer"
+        cut = shell.run("lifecycle", "events", "list", "--limit", "1")
+        assert (cut.exit_code, cut.stderr) == (0, "there are more (--limit)\n")
+        assert "github-older" not in cut.stdout
+        for status in EventStatus:
+            assert shell.run("lifecycle", "events", "list", "--status", status).exit_code == 0
+        for wrong in (("--status", "SENT"), ("--limit", "0")):
+            assert shell.run("lifecycle", "events", "list", *wrong).exit_code == 2
+
+    def test_an_event_is_shown_with_what_it_said_and_what_became_of_it(
+        self, shell: OperatorShell, court: Court
+    ) -> None:
+        task_id = court.started("deps", plan=[FAILED])
+        court.settle()
+        shown = shell.out("lifecycle", "events", "show", "github-deps")
+        assert shown.startswith(
+            "event github-deps\n  about       a/repo: deps\n  kind        MENTIONED, came by POLL\n"
+        )
+        assert "stands at   FAILED: PACK_FAILED: as planned" in shown
+        assert f"task        {task_id}, COMPLETED, FAILED" in shown
+        assert shown.endswith("  said\n    x\n")
+        told = shell.data("lifecycle", "events", "show", "github-deps")
+        assert (told["status"], told["reason"]) == ("FAILED", "PACK_FAILED: as planned")
+        assert (told["task"]["task_id"], told["subject"]["body"]) == (task_id, "x")
+
+    def test_an_unknown_event_is_told_from_one_that_is_deleted(
+        self, shell: OperatorShell, court: Court
+    ) -> None:
+        """LIFE-6: why it is not taken in again."""
+        assert shell.refused("lifecycle", "events", "show", "github:a/b") == "there is no event github:a/b"
+        assert shell.run("lifecycle", "events", "show", "github:a/b", "--json").exit_code == 1
+        court.admin.execute("INSERT INTO lifecycle_seen VALUES ('github:a/b', '2026-01-01T00:00:00Z')")
+        assert shell.refused("lifecycle", "events", "show", "github:a/b") == (
+            "event github:a/b came 2026-01-01 09:00:00+0900 and is deleted since; its id is remembered, so that it is"
+            " not taken in again"
+        )
+
+    def test_nothing_that_somebody_wrote_moves_the_cursor(self, shell: OperatorShell, court: Court) -> None:
+        event_id = court.emit("odd", place=ODD, actor=ODD, body=f"{ODD}\nsecond", url=f"https://e/{ODD}")
+        court.king()
+        [task] = shell.data("lifecycle", "tasks", "list")
+        asked_for = (
+            ("events", "list"),
+            ("events", "show", event_id),
+            ("tasks", "list"),
+            ("tasks", "show", task["task_id"]),
+        )
+        for words in asked_for:
+            for more in ((), ("--json",)):
+                shown = shell.run("lifecycle", *words, *more)
+                assert shown.exit_code == 0
+                assert not {"\x1b", "\x9b"} & set(shown.stdout), words
+                assert "[red]" in shown.stdout
+        assert "    second\n" in shell.out("lifecycle", "events", "show", event_id)
+        assert "\x1b" not in shell.refused("lifecycle", "events", "show", ODD)
+        assert "\x1b" not in shell.refused("lifecycle", "tasks", "show", ODD)
+
+    def test_a_row_that_this_version_can_not_read_hides_no_other(
+        self, shell: OperatorShell, court: Court
+    ) -> None:
+        """As king and general leave it: a later version's, say."""
+        court.emit("later", of_a_later_version="x")
+        court.emit("ours")
+        ours, later = shell.data("lifecycle", "events", "list")
+        assert (ours["subject"]["title"], later["event_id"]) == ("ours", "github-later")
+        assert "this version can't read" in shell.out("lifecycle", "events", "show", "github-later")
+
+
+class TestTasks:
+    """tasks list, tasks show (LIFE-2, LIFE-3, LIFE-4, LIFE-10)."""
+
+    def test_a_list_says_what_each_task_waits_for(self, shell: OperatorShell, court: Court) -> None:
+        assert shell.out("lifecycle", "tasks", "list") == "no such task\n"
+        done, waits = court.started("done", looks=3), asked(court)
+        busy = court.started("busy", plan=[AT_WORK])
+        court.soldiers.refusal = SoldiersUnavailable("The budget is drained.")
+        poor = court.started("poor")
+        court.emit("fresh")
+        court.king()
+        fresh = shell.data("lifecycle", "tasks", "list")[0]["task_id"]
+        lines = shell.out("lifecycle", "tasks", "list").splitlines()
+        for task_id, told in (
+            (done, "COMPLETED, SUCCEEDED    1"),
+            (waits, "IN_PROGRESS             1  a person, 2 h 5"),
+            (busy, "IN_PROGRESS             1  its run"),
+            (poor, "IN_PROGRESS             1  a soldier"),
+            (fresh, "PENDING                 0  the general, 2 h"),
+        ):
+            assert told in next(line for line in lines if line.startswith(task_id))
+        assert "The budget is drained." in shell.out("lifecycle", "tasks", "list", "--status", "IN_PROGRESS")
+        assert len(shell.data("lifecycle", "tasks", "list", "--status", "IN_PROGRESS")) == 3
+        for status in TaskStatus:
+            assert shell.run("lifecycle", "tasks", "list", "--status", status).exit_code == 0
+        assert shell.run("lifecycle", "tasks", "list", "--status", "FAILED").exit_code == 2
+        cut = shell.run("lifecycle", "tasks", "list", "--limit", "2")
+        assert (cut.exit_code, cut.stderr) == (0, "there are more (--limit)\n")
+
+    def test_those_that_wait_for_a_person_come_the_longest_first(
+        self, shell: OperatorShell, court: Court
+    ) -> None:
+        """LIFE-10: and one whose question is not delivered says so."""
+        assert shell.out("lifecycle", "tasks", "list", "--waiting") == "no such task\n"
+        first = asked(court, "first")
+        court.started("busy", plan=[AT_WORK])
+        second = court.started("second", plan=[ASKS], looks=2)
+        found = shell.data("lifecycle", "tasks", "list", "--waiting")
+        assert [one["task_id"] for one in found] == [first, second]
+        assert found[0]["question"]["body"].startswith("No answer is sure enough: first")
+        assert found[0]["question"]["told_at"] > found[0]["question"]["asked_at"]
+        assert found[1]["question"]["told_at"] is None
+        table = shell.out("lifecycle", "tasks", "list", "--waiting")
+        assert "min, not told yet" in next(line for line in table.splitlines() if second in line)
+        cut = shell.run("lifecycle", "tasks", "list", "--waiting", "--limit", "1")
+        assert (first in cut.stdout, second in cut.stdout, cut.stderr) == (
+            True,
+            False,
+            "there are more (--limit)\n",
+        )
+        assert "what waits for a person is IN_PROGRESS" in shell.refused(
+            "lifecycle", "tasks", "list", "--waiting", "--status", "COMPLETED"
+        )
+
+    def test_a_task_is_shown_with_all_that_belongs_to_it(self, shell: OperatorShell, court: Court) -> None:
+        task_id = asked(court)
+        shown = shell.run("lifecycle", "tasks", "show", task_id)
+        assert shown.stderr == f"answer it: `dpp lifecycle answer {task_id} TEXT`\n"
+        thread = court.thread(task_id)
+        for told in (
+            "event         github-unclear, DISPATCHED",
+            f"run           {court.task(task_id).run_id}, which is gone",
+            "waits for     a person, 2 h 5",
+            ", told 20",
+            "last failure  PACK_RELIABILITY_BELOW_MINIMUM: as planned",
+            f"thread        {thread.channel} {thread.thread_ts}",
+            "    Reply in this thread with what is missing",
+            "  HUMAN_INPUT_REQUEST  ",
+            f"state/prompts/{task_id}.md",
+        ):
+            assert told in shown.stdout
+        told = shell.data("lifecycle", "tasks", "show", task_id)
+        assert (told["task_id"], told["attempt"], told["run"]) == (task_id, 1, None)
+        assert told["event"]["event_id"] == "github-unclear"
+        assert told["thread"]["channel"] == thread.channel
+        assert [one["kind"] for one in told["messages"]] == ["THREAD_START", "HUMAN_INPUT_REQUEST"]
+        assert {one["object_key"] for one in told["objects"]} == set(court.bucket.objects)
+
+    def test_the_run_of_a_task_is_shown_as_it_stands(
+        self, shell: OperatorShell, court: Court, world: World
+    ) -> None:
+        run = world.submit(world.tenant()).run
+        task_id = court.started("busy", plan=[AT_WORK], looks=0)
+        court.admin.execute("SET session_replication_role = replica")
+        court.admin.execute(
+            "UPDATE lifecycle_tasks SET status = 'IN_PROGRESS', attempt = 1, started_at = created_at, run_id = %s",
+            (run.run_id,),
+        )
+        shown = shell.out("lifecycle", "tasks", "show", task_id)
+        assert f"run           {run.run_id}, QUEUED, RESERVED, paid by {run.tenant_id}" in shown
+        assert "next look     due for 3 h" in shown
+        told = shell.data("lifecycle", "tasks", "show", task_id)
+        assert (told["run"]["status"], told["run"]["tenant_id"]) == ("QUEUED", run.tenant_id)
+
+    def test_a_question_is_known_when_its_message_is_deleted_and_so_is_the_event(
+        self, shell: OperatorShell, court: Court
+    ) -> None:
+        """A message is kept for a week once it is sent; the person may take longer."""
+        task_id = asked(court)
+        court.admin.execute("SET session_replication_role = replica")
+        court.admin.execute("DELETE FROM lifecycle_messages")
+        court.admin.execute("DELETE FROM lifecycle_events")
+        shown = shell.run("lifecycle", "tasks", "show", task_id).stdout
+        assert "event         github-unclear, which is deleted" in shown
+        assert "waits for     a person, 2 h 5" in shown
+        told = shell.data("lifecycle", "tasks", "show", task_id)
+        assert (told["event"], told["question"]["body"], told["messages"]) == (None, None, [])
+        assert told["question"]["asked_at"] == told["question"]["told_at"]
+
+    def test_an_unknown_task_is_a_sentence(self, shell: OperatorShell) -> None:
+        for words in (("tasks", "show", NOBODY), ("answer", NOBODY, "yes")):
+            assert shell.refused("lifecycle", *words) == f"there is no task {NOBODY}"
+            assert shell.run("lifecycle", *words).exit_code == 1
+
+
+class TestAnswer:
+    """answer (LIFE-10)."""
+
+    def test_an_answer_goes_to_the_next_attempt(
+        self, shell: OperatorShell, court: Court, world: World
+    ) -> None:
+        task_id = asked(court)
+        beat(world, Role.GENERAL)
+        done = shell.run("lifecycle", "answer", task_id, " take the second one ")
+        assert (done.exit_code, done.stdout) == (0, f"task {task_id} is answered: attempt 2 has it\n")
+        assert done.stderr == "the general goes on with it within a minute\n"
+        assert court.task(task_id).answer == "take the second one"
+        shown = shell.out("lifecycle", "tasks", "show", task_id)
+        assert "  was answered\n    take the second one\n" in shown
+        assert "waits for     a soldier" in shown
+        again = shell.refused("lifecycle", "answer", task_id, "take the second one")
+        assert again == f"task {task_id} waits for no answer: it has one, and goes on with it"
+        court.seconds += 3 * 3_600
+        court.settle(3)
+        assert court.task(task_id).outcome == "SUCCEEDED"
+        late = shell.refused("lifecycle", "answer", task_id, "late")
+        assert late == f"task {task_id} waits for no answer: it is COMPLETED, SUCCEEDED"
+
+    def test_it_says_where_no_general_goes_on(self, shell: OperatorShell, court: Court, world: World) -> None:
+        task_id = asked(court)
+        told = shell.run("lifecycle", "answer", task_id, "yes", "--json")
+        assert '"answer": "yes"' in told.stdout
+        assert "nobody goes on with it yet: the general has been silent for 2 h" in told.stderr
+        another = asked(court, "another")
+        court.admin.execute("DELETE FROM lifecycle_heartbeats")
+        told = shell.run("lifecycle", "answer", another, "yes")
+        assert (told.exit_code, "no general was ever heard here" in told.stderr) == (0, True)
+
+    def test_the_general_is_woken_where_his_function_is_known(
+        self, shell: OperatorShell, court: Court, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As after an answer in Slack; nobody is woken for an answer that was not taken."""
+        woken: list[tuple[str, str]] = []
+
+        class Waker(WakeByInvocation):
+            def __call__(self, role: str) -> None:
+                woken.append((role, self._functions[role]))
+
+        monkeypatch.setattr("dpp_cli.lifecycle_tasks.WakeByInvocation", Waker)
+        monkeypatch.setenv("DPP_LIFECYCLE_GENERAL_FUNCTION", "dpp-x-lifecycle_general")
+        task_id = asked(court)
+        for _ in range(2):
+            shell.run("lifecycle", "answer", task_id, "yes")
+        assert woken == [("GENERAL", "dpp-x-lifecycle_general")]
+
+    def test_what_is_no_answer_is_refused_and_the_task_waits_on(
+        self, shell: OperatorShell, court: Court
+    ) -> None:
+        task_id = asked(court)
+        assert shell.refused("lifecycle", "answer", task_id, " ") == "an answer has a word at least"
+        long = "x" * (MAX_ANSWER + 1)
+        assert (
+            shell.refused("lifecycle", "answer", task_id, long)
+            == "an answer has 4,000 characters at most; this has 4,001"
+        )
+        assert court.task(task_id).waits_for_person
+        assert shell.run("lifecycle", "answer", task_id, long[:-1]).exit_code == 0
+
+    def test_a_deployment_takes_it_and_its_log_has_no_word_of_it(
+        self, court: Court, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """RUN-31: the function that runs an operator's commands logs their words, but not what people say."""
+        caplog.set_level(logging.INFO)
+        for name, value in world.environ().items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("DPP_RUN_DEAD_LETTER_QUEUE_URL", world.queue_url)
+        operates.wiring.cache_clear()
+        task_id = asked(court)
+        for words in (("answer", task_id, "it's a s3cret"), ("answer", "--json", "another s3cret", task_id)):
+            operate.handler({"words": ["lifecycle", *words]}, lambda_context())
+        answer = operate.handler({"words": ["lifecycle", "tasks", "show", task_id]}, lambda_context())
+        assert (answer["exit_code"], "    it's a s3cret\n" in answer["stdout"]) == (0, True)
+        logged = caplog.text + str([record.__dict__ for record in caplog.records])
+        assert f"['lifecycle', 'answer', '{task_id}', '…']" in logged
+        assert "s3cret" not in logged
+
+
+class TestStanding:
+    """status, messages, sources (LIFE-5, LIFE-7, LIFE-10, LIFE-11)."""
+
+    def test_an_empty_deployment_says_that_it_has_no_roles(self, shell: OperatorShell, world: World) -> None:
+        beat(world, Role.CHAMBERLAIN)
+        shown = shell.run("lifecycle", "status")
+        assert shown.exit_code == 0
+        assert shown.stderr == (
+            "no role but the chamberlain was ever heard: this deployment has none (docs/lifecycle.md)\n"
+        )
+        told = shell.data("lifecycle", "status")
+        assert {one["role"]: one["is_dead"] for one in told["roles"]} == dict.fromkeys(Role, False)
+        assert set(told["open"].values()) == {0}
+
+    def test_who_is_silent_and_what_is_open_is_seen_at_once(
+        self, shell: OperatorShell, court: Court, world: World
+    ) -> None:
+        asked(court)
+        court.emit("new")
+        beat(world, Role.SENTINEL)
+        court.admin.execute("DELETE FROM lifecycle_heartbeats WHERE role = 'KING'")
+        with world.database.connection() as connection:
+            source_store.failed(connection, Source.JIRA, "JIRA_401", world.now(), 960)
+        court.slack.replies = lambda _told: OutsideReply(status=503)
+        court.started("another", looks=0)
+        beat(world, Role.GENERAL, seconds_ago=599)
+        court.admin.execute("DELETE FROM lifecycle_heartbeats WHERE role = 'KING'")
+        shown = shell.run("lifecycle", "status")
+        rows = {" ".join(line.split()) for line in shown.stdout.splitlines()}
+        assert {"KING never", "GENERAL 9 min ago"} <= rows
+        assert any(row.startswith("ENVOY 2 h") and row.endswith("ago, DEAD") for row in rows)
+        assert any(row.startswith("tasks that wait for a person 1 2 h") for row in rows)
+        assert any(row.startswith("messages that are not sent 2 2 h") for row in rows)
+        assert shown.stderr.splitlines() == [
+            "ENVOY was not heard for over 600 s (docs/runbook.md#role-dead)",
+            "KING: never heard, so its function was never fired",
+            "JIRA failed 1 times in a row, JIRA_401: `dpp lifecycle sources`",
+            "who is asked what: `dpp lifecycle tasks list --waiting`",
+            "what keeps messages: `dpp lifecycle messages`",
+        ]
+        told = {one["role"]: one for one in shell.data("lifecycle", "status")["roles"]}
+        assert (told["ENVOY"]["is_dead"], told["GENERAL"]["is_dead"]) == (True, False)
+        assert told["KING"]["silent_seconds"] is None
+
+    def test_a_message_that_is_not_sent_says_why_and_what_waits_behind_it(
+        self, shell: OperatorShell, court: Court
+    ) -> None:
+        """LIFE-5: those of a task go in their order."""
+        assert shell.out("lifecycle", "messages") == "every message is sent\n"
+        court.slack.replies = lambda _told: OutsideReply(
+            status=200, body='{"ok": false, "error": "channel_not_found"}'
+        )
+        task_id = court.started("done")
+        court.envoy()
+        court.general()
+        first, second = shell.data("lifecycle", "messages")
+        assert (first["kind"], first["attempts"], first["last_error"], first["behind"]) == (
+            "THREAD_START",
+            1,
+            "slack: channel_not_found",
+            None,
+        )
+        assert (second["kind"], second["task_id"], second["behind"]) == (
+            "TASK_RESULT",
+            task_id,
+            first["message_id"],
+        )
+        table = shell.out("lifecycle", "messages").splitlines()
+        assert "PENDING, due for 2 h" in table[1]
+        assert f"behind {first['message_id']}" in table[2]
+        cut = shell.run("lifecycle", "messages", "--limit", "1")
+        assert (second["message_id"] in cut.stdout, cut.stderr) == (False, "there are more (--limit)\n")
+
+        assert shell.out("lifecycle", "messages", "--sent") == "no message was sent that is still kept\n"
+        court.slack.replies = lambda _told: None
+        court.pass_time(130)
+        court.envoy()
+        assert shell.out("lifecycle", "messages") == "every message is sent\n"
+        assert [one["message_id"] for one in shell.data("lifecycle", "messages", "--sent")] == [
+            second["message_id"],
+            first["message_id"],
+        ]
+        assert "  SENT 20" in shell.out("lifecycle", "messages", "--sent", "--limit", "2")
+
+    def test_a_source_says_what_fails_and_until_when_it_is_left_alone(
+        self, shell: OperatorShell, world: World
+    ) -> None:
+        """LIFE-7."""
+        assert shell.out("lifecycle", "sources").startswith("no source was ever asked")
+        now = world.now()
+        with world.database.connection() as connection:
+            source_store.polled(connection, Source.GITHUB, 'W/"a"', now, 60)
+            for _ in range(4):
+                source_store.failed(connection, Source.JIRA, "JIRA_401", now, 960)
+        lines = shell.out("lifecycle", "sources").splitlines()
+        assert [" ".join(line.split()[-2:]) for line in lines[1:]][1] == "4 JIRA_401"
+        assert ("in 5" in lines[1], "in 15 min  never" in lines[2]) == (True, True)
+        github, jira = shell.data("lifecycle", "sources")
+        assert (github["source"], github["etag"], github["failures"]) == ("GITHUB", 'W/"a"', 0)
+        assert (jira["complete_until"], jira["last_error"]) == (None, "JIRA_401")
+
+
+def test_an_id_is_not_read_as_a_pattern_nor_as_sql(shell: OperatorShell, court: Court) -> None:
+    asked(court)
+    for odd in ("%", "' OR ''='", str(uuid4())):
+        assert shell.refused("lifecycle", "tasks", "show", odd) == f"there is no task {odd}"
