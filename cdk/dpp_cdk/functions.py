@@ -303,6 +303,7 @@ OPERATE = FunctionSpec(
         _HAND_OVER,
         *_SEE_ARCHIVES,
         _DELETE_STATE,
+        _WAKE_GENERAL,
     ),
 )
 

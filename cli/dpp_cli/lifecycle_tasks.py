@@ -11,7 +11,7 @@ from rich.table import Table
 
 from dpp.lifecycle import heartbeat, read, store
 from dpp.lifecycle.answer import MAX_ANSWER, answer
-from dpp.lifecycle.config import KnownGeneralSettings
+from dpp.lifecycle.config import WakesGeneral
 from dpp.lifecycle.errors import NothingAwaited, TaskNotFound
 from dpp.lifecycle.machine import TaskStatus
 from dpp.lifecycle.model import Role, Task
@@ -35,7 +35,7 @@ AsObject = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 _OF_RUN = ("run_id", "tenant_id", "status", "money_state", "last_error_reason_code", "last_error_detail")
 
 
-class _AnswerSettings(RowSettings, KnownGeneralSettings):
+class _AnswerSettings(RowSettings, WakesGeneral):
     """The rows, and the general's function where one is known."""
 
 
@@ -106,8 +106,7 @@ def answer_one(
             raise StackError(_not_asked(connection, task_id)) from None
         found = read.task(connection, task_id)
         silent = heartbeat.silences(connection).get(Role.GENERAL)
-    if settings.known_general_function is not None:
-        WakeByInvocation({Role.GENERAL: settings.known_general_function})(Role.GENERAL)
+    WakeByInvocation(settings.functions)(Role.GENERAL)
     if as_object:
         typer.echo(as_json(_document(found, None)))
     else:

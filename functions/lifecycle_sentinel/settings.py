@@ -1,11 +1,11 @@
 """What the sentinel reads from his environment."""
 
-from dpp.lifecycle.config import OutsideSettings, SourcesSettings, WakeSettings
+from dpp.lifecycle.config import OutsideSettings, SourcesSettings, WakesKing
 from dpp.lifecycle.retention import RetentionSettings
 from dpp.platform.config import PostgresSettings
 
 
 class LifecycleSentinelSettings(
-    PostgresSettings, SourcesSettings, OutsideSettings, WakeSettings, RetentionSettings
+    PostgresSettings, SourcesSettings, OutsideSettings, WakesKing, RetentionSettings
 ):
     """Rows, what to ask of whom, the way outside, whom to wake, and from when on an event is too old."""

@@ -1,7 +1,7 @@
 """What the operator commands read from their environment."""
 
 from dpp.auth_errors.config import EventDeadLetterSettings, RetrySettings, WakeQueueSettings
-from dpp.lifecycle.config import ChamberlainSettings, KnownGeneralSettings, StateSettings
+from dpp.lifecycle.config import ChamberlainSettings, StateSettings, WakesGeneral
 from dpp.lifecycle.retention import RetentionSettings
 from dpp.platform.config import (
     DeadLetterSettings,
@@ -31,7 +31,7 @@ class OperateSettings(
     RetentionSettings,
     RetrySettings,
     ChamberlainSettings,
-    KnownGeneralSettings,
+    WakesGeneral,
 ):
     """What every command reads, at once.
 

@@ -107,6 +107,32 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
             {"retention": {"seen_days": 28}},
             "seen_days is 28, and an event of 28 days (horizon_days) may come again",
         ),
+        (
+            {"github_login": "acme-bot"},
+            "deploy/dev.json: github_login says nothing without lifecycle_tenant, who pays for the tasks",
+        ),
+        ({"lifecycle_tenant": "a b"}, "lifecycle_tenant=a b: String should match pattern"),
+        (
+            {"lifecycle_tenant": "acme", "jira_jql": "project = A"},
+            "deploy/dev.json: jira_jql says nothing without jira_url",
+        ),
+        (
+            {"lifecycle_tenant": "acme", "jira_url": "http://jira.example"},
+            "jira_url=http://jira.example: not a URL of https",
+        ),
+        (
+            {"lifecycle_tenant": "acme", "lifecycle_task_max_cost_usd": 0},
+            "lifecycle_task_max_cost_usd=0: must be above zero",
+        ),
+        (
+            {"lifecycle_tenant": "acme", "lifecycle_task_timebox_sec": 91},
+            "lifecycle_task_timebox_sec=91: Input should be less than or equal to 90",
+        ),
+        (
+            {"lifecycle_tenant": "acme", "lifecycle_task_min_reliability": "nan"},
+            "lifecycle_task_min_reliability=nan: Input should be a finite number",
+        ),
+        ({"lifecycle_tenant": "acme"}, "lifecycle_tenant needs lifecycle_secret_arn"),
         ({"retention": '{"results_days": 8}'}, ": results_days is 8, queue_days 7: a result is read by way"),
         ({"retention": {"logs_days": 0}}, ": logs_days: Input should be greater than or equal to 1"),
         ({"retention": {"logs_days": "7"}}, ": logs_days: Input should be a valid integer"),

@@ -96,6 +96,7 @@ ALLOWED = {
     "lifecycle_outside": SECRETS,
     "migrate": SECRETS | IN_NETWORK,
     "operate": {"sqs:SendMessage", "s3:GetObject", "s3:PutObject", "s3:ListBucket", "s3:DeleteObject"}
+    | INVOKING
     | REDRIVING
     | SECRETS
     | IN_NETWORK,
@@ -323,6 +324,34 @@ def test_the_worker_calls_the_one_function_outside(stack: Stack) -> None:
     assert given["DPP_PACK_OUTSIDE_FUNCTION"] == "dpp-prod-pack_outside:live"
 
 
+def test_each_role_wakes_whom_it_makes_work_for_and_asks_outside_where_it_must(
+    prod: Assembly, dev: Assembly
+) -> None:
+    """LIFE-1 … LIFE-5, PLAT-2."""
+    expected = {
+        "lifecycle_sentinel": {"outside", "king"},
+        "lifecycle_webhook": {"king", "general"},
+        "lifecycle_king": {"general", "envoy"},
+        "lifecycle_general": {"king", "envoy"},
+        "lifecycle_envoy": {"outside"},
+        "operate": {"general"},
+    }
+    for assembly, alias in ((prod, ":live"), (dev, "")):
+        stage = "prod" if assembly is prod else "dev"
+        for name, called in expected.items():
+            functions = {f"dpp-{stage}-lifecycle_{one}{alias}" for one in called}
+            reached = {
+                json.dumps(resource).rpartition(":function:")[2].rstrip('"]}')
+                for statement in allowing(assembly.whole, name)
+                if statement["Action"] == "lambda:InvokeFunction"
+                for resource in listed(statement["Resource"])
+            }
+            assert reached == functions, name
+            given = assembly.whole.function(name)["Environment"]["Variables"]
+            named = {str(value) for variable, value in given.items() if variable.endswith("_FUNCTION")}
+            assert named == functions
+
+
 @pytest.mark.parametrize(
     ("model_id", "expected"),
     [
@@ -376,3 +405,28 @@ class TestSecrets:
         with pytest.raises(DeploymentError, match="openai_secret_arn") as refused:
             dataclasses.replace(deployment, variables={"DPP_DECISION_OPENAI_API_KEY": "hunter2"})
         assert "hunter2" not in str(refused.value)
+
+    def test_so_does_what_opens_github_jira_or_slack(self, deployment: "Deployment") -> None:
+        """PLAT-2: the secret of the flow is one, and the functions that need it read it by themselves."""
+        import dataclasses
+
+        from dpp_cdk.config import DeploymentError
+
+        for name in (
+            *("DPP_GITHUB_TOKEN", "DPP_JIRA_TOKEN", "DPP_SLACK_URL", "DPP_SLACK_TOKEN"),
+            *("DPP_GITHUB_WEBHOOK_SECRET", "DPP_JIRA_WEBHOOK_SECRET", "DPP_SLACK_SIGNING_SECRET"),
+        ):
+            with pytest.raises(
+                DeploymentError, match=f"^{name} would stand in the clear.*secret_arn"
+            ) as told:
+                dataclasses.replace(deployment, variables={**deployment.variables, name: "hunter2"})
+            assert "hunter2" not in str(told.value)
+
+    def test_who_reads_the_secret_of_the_flow_is_the_way_outside_and_the_webhooks(self, stack: Stack) -> None:
+        from tests.cdk.conftest import LIFECYCLE
+
+        arn = LIFECYCLE["DPP_LIFECYCLE_SECRET_ARN"]
+        assert [name for name in FUNCTIONS if arn in json.dumps(allowing(stack, name))] == [
+            "lifecycle_webhook",
+            "lifecycle_outside",
+        ]

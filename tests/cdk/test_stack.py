@@ -435,6 +435,37 @@ class TestWorkspaces:
         assert not any(named in text for named in ("v1/workspaces", "elasticfilesystem", "ecs:"))
 
 
+class TestFlow:
+    """The roles that carry events to answers (LIFE-1 … LIFE-7)."""
+
+    def test_sources_call_the_webhooks_and_nobody_else(self, stack: Stack) -> None:
+        resources = stack.all("AWS::ApiGateway::Resource")
+        root = next(id for id, r in resources.items() if r["PathPart"] == "webhooks")
+        below = {id for id, r in resources.items() if r["ParentId"] == {"Ref": root}}
+        assert {resources[id]["PathPart"] for id in below} == {"{proxy+}"}
+        methods = stack.all("AWS::ApiGateway::Method").values()
+        called = [m["Integration"]["Uri"] for m in methods if m["ResourceId"].get("Ref") in {root, *below}]
+        assert [stack.calls("lifecycle_webhook", uri) for uri in called] == [True, True]
+
+    def test_a_deployment_that_nobody_pays_tasks_of_has_none_of_it(
+        self, deployment: "Deployment", described: Callable[["Deployment"], Assembly]
+    ) -> None:
+        """The chamberlain it has: what outlives its use is everybody's."""
+        without = described(dataclasses.replace(deployment, variables={})).whole
+        handlers = {f["Handler"] for f in without.all("AWS::Lambda::Function").values()}
+        assert {handler for handler in handlers if "lifecycle" in handler} == {
+            "lifecycle_chamberlain.handler.handler"
+        }
+        text = json.dumps(without.template)
+        assert not any(named in text for named in ("webhooks", "lifecycle_king", "LIFECYCLE_", "flow-stuck"))
+
+    def test_without_what_opens_the_sources_it_is_refused(self, deployment: "Deployment") -> None:
+        from dpp_cdk.config import DeploymentError
+
+        with pytest.raises(DeploymentError, match="lifecycle_tenant needs lifecycle_secret_arn"):
+            dataclasses.replace(deployment, variables={"DPP_LIFECYCLE_TENANT": "acme"})
+
+
 class TestApi:
     @pytest.mark.parametrize("name", API_FUNCTIONS)
     def test_a_function_answers_before_the_gateway_gives_up(self, stack: Stack, name: str) -> None:

@@ -141,6 +141,45 @@ def test_a_reply_that_drips_ends() -> None:
         way.ask(get())
 
 
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, '{"ok": false, "error": "invalid_auth"}'),
+        (200, '{"ok":false,"error":"token_revoked"}'),
+        (403, "invalid_token"),
+        (404, "no_service"),
+    ],
+)
+def test_slack_refuses_a_credential_in_its_own_way_and_a_renewed_one_is_tried(status: int, body: str) -> None:
+    old, new = (
+        Credentials.of(
+            CredentialSettings.load({}), {"slack_url": "https://slack.com/api/x", "slack_token": t}
+        )
+        for t in ("old", "new")
+    )
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        is_new = request.headers["authorization"] == "Bearer new"
+        return httpx.Response(200, text='{"ok": true}') if is_new else httpx.Response(status, text=body)
+
+    asked = OutsideRequest(target=Target.SLACK, method="POST", body="{}")
+    assert egress(answer, credentials=old, renewed=lambda: new).ask(asked).body == '{"ok": true}'
+    assert egress(answer, credentials=old, renewed=lambda: old).ask(asked).body == body
+
+
+def test_what_slack_refuses_for_another_reason_is_not_repeated() -> None:
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200, text='{"ok": false, "error": "channel_not_found"}')
+
+    egress(answer, renewed=lambda: credentials(slack_url="https://other.example")).ask(
+        OutsideRequest(target=Target.SLACK, method="POST", body="{}")
+    )
+    assert len(asked) == 1
+
+
 def test_no_error_and_no_text_of_the_parts_has_a_secret() -> None:
     def broken(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError(f"ghp_secret {request.headers}")

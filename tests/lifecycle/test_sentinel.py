@@ -158,7 +158,7 @@ def test_the_pause_doubles_to_an_hour_and_ends_with_the_first_success(post: Towe
 
 def test_a_poll_that_is_out_of_time_goes_on_with_the_next_firing(post: Tower) -> None:
     post.jira_jql = None
-    ticks = count(0, 15)
+    ticks = count(0, 8)
     post.monotonic = lambda: float(next(ticks))
     assert post.turn().error == "source is unavailable: GITHUB_OUT_OF_TIME"
     assert post.ids() == [comment_id(1)]

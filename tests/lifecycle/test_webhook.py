@@ -4,7 +4,9 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
+from uuid import uuid4
 
+import boto3
 import pytest
 
 from dpp.lifecycle.webhook_http import MAX_DELIVERY_BYTES
@@ -74,6 +76,26 @@ def test_what_slack_signed_long_ago_is_refused(environ: pytest.MonkeyPatch) -> N
     environ.setattr("dpp.lifecycle.sources.signatures.SLACK_WINDOW_SECONDS", -1)
     status, told = call("slack", b"{}")
     assert (status, told["reason_code"]) == (401, "DELIVERY_STALE")
+
+
+def test_a_secret_that_was_rotated_is_fetched_by_the_first_delivery_that_it_signed(
+    environ: pytest.MonkeyPatch, aws: None
+) -> None:
+    """Whoever rotates it needs no new containers."""
+    secret = boto3.client("secretsmanager")
+    kept = {"github_webhook_secret": "an-old-one"}
+    arn = secret.create_secret(Name=f"flow-{uuid4().hex}", SecretString=json.dumps(kept))["ARN"]
+    environ.delenv("DPP_GITHUB_WEBHOOK_SECRET")
+    environ.setenv("DPP_LIFECYCLE_SECRET_ARN", arn)
+    environ.setattr("dpp.platform.secrets._WORTH_ASKING_AGAIN_SECONDS", 0)
+    body = json.dumps(recorded("github_delivery_issue_comment"))
+    assert call("github", body)[0] == 401
+    secret.put_secret_value(SecretId=arn, SecretString=json.dumps({"github_webhook_secret": "of-github"}))
+    assert call("github", body)[0] == 202
+    assert (
+        call("github", body, {**headers_of("github", body.encode()), "X-Hub-Signature-256": "sha256=0"})[0]
+        == 401
+    )
 
 
 @pytest.mark.parametrize("source", ["github", "jira", "slack"])

@@ -8,7 +8,6 @@ from pydantic import AfterValidator, Field, model_validator
 from dpp.money.micros import AmountError, parse_usd
 from dpp.platform.config import Settings
 
-_GENERAL = "DPP_LIFECYCLE_GENERAL_FUNCTION"
 _TENANT = r"^[A-Za-z0-9_-]{1,64}$"
 
 
@@ -25,23 +24,33 @@ class OutsideSettings(Settings):
 
 
 class WakeSettings(Settings):
-    """The functions of the roles that have to be woken; one that is not named finds its work by its schedule."""
-
-    king_function: str | None = Field(default=None, alias="DPP_LIFECYCLE_KING_FUNCTION", min_length=1)
-    general_function: str | None = Field(default=None, alias=_GENERAL, min_length=1)
-    envoy_function: str | None = Field(default=None, alias="DPP_LIFECYCLE_ENVOY_FUNCTION", min_length=1)
+    """Whom to wake; a role whose function is not named finds its work by its schedule."""
 
     @property
     def functions(self) -> Mapping[str, str]:
         """The function of each role that can be woken, by the role's name."""
-        named = {"KING": self.king_function, "GENERAL": self.general_function, "ENVOY": self.envoy_function}
+        named = {
+            role: getattr(self, f"{role.lower()}_function", None) for role in ("KING", "GENERAL", "ENVOY")
+        }
         return {role: function for role, function in named.items() if function is not None}
 
 
-class KnownGeneralSettings(Settings):
-    """The general's function for operators, whose deployment may have none."""
+class WakesKing(WakeSettings):
+    """For who makes work for the king."""
 
-    known_general_function: str | None = Field(default=None, alias=_GENERAL, min_length=1)
+    king_function: str | None = Field(default=None, alias="DPP_LIFECYCLE_KING_FUNCTION", min_length=1)
+
+
+class WakesGeneral(WakeSettings):
+    """For who makes work for the general; an operator is one, in deployments that have no general, too."""
+
+    general_function: str | None = Field(default=None, alias="DPP_LIFECYCLE_GENERAL_FUNCTION", min_length=1)
+
+
+class WakesEnvoy(WakeSettings):
+    """For who makes work for the envoy."""
+
+    envoy_function: str | None = Field(default=None, alias="DPP_LIFECYCLE_ENVOY_FUNCTION", min_length=1)
 
 
 class SourcesSettings(Settings):

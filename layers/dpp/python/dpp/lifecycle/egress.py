@@ -44,6 +44,9 @@ _HANDED_ON = frozenset(
         "x-ratelimit-reset",
     }
 )
+_REFUSALS_OF_SLACK = frozenset(
+    {"account_inactive", "invalid_auth", "not_authed", "token_expired", "token_revoked"}
+)
 _AGENT = {"user-agent": "dpp"}
 _ODD_PATH = re.compile(r"[^!-~]|[\\#]|%2f|%5c|(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
 
@@ -111,7 +114,7 @@ class Egress:
         A request that was refused for its credentials had no effect, and is tried again with renewed ones.
         """
         reply = self._try(request)
-        if reply.status == 401 and self._renewed is not None:
+        if _is_refused(request, reply) and self._renewed is not None:
             renewed = self._renewed()
             if renewed != self._credentials:
                 self._credentials = renewed
@@ -174,6 +177,14 @@ def address(target: Target, base: str, path: str) -> httpx.URL:
     if not found.raw_path.startswith(within):
         raise PathRefused
     return found
+
+
+def _is_refused(request: OutsideRequest, reply: OutsideReply) -> bool:
+    """For its credentials. Slack's API says so in a 200, its incoming webhooks in a 403 or 404."""
+    if request.target is not Target.SLACK:
+        return reply.status == 401
+    refused = re.search(r'"error"\s*:\s*"([a-z_]{1,40})"', reply.body[:2_000])
+    return reply.status in (401, 403, 404) or (refused is not None and refused[1] in _REFUSALS_OF_SLACK)
 
 
 def _headers(request: OutsideRequest) -> dict[str, str]:
