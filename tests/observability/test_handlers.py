@@ -39,10 +39,12 @@ from dpp.tickets.store import NewTicket
 from dpp.workspaces.errors import ProviderUnavailable
 from dpp.workspaces.look import ControlEffects
 from dpp_cdk.alarms import OPS_STEPS
-from tests.api import ApiClient, a_body, gateway_event, lambda_context
+from tests.api import ApiClient, a_body, gateway_event
 from tests.http.faulty import faulty_functions
 from tests.http.state import raw_messages
 from tests.observability.emf import Measured, measured, totals
+from tests.observability.firing import fire
+from tests.observability.test_roles import Roles
 from tests.retention.house import House
 from tests.workspaces.conftest import provider_of
 from tests.workspaces.memory import MemoryProvider
@@ -64,13 +66,6 @@ def fresh_meters(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api", "workspaces_api"):
         module = importlib.import_module(f"{name}.handler")
         monkeypatch.setattr(module.meter, "_cold", True)
-
-
-def fire(name: str, monkeypatch: pytest.MonkeyPatch, parts: Any, event: Any = None) -> Any:
-    """One invocation of a function that is no API function, in a container of its own."""
-    module = importlib.import_module(f"{name}.handler")
-    monkeypatch.setattr(module, "wiring", lambda: parts)
-    return module.handler(event or {}, lambda_context())
 
 
 def work(world: World, monkeypatch: pytest.MonkeyPatch, packs: Any = None, bodies: Any = None) -> Any:
@@ -508,6 +503,7 @@ def test_every_metric_of_the_table_is_emitted(
     the_chamberlain_cleans(world, monkeypatch)
     an_error_is_analysed_and_decided(world, monkeypatch, tenant)
     a_workspace_runs_and_its_provider_is_away(world, monkeypatch, tenant)
+    an_event_is_answered(Roles(world, monkeypatch))
     seen: list[Measured] = measured(capsys.readouterr().out)
     assert {one.name for one in seen} == {metric.name for metric in METRICS}
     values = {value for one in seen for value in one.dimensions.values()}
@@ -523,6 +519,17 @@ def the_chamberlain_cleans(world: World, monkeypatch: pytest.MonkeyPatch) -> Non
     told = fire("lifecycle_chamberlain", monkeypatch, house.effects)
     assert told["rows"]["seen"] == 1
     assert told["cleanup"]["done"]
+
+
+def an_event_is_answered(roles: Roles) -> None:
+    """Polled, carried out by a soldier, told to Slack; and a delivery that doesn't concern us."""
+    roles.mention()
+    roles.sentinel()
+    roles.king()
+    for _ in range(2):
+        roles.general()
+    roles.envoy()
+    assert roles.delivered() == 202
 
 
 def an_error_is_analysed_and_decided(world: World, monkeypatch: pytest.MonkeyPatch, tenant: Tenant) -> None:

@@ -4,6 +4,7 @@ Each case is a process of its own, as Lambda starts one, whose whole stdout and 
 in the inputs and results, in the API key, in the passwords of Postgres and Redis, in the key of the decision engine.
 """
 
+import hmac
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +24,7 @@ from dpp.platform import operator_keys
 from dpp_cli.paths import ROOT
 from tests.api import a_body, function_of, gateway_event
 from tests.conftest import _AWS_ENVIRONMENT
+from tests.lifecycle.outside import LOGIN, recorded
 from tests.observability.emf import measured
 from tests.world import Tenant, World
 
@@ -425,6 +428,72 @@ def test_workspaces_tell_ids_and_nothing_of_their_names_and_homes(environment: E
     assert [one["workspaces"][0]["phase"] for one in seen[-2:]] == ["RUNNING", "ARCHIVED"]
     assert ran.events().count("message not understood") == 2
     assert "message returned" not in ran.events()
+
+
+FLOW: list[Step] = [
+    {"function": f"lifecycle_{name}", "event": {"time": INPUT}}
+    for name in ("sentinel", "king", "general", "envoy")
+]
+
+
+def of_the_flow(environment: Environment) -> None:
+    """What the roles read, with canaries for all that opens anything, and a way outside that leads nowhere."""
+    environment.variables |= {
+        "DPP_LIFECYCLE_TENANT": environment.tenant.tenant_id,
+        "DPP_LIFECYCLE_OUTSIDE_FUNCTION": "nobody",
+        "DPP_GITHUB_LOGIN": LOGIN,
+        "DPP_JIRA_JQL": f"text ~ '{INPUT}'",
+        "DPP_GITHUB_WEBHOOK_SECRET": INPUT,
+        "DPP_GITHUB_URL": f"http://{INPUT}.invalid",
+        "DPP_GITHUB_TOKEN": ENGINE_KEY,
+        "DPP_SLACK_URL": f"http://127.0.0.1:1/{ENGINE_KEY}",
+    }
+
+
+def mentioned() -> Step:
+    """A comment that mentions us, now, with canaries wherever words may stand."""
+    told = recorded("github_delivery_issue_comment")
+    told["comment"] |= {"body": f"@{LOGIN} {INPUT}", "updated_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
+    told["comment"]["created_at"] = told["comment"]["updated_at"]
+    told["issue"]["title"] = INPUT
+    body = json.dumps(told)
+    mac = hmac.new(INPUT.encode(), body.encode(), "sha256").hexdigest()
+    headers = {"X-Hub-Signature-256": [f"sha256={mac}"], "X-GitHub-Event": ["issue_comment"]}
+    return webhook(body, headers)
+
+
+def webhook(body: str, headers: dict[str, list[str]]) -> Step:
+    """A delivery."""
+    event = gateway_event("POST", "/v1/webhooks/github", headers | {"X-Other": [INPUT]}, body)
+    return {"function": "lifecycle_webhook", "event": event}
+
+
+def test_the_flow_tells_ids_and_figures_and_no_word_of_an_event(environment: Environment) -> None:
+    """LIFE-1 … LIFE-5: what was said stands in rows, prompts, results and messages alone."""
+    of_the_flow(environment)
+    outside: Step = {
+        "function": "lifecycle_outside",
+        "event": {"target": "GITHUB", "method": "GET", "path": f"/{INPUT}"},
+    }
+    odd: Step = {"function": "lifecycle_outside", "event": {INPUT: INPUT}}
+    slack: Step = {
+        "function": "lifecycle_outside",
+        "event": {"target": "SLACK", "method": "POST", "body": INPUT},
+    }
+    wrong = webhook(INPUT, {"X-Hub-Signature-256": [f"sha256={INPUT}"], "X-GitHub-Event": [INPUT]})
+    first = environment.run(mentioned(), wrong, *FLOW, WORKER, outside, odd, slack)
+    assert first.statuses("lifecycle_webhook") == [202, 401]
+    assert first.events().count("run ended") == 1
+    database = environment.world.database
+    with database.connection() as connection:
+        connection.execute("UPDATE lifecycle_tasks SET next_look_at = now()")
+    second = environment.run(*FLOW)
+    reports = dict(second.answers)
+    assert reports["lifecycle_general"]["asked"] == 1  # of a comment alone no answer is sure enough
+    assert reports["lifecycle_sentinel"]["sources"][0]["outcome"] == "NOT_DUE"
+    with database.connection() as connection:
+        told = str(connection.execute("SELECT payload FROM lifecycle_events").fetchall())
+    assert INPUT in told
 
 
 def test_a_pack_that_tells_everything_is_not_heard(environment: Environment) -> None:

@@ -1,0 +1,173 @@
+"""What the roles measure that carry an event to its answer (LIFE-1 … LIFE-7)."""
+
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from dpp.lifecycle.deliveries import Desk
+from dpp.lifecycle.envoy import EnvoyEffects
+from dpp.lifecycle.errors import WireUnavailable
+from dpp.lifecycle.general import GeneralEffects
+from dpp.lifecycle.king import KingEffects
+from dpp.lifecycle.ports import Outside, OutsideReply, Wake
+from dpp.lifecycle.sentinel import SentinelEffects
+from dpp.platform.storage import ObjectStore
+from tests.api import gateway_event
+from tests.lifecycle.court import ASKS, Bucket, CannedSlack, CannedSoldiers
+from tests.lifecycle.outside import LOGIN, PAGE, Played, comment, comment_path, notification, reply
+from tests.lifecycle.signing import SECRETS, headers_of
+from tests.observability.emf import totals
+from tests.observability.firing import fire
+from tests.world import World
+
+type Output = pytest.CaptureFixture[str]
+
+
+class Roles:
+    """The functions in their containers: real Postgres, and everything outside of it played."""
+
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._world, self._monkeypatch = world, monkeypatch
+        self.slack = CannedSlack()
+        self.outside = Played()
+        self._wake: Wake = lambda _role: None
+        self._bucket = ObjectStore("state", lambda: cast(Any, Bucket()))
+        self.soldiers = CannedSoldiers()
+
+    def mention(self) -> None:
+        """Somebody mentions us on GitHub, now: an old one would not be taken in."""
+        now = datetime.now(UTC)
+        self.outside.answers = {
+            f"{PAGE}1": reply([notification(1, at=now)]),
+            comment_path(1): reply(comment(1, at=now)),
+        }
+
+    def sentinel(self) -> None:
+        """One firing; a source is due again at once."""
+        with self._world.database.connection() as connection:
+            connection.execute("UPDATE lifecycle_sources SET next_poll_at = now()")
+        effects = SentinelEffects(self._world.database, self.outside, self._wake, LOGIN, None, 28)
+        fire("lifecycle_sentinel", self._monkeypatch, effects)
+
+    def delivered(self, body: bytes = b'{"zen": "Design for failure."}', signed: bytes | None = None) -> int:
+        """One delivery of GitHub's; its status."""
+        given = headers_of("github", body if signed is None else signed, kind="ping")
+        headers = {name: [value] for name, value in given.items()}
+        event = gateway_event("POST", "/v1/webhooks/github", headers, body)
+        desk = Desk(self._world.database, self._wake, SECRETS, LOGIN, 28)
+        self._monkeypatch.setattr("lifecycle_webhook.handler.renewed", lambda: None)
+        status: int = fire("lifecycle_webhook", self._monkeypatch, desk, event)["statusCode"]
+        return status
+
+    def king(self) -> None:
+        """One firing."""
+        fire("lifecycle_king", self._monkeypatch, KingEffects(self._world.database, self._wake))
+
+    def general(self) -> None:
+        """One firing; a task is due again at once."""
+        with self._world.database.connection() as connection:
+            connection.execute("UPDATE lifecycle_tasks SET next_look_at = now() WHERE status = 'IN_PROGRESS'")
+        effects = GeneralEffects(self._world.database, self.soldiers, self._bucket, self._wake, 3)
+        fire("lifecycle_general", self._monkeypatch, effects)
+
+    def envoy(self) -> None:
+        """One firing."""
+        effects = EnvoyEffects(self._world.database, cast(Outside, self.slack), "C0HOME")
+        fire("lifecycle_envoy", self._monkeypatch, effects)
+
+
+@pytest.fixture
+def roles(world: World, monkeypatch: pytest.MonkeyPatch) -> Roles:
+    return Roles(world, monkeypatch)
+
+
+def test_an_event_is_counted_by_its_source_and_what_became_of_it(roles: Roles, capsys: Output) -> None:
+    roles.mention()
+    roles.sentinel()
+    first = totals(capsys.readouterr().out, "EventsTakenIn")
+    assert first[("GITHUB", "ACCEPTED")] == 1
+    roles.sentinel()
+    again = totals(capsys.readouterr().out, "EventsTakenIn")
+    assert (again[("GITHUB", "ACCEPTED")], again[("GITHUB", "DUPLICATE")]) == (0, 1)
+    assert roles.delivered() == 202
+    assert totals(capsys.readouterr().out, "EventsTakenIn") == {("GITHUB", "IGNORED"): 1}
+    assert roles.delivered(signed=b"other") == 401
+    out = capsys.readouterr().out
+    assert totals(out, "EventsTakenIn") == {}
+    assert totals(out, "Refusals") == {("SIGNATURE_INVALID",): 1}
+
+
+def test_polls_that_fail_in_a_row_are_shown_until_one_goes_well(roles: Roles, capsys: Output) -> None:
+    """LIFE-7: also by a firing that leaves the source alone, so that no pause hides it."""
+    shown: list[float] = []
+    roles.outside.answers = {f"{PAGE}1": reply(status=500)}
+    for _ in range(2):
+        roles.sentinel()
+        shown.append(totals(capsys.readouterr().out, "SourceFailures")[("GITHUB",)])
+    roles.mention()
+    roles.sentinel()
+    shown.append(totals(capsys.readouterr().out, "SourceFailures")[("GITHUB",)])
+    assert shown == [1, 2, 0]
+
+
+def test_the_way_from_an_event_to_its_end_is_counted(roles: Roles, capsys: Output) -> None:
+    """LIFE-1, LIFE-2, LIFE-5."""
+    roles.mention()
+    roles.sentinel()
+    capsys.readouterr()
+    roles.king()
+    out = capsys.readouterr().out
+    assert totals(out, "TasksBegun") == {(): 1}
+    assert totals(out, "FlowWaiting") == {("EVENT",): 0, ("TASK",): 1, ("MESSAGE",): 1}
+    assert totals(out, "FlowAge")[("EVENT",)] == 0
+    roles.general()
+    assert totals(capsys.readouterr().out, "TaskLooks")[("SENT",)] == 1
+    roles.general()
+    assert totals(capsys.readouterr().out, "TaskLooks")[("SUCCEEDED",)] == 1
+    roles.envoy()
+    assert totals(capsys.readouterr().out, "MessagesDelivered") == {
+        ("SENT",): 2,
+        ("REPEATED",): 0,
+        ("FAILED",): 0,
+    }
+    roles.king()
+    out = capsys.readouterr().out
+    assert totals(out, "FlowWaiting") == {("EVENT",): 0, ("TASK",): 0, ("MESSAGE",): 0}
+    assert totals(out, "FlowAge") == {("EVENT",): 0, ("TASK",): 0, ("MESSAGE",): 0}
+
+
+def test_a_task_that_gets_no_soldier_ages_and_one_that_waits_for_a_person_does_not(
+    roles: Roles, world: World, capsys: Output
+) -> None:
+    roles.mention()
+    roles.sentinel()
+    roles.king()
+    with world.database.connection() as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute("UPDATE lifecycle_tasks SET created_at = created_at - interval '2 hours'")
+        connection.execute("SET session_replication_role = origin")
+    capsys.readouterr()
+    roles.king()
+    assert totals(capsys.readouterr().out, "FlowAge")[("TASK",)] == pytest.approx(7_200, abs=60)
+    roles.soldiers.plans[""] = [ASKS]  # of every task
+    for _ in range(2):
+        roles.general()
+    assert totals(capsys.readouterr().out, "TaskLooks")[("ASKED",)] == 1
+    roles.king()
+    out = capsys.readouterr().out
+    assert totals(out, "FlowAge")[("TASK",)] == 0
+    assert totals(out, "FlowWaiting")[("TASK",)] == 0
+
+
+def test_a_message_that_slack_refuses_is_counted_as_failed(roles: Roles, capsys: Output) -> None:
+    def away(_told: dict[str, Any]) -> OutsideReply:
+        raise WireUnavailable("ConnectError")
+
+    roles.mention()
+    roles.sentinel()
+    roles.king()
+    roles.slack.replies = away
+    capsys.readouterr()
+    roles.envoy()
+    assert totals(capsys.readouterr().out, "MessagesDelivered")[("FAILED",)] == 1
