@@ -70,7 +70,7 @@ Each: one CPU and 2 GB that run {_RUN_HOURS} hours, a home of {_HOME_GB} GB on i
 Insights {_INSIGHTS_SERIES} a workspace while it runs."""
 
 # What the roles add that carry events to answers, where a deployment has them.
-LIFECYCLE_ALARMS = {"dev": 0, "prod": 0}
+LIFECYCLE_ALARMS = {"dev": 27, "prod": 29}
 LIFECYCLE_SERIES = 50
 _ROLE_FIRINGS = 5 * HOURS * 60  # four roles, one of which fires twice a minute
 _ASKED = 2 * HOURS * 60  # both sources, each minute
