@@ -203,6 +203,11 @@ OPS_CYCLE = FunctionSpec(
     alone=True,
     grants=(Grant(Resource.RUN_QUEUE, ("sqs:SendMessage",)), _DEAD_LETTERS, _REPORTS),
 )
+# Who makes work for another role wakes it; without that its schedule finds the work within a minute. Two of the king,
+# general or envoy at once share what there is.
+_WAKE_KING, _WAKE_GENERAL, _WAKE_ENVOY = (
+    Grant(role, ("lambda:InvokeFunction",)) for role in (Resource.KING, Resource.GENERAL, Resource.ENVOY)
+)
 # What tasks left, once its row is gone (LIFE-3, LIFE-4).
 _DELETE_STATE = Grant(Resource.STATE_OBJECTS, ("s3:DeleteObject",))
 LIFECYCLE_CHAMBERLAIN = FunctionSpec(
@@ -211,13 +216,9 @@ LIFECYCLE_CHAMBERLAIN = FunctionSpec(
     timing=timings.LIFECYCLE_CHAMBERLAIN,
     memory_mib=512,
     alone=True,
-    grants=(_DELETE_STATE,),
+    grants=(_DELETE_STATE, _WAKE_ENVOY),
 )
-# The roles that carry an event to its answer (LIFE-1 … LIFE-7, LIFE-10). Who makes work for another wakes it; without
-# that its schedule finds the work within a minute. Two of the king, general or envoy at once share what there is.
-_WAKE_KING, _WAKE_GENERAL, _WAKE_ENVOY = (
-    Grant(role, ("lambda:InvokeFunction",)) for role in (Resource.KING, Resource.GENERAL, Resource.ENVOY)
-)
+# The roles that carry an event to its answer (LIFE-1 … LIFE-7, LIFE-10).
 _ASK_OUTSIDE = Grant(Resource.LIFECYCLE_OUTSIDE, ("lambda:InvokeFunction",))
 LIFECYCLE_SENTINEL = FunctionSpec(
     name="lifecycle_sentinel",

@@ -6,6 +6,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.lifecycle.chamberlain import Tending, tend
 from dpp.lifecycle.errors import CleanupRunning
+from dpp.lifecycle.model import Role
 from dpp.lifecycle.standing import Standing, standing
 from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
@@ -34,7 +35,7 @@ meter = Meter()
 @invocation(logger, meter)
 def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """One firing; what the event holds doesn't matter."""
-    effects = wiring()
+    effects = wiring().effects
     try:
         done = tend(effects)
     except CleanupRunning as running:
@@ -42,6 +43,8 @@ def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
         return {"outcome": "ANOTHER_IS_RUNNING"}
     with effects.database.connection() as connection:
         found = standing(connection)
+    if effects.announce is not None and done.cleanup is not None and done.cleanup.is_done:
+        wiring().wake(Role.ENVOY)
     meter.add(FIRINGS)
     _measure(done)
     _measure_standing(found)

@@ -1,12 +1,19 @@
 """What the chamberlain reads from his environment."""
 
 from dpp.auth_errors.config import RetrySettings
-from dpp.lifecycle.config import ChamberlainSettings, StateSettings
+from dpp.lifecycle.config import ChamberlainSettings, StateSettings, WakesEnvoy
 from dpp.lifecycle.retention import RetentionSettings
 from dpp.platform.config import PostgresSettings, TimeZoneSettings
 
 
 class LifecycleChamberlainSettings(
-    PostgresSettings, StateSettings, RetentionSettings, RetrySettings, ChamberlainSettings, TimeZoneSettings
+    PostgresSettings,
+    StateSettings,
+    RetentionSettings,
+    RetrySettings,
+    ChamberlainSettings,
+    TimeZoneSettings,
+    WakesEnvoy,
 ):
-    """Rows, the bucket of what tasks leave, for how long what is kept, his bounds, and the zone of three o'clock."""
+    """Rows, the bucket of what tasks leave, for how long what is kept, his bounds, the zone of three o'clock,
+    and the envoy, where the deployment has one to tell of it."""

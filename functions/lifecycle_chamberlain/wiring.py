@@ -1,25 +1,42 @@
 """What the chamberlain is made of, built once a container."""
 
 import os
+from dataclasses import dataclass
 from functools import cache
 
+from dpp.lifecycle.announce import announce
 from dpp.lifecycle.breaker import Bounds
 from dpp.lifecycle.cleanups import ChamberlainEffects
+from dpp.lifecycle.ports import Wake
+from dpp.lifecycle.wake import WakeByInvocation
 from dpp.platform.postgres import Database
 from dpp.platform.storage import ObjectStore
 from dpp.registered import registered
 from lifecycle_chamberlain.settings import LifecycleChamberlainSettings
 
 
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What the chamberlain touches, and how to wake the envoy."""
+
+    effects: ChamberlainEffects
+    wake: Wake
+
+
 @cache
-def wiring() -> ChamberlainEffects:
-    """Read the environment and build; connections open at their first use."""
+def wiring() -> Wiring:
+    """Read the environment and build; connections open at their first use.
+
+    Where nobody sends messages none is written, which would wait for ever.
+    """
     settings = LifecycleChamberlainSettings.load(os.environ)
-    return ChamberlainEffects(
+    effects = ChamberlainEffects(
         database=Database(settings.database),
         storage=ObjectStore(settings.state_bucket),
         classes=registered(settings.retention, settings.max_retries),
         retention=settings.retention,
         zone=settings.zone,
         bounds=Bounds(settings.max_deletes, settings.breaker_factor, settings.breaker_floor),
+        announce=announce if settings.functions else None,
     )
+    return Wiring(effects, WakeByInvocation(settings.functions))

@@ -83,7 +83,7 @@ ALLOWED = {
     "run_reconcile": {"sqs:SendMessage", "s3:GetObject", "s3:ListBucket"} | SECRETS | IN_NETWORK,
     "run_retention": SECRETS | IN_NETWORK,
     "ops_cycle": {"sqs:SendMessage", "s3:PutObject"} | REDRIVING | SECRETS | IN_NETWORK,
-    "lifecycle_chamberlain": {"s3:DeleteObject"} | SECRETS | IN_NETWORK,
+    "lifecycle_chamberlain": {"s3:DeleteObject"} | INVOKING | SECRETS | IN_NETWORK,
     "lifecycle_sentinel": INVOKING | SECRETS | IN_NETWORK,
     "lifecycle_king": INVOKING | SECRETS | IN_NETWORK,
     "lifecycle_general": {"sqs:SendMessage", "s3:GetObject", "s3:ListBucket", "s3:PutObject"}
@@ -334,6 +334,7 @@ def test_each_role_wakes_whom_it_makes_work_for_and_asks_outside_where_it_must(
         "lifecycle_king": {"general", "envoy"},
         "lifecycle_general": {"king", "envoy"},
         "lifecycle_envoy": {"outside"},
+        "lifecycle_chamberlain": {"envoy"},
         "operate": {"general"},
     }
     for assembly, alias in ((prod, ":live"), (dev, "")):

@@ -39,6 +39,7 @@ from dpp.tickets.store import NewTicket
 from dpp.workspaces.errors import ProviderUnavailable
 from dpp.workspaces.look import ControlEffects
 from dpp_cdk.alarms import OPS_STEPS
+from lifecycle_chamberlain.wiring import Wiring as ChamberlainParts
 from tests.api import ApiClient, a_body, gateway_event
 from tests.http.faulty import faulty_functions
 from tests.http.state import raw_messages
@@ -516,7 +517,8 @@ def the_chamberlain_cleans(world: World, monkeypatch: pytest.MonkeyPatch) -> Non
         connection.execute("INSERT INTO lifecycle_seen VALUES ('jira:A-1', now() - interval '31 days')")
     house = House("", world.database)
     house.change(classes=registered(Retention(), RetryPolicy().max_retries))
-    told = fire("lifecycle_chamberlain", monkeypatch, house.effects)
+    parts = ChamberlainParts(house.effects, lambda _role: None)
+    told = fire("lifecycle_chamberlain", monkeypatch, parts)
     assert told["rows"]["seen"] == 1
     assert told["cleanup"]["done"]
 

@@ -59,6 +59,6 @@ TASK_WAYS = (
     Way(TaskStatus.IN_PROGRESS, TaskStatus.COMPLETED, "general", "its result is stored"),
 )
 MESSAGE_WAYS = (
-    Way(None, MessageStatus.PENDING, "king, general", "written"),
+    Way(None, MessageStatus.PENDING, "king, general, chamberlain", "written"),
     Way(MessageStatus.PENDING, MessageStatus.SENT, "envoy", "delivered"),
 )
