@@ -24,8 +24,8 @@ def test_the_report_has_the_sum_the_classes_and_the_warnings(house: House) -> No
     house.thread(task_id, NIGHT - 8 * DAY)
     house.clean()
     house.tend()
-    [(kind, task_id, key, body)] = messages(house)
-    assert (kind, task_id, key) == ("REPORT", None, "cleanup/2026-11-29")
+    [(kind, of_task, key, body)] = messages(house)
+    assert (kind, of_task, key) == ("REPORT", None, "cleanup/2026-11-29")
     first, of_class, *warnings = body.splitlines()
     assert first.startswith("Cleanup of 2026-11-29: 2 rows deleted, ")
     assert of_class == "• seen: 2"
