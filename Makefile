@@ -44,6 +44,7 @@ synth: bootstrap ## Write the CloudFormation templates of both sizes into .dpp/b
 e2e: bootstrap ## Deploy a stack of its own, run the end-to-end tests over HTTP, take it down
 	@export DPP_LOCAL_STATE="$(E2E_STATE)"; \
 	trap '$(BIN)/dpp local down' EXIT; trap 'exit 130' INT TERM; \
+	outside="$$($(BIN)/python -m tests.e2e.outside)" && eval "$$outside"; \
 	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/pytest -m e2e
 
 SEEDS ?= 100000

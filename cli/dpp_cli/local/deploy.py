@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import boto3
@@ -140,7 +140,13 @@ def _whereabouts(store: StateStore) -> str:
 
 def _fingerprint(store: StateStore) -> str:
     state = store.state
-    return " ".join([fingerprint(_inputs()), state.database_url, state.redis_url, _whereabouts(store)])
+    said = hashlib.sha256(json.dumps(_said(os.environ)).encode()).hexdigest()
+    return " ".join([fingerprint(_inputs()), said, state.database_url, state.redis_url, _whereabouts(store)])
+
+
+def _said(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What may be told to functions by the environment; only its hash is kept, since secrets are among it."""
+    return sorted((n, v) for n, v in environ.items() if n.startswith("DPP_") and n != "DPP_LOCAL_STATE")
 
 
 def _inputs() -> Iterator[Path]:
