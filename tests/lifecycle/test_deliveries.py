@@ -300,12 +300,12 @@ def test_life_6_a_webhook_and_a_poll_of_an_update_are_one_event(post: Tower, des
 
 
 def test_other_events_of_jira_are_ignored_and_odd_ones_refused(desk: Desk) -> None:
-    assert from_jira(desk, signed("jira", {"webhookEvent": "comment_created"})) == IGNORED
-    assert from_jira(desk, signed("jira", {})) == IGNORED
+    for payload in ({"webhookEvent": "comment_created"}, {"webhookEvent": ["jira:issue_updated"]}, {}):
+        assert from_jira(desk, signed("jira", payload)) == IGNORED
     odd = [[], {"webhookEvent": "jira:issue_updated"}, changed("jira_delivery_updated", issue__key="x y-1")]
-    for payload in odd:
+    for unfit in odd:
         with pytest.raises(UnreadableDelivery):
-            from_jira(desk, signed("jira", payload))
+            from_jira(desk, signed("jira", unfit))
 
 
 # Slack

@@ -40,6 +40,7 @@ _PAGE = 50
 _MAX_PATH = 4_000
 _FIELDS = "summary,updated,project,creator"
 _ORDER = re.compile(r"""\border\s+by\b[^"']*$""", re.IGNORECASE)
+_CHANGES = ("jira:issue_created", "jira:issue_updated")  # compared, not hashed: a delivery may hold anything
 _MAX_DEPTH = 60
 _BLOCKS = frozenset(
     {
@@ -122,7 +123,7 @@ def event_of(payload: Json) -> NewEvent | None:
     """
     if not isinstance(payload, dict):
         raise UnreadableDelivery
-    if payload.get("webhookEvent") not in {"jira:issue_created", "jira:issue_updated"}:
+    if payload.get("webhookEvent") not in _CHANGES:
         return None
     try:
         told = _Delivery.model_validate(payload)
