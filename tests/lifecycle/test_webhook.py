@@ -106,6 +106,14 @@ def test_a_wrong_signature_is_401_and_no_body_is_read(environ: pytest.MonkeyPatc
     assert call(source, b"{}", {})[0] == 401
 
 
+def test_a_401_names_what_it_wants(environ: pytest.MonkeyPatch) -> None:
+    """RFC 9110, 15.5.2: a 401 has a challenge; no other answer of these has."""
+    wanted = {"github": ['Webhook-Signature realm="dpp"'], "gitlab": None}
+    for source, challenges in wanted.items():
+        answer = handler(gateway_event("POST", f"/v1/webhooks/{source}", {}, "{}"), lambda_context())
+        assert answer["multiValueHeaders"].get("WWW-Authenticate") == challenges
+
+
 @pytest.mark.parametrize("source", ["github", "jira", "slack"])
 def test_a_source_that_is_not_configured_is_404(environ: pytest.MonkeyPatch, source: str) -> None:
     for name in SECRETS:

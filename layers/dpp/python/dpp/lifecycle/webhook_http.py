@@ -37,8 +37,10 @@ class ChallengeView(BaseModel):
     challenge: str
 
 
-def error_headers(_error: Exception | None) -> dict[str, str]:
-    """No header of this context's own."""
+def error_headers(error: Exception | None) -> dict[str, str]:
+    """A 401 names what it wants (RFC 9110, 15.5.2); what sources sign by is no scheme that has a registered name."""
+    if isinstance(error, BadSignature | StaleDelivery):
+        return {"WWW-Authenticate": 'Webhook-Signature realm="dpp"'}
     return {}
 
 
