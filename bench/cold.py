@@ -29,7 +29,15 @@ from dpp_cli.layers import build_deps_layer, build_domain_layer, build_packages_
 from dpp_cli.paths import BUILD, FUNCTIONS, ROOT
 
 COOKBOOK = "cookbook_style"
-API_FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api", "workspaces_api")
+API_FUNCTIONS = (
+    "runs_submit",
+    "runs_read",
+    "health",
+    "tickets_api",
+    "auth_errors_api",
+    "workspaces_api",
+    "lifecycle_webhook",
+)
 OTHERS = (
     "run_worker",
     "run_reaper",
@@ -60,6 +68,9 @@ PUT_OFF: Mapping[str, str] = {
     "auth_errors_publish": "from dpp.platform.aws import sqs_client; sqs_client()",
     "auth_errors_consume": "from dpp.platform.aws import sqs_client; sqs_client()",
     "workspaces_api": "from dpp.platform.aws import sqs_client; sqs_client()",
+    "lifecycle_webhook": (
+        "from dpp.platform.aws import lambda_client, secrets_client; lambda_client(3), secrets_client()"
+    ),
     "workspaces_control": _OF_A_PROVIDER,
     "workspaces_storage": _OF_A_PROVIDER,
     "run_reconcile": "from dpp.platform.aws import s3_client, sqs_client; s3_client(), sqs_client()",

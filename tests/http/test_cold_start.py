@@ -10,7 +10,15 @@ UNWANTED = ("alembic", "sqlalchemy", "boto3.resources", "httpx", "selectolax", "
 PACKS = ("dpp.packs.decision", "dpp.packs.url", "dpp.packs.executor", "dpp.packs.child", "dpp.packs.process")
 
 
-FUNCTIONS = ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api", "workspaces_api")
+FUNCTIONS = (
+    "runs_submit",
+    "runs_read",
+    "health",
+    "tickets_api",
+    "auth_errors_api",
+    "workspaces_api",
+    "lifecycle_webhook",
+)
 
 
 def said_after_import(function: str, expression: str) -> list[str]:
@@ -52,6 +60,15 @@ def test_the_api_of_workspaces_loads_nothing_that_does_what_it_asks_for() -> Non
     )
     assert [name for name in loaded if name.startswith(unwanted)] == []
     assert "dpp.workspaces.hints" in loaded
+
+
+def test_the_webhooks_load_nothing_of_what_becomes_of_a_delivery() -> None:
+    """They take in what comes and wake a role; the roles, and the way to the outside, are others'."""
+    loaded = said_after_import("lifecycle_webhook", "'\\n'.join(sys.modules)")
+    roles = ("sentinel", "king", "general", "envoy", "chamberlain", "outside", "egress", "slack", "prompts")
+    unwanted = (*(f"dpp.lifecycle.{name}" for name in roles), "dpp.platform.secrets", "dpp.runs")
+    assert [name for name in loaded if name.startswith(unwanted)] == []
+    assert "dpp.lifecycle.deliveries" in loaded
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
