@@ -2,13 +2,14 @@
 
     python -m dpp_cli.openapi        writes docs/openapi.json
 
-What tenants use is in `runs` and `workspaces`, what operators use in `tickets`, what both use in `auth_errors`.
+What tenants use is in `runs` and `workspaces`, what operators use in `tickets`, what both use in `auth_errors`,
+what GitHub, Jira and Slack call in `webhooks`.
 """
 
 import json
 from pathlib import Path
 
-from dpp_cli.openapi import auth_errors, runs, tickets, workspaces
+from dpp_cli.openapi import auth_errors, runs, tickets, webhooks, workspaces
 from dpp_cli.openapi.parts import PROBLEM, Json, headers
 from dpp_cli.openapi.schemas import for_readers, merged
 from dpp_cli.paths import ROOT
@@ -23,6 +24,7 @@ def document() -> Json:
         workspaces.schemas(),
         tickets.schemas(),
         auth_errors.schemas(),
+        webhooks.schemas(),
         {"Problem": PROBLEM},
     )
     return {
@@ -35,13 +37,13 @@ def document() -> Json:
                 " its `X-DPP-*` headers what was reserved, used and is left. Workspaces: say what you want of one, and"
                 " read how it gets there. Operators file tickets, which the ops"
                 " cycle carries out, under `/api`. Services report authentication errors under `/api/auth-errors`, and"
-                " operators decide what becomes of them. Every error is a problem document (RFC 9457); decide by"
-                " `reason_code`."
+                " operators decide what becomes of them. GitHub, Jira and Slack call under `/v1/webhooks`, each with"
+                " its own signature. Every error is a problem document (RFC 9457); decide by `reason_code`."
             ),
         },
         "servers": [{"url": "/"}],
         "security": [{"apiKey": []}],
-        "paths": runs.paths() | workspaces.paths() | tickets.paths() | auth_errors.paths(),
+        "paths": runs.paths() | workspaces.paths() | tickets.paths() | auth_errors.paths() | webhooks.paths(),
         "components": {
             "securitySchemes": {
                 "apiKey": {

@@ -13,12 +13,7 @@ type Json = dict[str, Any]
 
 REF = "#/components/schemas/"
 OF_ANY_CALL = (problem.METHOD_NOT_ALLOWED, problem.INTERNAL_ERROR)
-_OF_ANY_KEY = (
-    problem.MALFORMED_REQUEST,
-    problem.AUTH_INVALID,
-    problem.DEPENDENCY_UNAVAILABLE,
-    *OF_ANY_CALL,
-)
+_OF_ANY_OPERATION = (problem.MALFORMED_REQUEST, problem.DEPENDENCY_UNAVAILABLE, *OF_ANY_CALL)
 OF_ANY_BODY = (
     problem.PAYLOAD_TOO_LARGE,
     problem.UNSUPPORTED_MEDIA_TYPE,
@@ -58,12 +53,11 @@ class Family:
 
     def answer(self, description: str, headers: Sequence[str], schema: str, example: Json) -> Json:
         """A body of JSON; `headers` go out besides."""
-        content = {"application/json": {"schema": {"$ref": REF + schema}, "example": example}}
-        return {
-            "description": description,
-            "headers": header_refs((*self.always, *headers)),
-            "content": content,
-        }
+        return self._answer(description, headers, schema, {"example": example})
+
+    def answer_of_several(self, description: str, schema: str, examples: Mapping[str, Json]) -> Json:
+        """The same that is shown more than once, each under its name."""
+        return self._answer(description, (), schema, _shown(examples))
 
     def problems(self, kinds: Sequence[ProblemKind], path: str) -> Json:
         """An answer for each status, with an example of each kind; `path` is the one asked for in them."""
@@ -82,17 +76,25 @@ class Family:
         problems: Sequence[ProblemKind],
         path: str,
         parameters: Sequence[Json] = (),
-        security: str = "operatorKey",
+        security: str | None = "operatorKey",
     ) -> Json:
         """One operation: what is answered well, what of problems is its own, and those that any may answer."""
+        of_a_key = () if security is None else (problem.AUTH_INVALID,)
         return operation(
             operation_id,
             summary,
             description,
             parameters=parameters,
-            responses=answers | self.problems((*_OF_ANY_KEY, *problems), path),
+            responses=answers | self.problems((*_OF_ANY_OPERATION, *of_a_key, *problems), path),
             security=security,
         )
+
+    def _answer(self, description: str, headers: Sequence[str], schema: str, shown: Json) -> Json:
+        return {
+            "description": description,
+            "headers": header_refs((*self.always, *headers)),
+            "content": {"application/json": {"schema": {"$ref": REF + schema}, **shown}},
+        }
 
     def _problem(self, kinds: Sequence[ProblemKind], path: str) -> Json:
         status = kinds[0].status
@@ -120,16 +122,28 @@ def operation(
     *,
     parameters: Sequence[Json],
     responses: Json,
-    security: str,
+    security: str | None,
 ) -> Json:
-    """One operation for who has a key of this kind."""
+    """One operation for who has a key of this kind, or for anybody."""
     return {
         "operationId": operation_id,
         "summary": summary,
         "description": description,
-        "security": [{security: []}],
+        "security": [] if security is None else [{security: []}],
         "parameters": [*parameters, trace_id()],
         "responses": responses,
+    }
+
+
+def in_header(name: str, description: str, example: str, pattern: str, *, required: bool = True) -> Json:
+    """A header of a request."""
+    return {
+        "name": name,
+        "in": "header",
+        "required": required,
+        "description": description,
+        "schema": {"type": "string", "pattern": pattern},
+        "example": example,
     }
 
 
@@ -141,21 +155,17 @@ def in_path(name: str, example: str, schema: Json) -> Json:
 def idempotency_key(example: str, what_it_answers: str) -> Json:
     """The header under which a POST is safe to repeat."""
     described = "8 to 64 visible ASCII characters without quote and backslash, bare or as a quoted string."
-    return {
-        "name": "Idempotency-Key",
-        "in": "header",
-        "required": True,
-        "description": f"{described} {what_it_answers}",
-        "schema": {"type": "string", "pattern": _KEY},
-        "example": example,
-    }
+    return in_header("Idempotency-Key", f"{described} {what_it_answers}", example, _KEY)
 
 
 def sent(schema: str, examples: Mapping[str, Any], *, required: bool = True, max_mib: int = 1) -> Json:
     """The body of a request."""
-    shown = {name: {"value": value} for name, value in examples.items()}
-    content = {"application/json": {"schema": {"$ref": REF + schema}, "examples": shown}}
+    content = {"application/json": {"schema": {"$ref": REF + schema}, **_shown(examples)}}
     return {"description": _BODY.format(max_mib=max_mib), "required": required, "content": content}
+
+
+def _shown(examples: Mapping[str, Any]) -> Json:
+    return {"examples": {name: {"value": value} for name, value in examples.items()}}
 
 
 def trace_id() -> Json:
