@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors soak-workspaces crash mutants bench bench-cold bench-scans bench-outbox up down status logs layers openapi clean
+.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors soak-workspaces crash mutants bench bench-cold bench-scans bench-outbox bench-cleanup up down status logs layers openapi clean
 
 BIN := .venv/bin
 # The stack of the e2e tests is not the one that a developer works with.
@@ -85,6 +85,10 @@ bench-scans: bootstrap ## Measure whether scans and beats cost what they take, a
 
 bench-outbox: bootstrap ## Measure the outbox's throughput and delay beside those of a task queue on Postgres
 	$(BIN)/python -m bench.outbox
+
+CLEANUP ?=
+bench-cleanup: bootstrap ## Measure submits beside a cleanup of 10^6 rows, and its rate (CLEANUP="--rows N", CLEANUP=--sweep)
+	$(BIN)/python -m bench.cleanup $(CLEANUP)
 
 up: bootstrap ## Start the local stack and deploy to it
 	@$(BIN)/dpp local up

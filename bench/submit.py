@@ -60,7 +60,8 @@ class _Responder(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def _responder() -> Iterator[str]:
+def responder() -> Iterator[str]:
+    """An SQS that answers at once; its endpoint."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Responder)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -103,7 +104,7 @@ def _print(rows: dict[str, float]) -> None:
 
 def main(rounds: int) -> None:
     """Measure and print."""
-    with tempfile.TemporaryDirectory(prefix="dpp-bench-") as folder, _responder() as endpoint:
+    with tempfile.TemporaryDirectory(prefix="dpp-bench-") as folder, responder() as endpoint:
         # Postgres may run as another user and must reach its folder.
         Path(folder).chmod(0o755)
         postgres = PostgresServer.start(Path(folder) / "postgres", durable=True)

@@ -26,7 +26,12 @@ BY_THE_CLOCK = "the clock"
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast: rows a batch, seconds a firing, and how long to rest after a batch, in times of what it took."""
+    """How fast: rows a batch, seconds a firing, and how long to rest after a batch, in times of what it took.
+
+    Measured (`make bench-cleanup`; other paces: `CLEANUP=--sweep`): 20,000 to 30,000 tombstones a second on two busy
+    cores, a batch's locks held for 10 ms (p99 30), a submit's p99 over a run 0.99 to 1.24 × that without. 1,000 rows
+    and half the rest are up to twice as fast, at 1.2 to 1.3 ×; 2,000 come to 1.5 ×, all that a cleanup may cost.
+    """
 
     batch_rows: int = 500
     seconds: float = 40.0
