@@ -39,7 +39,7 @@ from bench.cleanup_beside import (
     worker,
 )
 from bench.cleanup_stage import Stage
-from bench.submit import responder
+from bench.responder import responder
 from dpp.lifecycle.cleanups import Pace
 from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger
