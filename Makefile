@@ -68,7 +68,7 @@ soak-workspaces: bootstrap ## Archive WORKSPACES homes and bring them back while
 	$(BIN)/python -m tests.soak.workspaces --workspaces $(WORKSPACES)
 
 crash: bootstrap ## Crash every call of every path in every way (`make test` leaves out what leaves the same behind)
-	DPP_CRASHES=all $(BIN)/pytest -n auto --dist worksteal -q tests/crash tests/tickets/test_crashes.py tests/auth_errors/test_crashes.py tests/auth_errors/test_kills.py tests/workspaces/test_crashes.py tests/workspaces/test_kills.py
+	DPP_CRASHES=all $(BIN)/pytest -n auto --dist worksteal -q tests/crash tests/retention/test_crashes.py tests/lifecycle/test_crashes.py tests/tickets/test_crashes.py tests/auth_errors/test_crashes.py tests/auth_errors/test_kills.py tests/workspaces/test_crashes.py tests/workspaces/test_kills.py
 
 mutants: bootstrap ## Put deliberate faults into a copy of money and finalize; each must be caught by its test
 	$(BIN)/python -m tests.mutants

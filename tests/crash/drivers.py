@@ -25,6 +25,8 @@ from dpp.platform.sql import Queries
 from dpp.platform.storage import ObjectStore
 from tests.crash.points import Call, Killed, Points
 
+_ROLES = {"SET LOCAL ROLE dpp_chamberlain": "act_as_chamberlain", "SET LOCAL ROLE NONE": "act_as_oneself"}
+"""What dpp/platform/retention.py says besides named queries."""
 _CONTEXTS = ("dpp.platform", "dpp.money", "dpp.runs")
 _READING_COMMANDS = frozenset({"get", "time", "zrangebyscore", "hget", "hgetall", "hkeys", "ttl"})
 _WRITING_LUA = ("SET'", "INCRBY'", "DECRBY'", "DEL'", "ADD'", "REM'", "EXPIRE'")
@@ -210,7 +212,7 @@ def names_of_queries() -> dict[str, str]:
         for file in resources.files(package).iterdir()
         if file.name.endswith(".sql")
     ]
-    return {queries[name]: name for queries in files for name in queries.names()}
+    return _ROLES | {queries[name]: name for queries in files for name in queries.names()}
 
 
 @cache

@@ -80,6 +80,21 @@ class Point:
         return cls(scenario, int(number), port, call, effect == "writes")
 
 
+def is_tried(point: Point, kind: Kind) -> bool:
+    """`make crash` tries all kinds; `make test` what leaves something else behind.
+
+    A transaction that did not commit left nothing, whatever ended it, and is begun once; what hangs fails as what is
+    refused; and what is asked of Postgres is refused as it would be at the call before.
+    """
+    if kind not in point.kinds:
+        return False
+    if WHOLE or kind is Kind.KILLED_BEFORE:
+        return True
+    if point.port != "postgres":
+        return kind is not Kind.HANGS
+    return point.writes and kind in {Kind.KILLED_AFTER, Kind.REPLY_LOST}
+
+
 def listed() -> list[Point]:
     """The points as recorded."""
     return [Point.parse(line) for line in LISTED.read_text(encoding="utf-8").splitlines()]

@@ -22,7 +22,7 @@ from dpp.lifecycle.results import Item
 from dpp.lifecycle.store import NewMessage
 from dpp.platform.errors import DependencyUnavailable
 from dpp.platform.postgres import Connection, Database
-from tests.crash.points import WHOLE, Killed, Kind, Point, Points
+from tests.crash.points import Killed, Kind, Points, is_tried
 from tests.lifecycle.court import ASKS, AT_WORK, FAILED, SUCCEEDED, Court, a_url, opened_court  # noqa: F401 - fixture
 from tests.lifecycle.crash_court import Fate, Process, Stage, as_any, broken, process
 
@@ -131,21 +131,6 @@ def play(stage: Stage, act: str, points: Points) -> None:
     finally:
         acting.database.close()
     points.land()
-
-
-def is_tried(point: Point, kind: Kind) -> bool:
-    """`make crash` tries all kinds; `make test` what leaves something else behind.
-
-    A transaction that did not commit left nothing, whatever ended it, and is begun once; what hangs fails as what is
-    refused; and what is asked of Postgres is refused as it would be at the call before.
-    """
-    if kind not in point.kinds:
-        return False
-    if WHOLE or kind is Kind.KILLED_BEFORE:
-        return True
-    if point.port != "postgres":
-        return kind is not Kind.HANGS
-    return point.writes and kind in {Kind.KILLED_AFTER, Kind.REPLY_LOST}
 
 
 @pytest.fixture(name="stage", scope="module")

@@ -7,7 +7,8 @@ that each batch holds: a chamberlain that slept past its time deletes nothing.
 
 A class is asked first how much is due. Where that is far more than usual nothing of it goes (`breaker.py`) until an
 operator says so. A batch that fails is counted, and tried again by the next firing with half the rows; after five
-failures the class is left to the next night. Between batches he rests as long as one took: others are at work.
+failures the class is left to the next night. Until then what the class points at waits with it: it would be looked at
+once, found to be needed, and be a night late. Between batches he rests as long as one took: others are at work.
 """
 
 import logging
@@ -93,9 +94,13 @@ class _Firing:
     def work(self) -> None:
         """Each class that is not over, as far as the time goes; the end of the cleanup once all are."""
         known = {one.name: one for one in self.effects.classes}
+        held_up: set[str] = set()
         for report in self.begun.classes:
-            if not report.status.is_over and self._in_time():
-                self._class(report, known.get(report.name))
+            kept = known.get(report.name)
+            if report.status.is_over or not self._in_time():
+                continue
+            if report.name in held_up or not self._class(report, kept):
+                held_up.update(kept.points_at if kept is not None else ())
         with self.effects.database.connection() as connection:
             found = cleanup_store.find(connection, self.begun.cleanup_id)
         if found is not None and all(one.status.is_over for one in found.classes):
@@ -105,8 +110,9 @@ class _Firing:
     def _in_time(self) -> bool:
         return self.effects.pace.monotonic() < self.deadline
 
-    def _class(self, report: ClassReport, kept: RetentionClass | None) -> None:
-        """Go on with one class; what fails is counted against it and never keeps the others from their turn."""
+    def _class(self, report: ClassReport, kept: RetentionClass | None) -> bool:
+        """Go on with one class; False where it failed, which is counted against it and holds up only what it points
+        at."""
         try:
             if kept is None:  # of a release that knew it
                 self._over(report, ClassStatus.FAILED)
@@ -118,6 +124,8 @@ class _Firing:
             raise
         except (psycopg.Error, DependencyUnavailable, RetentionBusy) as error:
             self._note(report, error)
+            return False
+        return True
 
     def _let_through(self, report: ClassReport, kept: RetentionClass) -> bool:
         """Ask the breaker, once a class and cleanup."""

@@ -1,0 +1,210 @@
+"""A house before an act, kept so that each crash begins from the same; the process that acts; and what was promised."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+
+from dpp.lifecycle import store
+from dpp.lifecycle.chamberlain import tend
+from dpp.lifecycle.cleanup import Cleanup
+from dpp.lifecycle.cleanups import ChamberlainEffects
+from dpp.lifecycle.model import MessageKind
+from dpp.lifecycle.store import NewMessage
+from dpp.platform.errors import DependencyUnavailable
+from dpp.platform.postgres import Connection
+from tests.crash.drivers import CountedDatabase, counted_storage
+from tests.crash.points import Killed, Points
+from tests.retention.house import NIGHT, House
+
+LATER = NIGHT + timedelta(minutes=5)
+"""When the lease of a chamberlain who died at night is over."""
+_TABLES = (
+    *(
+        f"lifecycle_{one}"
+        for one in ("seen", "events", "tasks", "messages", "threads", "awaiting", "objects")
+    ),
+    *(f"lifecycle_{one}" for one in ("deletions", "heartbeats", "sequences")),
+    *("cleanups", "cleanup_classes", "exclusive_leases"),
+)
+COUNTED = {
+    "tasks": "SELECT task_id FROM lifecycle_tasks",
+    "events": "SELECT event_id FROM lifecycle_events",
+    "seen": "SELECT event_id FROM lifecycle_seen",
+    "prompts": "SELECT object_key FROM lifecycle_objects WHERE kind = 'PROMPT'",
+    "results": "SELECT object_key FROM lifecycle_objects WHERE kind = 'RESULT'",
+}
+"""What a class has."""
+type Figures = dict[str, tuple[int, int, int]]
+"""Of each class what all cleanups together examined, deleted, and its bytes."""
+_NOTHING = (0, 0, 0)
+
+
+class BucketClient:
+    """S3's client, as far as the chamberlain uses it, over the house's bucket."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    def delete_objects(self, *, Delete: Mapping[str, Any], **_: object) -> dict[str, Any]:
+        """One batch."""
+        refused = self._house.bucket.delete([one["Key"] for one in Delete["Objects"]])
+        return {"Errors": [{"Key": key, "Code": code} for key, code in refused.items()]}
+
+
+def say_once(connection: Connection, cleanup: Cleanup, now: datetime | None) -> None:
+    """Tell of a night under a new key each time: what is told twice is seen twice."""
+    message = NewMessage(MessageKind.REPORT, None, str(uuid4()), f"{cleanup.deleted} rows deleted")
+    store.say(connection, message, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What a process does, of which classes, what is there before, what stays, and which calls it must have met.
+
+    `may_stop`: an operator ends the cleanup, before or behind the crash, and what was due by then may stay."""
+
+    does: Callable[[ChamberlainEffects], object]
+    classes: tuple[str, ...]
+    before: "Callable[[Stage], object]"
+    kept: frozenset[str]
+    calls: frozenset[str]
+    may_stop: bool = False
+
+
+@dataclass(slots=True)
+class Stage:
+    """A house, what was kept of it before each act, and how it stood when the last one began."""
+
+    house: House
+    admin: psycopg.Connection[tuple[Any, ...]]
+    effects: ChamberlainEffects = field(init=False)
+    begun: dict[str, set[str]] = field(default_factory=dict)
+    told_before: Figures = field(default_factory=dict)
+    objects_before: int = 0
+    objects_told: int = 0
+    _kept: dict[str, tuple[dict[str, bytes], dict[str, str]]] = field(default_factory=dict)
+
+    def arrange(self, name: str, act: Act) -> None:
+        """Bring all of it to where the act begins."""
+        house = self.house
+        known = {one.name: one for one in house.effects.classes}
+        self.effects = replace(house.effects, classes=[known[one] for one in act.classes], announce=say_once)
+        self._empty()
+        if name in self._kept:
+            self._restore(name)
+        else:
+            house.bucket.objects, house.bucket.refused = {}, {}
+            act.before(self)
+            for table in _TABLES:
+                self.rows(f"CREATE TABLE kept_{name}_{table} AS TABLE {table}")
+            self._kept[name] = dict(house.bucket.objects), dict(house.bucket.refused)
+        self.begun = {one: self.has(one) for one in act.classes}
+        self.told_before = self.figures()
+        self.objects_before, self.objects_told = len(house.bucket.objects), 0
+
+    def _empty(self) -> None:
+        emptied = ";".join(f"DELETE FROM {table}" for table in _TABLES)
+        self.rows(f"SET session_replication_role = replica; {emptied}; SET session_replication_role = origin")
+
+    def _restore(self, name: str) -> None:
+        copied = ";".join(
+            f"INSERT INTO {table} OVERRIDING SYSTEM VALUE SELECT * FROM kept_{name}_{table}"
+            for table in _TABLES
+        )
+        self.rows(f"SET session_replication_role = replica; {copied}; SET session_replication_role = origin")
+        objects, refused = self._kept[name]
+        self.house.bucket.objects, self.house.bucket.refused = dict(objects), dict(refused)
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """Some statements; what the last of them answers."""
+        cursor = self.admin.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+    def has(self, name: str) -> set[str]:
+        """The ids of a class's rows."""
+        return {str(row[0]) for row in self.rows(COUNTED[name])}
+
+    def figures(self) -> Figures:
+        """What all reports say together."""
+        told = self.rows(
+            "SELECT class, sum(examined), sum(deleted), sum(bytes) FROM cleanup_classes GROUP BY class"
+        )
+        return {str(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in told}
+
+    def play(self, act: Act, points: Points) -> None:
+        """Let the process act until it is done, fails or is killed."""
+        database = CountedDatabase(self.house.url, points)
+        storage = counted_storage("state", BucketClient(self.house), points)
+        try:
+            with suppress(Killed, DependencyUnavailable):
+                act.does(replace(self.effects, database=database, storage=storage))
+        finally:
+            database.close()
+        points.land()
+
+    def come_to_rest(self) -> None:
+        """Time passes, S3 refuses nothing any more, and a healthy successor is fired until nothing is left to do."""
+        self.house.bucket.refused.clear()
+        for minute in range(20):
+            done = tend(self.effects, LATER + timedelta(minutes=minute))
+            self.objects_told += done.objects.deleted
+            if done.cleanup is None:
+                return
+        raise AssertionError("the cleanup has no end")
+
+
+def torn(stage: Stage, act: Act) -> Iterator[str]:
+    """What must hold at every moment, and does not: no orphan, and figures that tell of what is gone and no more."""
+    objects = set(stage.house.bucket.objects)
+    rows = {str(row[0]) for row in stage.rows("SELECT object_key FROM lifecycle_objects")}
+    listed = {str(row[0]) for row in stage.rows("SELECT object_key FROM lifecycle_deletions")}
+    if unnamed := objects - rows - listed:
+        yield f"objects that nothing tells of: {sorted(unnamed)}"
+    if without := rows - objects:
+        yield f"rows without their object: {sorted(without)}"
+    if both := rows & listed:
+        yield f"rows whose object is to be deleted: {sorted(both)}"
+    figures = stage.figures()
+    for name in act.classes:
+        left = stage.has(name)
+        if lost := (stage.begun[name] & act.kept) - left:
+            yield f"{name} that are kept are gone: {sorted(lost)}"
+        told = figures.get(name, _NOTHING)[1] - stage.told_before.get(name, _NOTHING)[1]
+        if told != len(stage.begun[name]) - len(left):
+            yield f"{name}: {told} are said to be deleted, {len(stage.begun[name]) - len(left)} are gone"
+
+
+def unfinished(stage: Stage, act: Act, clean: Figures) -> Iterator[str]:
+    """What must hold when a successor is through: all that is due is gone, and it was told once; `clean`: as a run
+    without a crash has it."""
+    yield from torn(stage, act)
+    if stage.rows("SELECT FROM lifecycle_deletions"):
+        yield "objects are left on the list"
+    daily = stage.rows("SELECT status FROM cleanups WHERE kind = 'DAILY'")
+    if daily != [("DONE",)]:
+        yield f"the day's cleanups: {daily}"
+    told = stage.rows("SELECT body FROM lifecycle_messages WHERE kind = 'REPORT'")
+    deleted = stage.rows(
+        "SELECT sum(deleted) FROM cleanup_classes JOIN cleanups USING (cleanup_id) WHERE kind = 'DAILY'"
+    )
+    if told != [(f"{deleted[0][0]} rows deleted",)]:
+        yield f"the day's reports: {told}, {deleted}"
+    if stage.rows("SELECT FROM exclusive_leases"):
+        yield "the lease was not given back"
+    over = {str(row[0]) for row in stage.rows("SELECT DISTINCT status FROM cleanup_classes")}
+    if act.may_stop and "STOPPED" in over:
+        return
+    if over != {"DONE"}:
+        yield f"classes are {sorted(over)}"
+    for name in act.classes:
+        if due := stage.has(name) - act.kept:
+            yield f"{name} that are due are left: {sorted(due)}"
+    if not act.may_stop and stage.figures() != clean:
+        yield f"the reports tell of {stage.figures()}, not of {clean}"
+    if stage.objects_told > stage.objects_before - len(stage.house.bucket.objects):
+        yield f"{stage.objects_told} objects are said to be deleted"

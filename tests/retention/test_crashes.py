@@ -1,0 +1,299 @@
+"""Every call that a cleanup makes to Postgres and S3, gone wrong in every way (LIFE-3, LIFE-4, LIFE-8).
+
+The points are recorded from the code as it runs, so that a new call is crashed without being listed. At the crash no
+object is without a row or a place on the list, and the reports tell of what is gone and of nothing else. Then time
+passes and a healthy chamberlain comes: all that is due is gone, once, and the day has one report.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from dpp.lifecycle import chamberlain, classes, cleanup_store, cleanups, deletions
+from dpp.lifecycle.cleanup import ClassReport, Cleanup
+from dpp.lifecycle.cleanups import ChamberlainEffects, begin_daily, begin_manual, stop
+from dpp.lifecycle.ports import Objects
+from dpp.platform.postgres import Database
+from dpp.platform.retention import Batch, Cursor, RetentionClass
+from dpp_cli.servers import PostgresServer
+from tests.crash.points import WHOLE, Kind, Point, Points, is_tried
+from tests.retention.crash_house import Act, Figures, Stage, say_once, torn, unfinished
+from tests.retention.house import DAY, NIGHT, House
+
+_OLD = NIGHT - 40 * DAY
+_YOUNG = NIGHT - DAY
+_PROMPT = "state/prompts/{}.md"
+
+
+def _tasks_and_events(stage: Stage) -> None:
+    """Three of each are due, one is needed by a thread, one is young."""
+    house = stage.house
+    for number in range(5):
+        at = _YOUNG if number == 4 else _OLD
+        task = house.task(number, at, event_id=house.event(number, at))
+        if number == 3:
+            house.thread(task, _OLD)
+
+
+def _tasks_and_prompts(stage: Stage) -> None:
+    """Three of each are due, one task is at work, one is young; S3 refuses one of the prompts that go."""
+    house = stage.house
+    for number, ended_at in enumerate((_OLD, _OLD, _OLD, None, _YOUNG)):
+        task = house.task(number, ended_at)
+        house.object(_PROMPT.format(number), "PROMPT", _YOUNG if number == 4 else _OLD, task_id=task)
+    house.bucket.refused[_PROMPT.format(1)] = "AccessDenied"
+
+
+def _on_the_list(stage: Stage) -> None:
+    """The night is over, but S3 was away."""
+    _tasks_and_prompts(stage)
+    stage.house.bucket.away = True
+    chamberlain.tend(stage.effects, NIGHT)
+    stage.house.bucket.away = False
+
+
+def _ids(stage: Stage) -> None:
+    for number in range(6):
+        stage.house.seen(f"jira:A-{number}", _YOUNG if number == 5 else _OLD + number * timedelta(hours=1))
+
+
+def _half_way(stage: Stage) -> None:
+    """A batch of the ids is gone when the time of the firing is over."""
+    _ids(stage)
+    stage.house.glass.a_look = 10.0
+    while not stage.figures() or stage.figures()["seen"][1] == 0:
+        chamberlain.tend(stage.effects, NIGHT)
+    stage.house.glass.a_look = 0.0
+
+
+def _all_over(stage: Stage) -> None:
+    """Nothing is left to do but the end."""
+    with stage.house.database.connection() as connection:
+        begin_daily(connection, stage.effects, NIGHT)
+    stage.rows("UPDATE cleanup_classes SET status = 'DONE'")
+
+
+def _end(effects: Any) -> None:
+    with effects.database.connection() as connection:
+        running = cleanup_store.running(connection)
+    assert running is not None
+    cleanups.end(effects, running.cleanup_id, NIGHT)
+
+
+def _tend(effects: Any) -> None:
+    chamberlain.tend(effects, NIGHT)
+
+
+_BEGINS = {"postgres.begin", "postgres.begin_class", "postgres.commit transaction"}
+_DELETES = {
+    *(
+        f"postgres.{name}"
+        for name in ("take_lease", "beat", "let_through", "lock_lease", "act_as_chamberlain")
+    ),
+    *(f"postgres.{name}" for name in ("advance", "commit transaction", "end_class", "give_back_lease")),
+}
+_DRAINS = {
+    "postgres.due_deletions",
+    "s3.delete_objects",
+    "postgres.deleted_objects",
+    "postgres.refused_object",
+}
+_ENDS = {"postgres.end", "postgres.insert_message", "postgres.commit transaction"}
+_TASKS = frozenset(f"task-20261101-{number:03}" for number in (3, 4))
+ACTS = {
+    "rows": Act(
+        _tend,
+        ("tasks", "events", "seen"),
+        _tasks_and_events,
+        _TASKS | {f"github:o/r/issues/{number}" for number in (3, 4)},
+        frozenset(_BEGINS | _DELETES | _ENDS | {"postgres.delete_tasks", "postgres.delete_events"}),
+    ),
+    "objects": Act(
+        _tend,
+        ("prompts", "tasks"),
+        _tasks_and_prompts,
+        _TASKS | {_PROMPT.format(number) for number in (3, 4)},
+        frozenset(_BEGINS | _DELETES | _ENDS | _DRAINS | {"postgres.delete_prompts"}),
+    ),
+    "list": Act(
+        _tend,
+        ("prompts", "tasks"),
+        _on_the_list,
+        _TASKS | {_PROMPT.format(number) for number in (3, 4)},
+        frozenset(_DRAINS | {"postgres.commit transaction"}),
+    ),
+    "begin": Act(
+        lambda effects: begin_manual(effects, "kim", ["seen"], now=NIGHT),
+        ("seen",),
+        _ids,
+        frozenset({"jira:A-5"}),
+        frozenset(_BEGINS),
+    ),
+    "stop": Act(
+        lambda effects: stop(effects, "kim", NIGHT),
+        ("seen",),
+        _half_way,
+        frozenset({"jira:A-5"}),
+        frozenset(_ENDS | {"postgres.stop_classes"}),
+        may_stop=True,
+    ),
+    "end": Act(_end, ("seen",), _all_over, frozenset(), frozenset(_ENDS | {"postgres.use_of_seen"})),
+}
+
+
+@pytest.fixture(name="stage", scope="module")
+def a_stage(postgres_server: PostgresServer) -> Iterator[Stage]:
+    """One for all: what was arranged is kept."""
+    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
+        admin.execute("CREATE DATABASE crashed_house TEMPLATE template_dpp")
+    url = postgres_server.url("crashed_house")
+    database = Database(url)
+    try:
+        with psycopg.connect(url, autocommit=True) as admin:
+            house = House(url, database)
+            yield Stage(house, admin)
+    finally:
+        database.close()
+
+
+def _clean_run(stage: Stage, name: str) -> tuple[Points, Any]:
+    """The points of a run that nothing befalls, and what its reports tell."""
+    act, points = ACTS[name], Points(name)
+    stage.arrange(name, act)
+    stage.play(act, points)
+    stage.come_to_rest()
+    return points, stage.figures()
+
+
+@pytest.mark.parametrize("name", list(ACTS))
+def test_every_call_is_among_the_points(stage: Stage, name: str) -> None:
+    """A recording with a hole in it would be green, too."""
+    points, figures = _clean_run(stage, name)
+    assert ACTS[name].calls <= {f"{point.port}.{point.call}" for point in points.met}
+    assert list(unfinished(stage, ACTS[name], figures)) == []
+
+
+def _is_tried(point: Point, kind: Kind) -> bool:
+    """`make test` leaves out what `Point.kinds` says is the same: before a call is after the one before it."""
+    return is_tried(point, kind) and (WHOLE or kind is not Kind.KILLED_BEFORE or point.number == 1)
+
+
+def _wrongs(stage: Stage, name: str, clean: Figures, recording: Points) -> Iterator[str]:
+    """All calls of an act, one after the other, before and after they took effect: what does not hold then."""
+    act = ACTS[name]
+    for point, kind in [(point, kind) for point in recording.met for kind in Kind if _is_tried(point, kind)]:
+        stage.arrange(name, act)
+        points = Points(name, at=point.number, kind=kind)
+        stage.play(act, points)
+        assert points.met[point.number - 1] == point
+        yield from (f"{point.id}, {kind}, at the crash: {wrong}" for wrong in torn(stage, act))
+        stage.come_to_rest()
+        yield from (f"{point.id}, {kind}: {wrong}" for wrong in unfinished(stage, act, clean))
+
+
+@pytest.mark.parametrize("name", list(ACTS))
+@pytest.mark.timeout(600)
+def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(stage: Stage, name: str) -> None:
+    """LIFE-3, LIFE-4, LIFE-8."""
+    recording, clean = _clean_run(stage, name)
+    assert list(_wrongs(stage, name, clean, recording)) == []
+
+
+def _object_before_its_row(patch: pytest.MonkeyPatch) -> None:
+    """The file first, as one who deletes files would."""
+    real = chamberlain._Firing._batch
+
+    def batch(self: Any, *args: Any) -> Batch:
+        with self.effects.database.connection() as connection:
+            due = connection.execute(
+                classes.QUERIES["due_prompts"], {"before": _YOUNG, "limit": 1}
+            ).fetchone()
+        if due is not None:
+            self.effects.storage.delete([_PROMPT.format(0)])
+        return real(self, *args)
+
+    patch.setattr(chamberlain._Firing, "_batch", batch)
+
+
+def _figures_apart(patch: pytest.MonkeyPatch) -> None:
+    """What a batch did is written down when it is committed."""
+
+    def batch(
+        self: Any, report: ClassReport, kept: RetentionClass, cursor: Cursor | None, limit: int
+    ) -> Batch:
+        with self.effects.database.connection() as connection:
+            with connection.transaction():
+                done = kept.delete(connection, report.before, cursor, limit, self.now)
+            cleanup_store.advance(connection, self.begun.cleanup_id, kept.name, done, cursor)
+        return done
+
+    patch.setattr(chamberlain._Firing, "_batch", batch)
+
+
+def _off_the_list_unasked(patch: pytest.MonkeyPatch) -> None:
+    """The list is emptied in front of S3's answer."""
+
+    def drain(database: Database, storage: Objects, done: deletions.Drained, now: datetime | None) -> bool:
+        with database.connection() as connection:
+            keys = cleanup_store.due_deletions(connection, now)
+            cleanup_store.note_deletions(connection, keys, {}, now)
+        if keys:
+            storage.delete(keys)
+        return False
+
+    patch.setattr(chamberlain, "drain", drain)
+
+
+def _hold_nothing_up(patch: pytest.MonkeyPatch) -> None:
+    """What a class points at has its turn, though the class failed."""
+    real = chamberlain._Firing._class
+
+    def turn(self: Any, *args: Any) -> bool:
+        real(self, *args)
+        return True
+
+    patch.setattr(chamberlain._Firing, "_class", turn)
+
+
+def _tell_apart(patch: pytest.MonkeyPatch) -> None:
+    """The night's end is written down, and told of afterwards."""
+    real = cleanups.end
+
+    def end(effects: ChamberlainEffects, cleanup_id: UUID, now: datetime | None) -> Cleanup | None:
+        ended = real(replace(effects, announce=None), cleanup_id, now)
+        with effects.database.connection() as connection, connection.transaction():
+            assert ended is not None
+            say_once(connection, ended, now)
+        return ended
+
+    patch.setattr(cleanups, "end", end)
+
+
+@pytest.mark.parametrize(
+    ("plant", "name", "told"),
+    [
+        (_object_before_its_row, "objects", "rows without their object"),
+        (_off_the_list_unasked, "objects", "objects that nothing tells of"),
+        (_figures_apart, "rows", "are said to be deleted"),
+        (_hold_nothing_up, "rows", "that are due are left"),
+        (_tell_apart, "end", "the day's reports"),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_what_breaks_a_promise_is_seen(
+    stage: Stage,
+    monkeypatch: pytest.MonkeyPatch,
+    plant: Callable[[pytest.MonkeyPatch], None],
+    name: str,
+    told: str,
+) -> None:
+    """A check that can't fail is none."""
+    _, clean = _clean_run(stage, name)
+    plant(monkeypatch)
+    recording, _ = _clean_run(stage, name)
+    assert any(told in wrong for wrong in _wrongs(stage, name, clean, recording))
