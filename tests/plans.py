@@ -1,6 +1,7 @@
 """What a statement did, as Postgres explains it: for the tests that hold statements to what they may read."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -30,3 +31,37 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def pages(plan: dict[str, Any]) -> int:
     """How many pages were touched."""
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a statement read with all that it set off, in rows of each table: all of a table, and one by one."""
+
+    scanned: Mapping[str, int]
+    fetched: Mapping[str, int]
+
+
+def cost(
+    connection: psycopg.Connection[Any], query: str, params: Mapping[str, Any], *, role: str | None = None
+) -> Cost:
+    """Carry a statement out, under a role where one is named, and undo it. Unlike its plan, what it cost tells of its
+    triggers, foreign keys and functions, too."""
+    with connection.transaction(force_rollback=True):
+        if role is not None:
+            connection.execute(f"SET LOCAL ROLE {role}".encode())
+        scanned, fetched = _read(connection)
+        connection.execute(query.encode(), params)
+        scanned_by_then, fetched_by_then = _read(connection)
+    return Cost(_more(scanned, scanned_by_then), _more(fetched, fetched_by_then))
+
+
+def _read(connection: psycopg.Connection[Any]) -> tuple[dict[str, int], dict[str, int]]:
+    """What this session has read of tables, since the server last took it in."""
+    rows = connection.execute(
+        "SELECT relname, seq_tup_read, coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables"
+    ).fetchall()
+    return {str(row[0]): int(row[1]) for row in rows}, {str(row[0]): int(row[2]) for row in rows}
+
+
+def _more(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    return {table: rows - before.get(table, 0) for table, rows in after.items()}

@@ -1,7 +1,8 @@
 """Among very many workspaces, each statement reads what it takes and little more (WS-5): no scan of a table."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -9,9 +10,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from dpp.workspaces import retention
 from dpp.workspaces.store import NO_BOUND, QUERIES
 from dpp_cli.servers import PostgresServer
-from tests.plans import explained, nodes, pages
+from tests.aging import ROLE
+from tests.plans import cost, explained, nodes, pages
 from tests.workspaces.filled import fill
 
 WORKSPACES, UNSETTLED, IDLE = 100_000, 60, 60
@@ -101,3 +104,33 @@ def test_a_beat_finds_what_is_not_as_it_is_wanted_and_reads_nothing_else(
     idle = _explained(full, "lower_idle", limit=500)
     scans = [one for one in nodes(idle) if one.get("Index Name") == "workspaces_idle"]
     assert 0 < sum(one["Actual Rows"] for one in scans) <= 2 * IDLE
+
+
+_SOME_EVENTS = """
+INSERT INTO workspace_events (workspace_id, happened_at, actor, kind)
+SELECT workspace_id, created_at - interval '800 days', 'x', 'CREATED' FROM workspaces WHERE sequence % 2 = 0;
+ANALYZE workspace_events_default"""
+
+
+def test_the_chamberlain_reads_what_he_deletes(full: psycopg.Connection[Any]) -> None:
+    """LIFE-8: where a few are due, and where half of them are; half of all have an event, of no week.
+
+    To tell how many events there are, fewer than a hundred thousand are counted, and so is what a day added, once a
+    cleanup.
+    """
+    limit = 500
+    params = {"now": None, "weeks": 4, "limit": limit, "after_time": None, "after_id": None}
+    with full.transaction(force_rollback=True):
+        for statement in _SOME_EVENTS.split(";\n"):
+            full.execute(statement.encode())
+        for name, oldest in product(retention.QUERIES.names(), (1_000, WORKSPACES // 2)):
+            before = datetime.now(UTC) - timedelta(seconds=WORKSPACES - oldest)
+            before -= timedelta(days=800) * name.endswith("_events")
+            role = ROLE if name.startswith(("delete_", "drop_", "prepare_")) else None
+            found = cost(full, retention.QUERIES[name], params | {"before": before}, role=role)
+            scanned = {table for table, rows in found.scanned.items() if rows > 2_000}
+            assert scanned == (
+                {"workspace_events_default"} if name == "use_of_workspace_events" else set()
+            ), name
+            if not name.startswith("use_of_"):
+                assert max(found.fetched.values()) <= 5 * limit, name

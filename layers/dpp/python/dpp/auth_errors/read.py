@@ -8,7 +8,7 @@ from dpp.auth_errors import outbox, store
 from dpp.auth_errors.errors import AuthErrorNotFound, ClusterNotFound
 from dpp.auth_errors.model import AuthError, Cluster, Decision, KeptTransition, OutboxEntry
 from dpp.auth_errors.store import Filter, Place
-from dpp.platform.postgres import Connection
+from dpp.platform.postgres import Connection, one_snapshot
 
 NEWEST = Place(datetime.max.replace(tzinfo=UTC), 2**63 - 1)
 
@@ -33,8 +33,8 @@ class Page:
 
 
 def read(connection: Connection, auth_error_id: UUID | None) -> WholeAuthError:
-    """One error. Raises AuthErrorNotFound, for an id that is none (None), too."""
-    with connection.transaction():
+    """One error, never half of it (LIFE-12). Raises AuthErrorNotFound, for an id that is none (None), too."""
+    with one_snapshot(connection):
         error = store.find(connection, auth_error_id) if auth_error_id else None
         if error is None:
             raise AuthErrorNotFound

@@ -12,7 +12,7 @@ WITH due AS (
     AND (handled_at, outbox_id) > (coalesce(%(after_time)s::timestamptz, '-infinity'), coalesce(%(after_id)s::bigint, 0))
   ORDER BY handled_at, outbox_id LIMIT %(limit)s
 ), ledger_gone AS (
-  DELETE FROM processed_message p USING due WHERE p.outbox_id = due.outbox_id AND p.status = 'DONE'
+  DELETE FROM processed_message p WHERE p.outbox_id = ANY (ARRAY(SELECT outbox_id FROM due)) AND p.status = 'DONE'
   RETURNING p.outbox_id, pg_column_size(p.*) AS bytes
 ), gone AS (
   DELETE FROM outbox_message m USING ledger_gone WHERE m.outbox_id = ledger_gone.outbox_id

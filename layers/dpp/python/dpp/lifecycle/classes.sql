@@ -1,18 +1,20 @@
 -- name: due_results
 -- Results (LIFE-3) past their period, counted no further than asked.
 SELECT count(*) FROM (
-  SELECT FROM lifecycle_objects WHERE kind = 'RESULT' AND created_at < %(before)s LIMIT %(limit)s) AS due
+  SELECT FROM lifecycle_objects WHERE kind = 'RESULT' AND created_at < %(before)s
+  ORDER BY created_at LIMIT %(limit)s) AS due
 
 -- name: delete_results
--- Results (LIFE-3) of tasks that are over: their keys to the list of what S3 is to delete, in one statement.
+-- Results (LIFE-3) of tasks that are over: their keys to the list of what S3 is to delete, in one statement. A task's were
+-- entered at one moment and go in one batch, so that nobody reads half of them (LIFE-12).
 WITH due AS (
-  SELECT created_at, object_key, task_id FROM lifecycle_objects
+  SELECT created_at, object_key FROM lifecycle_objects
   WHERE kind = 'RESULT' AND created_at < %(before)s
     AND (created_at, object_key) > (coalesce(%(after_time)s::timestamptz, '-infinity'), coalesce(%(after_id)s, ''))
-  ORDER BY created_at, object_key LIMIT %(limit)s
+  ORDER BY created_at FETCH FIRST (%(limit)s) ROWS WITH TIES
 ), gone AS (
-  DELETE FROM lifecycle_objects AS one USING due WHERE one.object_key = due.object_key
-    AND NOT EXISTS (SELECT FROM lifecycle_tasks t WHERE t.task_id = due.task_id AND t.status <> 'COMPLETED')
+  DELETE FROM lifecycle_objects AS one WHERE one.object_key = ANY (ARRAY(SELECT object_key FROM due))
+    AND NOT EXISTS (SELECT FROM lifecycle_tasks t WHERE t.task_id = one.task_id AND t.status <> 'COMPLETED')
   RETURNING one.object_key, one.bytes
 ), listed AS (
   INSERT INTO lifecycle_deletions (object_key, listed_at, next_attempt_at)
@@ -34,18 +36,19 @@ FROM lifecycle_objects WHERE kind = 'RESULT'
 -- name: due_prompts
 -- Prompts (LIFE-4) past their period, counted no further than asked.
 SELECT count(*) FROM (
-  SELECT FROM lifecycle_objects WHERE kind = 'PROMPT' AND created_at < %(before)s LIMIT %(limit)s) AS due
+  SELECT FROM lifecycle_objects WHERE kind = 'PROMPT' AND created_at < %(before)s
+  ORDER BY created_at LIMIT %(limit)s) AS due
 
 -- name: delete_prompts
 -- Prompts (LIFE-4) of tasks that are over: their keys to the list of what S3 is to delete, in one statement.
 WITH due AS (
-  SELECT created_at, object_key, task_id FROM lifecycle_objects
+  SELECT created_at, object_key FROM lifecycle_objects
   WHERE kind = 'PROMPT' AND created_at < %(before)s
     AND (created_at, object_key) > (coalesce(%(after_time)s::timestamptz, '-infinity'), coalesce(%(after_id)s, ''))
   ORDER BY created_at, object_key LIMIT %(limit)s
 ), gone AS (
-  DELETE FROM lifecycle_objects AS one USING due WHERE one.object_key = due.object_key
-    AND NOT EXISTS (SELECT FROM lifecycle_tasks t WHERE t.task_id = due.task_id AND t.status <> 'COMPLETED')
+  DELETE FROM lifecycle_objects AS one WHERE one.object_key = ANY (ARRAY(SELECT object_key FROM due))
+    AND NOT EXISTS (SELECT FROM lifecycle_tasks t WHERE t.task_id = one.task_id AND t.status <> 'COMPLETED')
   RETURNING one.object_key, one.bytes
 ), listed AS (
   INSERT INTO lifecycle_deletions (object_key, listed_at, next_attempt_at)
@@ -67,18 +70,20 @@ FROM lifecycle_objects WHERE kind = 'PROMPT'
 -- name: due_session_logs
 -- Sessions' logs (LIFE-4) past their period, counted no further than asked.
 SELECT count(*) FROM (
-  SELECT FROM lifecycle_objects WHERE kind = 'SESSION_LOG' AND created_at < %(before)s LIMIT %(limit)s) AS due
+  SELECT FROM lifecycle_objects WHERE kind = 'SESSION_LOG' AND created_at < %(before)s
+  ORDER BY created_at LIMIT %(limit)s) AS due
 
 -- name: delete_session_logs
--- Sessions' logs (LIFE-4) of tasks that are over: their keys to the list of what S3 is to delete, in one statement.
+-- Sessions' logs (LIFE-4) of tasks that are over: their keys to the list of what S3 is to delete, in one statement. Both
+-- of a session go in one batch, as results do.
 WITH due AS (
-  SELECT created_at, object_key, task_id FROM lifecycle_objects
+  SELECT created_at, object_key FROM lifecycle_objects
   WHERE kind = 'SESSION_LOG' AND created_at < %(before)s
     AND (created_at, object_key) > (coalesce(%(after_time)s::timestamptz, '-infinity'), coalesce(%(after_id)s, ''))
-  ORDER BY created_at, object_key LIMIT %(limit)s
+  ORDER BY created_at FETCH FIRST (%(limit)s) ROWS WITH TIES
 ), gone AS (
-  DELETE FROM lifecycle_objects AS one USING due WHERE one.object_key = due.object_key
-    AND NOT EXISTS (SELECT FROM lifecycle_tasks t WHERE t.task_id = due.task_id AND t.status <> 'COMPLETED')
+  DELETE FROM lifecycle_objects AS one WHERE one.object_key = ANY (ARRAY(SELECT object_key FROM due))
+    AND NOT EXISTS (SELECT FROM lifecycle_tasks t WHERE t.task_id = one.task_id AND t.status <> 'COMPLETED')
   RETURNING one.object_key, one.bytes
 ), listed AS (
   INSERT INTO lifecycle_deletions (object_key, listed_at, next_attempt_at)
@@ -99,7 +104,8 @@ FROM lifecycle_objects WHERE kind = 'SESSION_LOG'
 
 -- name: due_messages
 -- Sent messages (LIFE-5) past their period, counted no further than asked.
-SELECT count(*) FROM (SELECT FROM lifecycle_messages WHERE sent_at < %(before)s LIMIT %(limit)s) AS due
+SELECT count(*) FROM (
+  SELECT FROM lifecycle_messages WHERE sent_at < %(before)s ORDER BY sent_at LIMIT %(limit)s) AS due
 
 -- name: delete_messages
 -- Messages that were sent.
@@ -109,7 +115,7 @@ WITH due AS (
     AND (sent_at, message_id) > (coalesce(%(after_time)s::timestamptz, '-infinity'), coalesce(%(after_id)s, ''))
   ORDER BY sent_at, message_id LIMIT %(limit)s
 ), gone AS (
-  DELETE FROM lifecycle_messages AS one USING due WHERE one.message_id = due.message_id
+  DELETE FROM lifecycle_messages AS one WHERE one.message_id = ANY (ARRAY(SELECT message_id FROM due))
   RETURNING pg_column_size(one.*) AS bytes
 )
 SELECT (SELECT count(*) FROM due) AS examined, count(*) AS deleted, coalesce(sum(bytes), 0) AS bytes,
@@ -129,7 +135,8 @@ FROM day
 
 -- name: due_tasks
 -- Tasks that are over (LIFE-2) past their period, counted no further than asked.
-SELECT count(*) FROM (SELECT FROM lifecycle_tasks WHERE ended_at < %(before)s LIMIT %(limit)s) AS due
+SELECT count(*) FROM (
+  SELECT FROM lifecycle_tasks WHERE ended_at < %(before)s ORDER BY ended_at LIMIT %(limit)s) AS due
 
 -- name: delete_tasks
 -- Tasks that are over; one with an object, an unsent message, a thread or a question is still needed.
@@ -139,7 +146,7 @@ WITH due AS (
     AND (ended_at, task_id) > (coalesce(%(after_time)s::timestamptz, '-infinity'), coalesce(%(after_id)s, ''))
   ORDER BY ended_at, task_id LIMIT %(limit)s
 ), gone AS (
-  DELETE FROM lifecycle_tasks AS one USING due WHERE one.task_id = due.task_id
+  DELETE FROM lifecycle_tasks AS one WHERE one.task_id = ANY (ARRAY(SELECT task_id FROM due))
     AND NOT EXISTS (SELECT FROM lifecycle_objects o WHERE o.task_id = one.task_id)
     AND NOT EXISTS (SELECT FROM lifecycle_messages m WHERE m.task_id = one.task_id AND m.status = 'PENDING')
     AND NOT EXISTS (SELECT FROM lifecycle_threads t WHERE t.task_id = one.task_id)
@@ -163,7 +170,8 @@ FROM day
 
 -- name: due_events
 -- Events that are over (LIFE-1) past their period, counted no further than asked.
-SELECT count(*) FROM (SELECT FROM lifecycle_events WHERE ended_at < %(before)s LIMIT %(limit)s) AS due
+SELECT count(*) FROM (
+  SELECT FROM lifecycle_events WHERE ended_at < %(before)s ORDER BY ended_at LIMIT %(limit)s) AS due
 
 -- name: delete_events
 -- Events that are over; one whose task is still there stays with it.
@@ -173,7 +181,7 @@ WITH due AS (
     AND (ended_at, event_id) > (coalesce(%(after_time)s::timestamptz, '-infinity'), coalesce(%(after_id)s, ''))
   ORDER BY ended_at, event_id LIMIT %(limit)s
 ), gone AS (
-  DELETE FROM lifecycle_events AS one USING due WHERE one.event_id = due.event_id
+  DELETE FROM lifecycle_events AS one WHERE one.event_id = ANY (ARRAY(SELECT event_id FROM due))
     AND NOT EXISTS (SELECT FROM lifecycle_tasks t WHERE t.event_id = one.event_id)
   RETURNING pg_column_size(one.*) AS bytes
 )
@@ -194,7 +202,8 @@ FROM day
 
 -- name: due_seen
 -- Ids of events (LIFE-6) past their period, counted no further than asked.
-SELECT count(*) FROM (SELECT FROM lifecycle_seen WHERE seen_at < %(before)s LIMIT %(limit)s) AS due
+SELECT count(*) FROM (
+  SELECT FROM lifecycle_seen WHERE seen_at < %(before)s ORDER BY seen_at LIMIT %(limit)s) AS due
 
 -- name: delete_seen
 -- Ids of events that can't come again; that of an event which is still there stays.
@@ -204,7 +213,7 @@ WITH due AS (
     AND (seen_at, event_id) > (coalesce(%(after_time)s::timestamptz, '-infinity'), coalesce(%(after_id)s, ''))
   ORDER BY seen_at, event_id LIMIT %(limit)s
 ), gone AS (
-  DELETE FROM lifecycle_seen AS one USING due WHERE one.event_id = due.event_id
+  DELETE FROM lifecycle_seen AS one WHERE one.event_id = ANY (ARRAY(SELECT event_id FROM due))
     AND NOT EXISTS (SELECT FROM lifecycle_events e WHERE e.event_id = one.event_id)
   RETURNING pg_column_size(one.*) AS bytes
 )
@@ -225,7 +234,8 @@ FROM day
 
 -- name: due_cleanups
 -- Reports of the chamberlain past their period, counted no further than asked.
-SELECT count(*) FROM (SELECT FROM cleanups WHERE ended_at < %(before)s LIMIT %(limit)s) AS due
+SELECT count(*) FROM (
+  SELECT FROM cleanups WHERE ended_at < %(before)s ORDER BY ended_at LIMIT %(limit)s) AS due
 
 -- name: delete_cleanups
 -- Reports of the chamberlain, with their classes.
@@ -237,7 +247,7 @@ WITH due AS (
        coalesce(%(after_id)s::uuid, '00000000-0000-0000-0000-000000000000'))
   ORDER BY ended_at, cleanup_id LIMIT %(limit)s
 ), gone AS (
-  DELETE FROM cleanups AS one USING due WHERE one.cleanup_id = due.cleanup_id
+  DELETE FROM cleanups AS one WHERE one.cleanup_id = ANY (ARRAY(SELECT cleanup_id FROM due))
   RETURNING pg_column_size(one.*) AS bytes
 )
 SELECT (SELECT count(*) FROM due) AS examined, count(*) AS deleted, coalesce(sum(bytes), 0) AS bytes,

@@ -13,7 +13,7 @@ from dpp.lifecycle.machine import EventStatus, TaskStatus
 from dpp.lifecycle.model import Event, Message, ObjectKind, Task, result_key
 from dpp.lifecycle.ports import Objects
 from dpp.lifecycle.read_store import ObjectRow, Outgoing, Placed, Question
-from dpp.platform.postgres import Connection
+from dpp.platform.postgres import Connection, one_snapshot
 
 NEWEST = 2**63 - 1
 OLD_DAYS = 7
@@ -113,8 +113,7 @@ def whole(connection: Connection, objects: Objects, task_id: str) -> WholeTask:
     chamberlain is deleting the task's things, and all of it counts as gone. A row that stands is of an object that is
     yet to be written. A prompt, which is kept for less long than its task, is there or not.
     """
-    with connection.transaction():
-        read_store.one_snapshot(connection)
+    with one_snapshot(connection):
         task = _placed(connection, task_id).task
         messages = [one.message for one in read_store.messages_of(connection, task_id)]
         rows = read_store.objects_of(connection, task_id)
@@ -132,8 +131,7 @@ def whole(connection: Connection, objects: Objects, task_id: str) -> WholeTask:
 
 def event(connection: Connection, event_id: str) -> EventRecord:
     """One event. Raises EventNotFound, which knows whether there was one."""
-    with connection.transaction():
-        read_store.one_snapshot(connection)
+    with one_snapshot(connection):
         found = read_store.find_event(connection, event_id)
         if found is None:
             raise EventNotFound(read_store.seen_at(connection, event_id))
@@ -142,8 +140,7 @@ def event(connection: Connection, event_id: str) -> EventRecord:
 
 def task(connection: Connection, task_id: str) -> TaskRecord:
     """One task with all of its rows, and none of its objects. Raises TaskNotFound."""
-    with connection.transaction():
-        read_store.one_snapshot(connection)
+    with one_snapshot(connection):
         placed = _placed(connection, task_id)
         return TaskRecord(
             placed,

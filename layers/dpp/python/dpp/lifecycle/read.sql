@@ -1,7 +1,3 @@
--- name: one_snapshot
--- All that this transaction reads stood at one moment.
-SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY
-
 -- name: page_events
 -- The newest first, below a sequence.
 SELECT * FROM lifecycle_events

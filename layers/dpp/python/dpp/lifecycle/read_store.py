@@ -61,11 +61,6 @@ class Placed:
     thread_since: datetime | None
 
 
-def one_snapshot(connection: Connection) -> None:
-    """Let all that the caller's transaction reads have stood at one moment; its first statement."""
-    connection.execute(QUERIES["one_snapshot"])
-
-
 def page_events(
     connection: Connection, *, below: int, limit: int, status: EventStatus | None
 ) -> list[tuple[int, Event]]:

@@ -36,6 +36,17 @@ def named_rows(
     return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
+@contextmanager
+def one_snapshot(connection: Connection) -> Iterator[None]:
+    """A transaction that only reads, and all of it as it stood at one moment: what is deleted meanwhile is read whole.
+
+    The caller's own: inside of another transaction Postgres refuses it.
+    """
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
 class _Connection(psycopg.Connection[TupleRow]):
     """Waits for a reply so long and no longer: a server that took a statement and fell silent is as good as lost.
 

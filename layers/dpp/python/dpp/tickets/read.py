@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from dpp.platform.postgres import Connection
+from dpp.platform.postgres import Connection, one_snapshot
 from dpp.tickets import store
 from dpp.tickets.errors import TicketNotFound
 from dpp.tickets.machine import TicketStatus
@@ -30,8 +30,8 @@ class TicketPage:
 
 
 def read(connection: Connection, request_id: UUID | None) -> WholeTicket:
-    """One ticket. Raises TicketNotFound, for an id that is none (None), too."""
-    with connection.transaction():
+    """One ticket, never half of it (LIFE-12). Raises TicketNotFound, for an id that is none (None), too."""
+    with one_snapshot(connection):
         ticket = store.find(connection, request_id) if request_id else None
         if ticket is None:
             raise TicketNotFound

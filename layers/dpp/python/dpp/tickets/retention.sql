@@ -61,7 +61,8 @@ WITH due AS (
       coalesce(%(after_id)s::uuid, '00000000-0000-0000-0000-000000000000'))
   ORDER BY finished_at, run_id LIMIT %(limit)s
 ), gone AS (
-  DELETE FROM ops_run_receipts o USING due WHERE o.run_id = due.run_id RETURNING pg_column_size(o.*) AS bytes
+  DELETE FROM ops_run_receipts o WHERE o.run_id = ANY (ARRAY(SELECT run_id FROM due))
+  RETURNING pg_column_size(o.*) AS bytes
 )
 SELECT (SELECT count(*) FROM due) AS examined, count(*) AS deleted, coalesce(sum(bytes), 0) AS bytes,
        (SELECT finished_at FROM due ORDER BY finished_at DESC, run_id DESC LIMIT 1) AS last_time,
@@ -91,8 +92,9 @@ WITH due AS (
     AND (published_at, report_id) > (coalesce(%(after_time)s::timestamptz, '-infinity'), coalesce(%(after_id)s::bigint, 0))
   ORDER BY published_at, report_id LIMIT %(limit)s
 ), gone AS (
-  DELETE FROM ticket_reaper_reports p USING due
-  WHERE p.report_id = due.report_id AND p.report_id < (SELECT max(report_id) FROM ticket_reaper_reports)
+  DELETE FROM ticket_reaper_reports p
+  WHERE p.report_id = ANY (ARRAY(SELECT report_id FROM due))
+    AND p.report_id < (SELECT max(report_id) FROM ticket_reaper_reports)
   RETURNING pg_column_size(p.*) AS bytes
 )
 SELECT (SELECT count(*) FROM due) AS examined, count(*) AS deleted, coalesce(sum(bytes), 0) AS bytes,

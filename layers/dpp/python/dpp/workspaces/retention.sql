@@ -18,7 +18,8 @@ WITH due AS (
     AND (happened_at, event_id) > (coalesce(%(after_time)s::timestamptz, '-infinity'), coalesce(%(after_id)s::bigint, 0))
   ORDER BY happened_at, event_id LIMIT %(limit)s
 ), gone AS (
-  DELETE FROM workspace_events_default w USING due WHERE w.event_id = due.event_id AND w.happened_at = due.happened_at
+  DELETE FROM workspace_events_default w
+  WHERE w.event_id = ANY (ARRAY(SELECT event_id FROM due)) AND w.happened_at < %(before)s
   RETURNING pg_column_size(w.*) AS bytes
 )
 SELECT (SELECT count(*) FROM due) AS examined, count(*) AS deleted, coalesce(sum(bytes), 0) AS bytes,

@@ -1,0 +1,121 @@
+"""Among very many rows, a firing of the chamberlain reads what it deletes and little more (LIFE-8).
+
+Counted is what a statement read, its triggers, foreign keys and functions among it. Those of workspaces are held to the
+same in tests/workspaces/test_plans.py, of tombstones in tests/schema/test_plans.py.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from dpp.auth_errors import retention as auth_errors
+from dpp.lifecycle import classes, cleanup_store, heartbeat
+from dpp.tickets import retention as tickets
+from dpp_cli.servers import PostgresServer
+from tests.aging import ROLE
+from tests.plans import cost
+from tests.retention.filled import fill
+
+ROWS = 100_000
+_BATCH = 500
+_FEW = 2_000
+"""Of these a statement may read whole: what is under way, the switches, a page of something."""
+_SOME = 5
+"""So often a statement may fetch a row of a table for each that it deletes: to find it, to let go of it, to ask."""
+_NOW = datetime.now(UTC)
+_OLDEST = _NOW - timedelta(minutes=10 * ROWS)
+_HALF = _NOW - timedelta(minutes=5 * ROWS)
+_QUARTER = _NOW - timedelta(minutes=7.5 * ROWS)
+_AN_ID = UUID(f"00000000-0000-4000-8000-{ROWS // 2:012x}")
+_AN_OLD_ID = UUID(f"00000000-0000-4000-8000-{ROWS - 900:012x}")
+_PARAMS: dict[str, Any] = {
+    "now": None,
+    "limit": _BATCH,
+    "after_time": None,
+    "after_id": None,
+    "cleanup_id": _AN_ID,
+    "kind": "MANUAL",
+    "day": date(2020, 1, 1),
+    "requested_by": "x",
+    "over_breaker": False,
+    "class": "seen",
+    "position": 1,
+    "due": 1,
+    "allowed": 1,
+    "examined": 1,
+    "deleted": 1,
+    "bytes": 1,
+    "cursor_time": None,
+    "cursor_id": None,
+    "status": "DONE",
+    "oldest_left_at": None,
+    "error": "x",
+    "most": 5,
+    "usage": Jsonb([]),
+    "warnings": Jsonb([]),
+    "reason": "x",
+    "keys": [f"gone/{number}" for number in range(1, 1_001)],
+    "key": "gone/1",
+    "days": 7,
+    "role": "KING",
+}
+_OF_CLASSES = [
+    (queries, name)
+    for queries in (classes.QUERIES, tickets.QUERIES, auth_errors.QUERIES)
+    for name in queries.names()
+]
+_OF_CLEANUPS = [
+    *((cleanup_store.QUERIES, name) for name in cleanup_store.QUERIES.names() if name != "history"),
+    *((heartbeat.QUERIES, name) for name in heartbeat.QUERIES.names()),
+]
+_DUE: tuple[Mapping[str, Any], ...] = (
+    {"before": _OLDEST + timedelta(days=3)},
+    {"before": _HALF},
+    {"before": _HALF, "after_time": _QUARTER},
+)
+"""As much as of a night, as there is when nobody came for years, and that from the middle on."""
+_COUNTS = "what a class takes is measured once a cleanup, at its end"
+SCANS: Mapping[str, str] = {
+    "use_of_results": _COUNTS,
+    "use_of_prompts": _COUNTS,
+    "use_of_session_logs": _COUNTS,
+    "deletion_backlog": "what S3 has yet to delete is a page, or the very thing to be told",
+}
+"""What reads a whole table on purpose, and why."""
+
+
+@pytest.fixture(scope="module")
+def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
+    """A hundred thousand rows of each class; whatever a test does is rolled back."""
+    name = f"full_{uuid4().hex}"
+    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
+        with psycopg.connect(postgres_server.url(name), autocommit=True) as connection:
+            fill(connection, ROWS)
+            connection.execute("VACUUM ANALYZE")
+            yield connection
+        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def test_no_statement_of_a_firing_reads_a_whole_table(full: psycopg.Connection[Any]) -> None:
+    """One test, since the tables are filled once for each process that runs one of a module's."""
+    tried = [(queries, name, due) for queries, name in _OF_CLASSES for due in _DUE]
+    tried += [(queries, name, _DUE[0]) for queries, name in _OF_CLEANUPS]
+    tried += [(cleanup_store.QUERIES, "history", {"class": name, "limit": 14}) for name in ("seen", "none")]
+    scanned: dict[str, set[str]] = {}
+    fetched: dict[str, dict[str, int]] = {}
+    for queries, name, changes in tried:
+        role = ROLE if name.startswith("delete_") else None
+        found = cost(full, queries[name], _PARAMS | changes, role=role)
+        if tables := {table for table, rows in found.scanned.items() if rows > _FEW}:
+            scanned.setdefault(name, set()).update(tables)
+        if many := {table: rows for table, rows in found.fetched.items() if rows > _SOME * _BATCH}:
+            fetched[name] = many
+    assert scanned.keys() == SCANS.keys(), scanned
+    assert fetched == {}
