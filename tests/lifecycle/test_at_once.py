@@ -1,6 +1,5 @@
 """Two of a role at the same time: nothing is done twice, and no id is given twice (LIFE-1, LIFE-2, LIFE-5, LIFE-11)."""
 
-import threading
 from collections.abc import Callable
 
 import psycopg
@@ -8,31 +7,9 @@ import psycopg
 from dpp.lifecycle import store
 from dpp.platform.postgres import Database
 from tests.lifecycle.court import Court, a_court, a_url  # noqa: F401 - fixtures
+from tests.threads import at_once
 
-MANY = 12
-
-
-def _at_once(court: Court, does: Callable[[Database], object], workers: int = 3) -> None:
-    """As many threads, each with a connection of its own, begun together."""
-    gate, wrong = threading.Barrier(workers), list[BaseException]()
-
-    def work() -> None:
-        database = Database(court.url)
-        try:
-            with database.connection():
-                gate.wait()
-            does(database)
-        except BaseException as error:  # noqa: BLE001 - told to the test
-            wrong.append(error)
-        finally:
-            database.close()
-
-    threads = [threading.Thread(target=work) for _ in range(workers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+MANY, WORKERS = 12, 3
 
 
 def test_ids_are_unique_and_without_a_gap(court: Court) -> None:
@@ -43,14 +20,14 @@ def test_ids_are_unique_and_without_a_gap(court: Court) -> None:
             with database.connection() as connection, connection.transaction():
                 given.append(store.next_id(connection, "task", court.now))
 
-    _at_once(court, take)
-    assert sorted(given) == [f"task-20260301-{number:03}" for number in range(1, 3 * MANY + 1)]
+    at_once(court.url, *[take] * WORKERS)
+    assert sorted(given) == [f"task-20260301-{number:03}" for number in range(1, WORKERS * MANY + 1)]
 
 
 def test_kings_make_one_task_an_event(court: Court) -> None:
     for number in range(MANY):
         court.emit(f"event {number}")
-    _at_once(court, court.king)
+    at_once(court.url, *[court.king] * WORKERS)
     assert court.rows("SELECT count(*), count(DISTINCT event_id) FROM lifecycle_tasks") == [(MANY, MANY)]
     assert court.rows("SELECT count(*) FROM lifecycle_messages WHERE kind = 'THREAD_START'") == [(MANY,)]
     assert court.rows("SELECT DISTINCT status FROM lifecycle_events") == [("DISPATCHED",)]
@@ -69,7 +46,7 @@ def test_generals_send_one_soldier_a_task_and_write_one_result(court: Court) -> 
         court.emit(f"event {number}")
     court.king()
     for _ in range(2):
-        _at_once(court, lambda database: court.general(court.generals(database=database)))
+        at_once(court.url, *[lambda database: court.general(court.generals(database=database))] * WORKERS)
         court.pass_time(130)
     assert sorted(court.soldiers.sent) == [f"task-20260301-{number:03}-1" for number in range(1, MANY + 1)]
     assert court.rows("SELECT count(*) FROM lifecycle_tasks WHERE outcome = 'SUCCEEDED'") == [(MANY,)]
@@ -83,7 +60,7 @@ def test_envoys_send_each_message_once_and_in_order(court: Court) -> None:
     for _ in range(2):
         court.general()
         court.pass_time(130)
-    _at_once(court, court.envoy)
+    at_once(court.url, *[court.envoy] * WORKERS)
     court.envoy()
     assert len(court.slack.told) == len(set(court.slack.told)) == 2 * MANY
     places = {told: place for place, told in enumerate(court.slack.told)}
@@ -98,20 +75,10 @@ def test_an_answer_and_the_envoy_s_note_leave_nothing_awaited(court: Court) -> N
     """Whichever is first."""
     for number in range(6):
         task_id = court.started(f"unclear {number}", plan=["ASKS", "SUCCEEDED"], looks=2)
-        _at_once(court, _in_turn(court.envoy, _answering(court, task_id)), workers=2)
+        at_once(court.url, court.envoy, _answering(court, task_id))
         assert court.rows("SELECT count(*) FROM lifecycle_awaiting") == [(0,)]
         assert court.task(task_id).attempt == 2
 
 
 def _answering(court: Court, task_id: str) -> Callable[[Database], None]:
     return lambda _: court.answer(task_id, "yes")
-
-
-def _in_turn(*does: Callable[[Database], object]) -> Callable[[Database], object]:
-    """To each thread another."""
-    left = list(does)
-
-    def work(database: Database) -> object:
-        return left.pop()(database)
-
-    return work

@@ -74,7 +74,7 @@ _OF_CLEANUPS = [
     *((cleanup_store.QUERIES, name) for name in cleanup_store.QUERIES.names() if name != "history"),
     *((heartbeat.QUERIES, name) for name in heartbeat.QUERIES.names()),
 ]
-_DUE: tuple[Mapping[str, Any], ...] = (
+_DUE: tuple[dict[str, Any], ...] = (
     {"before": _OLDEST + timedelta(days=3)},
     {"before": _HALF},
     {"before": _HALF, "after_time": _QUARTER},

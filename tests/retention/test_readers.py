@@ -1,0 +1,162 @@
+"""What is read while it is deleted is there as a whole or not at all (LIFE-12), in a race of threads."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from dpp.auth_errors import read as auth_errors
+from dpp.auth_errors import retention as auth_errors_retention
+from dpp.auth_errors.errors import AuthErrorNotFound
+from dpp.lifecycle import classes, deletions
+from dpp.lifecycle import read as lifecycle
+from dpp.lifecycle.errors import TaskNotFound
+from dpp.platform.postgres import Connection, Database
+from dpp.platform.retention import Cursor, RetentionClass
+from dpp.tickets import read as tickets
+from dpp.tickets import retention as tickets_retention
+from dpp.tickets.errors import TicketNotFound
+from tests.aging import deleted, named
+from tests.retention.filled import fill
+from tests.retention.house import DAY, NIGHT, House
+from tests.threads import at_once
+
+_GONE = "gone"
+_FAR = datetime.max.replace(tzinfo=NIGHT.tzinfo)
+
+
+@dataclass(slots=True)
+class Race:
+    """Items that go one after the other, each while a reader reads it again and again; what was read of them."""
+
+    items: int
+    read: Callable[[Connection, int], str]
+    delete: Callable[[Database, int], None]
+    found: Counter[str] = field(default_factory=Counter)
+    _next: int = 0
+    _was_read: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+
+    def run(self, url: str) -> Counter[str]:
+        """Until all are gone."""
+        at_once(url, self._reads, self._deletes)
+        return self.found
+
+    def _reads(self, database: Database) -> None:
+        try:
+            while (item := self._next) < self.items:
+                with database.connection() as connection:
+                    found = self.read(connection, item)
+                self.found[found] += 1
+                if found != _GONE:
+                    self._was_read.release()
+        finally:
+            self._was_read.release(self.items)
+
+    def _deletes(self, database: Database) -> None:
+        try:
+            for item in range(self.items):
+                self._was_read.acquire()
+                self.delete(database, item)
+                self._next = item + 1
+        finally:
+            self._next = self.items
+
+
+@dataclass(slots=True)
+class Batches:
+    """A class, a batch at each call."""
+
+    kept: RetentionClass
+    rows: int = 1
+    cursor: Cursor | None = None
+
+    def one(self, database: Database, _item: int = 0) -> None:
+        """As the chamberlain deletes it."""
+        with database.connection() as connection, connection.transaction():
+            batch = self.kept.delete(connection, _FAR, self.cursor, self.rows, NIGHT)
+        self.cursor = batch.cursor or self.cursor
+
+
+ITEMS = 60
+
+
+def _id(item: int) -> UUID:
+    """The oldest goes first."""
+    return UUID(f"00000000-0000-4000-8000-{ITEMS - item:012x}")
+
+
+def _ticket(connection: Connection, item: int) -> str:
+    try:
+        whole = tickets.read(connection, _id(item))
+    except TicketNotFound:
+        return _GONE
+    return f"{len(whole.transitions)} transitions, {'a' if whole.result else 'no'} result"
+
+
+def _auth_error(connection: Connection, item: int) -> str:
+    try:
+        whole = auth_errors.read(connection, _id(item))
+    except AuthErrorNotFound:
+        return _GONE
+    return f"{len(whole.transitions)} transitions, {len(whole.decisions)} decision, {len(whole.clusters)} cluster"
+
+
+@pytest.mark.parametrize(
+    ("read", "kept", "whole"),
+    [
+        (_ticket, named(tickets_retention.CLASSES, "tickets"), "2 transitions, a result"),
+        (
+            _auth_error,
+            named(auth_errors_retention.CLASSES, "auth_errors"),
+            "2 transitions, 1 decision, 1 cluster",
+        ),
+    ],
+    ids=["ticket", "auth error"],
+)
+def test_what_goes_with_its_history_is_read_with_all_of_it_or_not_found(
+    database_url: str, read: Callable[[Connection, int], str], kept: RetentionClass, whole: str
+) -> None:
+    """Nobody is shown a ticket without its result, or an error without its decisions."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        fill(connection, ITEMS, open_rows=0)
+        deleted(connection, named(auth_errors_retention.CLASSES, "outbox"), _FAR)
+    found = Race(ITEMS, read, Batches(kept).one).run(database_url)
+    assert found.keys() <= {whole, _GONE}
+    assert found[whole] >= ITEMS
+
+
+_SUFFIXES = (".json", "-raw.json", "-session-id", "-soldier-id")
+_TASKS = 15
+
+
+def test_a_task_is_read_with_all_of_its_results_or_with_none(house: House) -> None:
+    """LIFE-3: batches of three rows, four results a task, and S3 asked to delete them after each batch."""
+    old = NIGHT - 10 * DAY
+    ids = [house.task(number, old) for number in range(_TASKS)]
+    for number, task_id in enumerate(ids):
+        for suffix in _SUFFIXES:
+            house.object(
+                f"state/results/{task_id}{suffix}", "RESULT", old - (_TASKS - number) * DAY, task_id=task_id
+            )
+    batches = Batches(named(classes.CLASSES, "results"), rows=3)
+
+    def read(connection: Connection, item: int) -> str:
+        try:
+            found = lifecycle.whole(connection, house.bucket, ids[item]).objects
+        except TaskNotFound:
+            return _GONE
+        return f"{len(found)} results" if found else _GONE
+
+    def delete(database: Database, _item: int) -> None:
+        batches.one(database)
+        deletions.drain(database, house.bucket, deletions.Drained(), NIGHT)
+
+    found = Race(_TASKS, read, delete).run(house.url)
+    assert found.keys() <= {"4 results", _GONE}
+    assert found["4 results"] >= _TASKS
+    assert house.bucket.objects == {}

@@ -1,0 +1,29 @@
+"""Several at the same time: threads, each with a connection of its own, begun together."""
+
+import threading
+from collections.abc import Callable
+
+from dpp.platform.postgres import Database
+
+
+def at_once(url: str, *does: Callable[[Database], object]) -> None:
+    """Let each be done in a thread of its own, all of them begun together; what one raises fails the test."""
+    gate, wrong = threading.Barrier(len(does)), list[BaseException]()
+
+    def work(one: Callable[[Database], object]) -> None:
+        database = Database(url)
+        try:
+            with database.connection():
+                gate.wait()
+            one(database)
+        except BaseException as error:  # noqa: BLE001 - told to the test
+            wrong.append(error)
+        finally:
+            database.close()
+
+    threads = [threading.Thread(target=work, args=(one,)) for one in does]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
