@@ -183,7 +183,7 @@ def unfinished(stage: Stage, act: Act, clean: Figures) -> Iterator[str]:
     """What must hold when a successor is through: all that is due is gone, and it was told once; `clean`: as a run
     without a crash has it."""
     yield from torn(stage, act)
-    if stage.rows("SELECT FROM lifecycle_deletions"):
+    if stage.rows("SELECT 1 FROM lifecycle_deletions"):
         yield "objects are left on the list"
     daily = stage.rows("SELECT status FROM cleanups WHERE kind = 'DAILY'")
     if daily != [("DONE",)]:
@@ -194,7 +194,7 @@ def unfinished(stage: Stage, act: Act, clean: Figures) -> Iterator[str]:
     )
     if told != [(f"{deleted[0][0]} rows deleted",)]:
         yield f"the day's reports: {told}, {deleted}"
-    if stage.rows("SELECT FROM exclusive_leases"):
+    if stage.rows("SELECT 1 FROM exclusive_leases"):
         yield "the lease was not given back"
     over = {str(row[0]) for row in stage.rows("SELECT DISTINCT status FROM cleanup_classes")}
     if act.may_stop and "STOPPED" in over:

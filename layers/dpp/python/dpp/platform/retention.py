@@ -9,10 +9,11 @@ Each statement is one of the context's named queries:
 - `due_<class>`: how many rows are due. Parameters `before`, `limit`; one row, one count of at most `limit`.
 - `delete_<class>`: deletes a batch of those, in the order of their time and id. Parameters `before`, `after_time` and
   `after_id` (NULL at the start; the id as text), `limit`, `now`; one row: `examined`, `deleted`, `bytes`, and
-  `last_time`, `last_id` (text) of the last row examined, NULL where there was none. Rows of one moment that make one item
-  go in one batch, however many more than `limit` it then has. What is due and still needed is examined and not deleted.
-  The rows are looked up by an array of their keys: joined, a table of which a batch is a good part is read whole. It runs under the role `dpp_chamberlain`, which has no right but those that migrations
-  granted it: SELECT FOR UPDATE is not among them.
+  `last_time`, `last_id` (text) of the last row examined, NULL where there was none. What is due and still needed is
+  examined and not deleted. Rows of one moment that make one item go in one batch, which may then have more than
+  `limit`. They are looked up by an array of their keys: joined, a table of which a batch is a good part is read whole.
+  It runs under the role `dpp_chamberlain`, which has no right but those that migrations granted it: SELECT FOR UPDATE
+  is not among them.
 - `use_of_<class>`: how much there is. Parameter `now`; one row: `rows`, `bytes`, `oldest_at` (the time from which its
   oldest deletable row's period runs; NULL where there is none), and of the last day's deletable rows `rows_a_day` and
   `bytes_a_day`. `rows_of` and `bytes_of` of migration 0006 tell the size of a table without reading it.

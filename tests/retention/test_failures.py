@@ -1,0 +1,156 @@
+"""What fails on the way: S3 refuses or is away, and a class holds up what it points at (LIFE-3, LIFE-4, LIFE-8)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import boto3
+import psycopg
+import pytest
+from botocore.exceptions import ConnectionClosedError
+from moto.s3.exceptions import AccessDeniedByLock
+from moto.s3.models import S3Backend
+
+from dpp.lifecycle import standing
+from dpp.lifecycle.cleanup_store import DELETIONS_A_CALL
+from dpp.platform.aws import s3_client
+from dpp.platform.retention import Batch, QueriedClass
+from dpp.platform.storage import ObjectStore
+from tests.retention.house import DAY, NIGHT, House
+
+_OLD = NIGHT - 8 * DAY
+_MINUTE = timedelta(minutes=1)
+_KEYS = [f"state/prompts/{number}.md" for number in range(3)]
+
+
+@dataclass(slots=True)
+class Bucket:
+    """A bucket of S3's, as moto has it, that refuses to delete some keys, or is gone in the middle of a call."""
+
+    name: str
+    client: Any
+    locked: set[str] = field(default_factory=set)
+    fails_behind: int | None = None
+    deleted: int = 0
+
+    def keys(self) -> list[str]:
+        """What is there."""
+        return [one["Key"] for one in self.client.list_objects_v2(Bucket=self.name).get("Contents", ())]
+
+    def delete(self, real: Callable[..., Any], backend: S3Backend, name: str, key: str, *args: Any) -> Any:
+        """One object of a batch, in S3."""
+        if self.fails_behind is not None and self.deleted >= self.fails_behind:
+            raise ConnectionClosedError(endpoint_url="s3")
+        if key in self.locked:
+            raise AccessDeniedByLock
+        self.deleted += 1
+        return real(backend, name, key, *args)
+
+
+@pytest.fixture
+def bucket(house: House, aws: None, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """The house's, behind the adapter that the function has; one attempt a call, since a second waits."""
+    made = Bucket(f"t-{uuid4().hex}", boto3.client("s3"))
+    made.client.create_bucket(Bucket=made.name)
+    real = S3Backend.delete_object
+
+    def delete(
+        self: S3Backend, bucket_name: str, key_name: str, version_id: str | None = None, bypass: bool = False
+    ) -> Any:
+        return made.delete(real, self, bucket_name, key_name, version_id, bypass)
+
+    monkeypatch.setattr(S3Backend, "delete_object", delete)
+    house.change(storage=ObjectStore(made.name, lambda: s3_client(attempts=1)))
+    for key in _KEYS:
+        house.object(key, "PROMPT", _OLD)
+        made.client.put_object(Bucket=made.name, Key=key, Body=b"x")
+    return made
+
+
+def _listed(house: House) -> list[tuple[Any, ...]]:
+    return house.execute(
+        "SELECT object_key, attempts, last_error FROM lifecycle_deletions ORDER BY object_key"
+    )
+
+
+def test_what_s3_refuses_stays_on_the_list_is_warned_of_and_goes_later(house: House, bucket: Bucket) -> None:
+    bucket.locked = {_KEYS[1]}
+    done = house.tend()
+    assert bucket.keys() == [_KEYS[1]]
+    assert (done.objects.deleted, done.objects.refused) == (2, 1)
+    assert _listed(house) == [(_KEYS[1], 1, "AccessDenied")]
+    assert done.cleanup is not None
+    assert done.cleanup.warnings == ["1 objects that S3 refused to delete; they stay on the list"]
+    assert house.keys("lifecycle_objects", "object_key") == set()
+    # Not at once, then after a minute, after two more, and so on.
+    assert house.tend(NIGHT + _MINUTE / 2).objects.refused == 0
+    assert house.tend(NIGHT + _MINUTE).objects.refused == 1
+    assert house.tend(NIGHT + 2 * _MINUTE).objects.refused == 0
+    with house.database.connection() as connection:
+        assert standing.standing(connection, NIGHT + 2 * _MINUTE).deletions.refused == 1
+    bucket.locked = set()
+    assert house.tend(NIGHT + 3 * _MINUTE).objects.deleted == 1
+    assert (bucket.keys(), _listed(house)) == ([], [])
+
+
+def test_s3_that_is_gone_in_the_middle_of_a_batch_loses_nothing(house: House, bucket: Bucket) -> None:
+    bucket.fails_behind = 1
+    done = house.tend()
+    assert done.objects.unanswered
+    assert len(bucket.keys()) == 2
+    assert [one[0] for one in _listed(house)] == _KEYS
+    assert done.cleanup is not None
+    assert done.cleanup.deleted == 3
+    bucket.fails_behind = None
+    assert house.tend(NIGHT + _MINUTE).objects.deleted == 3
+    assert (bucket.keys(), _listed(house)) == ([], [])
+
+
+def test_more_than_a_call_takes_goes_in_several(house: House, bucket: Bucket) -> None:
+    house.execute(
+        "INSERT INTO lifecycle_deletions (object_key, listed_at, next_attempt_at)"
+        " SELECT 'gone/' || n, %(at)s, %(at)s FROM generate_series(1, %(count)s) n",
+        at=_OLD,
+        count=DELETIONS_A_CALL,
+    )
+    done = house.tend()
+    assert (done.objects.deleted, done.objects.refused) == (DELETIONS_A_CALL + len(_KEYS), 0)
+    assert (bucket.keys(), _listed(house)) == ([], [])
+
+
+class FailingOnce(QueriedClass):
+    """A class whose first batch fails."""
+
+    has_failed: ClassVar[bool]
+
+    def delete(self, *args: Any) -> Batch:
+        batch = super().delete(*args)
+        if not FailingOnce.has_failed:
+            FailingOnce.has_failed = True
+            raise psycopg.errors.LockNotAvailable
+        return batch
+
+
+def test_what_a_failed_class_points_at_waits_with_it_and_no_other_does(house: House) -> None:
+    """Else a task's event would be looked at once, found to be needed, and go a night late."""
+    FailingOnce.has_failed = False
+    event = house.event(2, _OLD, seen_at=NIGHT - 31 * DAY)
+    house.task(1, _OLD, event_id=event)
+    house.message(1, _OLD)
+    [tasks] = [one for one in house.effects.classes if one.name == "tasks"]
+    assert isinstance(tasks, QueriedClass)
+    failing = FailingOnce(tasks.name, tasks.period, tasks.queries, tasks.points_at)
+    house.change(classes=[failing if one.name == "tasks" else one for one in house.effects.classes])
+    assert house.tend().errors == 1
+    assert house.keys("lifecycle_messages", "message_id") == set()
+    assert [house.report(name).status for name in ("messages", "tasks", "events", "seen")] == [
+        "DONE",
+        "RUNNING",
+        "WAITING",
+        "WAITING",
+    ]
+    cleanup = house.clean()
+    assert (cleanup.deleted, cleanup.errors) == (4, 1)
+    assert house.keys("lifecycle_seen", "event_id") == set()
