@@ -23,6 +23,7 @@ PROMISED = [
     *(f"TIX-{number}" for number in range(1, 8)),
     *(f"AUTH-{number}" for number in range(1, 12)),
     *(f"WS-{number}" for number in range(1, 15)),
+    *(f"LIFE-{number}" for number in range(1, 14)),
 ]
 
 

@@ -1,6 +1,6 @@
 """The faults as data: which text becomes which, what that would cost, and the test that notices."""
 
-from tests.mutants import auth_errors, workspaces
+from tests.mutants import auth_errors, retention, workspaces
 from tests.mutants.fault import Fault
 
 _RACE = "tests/race/test_finalize_race.py::test_one_of_worker_and_reaper_ends_the_run_and_the_loser_touches_nothing"
@@ -311,4 +311,5 @@ FAULTS = (
     ),
     *auth_errors.FAULTS,
     *workspaces.FAULTS,
+    *retention.FAULTS,
 )

@@ -121,7 +121,7 @@ def _wait_for_a_waiter(house: House) -> None:
 
 def test_an_operator_beside_a_chamberlain_begins_nothing_twice(house: House) -> None:
     """The night's own, one by hand and a stop: whichever comes first."""
-    for night in range(8):
+    for night in range(5):
         now = NIGHT + night * DAY
         _fill(house)
         at_once(house.url, *(partial(does, house, now) for does in (_tend, _by_hand, _stop)))
