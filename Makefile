@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors soak-workspaces crash mutants bench bench-cold bench-scans bench-outbox bench-cleanup up down status logs layers openapi clean
+.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors soak-workspaces crash mutants bench bench-submit bench-cold bench-scans bench-outbox bench-cleanup up down status logs layers openapi clean
 
 BIN := .venv/bin
 # The stack of the e2e tests is not the one that a developer works with.
@@ -73,7 +73,7 @@ crash: bootstrap ## Crash every call of every path in every way (`make test` lea
 mutants: bootstrap ## Put deliberate faults into a copy of money and finalize; each must be caught by its test
 	$(BIN)/python -m tests.mutants
 
-bench: bootstrap ## Measure a submit against its floor, on servers of its own
+bench bench-submit: bootstrap ## Measure a submit, its repetition and a read against their floors, on servers of its own
 	$(BIN)/python -m bench.submit
 
 bench-cold: bootstrap ## Measure the cold start of every function against its floor and a cookbook's handler

@@ -2,9 +2,9 @@
 
 The floor of a request is the sum of the round trips that its design allows, each bare and on the same servers: for a
 submit one SELECT for the key, two EVALSHA (to admit, to remember), one durable INSERT, one UPDATE, one SQS send through
-boto3 to a responder that answers at once; for a repetition the SELECT and one EVALSHA and one SELECT of the run; for a
-read the same. Beside it stand the use case (`dpp.runs.submit.submit`) and the whole handler with its event, as Lambda
-calls it.
+boto3 to a responder that answers at once; for a repetition and for a read the SELECT, one EVALSHA and one SELECT of the
+run. Nothing is prepared, so that RDS Proxy can share connections. Beside it stand the use case
+(`dpp.runs.submit.submit`) and the whole handler with its event, as Lambda calls it.
 
 Every round makes each call once, in turn, so that a disk or a neighbour that is slow for a while is so for all of
 them. What is printed are medians over all rounds, and how the ratio lies in fifths of the rounds.
@@ -99,7 +99,7 @@ def _wire(database_url: str, redis_url: str, endpoint: str) -> None:
         "DPP_RUN_QUEUE_URL": f"{endpoint}/000000000000/runs",
         "DPP_RESULTS_BUCKET": "results",
         "AWS_ENDPOINT_URL": endpoint,
-        "AWS_REGION": "us-east-1",
+        "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "bench",
         "AWS_SECRET_ACCESS_KEY": "bench",
         "POWERTOOLS_LOG_LEVEL": "INFO",
@@ -113,7 +113,7 @@ def _measure(database_url: str, rounds: int) -> None:
 
     migrate.upgrade(database_url)
     minted, effects = api_keys.mint(), wiring().effects
-    with psycopg.connect(database_url, autocommit=True) as connection:
+    with psycopg.connect(database_url, autocommit=True, prepare_threshold=None) as connection:
         create_tenant(connection, TENANT, "Bench", 1_000_000)
         api_keys.store(connection, minted, TENANT)
         credit(
