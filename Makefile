@@ -81,6 +81,7 @@ bench-cold: bootstrap ## Measure the cold start of every function against its fl
 
 bench-scans: bootstrap ## Measure whether scans and beats cost what they take, at 10^4 to 10^6 rows
 	$(BIN)/python -m bench.scans
+	$(BIN)/python -m bench.run_scans
 	$(BIN)/python -m bench.workspace_scans
 
 bench-outbox: bootstrap ## Measure the outbox's throughput and delay beside those of a task queue on Postgres
