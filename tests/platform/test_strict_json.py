@@ -2,13 +2,14 @@
 
 import json
 import math
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpp.platform.strict_json import MAX_DEPTH, MAX_SAFE_INTEGER, JsonRefused, parse
+from dpp.platform.strict_json import MAX_DEPTH, MAX_SAFE_INTEGER, JsonRefused, parse, parse_exact
 
 _STRINGS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
 _SCALARS = st.one_of(
@@ -219,3 +220,40 @@ def test_a_float_stays_the_float_it_was() -> None:
     """D12: shortest form out, the same number in."""
     for number in (0.1, 1e-320, math.pi, 1e300):
         assert parse(json.dumps(number)) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.1", Decimal("0.1")),
+        ("0.30000000000000004", Decimal("0.30000000000000004")),
+        ("0.99999999999999999999", Decimal("0.99999999999999999999")),  # 1.0 to a float
+        ("9007199254740990.5", Decimal("9007199254740990.5")),
+        ("1e-400", Decimal("1e-400")),  # 0.0 to a float
+        ("90.0", 90),
+        ("9e1", 90),
+        ("-0.0", 0),
+        ("1e300", Decimal("1e300")),
+        ('{"a": [0.10, 1]}', {"a": [Decimal("0.1"), 1]}),
+    ],
+)
+def test_an_exact_number_is_what_its_digits_say(text: str, value: Any) -> None:
+    """RUN-23: no float is on the way."""
+    found = parse_exact(text)
+    assert found == value
+    assert "float" not in repr(found)
+    assert isinstance(found, type(value))
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**9), max_value=10**9))
+def test_whatever_has_a_fraction_comes_back_exact(number: Decimal) -> None:
+    """RUN-23."""
+    assert parse_exact(f"[{number:f}]") == [number]
+
+
+@pytest.mark.parametrize(
+    "text", ["1e400", "1e-99999999999999999999", "9007199254740992", "NaN", "[1, 1e999]"]
+)
+def test_what_is_out_of_range_is_refused_exactly_as_ever(text: str) -> None:
+    with pytest.raises(JsonRefused):
+        parse_exact(text)

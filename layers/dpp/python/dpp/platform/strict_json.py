@@ -3,18 +3,22 @@
 Refused beyond what RFC 8259 refuses: duplicate names, nesting beyond 64, NUL and lone surrogates in any
 string, NaN and infinities, integers beyond ±(2^53 - 1) and floats that overflow (I-JSON, RFC 7493).
 
-JSON has one kind of number, so 90.0 and 9e1 are the integer 90, as JSON Schema and RFC 8785 have it.
+JSON has one kind of number, so 90.0 and 9e1 are the integer 90, as JSON Schema and RFC 8785 have it. What is left
+with a fraction is a float to `parse`, and to `parse_exact`, which amounts come through, the very number that was sent.
 """
 
 import json
 import math
-from typing import NoReturn
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any, NoReturn
 
 MAX_DEPTH = 64
 MAX_SAFE_INTEGER = 2**53 - 1
 _MAX_INTEGER_DIGITS = 17
 
 type Json = bool | int | float | str | list[Json] | dict[str, Json] | None
+type ExactJson = bool | int | Decimal | str | list[ExactJson] | dict[str, ExactJson] | None
 
 
 class JsonRefused(ValueError):
@@ -23,17 +27,28 @@ class JsonRefused(ValueError):
 
 def parse(text: str | bytes) -> Json:
     """The value of a JSON text (UTF-8 if bytes). Raises JsonRefused."""
+    value: Json = _parsed(text, _float)
+    return value
+
+
+def parse_exact(text: str | bytes) -> ExactJson:
+    """As `parse`, with no float anywhere: a number with a fraction is a Decimal of its digits (RUN-23)."""
+    value: ExactJson = _parsed(text, _exact)
+    return value
+
+
+def _parsed(text: str | bytes, fraction: Callable[[str], object]) -> Any:
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
         except UnicodeDecodeError:
             raise JsonRefused("the body is not UTF-8") from None
     try:
-        value: Json = json.loads(
+        value = json.loads(
             text,
             object_pairs_hook=_object,
             parse_int=_integer,
-            parse_float=_float,
+            parse_float=fraction,
             parse_constant=_constant,
         )
     except json.JSONDecodeError as error:
@@ -44,7 +59,7 @@ def parse(text: str | bytes) -> Json:
     return value
 
 
-def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise JsonRefused("an object names a member twice")
@@ -66,11 +81,21 @@ def _float(digits: str) -> int | float:
     return number
 
 
+def _exact(digits: str) -> int | Decimal:
+    _float(digits)  # refuses what is out of range
+    try:
+        number = Decimal(digits)
+    except InvalidOperation:  # an exponent of twenty digits
+        raise JsonRefused("a number is out of range") from None
+    whole = number.to_integral_value()
+    return int(whole) if whole == number and abs(whole) <= MAX_SAFE_INTEGER else number
+
+
 def _constant(_name: str) -> NoReturn:
     raise JsonRefused("NaN and Infinity are not JSON")
 
 
-def _check(value: Json, depth: int) -> None:
+def _check(value: object, depth: int) -> None:
     """Every string, names too, must be storable as Postgres text; objects and arrays nest 64 deep at most."""
     match value:
         case str():
