@@ -21,6 +21,7 @@ from dpp.platform.http.problem import (
     MALFORMED_REQUEST,
     NOT_FOUND,
     PAYLOAD_TOO_LARGE,
+    REQUEST_REFUSED,
     ProblemKind,
 )
 from dpp_cdk.config import Deployment
@@ -37,7 +38,6 @@ _COST_HEADERS = {
 
 
 RATE_LIMITED = ProblemKind(429, "RATE_LIMITED", "Too many requests")
-REQUEST_REFUSED = ProblemKind(403, "REQUEST_REFUSED", "The request was refused")
 GATEWAY_TIMEOUT = ProblemKind(504, "GATEWAY_TIMEOUT", "No answer in time")
 
 

@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 def read_order(event: "APIGatewayProxyEvent", trace_id: str, tenant_id: str) -> Order:
     """The order in a submit's headers and body. Raises ProblemError and PackNotAvailable."""
     key = idempotency_key(event)
-    body = read_body(event, RunCreateRequest)
+    return order_of(read_body(event, RunCreateRequest), key, trace_id, tenant_id)
+
+
+def order_of(body: RunCreateRequest, key: str, trace_id: str, tenant_id: str) -> Order:
+    """The order that a body is, however it came. Raises ProblemError and PackNotAvailable."""
     model = INPUT_MODELS.get(body.pack_type)
     if model is None:
         raise PackNotAvailable

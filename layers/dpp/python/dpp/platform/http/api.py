@@ -4,6 +4,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
@@ -37,6 +38,14 @@ _HEADERS_OF_EVERY_ANSWER = {"Cache-Control": "no-store", "X-Content-Type-Options
 _PATH_PARAMETER = re.compile(r"<\w+>")
 
 type Handler = Callable[..., Response[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What is said of an error: its problem document, and the headers of the answer that carries it."""
+
+    document: ProblemDocument
+    headers: dict[str, str]
 
 
 class _Resolver(APIGatewayRestResolver):
@@ -119,17 +128,15 @@ class Api:
             text = json.dumps(body)
         return self._respond(status, "application/json", text, headers)
 
-    def _respond(
-        self, status: int, content_type: str, body: str, headers: Mapping[str, str]
-    ) -> Response[str]:
-        all_headers = {**_HEADERS_OF_EVERY_ANSWER, _TRACE_HEADER: self.trace_id, **headers}
-        return Response(status, content_type=content_type, body=body, headers=all_headers)
+    def empty(self, status: int, headers: Mapping[str, str]) -> Response[str]:
+        """An answer without a body."""
+        return self._respond(status, None, "", headers)
 
-    def _refuse(self, error: Exception) -> Response[str]:
+    def refusal(self, error: Exception) -> Refusal:
+        """An error as a problem, logged and counted: for an answer that has it inside."""
         headers = dict(self._error_headers(error))
         if isinstance(error, ProblemError):
-            headers |= error.headers
-            return self._problem(error.kind, error.detail, headers, error)
+            return self._problem(error.kind, error.detail, headers | error.headers, error)
         kind = next((kind for cls, kind in self._problems.items() if isinstance(error, cls)), INTERNAL_ERROR)
         if kind is INTERNAL_ERROR:
             _LOG.error("unexpected error", extra={"trace_id": self.trace_id, "error": where(error)})
@@ -140,12 +147,21 @@ class Api:
             return self._problem(kind, _REPEATABLE, headers, error)
         return self._problem(kind, str(error), headers, error)
 
+    def _respond(
+        self, status: int, content_type: str | None, body: str, headers: Mapping[str, str]
+    ) -> Response[str]:
+        all_headers = {**_HEADERS_OF_EVERY_ANSWER, _TRACE_HEADER: self.trace_id, **headers}
+        return Response(status, content_type=content_type, body=body, headers=all_headers)
+
+    def _refuse(self, error: Exception) -> Response[str]:
+        return self._said(self.refusal(error))
+
     def _not_routed(self, _error: NotFoundError) -> Response[str]:
         headers = dict(self._error_headers(None))
         if allowed := self._allowed(self.event.path):
             headers["Allow"] = ", ".join(allowed)
-            return self._problem(METHOD_NOT_ALLOWED, f"Use {headers['Allow']}.", headers)
-        return self._problem(NOT_FOUND, "No such resource.", headers)
+            return self._said(self._problem(METHOD_NOT_ALLOWED, f"Use {headers['Allow']}.", headers))
+        return self._said(self._problem(NOT_FOUND, "No such resource.", headers))
 
     def _allowed(self, path: str) -> list[str]:
         """The methods of a path: of the one that is written so, else of the first that it fits."""
@@ -158,8 +174,8 @@ class Api:
         return []
 
     def _problem(
-        self, kind: ProblemKind, detail: str, headers: Mapping[str, str], error: Exception | None = None
-    ) -> Response[str]:
+        self, kind: ProblemKind, detail: str, headers: dict[str, str], error: Exception | None = None
+    ) -> Refusal:
         document = ProblemDocument(
             kind=kind,
             detail=detail,
@@ -173,4 +189,8 @@ class Api:
         _LOG.info("refused", extra={**refusal, "error": {"reason_code": kind.reason_code}})
         self._meter.add(REFUSALS, ReasonCode=kind.reason_code)
         self._meter.run_ended(getattr(error, "ending", None))  # a refused submit may have ended its run
-        return self._respond(kind.status, CONTENT_TYPE, document.to_json(), headers)
+        return Refusal(document, headers)
+
+    def _said(self, refusal: Refusal) -> Response[str]:
+        document = refusal.document
+        return self._respond(document.kind.status, CONTENT_TYPE, document.to_json(), refusal.headers)

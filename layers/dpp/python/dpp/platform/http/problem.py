@@ -85,8 +85,10 @@ class ProblemDocument:
 
 MALFORMED_REQUEST = ProblemKind(400, "MALFORMED_REQUEST", "The request can't be read")
 AUTH_INVALID = ProblemKind(401, "AUTH_INVALID", "A valid API key is needed")
+REQUEST_REFUSED = ProblemKind(403, "REQUEST_REFUSED", "The request was refused")
 NOT_FOUND = ProblemKind(404, "NOT_FOUND", "There is nothing here")
 METHOD_NOT_ALLOWED = ProblemKind(405, "METHOD_NOT_ALLOWED", "This method is not offered here")
+NOT_ACCEPTABLE = ProblemKind(406, "NOT_ACCEPTABLE", "The answer has a form that was not asked for")
 PAYLOAD_TOO_LARGE = ProblemKind(413, "PAYLOAD_TOO_LARGE", "The body is too large")
 UNSUPPORTED_MEDIA_TYPE = ProblemKind(415, "UNSUPPORTED_MEDIA_TYPE", "Only application/json is taken")
 VALIDATION_FAILED = ProblemKind(422, "VALIDATION_FAILED", "The request doesn't fit its schema")

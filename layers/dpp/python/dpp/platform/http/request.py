@@ -10,6 +10,7 @@ from dpp.platform.http.problem import (
     AUTH_INVALID,
     MALFORMED_REQUEST,
     PAYLOAD_TOO_LARGE,
+    REQUEST_REFUSED,
     UNSUPPORTED_MEDIA_TYPE,
     VALIDATION_FAILED,
     FieldFault,
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 1_048_576
 _MAX_FAULTS = 20
 _OPTIONAL_WHITESPACE = " \t"  # what RFC 9110 lets stand around a header's value, and nothing else
-# Visible ASCII without quote and backslash, bare or as a quoted string (RFC 9651), 8 to 64 characters (RUN-2).
-_IDEMPOTENCY_KEY = re.compile(r'(?P<quote>"?)(?P<key>[\x21\x23-\x5b\x5d-\x7e]{8,64})(?P=quote)', re.ASCII)
+IDEMPOTENCY_KEY_PATTERN = r"[\x21\x23-\x5b\x5d-\x7e]{8,64}"
+"""Visible ASCII without quote and backslash (RUN-2)."""
+# Bare or as a quoted string (RFC 9651).
+_IDEMPOTENCY_KEY = re.compile(rf'(?P<quote>"?)(?P<key>{IDEMPOTENCY_KEY_PATTERN})(?P=quote)', re.ASCII)
 # JSON is UTF-8 (RFC 8259): a body that says it is something else is refused, not misread.
 _JSON_MEDIA_TYPE = re.compile(
     r'application/json(?:[ \t]*;[ \t]*charset=("?)utf-8\1)?[ \t]*;?', re.ASCII | re.IGNORECASE
@@ -58,6 +61,12 @@ def idempotency_key(event: "APIGatewayProxyEvent") -> str:
     return match.group("key")
 
 
+def refuse_browsers(event: "APIGatewayProxyEvent") -> None:
+    """Refuse what a page's script sends: a key of the platform belongs in no page. Raises ProblemError 403."""
+    if single_header(event, "Origin") is not None:
+        raise ProblemError(REQUEST_REFUSED, "Requests of web pages are not taken: send no Origin.")
+
+
 def bearer_token(event: "APIGatewayProxyEvent") -> str:
     """The token of `Authorization: Bearer …` (RFC 6750). Raises ProblemError 401, or 400 where two were sent."""
     scheme, _, token = (single_header(event, "Authorization") or "").partition(" ")
@@ -79,6 +88,15 @@ def read_body[Model: BaseModel](
     event: "APIGatewayProxyEvent", model: type[Model], max_bytes: int = MAX_BODY_BYTES
 ) -> Model:
     """The body as `model`. Raises ProblemError 400, 413, 415 or 422; no message repeats what was sent."""
+    text = json_text(event, max_bytes)
+    try:
+        return validated(model, parse(text))
+    except JsonRefused as refused:
+        raise ProblemError(MALFORMED_REQUEST, f"The body can't be read: {refused}.") from None
+
+
+def json_text(event: "APIGatewayProxyEvent", max_bytes: int = MAX_BODY_BYTES) -> bytes:
+    """A body that says it is JSON, not parsed yet. Raises ProblemError 400, 413 or 415."""
     if not _JSON_MEDIA_TYPE.fullmatch(single_header(event, "Content-Type") or ""):
         raise ProblemError(
             UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json, in UTF-8."
@@ -86,10 +104,13 @@ def read_body[Model: BaseModel](
     text = body_bytes(event)
     if len(text) > max_bytes:
         raise ProblemError(PAYLOAD_TOO_LARGE, f"A body may have {max_bytes} bytes.")
+    return text
+
+
+def validated[Model: BaseModel](model: type[Model], document: object) -> Model:
+    """A document as `model`. Raises ProblemError 422."""
     try:
-        return model.model_validate(parse(text))
-    except JsonRefused as refused:
-        raise ProblemError(MALFORMED_REQUEST, f"The body can't be read: {refused}.") from None
+        return model.model_validate(document)
     except ValidationError as error:
         raise validation_failed(error) from None
 
@@ -117,7 +138,7 @@ def validation_failed(error: ValidationError, prefix: tuple[str, ...] = ()) -> P
     """A 422 that names each place where the body breaks its schema, at most 20."""
     faults = tuple(
         FieldFault(
-            _pointer(prefix + tuple(str(part) for part in fault["loc"])),
+            pointer(prefix + tuple(str(part) for part in fault["loc"])),
             fault["msg"].removeprefix("Value error, "),  # pydantic's mark of a check of ours
         )
         for fault in error.errors(include_input=False, include_url=False)[:_MAX_FAULTS]
@@ -127,7 +148,8 @@ def validation_failed(error: ValidationError, prefix: tuple[str, ...] = ()) -> P
     )
 
 
-def _pointer(parts: tuple[str, ...]) -> str:
+def pointer(parts: tuple[str, ...]) -> str:
+    """A JSON Pointer (RFC 6901)."""
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
