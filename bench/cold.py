@@ -32,6 +32,7 @@ COOKBOOK = "cookbook_style"
 API_FUNCTIONS = (
     "runs_submit",
     "runs_read",
+    "runs_mcp",
     "health",
     "tickets_api",
     "auth_errors_api",
@@ -59,6 +60,7 @@ _OF_A_PROVIDER = (
 # What a function's first request reaches for, as its wiring does it.
 PUT_OFF: Mapping[str, str] = {
     "runs_submit": "from dpp.platform.aws import sqs_client; sqs_client()",
+    "runs_mcp": "from dpp.platform.aws import sqs_client; sqs_client()",
     "runs_read": "from dpp.platform.aws import s3_client; s3_client()",
     "health": "from dpp.platform.aws import s3_client, sqs_client; s3_client(), sqs_client()",
     "run_worker": "from dpp.platform.aws import s3_client, sqs_client; s3_client(), sqs_client()",

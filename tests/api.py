@@ -13,7 +13,7 @@ import pytest
 
 from tests.world import Tenant, World
 
-_FUNCTIONS = ("runs_submit", "runs_read", "health")
+_FUNCTIONS = ("runs_submit", "runs_read", "runs_mcp", "health")
 _HANDLERS = {name: importlib.import_module(f"{name}.handler").handler for name in _FUNCTIONS}
 COST_HEADERS = (
     "X-DPP-Cost-Reserved",
@@ -157,4 +157,6 @@ def function_of(path: str) -> str:
     """The function that the gateway sends a path to."""
     if path == "/v1/runs":
         return "runs_submit"
+    if path == "/mcp":
+        return "runs_mcp"
     return "runs_read" if path.startswith("/v1/runs/") else "health"

@@ -23,6 +23,7 @@ from dpp_cdk.functions import (
     OPS_CYCLE,
     RUN_RECONCILE,
     RUN_WORKER,
+    RUNS_MCP,
     RUNS_SUBMIT,
     WORKSPACES_CONTROL,
     WORKSPACES_STORAGE,
@@ -108,8 +109,9 @@ def _clients(named: Named) -> Row:
         (
             "Clients: submits and refusals",
             [
-                _each(metrics.SUBMITS, RUNS_SUBMIT.function_name(named.stage)),
-                _each(metrics.REFUSALS, RUNS_SUBMIT.function_name(named.stage)),
+                _each(metric, spec.function_name(named.stage))
+                for spec in (RUNS_SUBMIT, RUNS_MCP)
+                for metric in (metrics.SUBMITS, metrics.REFUSALS)
             ],
         ),
     )

@@ -34,6 +34,7 @@ from run_reconcile.settings import RunReconcileSettings
 from run_retention.settings import RunRetentionSettings
 from run_sweeper.settings import RunSweeperSettings
 from run_worker.settings import RunWorkerSettings
+from runs_mcp.settings import RunsMcpSettings
 from runs_read.settings import RunsReadSettings
 from runs_submit.settings import RunsSubmitSettings
 from tickets_api.settings import TicketsApiSettings
@@ -68,6 +69,13 @@ RUNS_READ = FunctionSpec(
     memory_mib=512,
     # Read for `inline`; URLs are signed by the role of `signing.py`.
     grants=(Grant(Resource.RESULT_OBJECTS, ("s3:GetObject",)),),
+)
+RUNS_MCP = FunctionSpec(
+    name="runs_mcp",
+    settings=RunsMcpSettings,
+    timing=timings.RUNS_MCP,
+    memory_mib=512,
+    grants=RUNS_SUBMIT.grants,  # a call of a tool is a submit
 )
 HEALTH = FunctionSpec(
     name="health",
@@ -311,6 +319,7 @@ OPERATE = FunctionSpec(
 REQUEST_FUNCTIONS = (
     RUNS_SUBMIT,
     RUNS_READ,
+    RUNS_MCP,
     HEALTH,
     TICKETS_API,
     AUTH_ERRORS_API,

@@ -122,6 +122,7 @@ class DppStack(Stack):
         api = HttpApi(self, "Api", self._deployment, otherwise=health)
         api.route("/v1/runs", self._made(functions.RUNS_SUBMIT))
         api.route("/v1/runs/{run_id}", self._made(functions.RUNS_READ))
+        api.route("/mcp", self._made(functions.RUNS_MCP))
         tickets = self._made(functions.TICKETS_API)
         for path in (
             "/api",

@@ -161,6 +161,7 @@ def _half_minute_beat(fired: ScheduleTiming) -> QueueTiming:
 
 RUNS_SUBMIT = RequestTiming(timeout_seconds=15)
 RUNS_READ = RequestTiming(timeout_seconds=15)
+RUNS_MCP = RequestTiming(timeout_seconds=15)
 HEALTH = RequestTiming(timeout_seconds=10)
 TICKETS_API = RequestTiming(timeout_seconds=15)
 AUTH_ERRORS_API = RequestTiming(timeout_seconds=15)

@@ -56,6 +56,7 @@ CONTROLLING = ON_NO_RESOURCE | {
 ALLOWED = {
     "runs_submit": {"sqs:SendMessage"} | SECRETS | IN_NETWORK,
     "runs_read": {"s3:GetObject", "sts:AssumeRole"} | SECRETS | IN_NETWORK,
+    "runs_mcp": {"sqs:SendMessage"} | SECRETS | IN_NETWORK,
     "health": {"sqs:GetQueueAttributes", "s3:ListBucket"} | SECRETS | IN_NETWORK,
     "tickets_api": {"s3:PutObject"} | SECRETS | IN_NETWORK,
     "auth_errors_api": {"sqs:SendMessage"} | SECRETS | IN_NETWORK,

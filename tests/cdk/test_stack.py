@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpp_cdk.config import Deployment
 
 API_FUNCTIONS = (
-    *("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api", "workspaces_api"),
+    *("runs_submit", "runs_read", "runs_mcp", "health", "tickets_api", "auth_errors_api", "workspaces_api"),
     "lifecycle_webhook",
 )
 EVENT_FUNCTIONS = ("auth_errors_publish", "auth_errors_consume", "workspaces_control", "workspaces_storage")

@@ -6,13 +6,14 @@ import sys
 
 import pytest
 
-UNWANTED = ("alembic", "sqlalchemy", "boto3.resources", "httpx", "selectolax", "aws_cdk", "moto", "mcp")
+UNWANTED = ("alembic", "sqlalchemy", "boto3.resources", "httpx", "selectolax", "aws_cdk", "moto", "mcp.")
 PACKS = ("dpp.packs.decision", "dpp.packs.url", "dpp.packs.executor", "dpp.packs.child", "dpp.packs.process")
 
 
 FUNCTIONS = (
     "runs_submit",
     "runs_read",
+    "runs_mcp",
     "health",
     "tickets_api",
     "auth_errors_api",
@@ -39,6 +40,14 @@ def test_an_api_function_imports_no_pack_and_no_tool(function: str) -> None:
     unwanted = (*UNWANTED, *PACKS, "boto3", "botocore.")
     assert [name for name in loaded if name.startswith(unwanted)] == []
     assert "dpp.platform.http.api" in loaded
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_only_the_mcp_endpoint_loads_the_protocol_s_models(function: str) -> None:
+    """RUN-33: a tenth of a second, of which the others have no use; and of the SDK nothing but the models."""
+    loaded = said_after_import(function, "'\\n'.join(sys.modules)")
+    assert ("mcp_types" in loaded) is (function == "runs_mcp")
+    assert {"mcp", "starlette", "uvicorn", "cryptography"}.isdisjoint(loaded)
 
 
 def test_health_loads_nothing_of_a_run_but_its_errors() -> None:

@@ -11,7 +11,7 @@ import dpp
 
 _ROOT = Path(str(files(dpp)))
 # A reliability score is no amount of money, and JSON shows it as a number.
-_NOT_MONEY = {"float(run.min_reliability_score)"}
+_NOT_MONEY = {"float(run.min_reliability_score)", "float(score)"}
 
 
 def _money_modules() -> list[str]:
