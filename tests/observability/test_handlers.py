@@ -43,6 +43,8 @@ from lifecycle_chamberlain.wiring import Wiring as ChamberlainParts
 from tests.api import ApiClient, a_body, gateway_event
 from tests.http.faulty import faulty_functions
 from tests.http.state import raw_messages
+from tests.mcp.posted import call as tool_call
+from tests.mcp.posted import modern, post
 from tests.observability.emf import Measured, measured, totals
 from tests.observability.firing import fire
 from tests.observability.test_roles import Roles
@@ -64,7 +66,15 @@ type Output = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def fresh_meters(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container of its own for each test; the API's meters are made anew where the routes hold them."""
-    for name in ("runs_submit", "runs_read", "health", "tickets_api", "auth_errors_api", "workspaces_api"):
+    for name in (
+        "runs_submit",
+        "runs_read",
+        "runs_mcp",
+        "health",
+        "tickets_api",
+        "auth_errors_api",
+        "workspaces_api",
+    ):
         module = importlib.import_module(f"{name}.handler")
         monkeypatch.setattr(module.meter, "_cold", True)
 
@@ -149,6 +159,18 @@ def test_a_submit_is_counted_as_accepted_or_replayed(api: ApiClient, world: Worl
     assert totals(out, "Submits") == {("ACCEPTED",): 1, ("REPLAYED",): 2}
     assert totals(out, "ColdStarts") == {(): 1}
     assert totals(out, "Refusals") == {}
+
+
+def test_a_call_of_a_tool_is_counted_as_a_submit_is(api: ApiClient, world: World, capsys: Output) -> None:
+    """RUN-33: what is refused inside an answer, too; listing tools is neither."""
+    tenant = world.tenant()
+    for arguments in (*('{"question":"Why?","max_cost_usd":0.25}',) * 2, "{}"):
+        post(api, tenant, tool_call(arguments))
+    post(api, tenant, modern("tools/list"))
+    out = capsys.readouterr().out
+    assert totals(out, "Submits") == {("ACCEPTED",): 1, ("REPLAYED",): 1}
+    assert totals(out, "Refusals") == {("VALIDATION_FAILED",): 1}
+    assert totals(out, "ColdStarts") == {(): 1}
 
 
 def test_a_refusal_is_counted_by_its_reason_code(api: ApiClient, world: World, capsys: Output) -> None:

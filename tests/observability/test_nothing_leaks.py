@@ -25,6 +25,8 @@ from dpp_cli.paths import ROOT
 from tests.api import a_body, function_of, gateway_event
 from tests.conftest import _AWS_ENVIRONMENT
 from tests.lifecycle.outside import LOGIN, recorded
+from tests.mcp.posted import Posted, handshake, modern
+from tests.mcp.posted import call as tool_call
 from tests.observability.emf import measured
 from tests.world import Tenant, World
 
@@ -33,6 +35,7 @@ DATABASE_PASSWORD = "canary-p0stgres-v2x"
 REDIS_PASSWORD = "canary-r3dis-m9w"
 ENGINE_KEY = "canary-3ngine-t5j"
 ANY_RELIABILITY = {"max_cost_usd": "0.2500", "min_reliability_score": 0.0}
+INFO = {"name": INPUT, "version": INPUT}
 JOBS = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention", "ops_cycle", "lifecycle_chamberlain")
 
 type Step = dict[str, Any]
@@ -121,6 +124,16 @@ class Environment:
         } | {name.replace("_", "-"): [value] for name, value in headers.items()}
         text = json.dumps(body or decision()) if raw is None else raw
         return {"function": "runs_submit", "event": gateway_event("POST", "/v1/runs", sent, text)}
+
+    def message(self, posted: Posted, **headers: str) -> Step:
+        """A message to the MCP endpoint."""
+        sent = {
+            "Content-Type": ["application/json"],
+            "Authorization": [f"Bearer {self.tenant.token}"],
+            "Mcp-Session-Id": [INPUT],
+        } | {name: [value] for name, value in posted.headers.items()}
+        sent |= {name.replace("_", "-"): [value] for name, value in headers.items()}
+        return {"function": "runs_mcp", "event": gateway_event("POST", "/mcp", sent, posted.body)}
 
     def get(self, path: str) -> Step:
         """A read."""
@@ -294,6 +307,43 @@ def test_a_request_that_is_refused_tells_nothing(environment: Environment) -> No
     )
     assert set(ran.statuses("runs_submit")) == {400, 401, 415, 422}
     assert (ran.statuses("runs_read"), ran.statuses("health")) == ([404], [404])
+
+
+def test_a_model_s_calls_tell_nothing(environment: Environment) -> None:
+    """RUN-33: neither what is asked, nor the tool, method, id, version or argument that there is not."""
+    message = environment.message
+    asked = {"question": INPUT, "context": INPUT, "max_cost_usd": 0.25}
+    file = {"input_files": [f"data:{INPUT};base64,aGVsbG8="], "max_cost_usd": 0.25}
+    taken = environment.run(
+        message(tool_call(json.dumps(asked | {"idempotency_key": f"key-{INPUT}"}))),
+        message(tool_call(json.dumps(asked))),
+        message(tool_call(json.dumps({"urls": [INPUT], "max_cost_usd": 0.25}), "dpp_url_run_submit")),
+        message(tool_call(json.dumps(file), "dpp_ocr_run_submit")),
+        message(handshake("initialize", {"protocolVersion": INPUT, "capabilities": {}, "clientInfo": INFO})),
+        message(modern("tools/list", {INPUT: INPUT}, id=INPUT)),
+    )
+    assert taken.statuses("runs_mcp") == [200] * 6
+    assert taken.events().count("run accepted") == 4
+    refused = environment.run(
+        message(tool_call(json.dumps(asked | {INPUT: INPUT, "max_cost_usd": INPUT}))),
+        message(tool_call(json.dumps(asked | {"idempotency_key": f"{INPUT} "}))),
+        message(tool_call("{}", INPUT)),
+        message(modern(INPUT)),
+        message(modern("tools/list", {"cursor": INPUT})),
+        message(modern("tools/list"), Mcp_Method=INPUT),
+        message(modern("tools/list"), MCP_Protocol_Version=INPUT),
+        message(Posted(f'{{"{INPUT}')),
+        message(Posted(f'["{INPUT}"]')),
+        message(modern("tools/list"), Origin=f"https://{INPUT}.example"),
+        message(modern("tools/list"), Accept=INPUT),
+        message(modern("tools/list"), Authorization=f"Bearer dpp_{INPUT}"),
+    )
+    assert refused.statuses("runs_mcp") == [200, 200, 400, 404, 400, 400, 400, 400, 400, 403, 406, 401]
+    broken = environment.run(
+        {"sabotage": ("dpp.runs.store", "insert", "chained")},
+        message(tool_call(json.dumps(asked | {"timebox_sec": 5}))),
+    )
+    assert broken.statuses("runs_mcp") == [500]
 
 
 CYCLE: Step = {"function": "ops_cycle", "event": {"time": INPUT}}
