@@ -34,6 +34,7 @@ API_FUNCTIONS = (
     "runs_read",
     "runs_mcp",
     "health",
+    "api_docs",
     "tickets_api",
     "auth_errors_api",
     "workspaces_api",

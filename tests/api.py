@@ -14,7 +14,7 @@ import pytest
 from tests.world import Tenant, World
 
 _FUNCTIONS = ("runs_submit", "runs_read", "runs_mcp", "health")
-_HANDLERS = {name: importlib.import_module(f"{name}.handler").handler for name in _FUNCTIONS}
+_HANDLERS = {name: importlib.import_module(f"{name}.handler").handler for name in (*_FUNCTIONS, "api_docs")}
 COST_HEADERS = (
     "X-DPP-Cost-Reserved",
     "X-DPP-Cost-Used",
@@ -159,4 +159,6 @@ def function_of(path: str) -> str:
         return "runs_submit"
     if path == "/mcp":
         return "runs_mcp"
+    if path in {"/openapi.json", "/docs"}:
+        return "api_docs"
     return "runs_read" if path.startswith("/v1/runs/") else "health"

@@ -17,10 +17,12 @@ from constructs import Construct
 from dpp.platform.http.problem import (
     CONTENT_TYPE,
     DEPENDENCY_UNAVAILABLE,
+    GATEWAY_TIMEOUT,
     INTERNAL_ERROR,
     MALFORMED_REQUEST,
     NOT_FOUND,
     PAYLOAD_TOO_LARGE,
+    RATE_LIMITED,
     REQUEST_REFUSED,
     ProblemKind,
 )
@@ -35,10 +37,6 @@ _COST_HEADERS = {
     "X-DPP-Budget-Remaining": "'0.0000'",
     "X-DPP-Tokens-Consumed": "'0'",
 }
-
-
-RATE_LIMITED = ProblemKind(429, "RATE_LIMITED", "Too many requests")
-GATEWAY_TIMEOUT = ProblemKind(504, "GATEWAY_TIMEOUT", "No answer in time")
 
 
 @dataclass(frozen=True)

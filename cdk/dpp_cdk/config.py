@@ -59,6 +59,7 @@ class LayerFolders:
     migrations: Path
     ocr: Path
     operate: Path
+    api_docs: Path
 
 
 @dataclass(frozen=True)
@@ -235,8 +236,11 @@ def _built_layers(build: Path, architecture: str) -> LayerFolders:
         migrations=build / "migrations" / architecture,
         ocr=build / "ocr" / architecture,
         operate=build / "operate" / architecture,
+        api_docs=build / "api_docs",
     )
-    for folder in (layers.deps, layers.domain, layers.migrations, layers.ocr, layers.operate):
+    for folder in (
+        *(layers.deps, layers.domain, layers.migrations, layers.ocr, layers.operate, layers.api_docs),
+    ):
         if not folder.is_dir():
             raise DeploymentError(f"{folder} is not built: run `dpp layers --architecture {architecture}`")
     return layers

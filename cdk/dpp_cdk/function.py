@@ -30,6 +30,7 @@ class Layers(Construct):
             LayerName.MIGRATIONS: deployment.layers.migrations,
             LayerName.OCR: deployment.layers.ocr,
             LayerName.OPERATE: deployment.layers.operate,
+            LayerName.API_DOCS: deployment.layers.api_docs,
         }
         self.versions = {
             name: lambda_.LayerVersion(

@@ -60,6 +60,7 @@ class LayerName(Enum):
     MIGRATIONS = "Migrations"
     OPERATE = "Operate"
     OCR = "Ocr"
+    API_DOCS = "ApiDocs"
 
 
 @dataclass(frozen=True)

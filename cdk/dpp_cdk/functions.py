@@ -12,6 +12,7 @@ may be switched on.
 
 from collections.abc import Collection
 
+from api_docs.settings import ApiDocsSettings
 from auth_errors_api.settings import AuthErrorsApiSettings
 from auth_errors_consume.settings import AuthErrorsConsumeSettings
 from auth_errors_publish.settings import AuthErrorsPublishSettings
@@ -86,6 +87,15 @@ HEALTH = FunctionSpec(
         Grant(Resource.RUN_QUEUE, ("sqs:GetQueueAttributes",)),
         Grant(Resource.RESULTS_BUCKET, ("s3:ListBucket",)),  # HeadBucket
     ),
+)
+# Whoever asks gets what is in its layer: no variable, no grant, no network.
+API_DOCS = FunctionSpec(
+    name="api_docs",
+    settings=ApiDocsSettings,
+    timing=timings.API_DOCS,
+    memory_mib=256,
+    in_network=False,
+    layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.API_DOCS),
 )
 TICKETS_API = FunctionSpec(
     name="tickets_api",
@@ -321,6 +331,7 @@ REQUEST_FUNCTIONS = (
     RUNS_READ,
     RUNS_MCP,
     HEALTH,
+    API_DOCS,
     TICKETS_API,
     AUTH_ERRORS_API,
     WORKSPACES_API,

@@ -140,8 +140,10 @@ class DppStack(Stack):
             webhook = self._made(functions.LIFECYCLE_WEBHOOK)
             for path in ("/v1/webhooks", "/v1/webhooks/{proxy+}"):
                 api.route(path, webhook)
-        api.route("/healthz", health)
-        api.route("/readyz", health)
+        for path in ("/healthz", "/readyz"):
+            api.route(path, health)
+        for path in ("/openapi.json", "/docs"):
+            api.route(path, self._made(functions.API_DOCS))
         return api
 
     def _control_workspaces(self, queues: WorkspaceQueues) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from dpp_cli.api_docs_layer import build_api_docs_layer
 from dpp_cli.layers import build_deps_layer, build_domain_layer
 from dpp_cli.migrations_layer import build_migrations_layer
 from dpp_cli.ocr_layer import build_ocr_layer
@@ -47,6 +48,7 @@ def build_layers(architecture: str) -> dict[str, Path]:
         "ocr": build_ocr_layer(architecture),
         "migrations": build_migrations_layer(architecture),
         "operate": build_operate_layer(architecture),
+        "api_docs": build_api_docs_layer(),
     }
 
 

@@ -18,6 +18,7 @@ DEPS_LAYER = BUILD / "layers" / "deps"
 MIGRATIONS = ROOT / "migrations"
 MIGRATIONS_LAYER = BUILD / "layers" / "migrations"
 OPERATE_LAYER = BUILD / "layers" / "operate"
+API_DOCS_LAYER = BUILD / "layers" / "api_docs"
 OCR_LAYER = BUILD / "layers" / "ocr"
 
 

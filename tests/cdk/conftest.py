@@ -26,7 +26,7 @@ LIFECYCLE = {
 }
 """With it the roles that carry events to answers."""
 IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/dpp/workspace:1"
-_LAYERS = ("deps", "domain", "migrations", "ocr", "operate")
+_LAYERS = ("deps", "domain", "migrations", "ocr", "operate", "api_docs")
 type Describe = Callable[["Deployment"], Assembly]
 
 

@@ -69,13 +69,16 @@ class TestNetwork:
             assert "SecurityGroupEgress" not in group
 
     @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_only_what_meets_the_internet_stands_outside(self, sized: Assembly, name: str) -> None:
+    def test_only_what_meets_the_internet_and_what_anybody_calls_stand_outside(
+        self, sized: Assembly, name: str
+    ) -> None:
         """RUN-26: and what stands outside knows neither database nor cache nor bucket nor queue."""
         function = sized.whole.function(name)
         given = set(function.get("Environment", {}).get("Variables", {}))
         known = {
             "pack_outside": set[str](),
             "lifecycle_outside": {"DPP_JIRA_URL", "DPP_LIFECYCLE_SECRET_ARN"},  # PLAT-2
+            "api_docs": set[str](),  # which anybody may call
         }
         assert ("VpcConfig" in function) is (name not in known)
         assert name not in known or given == known[name]

@@ -58,6 +58,7 @@ ALLOWED = {
     "runs_read": {"s3:GetObject", "sts:AssumeRole"} | SECRETS | IN_NETWORK,
     "runs_mcp": {"sqs:SendMessage"} | SECRETS | IN_NETWORK,
     "health": {"sqs:GetQueueAttributes", "s3:ListBucket"} | SECRETS | IN_NETWORK,
+    "api_docs": set[str](),
     "tickets_api": {"s3:PutObject"} | SECRETS | IN_NETWORK,
     "auth_errors_api": {"sqs:SendMessage"} | SECRETS | IN_NETWORK,
     "auth_errors_publish": {"sqs:SendMessage"} | CONSUMING | SECRETS | IN_NETWORK,
@@ -118,6 +119,7 @@ READABLE_SECRETS = dict.fromkeys(FUNCTIONS, 2) | {
     "workspaces_storage": 1,
     "migrate": 1,
     "pack_outside": 0,
+    "api_docs": 0,
 }
 
 
@@ -167,7 +169,7 @@ def test_every_resource_is_named_but_the_interfaces_that_lambda_makes(stack: Sta
     for refusal in denied:
         assert set(listed(refusal["Action"])) == IN_NETWORK
         assert f"dpp-prod-{name}" in json.dumps(refusal["Condition"])
-    assert len(denied) == (0 if name in {"pack_outside", "lifecycle_outside"} else 1)
+    assert len(denied) == (0 if name in {"pack_outside", "lifecycle_outside", "api_docs"} else 1)
 
 
 def test_no_policy_of_the_deployment_allows_an_action_by_pattern(prod: Assembly, dev: Assembly) -> None:

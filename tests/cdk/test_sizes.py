@@ -24,7 +24,8 @@ def root(node: None, tmp_path: Path) -> Path:
     for layer in ("deps", "migrations", "ocr", "operate"):
         for architecture in ("x86_64", "aarch64"):
             (tmp_path / ".dpp/build/layers" / layer / architecture).mkdir(parents=True)
-    (tmp_path / ".dpp/build/layers/dpp").mkdir()
+    for layer in ("dpp", "api_docs"):
+        (tmp_path / ".dpp/build/layers" / layer).mkdir()
     return tmp_path
 
 

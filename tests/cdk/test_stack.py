@@ -13,6 +13,7 @@ from dpp.lifecycle.retention import Retention
 from dpp.platform.config import ConfigurationError, Settings
 from dpp.tickets.staleness import LATEST_KEY
 from dpp.workspaces.providers.aws_settings import AwsWorkspaceSettings
+from dpp_cli.openapi import gateway
 from tests.cdk.conftest import LOCAL
 from tests.cdk.template import Assembly, Stack
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 API_FUNCTIONS = (
     *("runs_submit", "runs_read", "runs_mcp", "health", "tickets_api", "auth_errors_api", "workspaces_api"),
-    "lifecycle_webhook",
+    *("lifecycle_webhook", "api_docs"),
 )
 EVENT_FUNCTIONS = ("auth_errors_publish", "auth_errors_consume", "workspaces_control", "workspaces_storage")
 MOUNTING = ("workspaces_control", "workspaces_storage")
@@ -93,15 +94,23 @@ class TestFunctions:
     def test_only_the_migration_carries_alembic(self, stack: Stack) -> None:
         """A cold start pays for what it uses."""
         layers = {name: len(stack.function(name)["Layers"]) for name in FUNCTIONS}
-        assert layers["migrate"] == layers["operate"] == 3
+        assert layers["migrate"] == layers["operate"] == layers["api_docs"] == 3
         carriers = [name for name in FUNCTIONS if "Migrations" in str(stack.function(name)["Layers"])]
         assert carriers == ["migrate"]
-        plain = (*API_FUNCTIONS, *EVENT_FUNCTIONS, *SCHEDULED)
+        plain = [one for one in (*API_FUNCTIONS, *EVENT_FUNCTIONS, *SCHEDULED) if one != "api_docs"]
         assert {name: layers[name] for name in plain} == dict.fromkeys(plain, 2)
 
     def test_only_the_operator_s_function_carries_the_command(self, stack: Stack) -> None:
         carriers = [name for name in FUNCTIONS if "Operate" in str(stack.function(name)["Layers"])]
         assert carriers == ["operate"]
+
+    def test_only_the_description_carries_its_pages(self, stack: Stack) -> None:
+        """And nothing else: no variable, no network; tests/cdk/test_permissions.py has its grants, which are none."""
+        carriers = [name for name in FUNCTIONS if "ApiDocs" in str(stack.function(name)["Layers"])]
+        assert carriers == ["api_docs"]
+        function = stack.function("api_docs")
+        assert function.get("Environment", {}).get("Variables", {}) == {}
+        assert "VpcConfig" not in function
 
     def test_only_the_worker_carries_what_reads_images(self, stack: Stack) -> None:
         """RUN-27: 90 MB that no other function unpacks."""
@@ -480,6 +489,16 @@ class TestApi:
         with_method = {json.dumps(method["ResourceId"]) for method in methods}
         assert all(json.dumps({"Ref": name}) in with_method for name in resources)
 
+    def test_the_description_of_the_api_is_served_under_two_paths(self, stack: Stack) -> None:
+        resources = stack.all("AWS::ApiGateway::Resource")
+        methods = stack.all("AWS::ApiGateway::Method").values()
+        paths = [
+            resources[method["ResourceId"]["Ref"]]["PathPart"]
+            for method in methods
+            if stack.calls("api_docs", method["Integration"]["Uri"])
+        ]
+        assert sorted(paths) == ["docs", "openapi.json"]
+
     @pytest.mark.parametrize(("path", "name"), [("api", "tickets_api"), ("auth-errors", "auth_errors_api")])
     def test_all_below_a_path_goes_to_the_function_whose_code_knows_the_routes(
         self, stack: Stack, path: str, name: str
@@ -517,6 +536,21 @@ class TestApi:
             document = json.loads(template)
             assert str(document["status"]) == response["StatusCode"]
             assert {"type", "title", "detail", "instance", "reason_code", "trace_id"} < set(document)
+
+    def test_what_only_the_gateway_answers_is_documented_in_its_words(self, stack: Stack) -> None:
+        documented = {
+            example["value"]["reason_code"]: example["value"]
+            for response in gateway.responses().values()
+            for example in response["content"]["application/problem+json"]["examples"].values()
+        }
+        said = [
+            json.loads(next(iter(response["ResponseTemplates"].values())))
+            for response in stack.all("AWS::ApiGateway::GatewayResponse").values()
+        ]
+        by_code = {one["reason_code"]: one for one in said}
+        for reason_code, example in documented.items():
+            told = {"instance": example["instance"], "trace_id": example["trace_id"]}
+            assert by_code[reason_code] | told == example
 
     def test_the_stage_does_not_repeat_the_version_of_the_path(self, stack: Stack) -> None:
         assert stack.one("AWS::ApiGateway::Stage")["StageName"] == "prod"

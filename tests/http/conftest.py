@@ -4,10 +4,24 @@ from collections.abc import Iterator
 
 import pytest
 
+from api_docs.wiring import PACKAGE, wiring
+from dpp_cli import api_docs_layer
 from tests.api import ApiClient, a_body
 from tests.http.faulty import Faulty, faulty_functions
 from tests.http.state import work
 from tests.world import World
+
+
+@pytest.fixture(scope="session", autouse=True)
+def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The layer of the API's description, where its function finds it."""
+    folder = tmp_path_factory.mktemp("layer")
+    api_docs_layer.write(folder / PACKAGE)
+    wiring.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        yield
+    wiring.cache_clear()
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ FUNCTIONS = (
     "runs_read",
     "runs_mcp",
     "health",
+    "api_docs",
     "tickets_api",
     "auth_errors_api",
     "workspaces_api",

@@ -44,7 +44,19 @@ DOCUMENT: dict[str, Any] = json.loads(openapi.DOCUMENT.read_text(encoding="utf-8
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 DOCS = openapi.DOCUMENT.parent
 RULE_BETWEEN_FIELDS = re.compile("contradict each other|must be distinct|is an option of")
+
+
+def every_header_is_documented(_context: Any, response: Any, case: schemathesis.Case[Any]) -> None:
+    """Beside schemathesis's own, which asks the other way round: nothing is sent that the document doesn't name."""
+    answers = DOCUMENT["paths"][case.operation.path][case.operation.method.lower()]["responses"]
+    answer = answers.get(str(response.status_code), {})  # a status that is unknown is another check's
+    documented = {name.lower() for name in answer.get("headers", {})}
+    unnamed = set(response.headers) - documented - {"content-type"}
+    assert not unnamed or not answer, f"{response.status_code} has {unnamed}"
+
+
 CHECKS: list[Any] = [
+    every_header_is_documented,
     schemathesis.checks.not_a_server_error,
     schemathesis.checks.status_code_conformance,
     schemathesis.checks.content_type_conformance,
@@ -129,6 +141,8 @@ def test_every_problem_is_documented() -> None:
     kinds = {kind.reason_code for table in tables for kind in table.values()}
     kinds |= {value.reason_code for value in vars(problem).values() if isinstance(value, ProblemKind)}
     examples = {name for _, content in contents() for name in content.get("examples", ())}
+    of_the_gateway = DOCUMENT["components"]["responses"].values()
+    examples |= {name for one in of_the_gateway for name in one["content"][problem.CONTENT_TYPE]["examples"]}
     # What the MCP endpoint alone says (docs/mcp.md), which describes itself to its clients.
     assert kinds - {"REQUEST_REFUSED", "NOT_ACCEPTABLE"} <= examples
     page = (DOCS / "problems.md").read_text(encoding="utf-8")
@@ -312,6 +326,7 @@ OWN_PATHS = {
     "workspaces_api": "/v1/workspaces",
     "lifecycle_webhook": "/v1/webhooks",
     "health": "/(healthz|readyz)$",
+    "api_docs": "/(openapi.json|docs)$",
 }
 
 
@@ -342,7 +357,7 @@ def test_operators_have_a_key_of_their_own_in_the_document() -> None:
         for method, operation in operations.items():
             of_operators = path.startswith("/api/") and (method, path) != ("post", "/api/auth-errors")
             wanted: list[dict[str, list[str]]] = [{"operatorKey" if of_operators else "apiKey": []}]
-            wanted = [] if re.match("/(healthz|readyz|v1/webhooks/)", path) else wanted
+            wanted = [] if re.match("/(healthz|readyz|openapi.json$|docs$|v1/webhooks/)", path) else wanted
             assert operation.get("security", DOCUMENT["security"]) == wanted, path
 
 

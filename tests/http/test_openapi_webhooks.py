@@ -131,7 +131,9 @@ def test_a_body_that_the_document_allows_is_taken(webhooks: Webhooks, source: st
         case.validate_response(response, checks=CHECKS)
         seen[response.status_code] += 1
         # 400: what is not what the source sends, and what no schema can say
-        assert response.status_code in {202, 400}, response.text
+        # 200: Slack's challenge
+        challenged = isinstance(case.body, dict) and "challenge" in case.body
+        assert response.status_code in {202, 400, *({200} if challenged else ())}, response.text
 
     deliver()
     assert seen[202] >= 5

@@ -36,6 +36,7 @@ def main() -> None:
             layers / "migrations",
             ocr=layers / "none",
             operate=layers / "none",
+            api_docs=layers / "none",
         ),
         openapi_document=CHECKOUT / "openapi.json",
         variables={name: os.environ[name] for name in ("DATABASE_URL", "REDIS_URL")},

@@ -66,15 +66,8 @@ type Output = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def fresh_meters(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container of its own for each test; the API's meters are made anew where the routes hold them."""
-    for name in (
-        "runs_submit",
-        "runs_read",
-        "runs_mcp",
-        "health",
-        "tickets_api",
-        "auth_errors_api",
-        "workspaces_api",
-    ):
+    of_runs = ("runs_submit", "runs_read", "runs_mcp", "health", "api_docs")
+    for name in (*of_runs, "tickets_api", "auth_errors_api", "workspaces_api"):
         module = importlib.import_module(f"{name}.handler")
         monkeypatch.setattr(module.meter, "_cold", True)
 

@@ -14,6 +14,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dpp_cli import cdk
+from dpp_cli.api_docs_layer import sources as api_docs_sources
 from dpp_cli.errors import StackError
 from dpp_cli.layers import machine_architecture, size_bytes
 from dpp_cli.local import events
@@ -156,6 +157,7 @@ def _inputs() -> Iterator[Path]:
             if path.is_file() and "__pycache__" not in path.parts:
                 yield path
     yield from operate_sources()
+    yield from api_docs_sources()
     yield ROOT / "cdk.json"
     yield ROOT / "uv.lock"
     yield ROOT / "cli" / "tessdata" / "package-lock.json"

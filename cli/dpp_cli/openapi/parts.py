@@ -24,6 +24,7 @@ _BODY = (
     " NUL, lone surrogates or integers beyond 2^53 - 1."
 )
 _KEY = r"^([!#-\[\]-~]{8,64}|\"[!#-\[\]-~]{8,64}\")$"
+_OF_ANY_ANSWER = ("Cache-Control", "X-Content-Type-Options")
 RATE_HEADERS = (
     "X-RateLimit-Limit",
     "X-RateLimit-Remaining",
@@ -31,10 +32,16 @@ RATE_HEADERS = (
     "RateLimit",
     "RateLimit-Policy",
 )
+COST_HEADERS = (
+    "X-DPP-Cost-Reserved",
+    "X-DPP-Cost-Used",
+    "X-DPP-Budget-Remaining",
+    "X-DPP-Tokens-Consumed",
+)
+_MAYBE = ".maybe"
 _HEADERS_OF_STATUS: Mapping[int, tuple[str, ...]] = {
     401: ("WWW-Authenticate",),
     405: ("Allow",),
-    409: ("Retry-After",),
     429: ("Retry-After", *RATE_HEADERS),
     503: ("Retry-After",),
 }
@@ -44,12 +51,19 @@ _HEADERS_OF_STATUS: Mapping[int, tuple[str, ...]] = {
 class Family:
     """Operations whose answers all carry the headers `always`.
 
-    Of each problem that has more than its title to say: its `texts`, and the `members` that it brings.
+    Of each problem that has more than its title to say: its `texts`, and the `members` that it brings. `of_status`: the
+    headers that come with a status of this family, besides those of the status everywhere.
     """
 
     always: tuple[str, ...]
     texts: Mapping[ProblemKind, str]
     members: Mapping[ProblemKind, Mapping[str, str | int]] = field(default_factory=dict)
+    of_status: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def names_of_all(self) -> tuple[str, ...]:
+        """The headers of every answer."""
+        return (*self.always, *_OF_ANY_ANSWER)
 
     def answer(self, description: str, headers: Sequence[str], schema: str, example: Json) -> Json:
         """A body of JSON; `headers` go out besides."""
@@ -92,13 +106,13 @@ class Family:
     def _answer(self, description: str, headers: Sequence[str], schema: str, shown: Json) -> Json:
         return {
             "description": description,
-            "headers": header_refs((*self.always, *headers)),
+            "headers": header_refs((*self.names_of_all, *headers)),
             "content": {"application/json": {"schema": {"$ref": REF + schema}, **shown}},
         }
 
     def _problem(self, kinds: Sequence[ProblemKind], path: str) -> Json:
         status = kinds[0].status
-        headers = (*self.always, *_HEADERS_OF_STATUS.get(status, ()))
+        headers = (*self.names_of_all, *_HEADERS_OF_STATUS.get(status, ()), *self.of_status.get(status, ()))
         schema = {"allOf": [{"$ref": REF + "Problem"}, {"properties": {"status": {"const": status}}}]}
         examples = {kind.reason_code: {"value": self._example(kind, path)} for kind in kinds}
         titles = dict.fromkeys(kind.title for kind in kinds)
@@ -179,52 +193,14 @@ def trace_id() -> Json:
     }
 
 
+def maybe(names: Sequence[str]) -> tuple[str, ...]:
+    """Headers that come with some answers of a status and not with others."""
+    return tuple(name + _MAYBE for name in names)
+
+
 def header_refs(names: Sequence[str]) -> Json:
-    """Headers by their components, which are called the same."""
-    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
-
-
-def headers() -> Json:
-    """Every header that an answer may carry."""
-    usd = {"type": "string", "pattern": r"^-?[0-9]+\.[0-9]{4}$"}
-    count = {"type": "integer", "minimum": 0}
-    text = {"type": "string"}
-    reference = {"type": "string", "format": "uri-reference"}
-    described: dict[str, tuple[str, Json]] = {
-        "X-DPP-Cost-Reserved": ("US dollars reserved for the run.", usd),
-        "X-DPP-Cost-Used": ("US dollars charged for the run.", usd),
-        "X-DPP-Budget-Remaining": ("US dollars that are left to reserve.", usd),
-        "X-DPP-Tokens-Consumed": ("Tokens the run consumed.", count),
-        "X-Trace-Id": ("The request's trace id.", text),
-        "X-RateLimit-Limit": ("Requests a minute.", count),
-        "X-RateLimit-Remaining": ("Requests left now.", count),
-        "X-RateLimit-Reset": ("Seconds until all of them are back.", count),
-        "RateLimit": ("The same, as the IETF draft writes it.", text),
-        "RateLimit-Policy": ("The limit, as the IETF draft writes it.", text),
-        "Idempotent-Replayed": (
-            "Whether the receipt is of an earlier request.",
-            {"type": "string", "enum": ["true", "false"]},
-        ),
-        "Retry-After": ("Seconds to wait before the next try.", count),
-        "WWW-Authenticate": ("How to authenticate.", text),
-        "Allow": ("The methods that are offered.", text),
-        "Location": ("What was made, relative to the path of the request.", reference),
-        "Content-Location": ("The report's snapshot, relative to the path of the request.", reference),
-        "X-DPP-Reaper-Breaker": (
-            "TRIPPED: so many are stale that none is ended before that is confirmed.",
-            {"type": "string", "enum": ["CLOSED", "TRIPPED"]},
-        ),
-        "SnapshotLocation": (
-            "The report's snapshot, relative to the path of the request; a dry run has none.",
-            reference,
-        ),
-    }
-    # A busy key is a 409 that asks to come back, a conflict is one that does not; a dry run leaves no snapshot.
-    now_and_then = {"Retry-After", "SnapshotLocation"}
-    return {
-        name: {"description": text, "required": name not in now_and_then, "schema": schema}
-        for name, (text, schema) in described.items()
-    }
+    """Headers by their components, which are called the same, or have a word more where they may be missing."""
+    return {name.removesuffix(_MAYBE): {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
 PROBLEM: Json = {

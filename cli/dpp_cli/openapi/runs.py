@@ -10,6 +10,7 @@ from dpp.runs.errors import RunsError
 from dpp.runs.problems import PROBLEMS
 from dpp_cli.openapi import run_examples
 from dpp_cli.openapi.parts import (
+    COST_HEADERS,
     OF_ANY_BODY,
     OF_ANY_CALL,
     RATE_HEADERS,
@@ -17,23 +18,26 @@ from dpp_cli.openapi.parts import (
     Family,
     Json,
     idempotency_key,
+    maybe,
     sent,
     trace_id,
 )
 from dpp_cli.openapi.schemas import merged, of_answers, of_models, one_of
 
 _FAMILY = Family(
-    always=(
-        "X-DPP-Cost-Reserved",
-        "X-DPP-Cost-Used",
-        "X-DPP-Budget-Remaining",
-        "X-DPP-Tokens-Consumed",
-        "X-Trace-Id",
-    ),
+    always=(*COST_HEADERS, "X-Trace-Id"),
     texts={
         kind: (error.__doc__ or "").partition("\n")[0]
         for error, kind in PROBLEMS.items()
         if issubclass(error, RunsError)
+    },
+    # What is refused after the request was counted says what is left of the minute.
+    of_status={
+        402: RATE_HEADERS,
+        404: maybe(RATE_HEADERS),
+        409: ("Retry-After", *RATE_HEADERS),
+        410: RATE_HEADERS,
+        503: maybe(RATE_HEADERS),
     },
 )
 _OF_RUNS = {kind.reason_code: kind for kind in PROBLEMS.values()}
@@ -120,7 +124,9 @@ def _healthz() -> Json:
     return {
         "operationId": "healthz",
         "summary": "Whether the API runs",
+        "description": "Asks nothing that the API depends on.",
         "security": [],
+        "parameters": [trace_id()],
         "responses": {
             "200": _FAMILY.answer("It runs.", (), "Health", {"status": "ok"}),
             **_FAMILY.problems(OF_ANY_CALL, "/healthz"),
@@ -134,7 +140,9 @@ def _readyz() -> Json:
     return {
         "operationId": "readyz",
         "summary": "Whether what the API depends on answers",
+        "description": "Asks Postgres, Redis, S3 and SQS, and names what does not answer.",
         "security": [],
+        "parameters": [trace_id()],
         "responses": {
             "200": _FAMILY.answer("All of it answers.", (), "Readiness", {"status": "ok", "checks": ready}),
             "503": _FAMILY.answer("Something does not answer.", (), "Readiness", lost),

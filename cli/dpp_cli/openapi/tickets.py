@@ -36,6 +36,7 @@ _FAMILY = Family(
         _RUNNING: f"Another run of the reaper, by OPS_CYCLE, is under way since {_SINCE}.",
         _STOPPED: "The emergency stop is set, by kim: credits go to the wrong tenant",
     },
+    of_status={409: ("Retry-After",)},
     members={_RUNNING: {"started_at": _SINCE, "actor": "OPS_CYCLE"}, _STOPPED: {"actor": "kim"}},
 )
 

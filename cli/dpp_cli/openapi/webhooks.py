@@ -9,12 +9,13 @@ from dpp.lifecycle.webhook_http import MAX_DELIVERY_BYTES, PROBLEMS, ChallengeVi
 from dpp.platform.http import problem
 from dpp.platform.http.problem import ProblemKind
 from dpp_cli.openapi import webhook_examples as examples
-from dpp_cli.openapi.parts import Family, Json, in_header, sent
+from dpp_cli.openapi.parts import COST_HEADERS, Family, Json, in_header, maybe, sent
 from dpp_cli.openapi.schemas import merged, of_answers
 
 _KINDS = {kind.reason_code: kind for kind in PROBLEMS.values()}
 _FAMILY = Family(
     always=("X-Trace-Id",),
+    of_status={404: maybe(COST_HEADERS)},  # where a deployment has none of it, another function answers
     texts={kind: (error.__doc__ or "").partition("\n")[0] for error, kind in PROBLEMS.items()},
 )
 _ROOT = "/v1/webhooks"

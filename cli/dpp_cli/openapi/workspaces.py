@@ -16,7 +16,16 @@ from dpp.workspaces.contract import (
 from dpp.workspaces.errors import NotDeletable
 from dpp.workspaces.http import PROBLEMS
 from dpp_cli.openapi import workspace_examples as examples
-from dpp_cli.openapi.parts import OF_ANY_BODY, Family, Json, idempotency_key, in_path, sent
+from dpp_cli.openapi.parts import (
+    COST_HEADERS,
+    OF_ANY_BODY,
+    Family,
+    Json,
+    idempotency_key,
+    in_path,
+    maybe,
+    sent,
+)
 from dpp_cli.openapi.schemas import merged, of_answers, of_models, query_parameters
 
 _KINDS = {kind.reason_code: kind for kind in PROBLEMS.values()}
@@ -25,6 +34,7 @@ _CONFLICT, _TOO_MANY = _KINDS["IDEMPOTENCY_CONFLICT"], _KINDS["TOO_MANY_WORKSPAC
 _NOT_DELETABLE = _KINDS["WORKSPACE_NOT_DELETABLE"]
 _FAMILY = Family(
     always=("X-Trace-Id",),
+    of_status={404: maybe(COST_HEADERS)},  # where a deployment has none of it, another function answers
     texts={kind: (error.__doc__ or "").partition("\n")[0] for error, kind in PROBLEMS.items()}
     | {_NOT_DELETABLE: str(NotDeletable("RUNNING", "NONE"))},
     members={_NOT_DELETABLE: {"phase": "RUNNING", "operation": "NONE"}, _TOO_MANY: {"limit": 100}},
@@ -75,7 +85,7 @@ def _create() -> Json:
         "It gets to its `desired_state` by itself.",
         parameters=[key],
         answers={"200": known, "201": made},
-        problems=(_CONFLICT, _TOO_MANY, *OF_ANY_BODY),
+        problems=(problem.NOT_FOUND, _CONFLICT, _TOO_MANY, *OF_ANY_BODY),
         security="apiKey",
         path=_ROOT,
     ) | {"requestBody": sent("WorkspaceCreateRequest", examples.REQUESTS)}
@@ -89,7 +99,7 @@ def _list() -> Json:
         "The newest first, without those that are deleted; ask with `next_cursor` for those behind.",
         parameters=query_parameters(WorkspaceQuery, {"cursor": cursor}),
         answers={"200": _FAMILY.answer("A page of them.", (), "WorkspacePageView", examples.PAGE)},
-        problems=(problem.VALIDATION_FAILED,),
+        problems=(problem.NOT_FOUND, problem.VALIDATION_FAILED),
         security="apiKey",
         path=_ROOT,
     )

@@ -14,6 +14,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from pydantic import BaseModel
 
 from dpp.platform.errors import DependencyUnavailable
+from dpp.platform.http.kept import CACHE_CONTROL, Content
 from dpp.platform.http.problem import (
     CONTENT_TYPE,
     DEPENDENCY_UNAVAILABLE,
@@ -131,6 +132,23 @@ class Api:
     def empty(self, status: int, headers: Mapping[str, str]) -> Response[str]:
         """An answer without a body."""
         return self._respond(status, None, "", headers)
+
+    def kept(self, content: Content, headers: Mapping[str, str]) -> Response[str]:
+        """Content that clients may keep, or 304 for who has it.
+
+        A HEAD is handed the content, too: the gateway writes Content-Length from it, which must be that of a GET
+        (RFC 9110, 8.6), and leaves it away.
+        """
+        of_both = {"ETag": content.entity_tag, "Cache-Control": CACHE_CONTROL, **headers}
+        if content.is_known_to(self.event):
+            return self._respond(304, None, "", of_both)
+        return self._respond(200, content.content_type, content.text, of_both)
+
+    def _respond(
+        self, status: int, content_type: str | None, body: str, headers: Mapping[str, str]
+    ) -> Response[str]:
+        all_headers = {**_HEADERS_OF_EVERY_ANSWER, _TRACE_HEADER: self.trace_id, **headers}
+        return Response(status, content_type=content_type, body=body, headers=all_headers)
 
     def refusal(self, error: Exception) -> Refusal:
         """An error as a problem, logged and counted: for an answer that has it inside."""

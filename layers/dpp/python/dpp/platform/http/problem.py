@@ -94,3 +94,7 @@ UNSUPPORTED_MEDIA_TYPE = ProblemKind(415, "UNSUPPORTED_MEDIA_TYPE", "Only applic
 VALIDATION_FAILED = ProblemKind(422, "VALIDATION_FAILED", "The request doesn't fit its schema")
 INTERNAL_ERROR = ProblemKind(500, "INTERNAL_ERROR", "The platform failed")
 DEPENDENCY_UNAVAILABLE = ProblemKind(503, "DEPENDENCY_UNAVAILABLE", "The platform can't answer right now")
+# What the gateway answers before any function is asked, or in place of one that doesn't answer.
+REQUEST_REFUSED = ProblemKind(403, "REQUEST_REFUSED", "The request was refused")
+RATE_LIMITED = ProblemKind(429, "RATE_LIMITED", "Too many requests")
+GATEWAY_TIMEOUT = ProblemKind(504, "GATEWAY_TIMEOUT", "No answer in time")
