@@ -12,5 +12,8 @@ class PackOutsideSettings(DecisionEngineSettings):
     """
 
     openai_api_key_secret_arn: str | None = Field(
-        default=None, alias="DPP_DECISION_OPENAI_API_KEY_SECRET_ARN", pattern=r"^arn:"
+        default=None,
+        alias="DPP_DECISION_OPENAI_API_KEY_SECRET_ARN",
+        pattern=r"^arn:",
+        description='The secret `{"api_key": …}` in place of the key.',
     )

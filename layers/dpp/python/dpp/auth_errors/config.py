@@ -13,14 +13,20 @@ DEAD_LETTER_RETENTION_DAYS = 14
 class EventQueueSettings(Settings):
     """The SQS queue of events (D9)."""
 
-    event_queue_url: str = Field(alias="DPP_AUTH_ERROR_QUEUE_URL", pattern=r"^https?://")
+    event_queue_url: str = Field(
+        alias="DPP_AUTH_ERROR_QUEUE_URL",
+        pattern=r"^https?://",
+        description="The queue of events of authentication errors.",
+    )
 
 
 class EventDeadLetterSettings(Settings):
     """The queue of events that nobody could handle."""
 
     event_dead_letter_queue_url: str = Field(
-        alias="DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL", pattern=r"^https?://"
+        alias="DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL",
+        pattern=r"^https?://",
+        description="The queue of events that nobody could handle.",
     )
 
 
@@ -30,19 +36,32 @@ _WAKE_QUEUE = "DPP_AUTH_ERROR_WAKE_QUEUE_URL"
 class WakeQueueSettings(Settings):
     """The queue that wakes the publisher."""
 
-    wake_queue_url: str = Field(alias=_WAKE_QUEUE, pattern=r"^https?://")
+    wake_queue_url: str = Field(
+        alias=_WAKE_QUEUE, pattern=r"^https?://", description="The queue that wakes the publisher of events."
+    )
 
 
 class KnownWakeQueueSettings(Settings):
     """The same for who can do without: the publisher's schedule finds what there is within a minute."""
 
-    known_wake_queue_url: str | None = Field(default=None, alias=_WAKE_QUEUE, pattern=r"^https?://")
+    known_wake_queue_url: str | None = Field(
+        default=None,
+        alias=_WAKE_QUEUE,
+        pattern=r"^https?://",
+        description="The queue that wakes the publisher of events.",
+    )
 
 
 class RetrySettings(Settings):
     """How often a step is tried again: the outbox's and the consumer's alike (AUTH-8)."""
 
-    max_retries: int = Field(default=DEFAULT_MAX_RETRIES, alias="DPP_AUTH_ERROR_MAX_RETRIES", ge=1, le=100)
+    max_retries: int = Field(
+        default=DEFAULT_MAX_RETRIES,
+        alias="DPP_AUTH_ERROR_MAX_RETRIES",
+        ge=1,
+        le=100,
+        description="How often an event is tried again before it is dead.",
+    )
 
     @property
     def policy(self) -> RetryPolicy:

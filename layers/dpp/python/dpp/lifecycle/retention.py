@@ -81,5 +81,7 @@ class RetentionSettings(Settings):
 
     variable: ClassVar = "DPP_RETENTION"
     retention: Annotated[Retention, BeforeValidator(_section)] = Field(
-        default=Retention(), alias="DPP_RETENTION"
+        default=Retention(),
+        alias="DPP_RETENTION",
+        description="For how long what is kept: a JSON object of the periods that shall differ (retention.md).",
     )

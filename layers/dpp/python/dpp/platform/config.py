@@ -117,15 +117,34 @@ class PostgresSettings(Settings):
     either: ClassVar = (("DATABASE_URL",), ("DATABASE_HOST", "DATABASE_SECRET_ARN"))
 
     database_url: str | None = Field(
-        default=None, alias="DATABASE_URL", pattern=r"^postgres(ql)?://", repr=False
+        default=None,
+        alias="DATABASE_URL",
+        pattern=r"^postgres(ql)?://",
+        repr=False,
+        description="Postgres by its libpq URL, password included; wins over the host.",
     )
-    database_host: str | None = Field(default=None, alias="DATABASE_HOST")
-    database_port: int = Field(default=5432, alias="DATABASE_PORT", ge=1, le=65535)
-    database_name: str = Field(default="dpp", alias="DATABASE_NAME", min_length=1)
+    database_host: str | None = Field(
+        default=None,
+        alias="DATABASE_HOST",
+        description="Postgres by its host, with TLS; user and password stand in the secret.",
+    )
+    database_port: int = Field(
+        default=5432, alias="DATABASE_PORT", ge=1, le=65535, description="The port of Postgres."
+    )
+    database_name: str = Field(
+        default="dpp", alias="DATABASE_NAME", min_length=1, description="The database in Postgres."
+    )
     database_sslmode: Literal["require", "verify-full"] = Field(
-        default="verify-full", alias="DATABASE_SSLMODE"
+        default="verify-full",
+        alias="DATABASE_SSLMODE",
+        description="`verify-full` asks for a certificate of the public authorities, `require` for none.",
     )
-    database_secret_arn: str | None = Field(default=None, alias="DATABASE_SECRET_ARN", pattern=r"^arn:")
+    database_secret_arn: str | None = Field(
+        default=None,
+        alias="DATABASE_SECRET_ARN",
+        pattern=r"^arn:",
+        description='The secret `{"username": …, "password": …}`.',
+    )
 
     @property
     def database(self) -> DatabaseAddress:
@@ -151,11 +170,32 @@ class RedisSettings(Settings):
 
     either: ClassVar = (("REDIS_URL",), ("REDIS_HOST", "REDIS_SECRET_ARN"))
 
-    redis_url: str | None = Field(default=None, alias="REDIS_URL", pattern=r"^rediss?://", repr=False)
-    redis_host: str | None = Field(default=None, alias="REDIS_HOST")
-    redis_port: int = Field(default=6379, alias="REDIS_PORT", ge=1, le=65535)
-    redis_secret_arn: str | None = Field(default=None, alias="REDIS_SECRET_ARN", pattern=r"^arn:")
-    redis_cluster: bool = Field(default=False, alias="DPP_REDIS_CLUSTER")
+    redis_url: str | None = Field(
+        default=None,
+        alias="REDIS_URL",
+        pattern=r"^rediss?://",
+        repr=False,
+        description="Redis by its URL, token included; wins over the host.",
+    )
+    redis_host: str | None = Field(
+        default=None,
+        alias="REDIS_HOST",
+        description="Redis by its host, with TLS; the token stands in the secret.",
+    )
+    redis_port: int = Field(
+        default=6379, alias="REDIS_PORT", ge=1, le=65535, description="The port of Redis."
+    )
+    redis_secret_arn: str | None = Field(
+        default=None,
+        alias="REDIS_SECRET_ARN",
+        pattern=r"^arn:",
+        description='The secret `{"auth_token": …}`, with a `username` for RBAC.',
+    )
+    redis_cluster: bool = Field(
+        default=False,
+        alias="DPP_REDIS_CLUSTER",
+        description="Whether it is a cluster: then every key of a tenant has the hash tag `{tenant}`.",
+    )
 
     @property
     def redis(self) -> RedisAddress:
@@ -170,38 +210,70 @@ class RedisSettings(Settings):
 class QueueSettings(Settings):
     """The SQS queue that carries runs from submit to the worker (RUN-15)."""
 
-    run_queue_url: str = Field(alias="DPP_RUN_QUEUE_URL", pattern=r"^https?://")
+    run_queue_url: str = Field(
+        alias="DPP_RUN_QUEUE_URL",
+        pattern=r"^https?://",
+        description="The queue that carries runs from submit to the worker.",
+    )
 
 
 class DeadLetterSettings(Settings):
     """The queue of run messages that failed three times (RUN-15)."""
 
-    run_dead_letter_queue_url: str = Field(alias="DPP_RUN_DEAD_LETTER_QUEUE_URL", pattern=r"^https?://")
+    run_dead_letter_queue_url: str = Field(
+        alias="DPP_RUN_DEAD_LETTER_QUEUE_URL",
+        pattern=r"^https?://",
+        description="The queue of messages of runs that failed three times.",
+    )
 
 
 class StorageSettings(Settings):
     """The S3 bucket that keeps result envelopes (RUN-18)."""
 
-    results_bucket: str = Field(alias="DPP_RESULTS_BUCKET", min_length=3, max_length=63)
+    results_bucket: str = Field(
+        alias="DPP_RESULTS_BUCKET",
+        min_length=3,
+        max_length=63,
+        description="The bucket of result envelopes, and of what clients put for ocr.",
+    )
 
 
 class SigningSettings(Settings):
     """The role that signs result URLs (RUN-10); without one, the function's own credentials do."""
 
     signing_role_arn: str | None = Field(
-        default=None, alias="DPP_SIGNING_ROLE_ARN", pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/.+$"
+        default=None,
+        alias="DPP_SIGNING_ROLE_ARN",
+        pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/.+$",
+        description="The role that signs the URLs of results; without one the function's own credentials do.",
     )
 
 
 class DecisionEngineSettings(Settings):
     """Which engine answers a decision pack; with none configured, the offline extractive one does (RUN-25)."""
 
-    bedrock_model_id: str | None = Field(default=None, alias="DPP_DECISION_BEDROCK_MODEL_ID")
-    openai_base_url: str | None = Field(
-        default=None, alias="DPP_DECISION_OPENAI_BASE_URL", pattern=r"^https?://"
+    bedrock_model_id: str | None = Field(
+        default=None,
+        alias="DPP_DECISION_BEDROCK_MODEL_ID",
+        description="The model of Bedrock that answers decision runs.",
     )
-    openai_api_key: str | None = Field(default=None, alias="DPP_DECISION_OPENAI_API_KEY", repr=False)
-    openai_model: str | None = Field(default=None, alias="DPP_DECISION_OPENAI_MODEL")
+    openai_base_url: str | None = Field(
+        default=None,
+        alias="DPP_DECISION_OPENAI_BASE_URL",
+        pattern=r"^https?://",
+        description="The OpenAI-compatible endpoint that answers decision runs; needs a model.",
+    )
+    openai_api_key: str | None = Field(
+        default=None,
+        alias="DPP_DECISION_OPENAI_API_KEY",
+        repr=False,
+        description="The key of the OpenAI-compatible endpoint, where it wants one.",
+    )
+    openai_model: str | None = Field(
+        default=None,
+        alias="DPP_DECISION_OPENAI_MODEL",
+        description="The model that the OpenAI-compatible endpoint is asked for.",
+    )
 
     @property
     def meets_the_internet(self) -> bool:
@@ -218,7 +290,12 @@ class DecisionEngineSettings(Settings):
 class OutsidePackSettings(Settings):
     """The function outside of the VPC that runs packs which meet the internet; without one they run in the worker."""
 
-    pack_outside_function: str | None = Field(default=None, alias="DPP_PACK_OUTSIDE_FUNCTION", min_length=1)
+    pack_outside_function: str | None = Field(
+        default=None,
+        alias="DPP_PACK_OUTSIDE_FUNCTION",
+        min_length=1,
+        description="The function in which packs run that meet the internet; without one they run in the worker.",
+    )
 
 
 def _zone(name: str) -> str:
@@ -232,7 +309,11 @@ def _zone(name: str) -> str:
 class TimeZoneSettings(Settings):
     """The zone that reports and receipts write their times in."""
 
-    time_zone: Annotated[str, AfterValidator(_zone)] = Field(default="Asia/Seoul", alias="DPP_TIME_ZONE")
+    time_zone: Annotated[str, AfterValidator(_zone)] = Field(
+        default="Asia/Seoul",
+        alias="DPP_TIME_ZONE",
+        description="In which zone of the IANA database reports are written, and cleanups begin at three.",
+    )
 
     @property
     def zone(self) -> ZoneInfo:

@@ -21,7 +21,12 @@ from dpp.tickets.staleness import (
 class ReportsSettings(Settings):
     """The S3 bucket that keeps the copies of reports (TIX-4)."""
 
-    reports_bucket: str = Field(alias="DPP_REPORTS_BUCKET", min_length=3, max_length=63)
+    reports_bucket: str = Field(
+        alias="DPP_REPORTS_BUCKET",
+        min_length=3,
+        max_length=63,
+        description="The bucket of copies of the reaper's reports.",
+    )
 
 
 class ReaperSettings(TimeZoneSettings):
@@ -32,14 +37,33 @@ class ReaperSettings(TimeZoneSettings):
         alias="DPP_TICKET_REAPER_THRESHOLD_SECONDS",
         ge=MIN_THRESHOLD_SECONDS,
         le=MAX_THRESHOLD_SECONDS,
+        description="For so long nothing is heard of a ticket in progress before it is stale.",
     )
     max_clean: int = Field(
-        default=DEFAULT_MAX_CLEAN, alias="DPP_TICKET_REAPER_MAX_CLEAN", ge=1, le=MAX_MAX_CLEAN
+        default=DEFAULT_MAX_CLEAN,
+        alias="DPP_TICKET_REAPER_MAX_CLEAN",
+        ge=1,
+        le=MAX_MAX_CLEAN,
+        description="How many stale tickets one run of the reaper ends.",
     )
-    excluded: str = Field(default="", alias="DPP_TICKET_REAPER_EXCLUDED_TYPES")
-    breaker_count: int = Field(default=100, alias="DPP_TICKET_REAPER_BREAKER_COUNT", ge=1)
+    excluded: str = Field(
+        default="",
+        alias="DPP_TICKET_REAPER_EXCLUDED_TYPES",
+        description="Types of tickets that are never stale, between commas.",
+    )
+    breaker_count: int = Field(
+        default=100,
+        alias="DPP_TICKET_REAPER_BREAKER_COUNT",
+        ge=1,
+        description="With more stale tickets than this the reaper ends none until an operator confirms it.",
+    )
     breaker_share: float = Field(
-        default=0.5, alias="DPP_TICKET_REAPER_BREAKER_SHARE", ge=0, le=1, allow_inf_nan=False
+        default=0.5,
+        alias="DPP_TICKET_REAPER_BREAKER_SHARE",
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="The same with 20 of them that are more than this share of all in progress.",
     )
 
     @property

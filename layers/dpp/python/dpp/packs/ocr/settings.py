@@ -8,4 +8,8 @@ from dpp.platform.config import Settings
 class OcrSettings(Settings):
     """Where Tesseract's trained data is; by default in the layer, which Python's path leads to."""
 
-    trained_data: str | None = Field(default=None, alias="DPP_TESSDATA_DIR")
+    trained_data: str | None = Field(
+        description="Where Tesseract's trained data is; without it in the layer.",
+        default=None,
+        alias="DPP_TESSDATA_DIR",
+    )

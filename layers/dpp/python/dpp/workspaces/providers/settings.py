@@ -14,6 +14,17 @@ class ProviderSettings(ArchiveSettings):
     built (aws_settings.py). `command`: what a local container runs; None: a process that only waits.
     """
 
-    provider: Literal["local", "aws"] = Field(alias="DPP_WORKSPACE_PROVIDER")
-    root: str = Field(alias="DPP_WORKSPACE_ROOT", pattern=r"^/")
-    command: str | None = Field(default=None, alias="DPP_WORKSPACE_COMMAND")
+    provider: Literal["local", "aws"] = Field(
+        alias="DPP_WORKSPACE_PROVIDER",
+        description="`local`: processes and folders of this machine. `aws`: ECS on Fargate, EFS.",
+    )
+    root: str = Field(
+        alias="DPP_WORKSPACE_ROOT",
+        pattern=r"^/",
+        description="The folder of homes, which on AWS is where EFS is mounted.",
+    )
+    command: str | None = Field(
+        default=None,
+        alias="DPP_WORKSPACE_COMMAND",
+        description="What a local container runs; without it one that only waits.",
+    )
