@@ -48,7 +48,7 @@ def test_only_the_mcp_endpoint_loads_the_protocol_s_models(function: str) -> Non
     """RUN-33: a tenth of a second, of which the others have no use; and of the SDK nothing but the models."""
     loaded = said_after_import(function, "'\\n'.join(sys.modules)")
     assert ("mcp_types" in loaded) is (function == "runs_mcp")
-    assert {"mcp", "starlette", "uvicorn", "cryptography"}.isdisjoint(loaded)
+    assert {"mcp", "starlette", "uvicorn", "jwt"}.isdisjoint(loaded)
 
 
 def test_health_loads_nothing_of_a_run_but_its_errors() -> None:

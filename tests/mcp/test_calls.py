@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpp.money.micros import format_usd
+from dpp.platform.errors import PostgresUnavailable, RedisUnavailable
 from dpp.platform.rate_limit import RETRY_AFTER_SECONDS
 from dpp.runs.tools import exact_usd
 from tests.api import COST_HEADERS, ApiClient, a_body
@@ -170,6 +171,49 @@ def test_a_model_that_asks_too_often_is_told_when_to_come_back(api: ApiClient, w
     refused = problem(answer)
     assert (refused["reason_code"], refused["retry_after_seconds"]) == ("RATE_LIMITED", RETRY_AFTER_SECONDS)
     assert (answer.headers["Retry-After"], answer.headers["X-RateLimit-Remaining"]) == ("30", "0")
+
+
+@pytest.mark.parametrize("lost", [RedisUnavailable, PostgresUnavailable])
+def test_an_outage_during_a_call_is_told_to_the_model_which_may_repeat_it(
+    api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch, lost: type[Exception]
+) -> None:
+    """RUN-9: whether it took effect is not known, and need not be."""
+
+    def away(*_: object) -> None:
+        raise lost
+
+    tenant = world.tenant()
+    with monkeypatch.context() as outage:
+        outage.setattr("runs_mcp.handler.submit", away)
+        refused = problem(post(api, tenant, asking("0.25")))
+    assert (refused["reason_code"], refused["retry_after_seconds"]) == ("DEPENDENCY_UNAVAILABLE", 1)
+    assert receipt(post(api, tenant, asking("0.25")))
+
+
+def test_an_outage_before_the_caller_is_known_is_the_client_s(
+    api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RUN-9: as everywhere."""
+
+    def away(*_: object) -> None:
+        raise PostgresUnavailable
+
+    monkeypatch.setattr("runs_mcp.handler.authenticate", away)
+    answer = post(api, world.tenant(), asking("0.25"))
+    assert (answer.status, answer.body["reason_code"]) == (503, "DEPENDENCY_UNAVAILABLE")
+    assert answer.headers["Retry-After"] == "1"
+
+
+def test_a_fault_of_ours_is_500_and_says_nothing_of_the_inside(
+    api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("runs_mcp.handler.submit", broken)
+    answer = post(api, world.tenant(), asking("0.25"))
+    assert (answer.status, answer.body["reason_code"]) == (500, "INTERNAL_ERROR")
+    assert "secret" not in answer.text
 
 
 def test_the_headers_of_a_run_stand_on_every_answer(api: ApiClient, world: World) -> None:

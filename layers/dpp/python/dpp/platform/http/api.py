@@ -144,12 +144,6 @@ class Api:
             return self._respond(304, None, "", of_both)
         return self._respond(200, content.content_type, content.text, of_both)
 
-    def _respond(
-        self, status: int, content_type: str | None, body: str, headers: Mapping[str, str]
-    ) -> Response[str]:
-        all_headers = {**_HEADERS_OF_EVERY_ANSWER, _TRACE_HEADER: self.trace_id, **headers}
-        return Response(status, content_type=content_type, body=body, headers=all_headers)
-
     def refusal(self, error: Exception) -> Refusal:
         """An error as a problem, logged and counted: for an answer that has it inside."""
         headers = dict(self._error_headers(error))

@@ -85,7 +85,6 @@ class ProblemDocument:
 
 MALFORMED_REQUEST = ProblemKind(400, "MALFORMED_REQUEST", "The request can't be read")
 AUTH_INVALID = ProblemKind(401, "AUTH_INVALID", "A valid API key is needed")
-REQUEST_REFUSED = ProblemKind(403, "REQUEST_REFUSED", "The request was refused")
 NOT_FOUND = ProblemKind(404, "NOT_FOUND", "There is nothing here")
 METHOD_NOT_ALLOWED = ProblemKind(405, "METHOD_NOT_ALLOWED", "This method is not offered here")
 NOT_ACCEPTABLE = ProblemKind(406, "NOT_ACCEPTABLE", "The answer has a form that was not asked for")
