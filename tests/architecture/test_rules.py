@@ -2,6 +2,8 @@
 
 import ast
 import re
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +15,10 @@ ROOT = Path(__file__).parents[2]
 DOMAIN = ROOT / "layers" / "dpp" / "python" / "dpp"
 SOURCES = sorted(
     path
-    for folder in (DOMAIN, ROOT / "functions", ROOT / "cli" / "dpp_cli", ROOT / "cdk", ROOT / "migrations")
+    for folder in (
+        *(DOMAIN, ROOT / "functions", ROOT / "cli" / "dpp_cli", ROOT / "client"),
+        *(ROOT / "cdk", ROOT / "migrations"),
+    )
     for path in folder.rglob("*.py")
     if not {"cdk.out", "node_modules"} & set(path.parts)
 )
@@ -79,3 +84,19 @@ def test_nothing_reads_the_environment_at_import() -> None:
                 continue
             attributes = {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
             assert not attributes & {"environ", "getenv"}, f"{path}: {ast.unparse(statement)[:60]}"
+
+
+def test_the_client_imports_what_its_package_asks_for_and_nothing_else() -> None:
+    """`pip install ./client` is all that a program needs: httpx, pydantic, the standard library."""
+    asked = tomllib.loads((ROOT / "client" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = {re.split("[<>=]", one)[0] for one in asked["dependencies"]}
+    imported = {
+        name.partition(".")[0]
+        for path in (ROOT / "client").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
+        )
+    }
+    assert imported - sys.stdlib_module_names - {"dpp_client"} == names == {"httpx", "pydantic"}
