@@ -1,4 +1,4 @@
-"""The `dpp` command. Faults that a user can do something about end with one message and exit code 1."""
+"""The `dpp` command. Faults that a user can do something about end with one message and their exit code: 1, mostly."""
 
 import sys
 from typing import Annotated
@@ -13,17 +13,18 @@ from dpp_cli.errors import StackError
 from dpp_cli.local import commands as local_commands
 from dpp_cli.operators import GROUPS, add_groups
 from dpp_cli.remote import StageGroup
+from dpp_cli.run import run_app
 from dpp_cli.servers import ServerError
 from dpp_cli.toolchain import ToolError
 
 app = typer.Typer(
     cls=StageGroup,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_show_locals=False,  # a key may be among them
     help="Run and operate DPP.",
 )
 app.add_typer(local_commands.app, name="local")
+app.add_typer(run_app, name="run")
 add_groups(app)
 app.command()(demo)
 app.command()(deploy.deploy)
@@ -82,7 +83,7 @@ def run() -> None:
             console.print(
                 "\n`dpp local logs` shows more; `dpp local down`, then `up`, starts afresh.", highlight=False
             )
-        sys.exit(1)
+        sys.exit(error.exit_code if isinstance(error, StackError) else 1)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,468 @@
+"""`dpp run` as it is typed (RUN-1): what stands on stdout and what on stderr, exit codes, Ctrl-C, completion."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from dpp.packs.contract import PackFailure, PackReason
+from dpp_cli import main, run
+from dpp_cli.local.state import StateStore
+from dpp_cli.paths import ROOT
+from tests.api import ApiClient
+from tests.client.gateway import Gateway, lost_reply, not_reached, page, problem
+from tests.http.state import work
+from tests.world import Tenant, World
+
+DPP = Path(sys.executable).with_name("dpp")
+SUBMIT = ("run", "submit", "decision", "--max-cost", "0.25", "-i", "question=What is the answer?")
+RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+NOWHERE = "http://127.0.0.1:9"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    exit_code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """The one JSON document on stdout."""
+        assert self.out.endswith("\n")
+        assert self.out.isascii()
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def tenant(world: World) -> Tenant:
+    return world.tenant()
+
+
+@pytest.fixture
+def gateway(
+    api: ApiClient, world: World, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Gateway]:
+    """The API on loopback, named by the environment as a tenant has it."""
+    opened = Gateway(api, world)
+    with opened.served() as url:
+        monkeypatch.setenv("DPP_API_URL", url)
+        monkeypatch.setenv("DPP_API_KEY", tenant.token)
+        monkeypatch.setenv("DPP_LOCAL_STATE", str(tmp_path / "no-stack"))
+        yield opened
+
+
+type Typed = Callable[..., Ended]
+
+
+@pytest.fixture
+def typed(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Typed:
+    """`dpp WORDS…` through its entry point, both streams as file descriptors have them."""
+
+    def typing(*words: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["dpp", *words])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main.run()
+        out, err = capfd.readouterr()
+        # The handlers of this process log to the same stdout; a function's log is one object a line.
+        kept = [
+            line for line in out.splitlines(keepends=True) if not line.startswith(('{"level"', '{"_aws"'))
+        ]
+        code = ended.value.code
+        return Ended(code if isinstance(code, int) else 0, "".join(kept), err)
+
+    return typing
+
+
+def _failed(gateway: Gateway, world: World) -> None:
+    """The next GET finds the run ended with a failure."""
+
+    def fault(request: httpx.Request, answers: Callable[[httpx.Request], httpx.Response]) -> httpx.Response:
+        work(world, PackFailure(reason_code=PackReason.PACK_FAILED, detail="It broke."))
+        return answers(request)
+
+    gateway.faults.extend([None, fault])
+
+
+def test_submit_prints_the_id_and_says_how_to_go_on(typed: Typed, gateway: Gateway) -> None:
+    """RUN-1: stdout is what a shell takes up: `id=$(dpp run submit …)`."""
+    ended = typed(*SUBMIT)
+    assert (ended.exit_code, RUN_ID.fullmatch(ended.out.strip()) is not None) == (0, True)
+    assert ended.err == f"QUEUED; 0.2500 USD reserved; `dpp run wait {ended.out.strip()}` waits for it\n"
+    [request] = gateway.requests
+    assert json.loads(request.content) == {
+        "pack_type": "decision",
+        "inputs": {"question": "What is the answer?"},
+        "reservation": {"max_cost_usd": "0.25"},
+    }
+
+
+def test_a_receipt_as_json_is_the_api_s_with_the_key(typed: Typed) -> None:
+    """RUN-2, RUN-4: typed again with the same key it is the same run, and says so."""
+    first = typed(*SUBMIT, "--key", "order-0001", "--timebox", "20", "--min-reliability", "0.5", "--json")
+    receipt = first.document
+    assert receipt["reservation"] == {
+        "max_cost_usd": "0.2500",
+        "timebox_sec": 20,
+        "min_reliability_score": 0.5,
+    }
+    assert (receipt["idempotency_key"], receipt["replayed"]) == ("order-0001", False)
+    again = typed(*SUBMIT, "--key", "order-0001", "--timebox", "20", "--min-reliability", "0.5", "--json")
+    assert again.document == receipt | {"replayed": True}
+    assert again.err.startswith("was accepted before, by this key; ")
+
+
+def test_submit_and_wait_print_the_verified_answer(typed: Typed) -> None:
+    """RUN-1, RUN-10: as text."""
+    ended = typed(*SUBMIT, "--wait")
+    assert (ended.exit_code, ended.err) == (0, "")
+    first, *lines = ended.out.splitlines()
+    assert RUN_ID.fullmatch(first.removeprefix("run "))
+    assert [line.strip() for line in lines[:4]] == [
+        "pack       decision",
+        "stands at  COMPLETED, SETTLED",
+        "used       0.0500 of 0.2500 USD; 9.9500 left",
+        "tokens     7",
+    ]
+    assert re.fullmatch(r"  result     SHA-256 [0-9a-f]{64}, verified", lines[4])
+    assert json.loads("\n".join(lines[5:])) == {"answer_text": "42", "confidence": 0.9}
+
+
+def test_get_and_wait_as_json_are_one_document(typed: Typed) -> None:
+    """RUN-10: what the API answers, and with `wait` the envelope."""
+    run_id = typed(*SUBMIT).out.strip()
+    waited, got = typed("run", "wait", run_id, "--json"), typed("run", "get", run_id, "--json")
+    assert (waited.exit_code, got.exit_code, waited.err, got.err) == (0, 0, "", "")
+    envelope = waited.document["envelope"]
+    assert (envelope["run_id"], envelope["data"]["answer_text"]) == (run_id, "42")
+    assert got.document["cost"] == waited.document["cost"]
+    assert got.document["cost"]["used_usd"] == "0.0500"
+    assert got.document["result"]["sha256"] == waited.document["result"]["sha256"]
+    assert "envelope" not in got.document
+    assert "problem" not in got.document
+    text = typed("run", "get", run_id)
+    assert "COMPLETED, SETTLED" in text.out
+    assert "http" not in text.out
+
+
+def test_a_failed_run_is_exit_code_3_and_get_is_not(typed: Typed, gateway: Gateway, world: World) -> None:
+    """RUN-17: its data stands on stdout all the same."""
+    _failed(gateway, world)
+    ended = typed(*SUBMIT, "--wait", "--json")
+    assert (ended.exit_code, ended.err) == (3, "the run is FAILED: PACK_FAILED\n")
+    assert ended.document["problem"] == {"reason_code": "PACK_FAILED", "detail": "It broke."}
+    run_id = ended.document["run_id"]
+    text = typed("run", "wait", run_id)
+    assert text.exit_code == 3
+    assert "problem    PACK_FAILED: It broke." in text.out
+    assert typed("run", "get", run_id).exit_code == 0
+
+
+def test_a_wait_that_takes_too_long_is_exit_code_4_and_says_how_to_go_on(
+    typed: Typed, gateway: Gateway
+) -> None:
+    gateway.works = False
+    run_id = typed(*SUBMIT).out.strip()
+    ended = typed("run", "wait", run_id, "--timeout", "0")
+    assert (ended.exit_code, ended.out) == (4, "")
+    assert "The run is QUEUED, and the time to wait is up." in ended.err
+    assert f"`dpp run wait {run_id}` waits on" in ended.err
+
+
+@pytest.mark.parametrize("fault", [page(502), not_reached, problem(429, "RATE_LIMITED")])
+def test_a_platform_that_does_not_answer_is_exit_code_5_with_the_key_to_repeat_with(
+    typed: Typed, gateway: Gateway, fault: Any
+) -> None:
+    """RUN-4, RUN-9: exit codes say what is worth a repetition."""
+    if fault is not_reached:
+        ended = typed(*SUBMIT, "--key", "order-0002", "--retry", "0", "--api", NOWHERE)
+        assert "No answer from 127.0.0.1" in ended.err
+    else:
+        gateway.faults.append(fault)
+        ended = typed(*SUBMIT, "--key", "order-0002", "--retry", "0")
+    assert (ended.exit_code, ended.out) == (5, "")
+    assert "repeat it with --key order-0002: it is one run at most" in ended.err
+
+
+def test_a_lost_reply_is_told_tried_again_and_one_run(
+    typed: Typed, gateway: Gateway, world: World, tenant: Tenant
+) -> None:
+    """RUN-4: the reply is lost on its way to a proxy, which says 502."""
+
+    def lost(request: httpx.Request, answers: Any) -> httpx.Response:
+        with pytest.raises(httpx.ReadTimeout):
+            lost_reply(request, answers)
+        return httpx.Response(502)
+
+    gateway.faults.append(lost)
+    ended = typed(*SUBMIT)
+    assert ended.exit_code == 0
+    assert re.match(r"502: HTTP 502, unexplained; trying again in 0\.\d s\n", ended.err)
+    assert world.position(tenant).open_reservations_usd_micros == 250_000
+
+
+def test_a_result_that_was_changed_is_exit_code_6_and_is_not_printed(typed: Typed, gateway: Gateway) -> None:
+    """RUN-10, RUN-18."""
+    run_id = typed(*SUBMIT).out.strip()
+    changed = httpx.Response(200, json={"data": {"answer_text": "43"}})
+    gateway.faults.extend([None, lambda request, answers: changed])
+    ended = typed("run", "wait", run_id)
+    assert (ended.exit_code, ended.out) == (6, "")
+    assert "SHA-256" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ((*SUBMIT, "--key", "short"), 2, "idempotency key is 8 to 64"),
+        ((*SUBMIT[:4], "0.00001", *SUBMIT[5:]), 2, "at most 4 places"),
+        ((*SUBMIT[:4], "1e2", *SUBMIT[5:]), 2, "plain decimal number"),
+        ((*SUBMIT[:2], "dicision", *SUBMIT[3:]), 2, "decision"),
+        (SUBMIT[:3], 2, "--max-cost"),
+        ((*SUBMIT, "-i", "question=again"), 2, "question was given twice"),
+        ((*SUBMIT, "-i", "no-such.json"), 2, "can't read no-such.json"),
+        ((*SUBMIT, "-i", 'context:={"a": 1, "a": 2}'), 2, "stands twice"),
+        ((*SUBMIT, "-i", "context:=NaN"), 2, "no number of JSON"),
+        (("run", "get", "a/../b"), 2, "no run's id"),
+        (("run", "get", "00000000-0000-4000-8000-000000000000"), 1, "404 NOT_FOUND: No such run"),
+        ((*SUBMIT[:4], "100", *SUBMIT[5:]), 1, "402 BUDGET_DRAINED"),
+        ((*SUBMIT, "-i", "mode=loud"), 1, "/inputs/mode: Input should be 'brief' or 'full'"),
+        ((*SUBMIT, "--api", "api.example.com"), 1, "begins with https://"),
+        ((*SUBMIT, "--key-file", "no-such-file"), 1, "can't read no-such-file: No such file"),
+    ],
+)
+def test_a_refusal_is_a_sentence_on_stderr_and_nothing_on_stdout(
+    typed: Typed, words: tuple[str, ...], code: int, told: str
+) -> None:
+    ended = typed(*words)
+    assert (ended.exit_code, ended.out) == (code, "")
+    assert told in re.sub(r"[\s│]+", " ", ended.err)
+    assert "Traceback" not in ended.err
+
+
+def test_inputs_come_from_files_stdin_and_words(
+    typed: Typed, gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name stands above a file, wherever it stands; text stays text, and JSON is said by `:=`."""
+    (tmp_path / "in.json").write_text('{"question": "From the file?", "mode": "brief"}')
+    (tmp_path / "lease.txt").write_text("﻿두 달치 월세 = 이사 비용\n", encoding="utf-8")
+    words = ["-i", "mode=full", "-i", str(tmp_path / "in.json"), "-i", f"context=@{tmp_path / 'lease.txt'}"]
+    typed("run", "submit", "decision", "--max-cost", "0.25", *words)
+    assert json.loads(gateway.requests[-1].content)["inputs"] == {
+        "question": "From the file?",
+        "mode": "full",
+        "context": "두 달치 월세 = 이사 비용\n",
+    }
+    piped = subprocess.run(
+        [
+            DPP,
+            "run",
+            "submit",
+            "url",
+            "--max-cost",
+            "0.05",
+            "-i",
+            "-",
+            "-i",
+            "max_urls:=1",
+            "-i",
+            "allow_http:=true",
+        ],
+        input=b'{"urls": ["https://example.com/"]}',
+        capture_output=True,
+        check=False,
+    )
+    assert (piped.returncode, b"QUEUED" in piped.stderr) == (0, True)
+    assert json.loads(gateway.requests[-1].content)["inputs"] == {
+        "urls": ["https://example.com/"],
+        "max_urls": 1,
+        "allow_http": True,
+    }
+
+
+def test_the_key_may_stand_in_a_file_and_what_comes_next_names_it(
+    typed: Typed, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list of processes shows its name, and never the key."""
+    url = os.environ["DPP_API_URL"]
+    monkeypatch.delenv("DPP_API_KEY")
+    monkeypatch.delenv("DPP_API_URL")
+    assert "no API key: set DPP_API_KEY" in typed(*SUBMIT, "--api", url).err
+    (tmp_path / "my key").write_text(f"{tenant.token}\n")
+    ended = typed(*SUBMIT, "--api", url, "--key-file", str(tmp_path / "my key"))
+    assert ended.exit_code == 0
+    assert f"`dpp run wait {ended.out.strip()} --api {url} --key-file '{tmp_path}/my key'` waits" in ended.err
+    assert (
+        "no local one: the local stack isn't up" in typed(*SUBMIT, "--key-file", str(tmp_path / "my key")).err
+    )
+
+
+def test_the_local_stack_is_found_where_nobody_names_an_api(
+    typed: Typed, gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its state, as every other command finds it."""
+    url = httpx.URL(os.environ["DPP_API_URL"])
+    monkeypatch.delenv("DPP_API_URL")
+    (tmp_path / "stack").mkdir()
+    StateStore(tmp_path / "stack").set(
+        aws_endpoint_url=f"http://127.0.0.1:{url.port}", outputs={"ApiId": "abc", "Stage": "dev"}
+    )
+    monkeypatch.setenv("DPP_LOCAL_STATE", str(tmp_path / "stack"))
+    ended = typed("run", "get", "00000000-0000-4000-8000-000000000000", "--retry", "0")
+    [request] = gateway.requests
+    assert request.url.path.startswith("/_aws/execute-api/abc/dev/v1/runs/")
+    assert ended.exit_code == 1
+
+
+class Terminal:
+    """A command whose stderr is a terminal and whose stdout is not."""
+
+    def __init__(self, *words: str, **environ: str) -> None:
+        ours, theirs = pty.openpty()
+        self._ours = ours
+        self.process = subprocess.Popen(
+            [DPP, *words],
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "120", **environ},
+            text=True,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.seen = ""
+
+    def wait_for(self, text: str, seconds: float = 60) -> None:
+        """Read until the text is shown."""
+        deadline = time.monotonic() + seconds
+        while text not in self.seen and time.monotonic() < deadline:
+            self._read()
+        assert text in self.seen
+
+    def ended(self) -> Ended:
+        """Read to its end."""
+        assert self.process.stdout is not None
+        while self._read():
+            pass
+        out = self.process.stdout.read()
+        self.process.stdout.close()
+        code = self.process.wait(60)
+        os.close(self._ours)
+        return Ended(code, out, self.seen)
+
+    def _read(self) -> bool:
+        if not select.select([self._ours], [], [], 0.2)[0]:
+            return True
+        try:
+            chunk = os.read(self._ours, 65_536)
+        except OSError:  # the last one on the other side is gone
+            return False
+        self.seen += chunk.decode(errors="replace")
+        return bool(chunk)
+
+
+def test_ctrl_c_while_waiting_says_how_to_go_on(gateway: Gateway) -> None:
+    """Exit code 130; the run goes on, and nothing stands on stdout."""
+    gateway.works = False
+    terminal = Terminal(*SUBMIT, "--wait")
+    terminal.wait_for("QUEUED")
+    terminal.process.send_signal(signal.SIGINT)
+    ended = terminal.ended()
+    assert (ended.exit_code, ended.out) == (130, "")
+    assert re.search(rf"the run goes on; `dpp run wait {RUN_ID.pattern}` waits for it", ended.err)
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(("environ", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_a_terminal_sees_a_line_while_it_waits_and_stdout_the_data_alone(
+    gateway: Gateway, environ: Mapping[str, str], coloured: bool
+) -> None:
+    """With NO_COLOR without colours (https://no-color.org)."""
+    gateway.works = False
+    terminal = Terminal(*SUBMIT, "--wait", "--json", **environ)
+    terminal.wait_for("QUEUED, ")
+    gateway.works = True
+    ended = terminal.ended()
+    assert (ended.exit_code, ended.document["status"]) == (0, "COMPLETED")
+    assert bool(re.search(r"\x1b\[[0-9;]*3[0-9][0-9;]*m", ended.err)) == coloured
+
+
+def _completed(*words: str) -> list[str]:
+    environ = {
+        "_DPP_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    ended = subprocess.run([DPP], env=os.environ | environ, capture_output=True, text=True, check=False)
+    return ended.stdout.split()
+
+
+def test_a_shell_completes_packs_commands_and_options() -> None:
+    """Of the whole command."""
+    assert _completed("dpp", "run", "submit", "") == ["ocr", "url", "decision", "compliance", "eval"]
+    assert _completed("dpp", "run", "submit", "d") == ["decision"]
+    assert _completed("dpp", "run", "w") == ["wait"]
+    assert set(_completed("dpp", "run", "submit", "decision", "--m")) == {"--max-cost", "--min-reliability"}
+    assert _completed("dpp", "tick") == ["tickets"]
+
+
+def test_completion_is_installed_for_a_shell(tmp_path: Path) -> None:
+    """`dpp --install-completion`, in a home of its own."""
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1",
+    }
+    ended = subprocess.run(
+        [DPP, "--install-completion", "bash"], env=environ, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, "bash completion installed" in ended.stdout) == (0, True), ended
+    scripts = "\n".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+    assert "_DPP_COMPLETE=complete_bash" in scripts
+
+
+@pytest.mark.parametrize("page_name", ["README.md", "docs/client.md", "docs/cli.md"])
+def test_every_command_of_runs_that_is_shown_works(gateway: Gateway, tmp_path: Path, page_name: str) -> None:
+    """Each block of a shell by itself, from an empty folder with what it reads."""
+    (tmp_path / "lease.txt").write_text("Moving costs two monthly rents.")
+    (tmp_path / "inputs.json").write_text('{"question": "What does moving cost?"}')
+    blocks = _shell_blocks((ROOT / page_name).read_text(encoding="utf-8"))
+    assert blocks
+    for block in blocks:
+        script = re.sub(r"\bdpp run\b", f"{DPP} run", block)
+        ended = subprocess.run(
+            ["bash", "-euc", script], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 0, (block, ended)
+
+
+def _shell_blocks(page_text: str) -> list[str]:
+    """Those that have a `dpp run` in them; whose API and whose key it is, the environment says here."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", page_text, re.MULTILINE | re.DOTALL)
+    return [
+        "\n".join(line for line in block.splitlines() if not line.startswith("export DPP_API_"))
+        for block in blocks
+        if "dpp run" in block
+    ]
+
+
+def test_the_exit_codes_are_documented() -> None:
+    """docs/cli.md names each, and no other."""
+    page_text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| ([0-9]+) \| ", page_text, re.MULTILINE)
+    ours = (run.FAILED, run.TIMED_OUT, run.UNAVAILABLE, run.MISMATCH, run.INTERRUPTED)
+    assert told == [str(code) for code in (0, 1, 2, *ours)]
