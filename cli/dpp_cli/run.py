@@ -152,9 +152,9 @@ def submit(
         _Where(api, key_file, retry),
         key or str(uuid4()),
     )
-    repeat = f"repeat it with --key {shlex.quote(idempotency_key)}: it is one run at most"
+    repeat = f"Repeat it with --key {shlex.quote(idempotency_key)}: it is one run at most."
     with where.client() as client:
-        with _ending(f"it may have been accepted; {repeat}", repeat):
+        with _ending(f"It may have been accepted. {repeat}", repeat):
             receipt = client.submit(
                 pack.value,
                 inputs,
@@ -203,7 +203,7 @@ def wait(
 def _wait(client: Client, run: Receipt | str, timeout: float, where: _Where, *, as_json: bool) -> None:
     run_id = run if isinstance(run, str) else run.run_id
     again = where.again("wait", run_id)
-    with _ending(f"the run goes on; {again} waits for it", f"{again} waits on"):
+    with _ending(f"The run goes on; {again} waits for it.", f"{again} waits on."):
         with waiting_for(run_id) as look:
             over = client.wait(run, timeout=timeout, on_look=look)
         result = client.result(over) if over.result is not None else None
@@ -219,7 +219,7 @@ def _end_as(run: Run) -> None:
 
 
 @contextmanager
-def _ending(interrupted: str = "interrupted", go_on: str | None = None) -> Iterator[None]:
+def _ending(interrupted: str = "Interrupted.", go_on: str | None = None) -> Iterator[None]:
     """Turn what goes wrong inside into its sentence and exit code; Ctrl-C, too.
 
     `go_on`: what may be done about it if it is worth trying again.
@@ -232,12 +232,12 @@ def _ending(interrupted: str = "interrupted", go_on: str | None = None) -> Itera
         cause = error.__cause__
         last = f" The last try ended so: {told(cause)}." if isinstance(cause, DppError) else ""
         exit_code = TIMED_OUT if error.run is not None else UNAVAILABLE
-        raise RunError(f"{told(error)}{last} {go_on}", exit_code) from None
+        raise RunError(f"{told(error)}{last}\n{go_on}", exit_code) from None
     except ResultMismatch as error:
         raise RunError(told(error), MISMATCH) from None
     except DppError as error:
         passing = error.temporary or isinstance(error, ResultUnavailable)
-        also = f". {go_on}" if passing and go_on else ""
+        also = f"\n{go_on}" if passing and go_on else ""
         raise RunError(f"{told(error)}{also}", UNAVAILABLE if passing else 1) from None
     except KeyboardInterrupt:
         say(f"\n{interrupted}")

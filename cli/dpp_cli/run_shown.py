@@ -57,7 +57,7 @@ def told(error: DppError) -> str:
 
 def say_retry(error: DppError, pause_seconds: float) -> None:
     """That something went wrong, and goes on."""
-    say(f"{told(error)}; trying again in {pause_seconds:.1f} s")
+    say(f"{told(error)} Trying again in {pause_seconds:.1f} s.")
 
 
 @contextmanager

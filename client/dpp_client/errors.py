@@ -165,9 +165,7 @@ def error_of(
     reason = _text(problem, "reason_code")
     kind = _BY_REASON.get(reason or "") or _BY_STATUS.get(status) or _by_class(status, reason)
     error = kind(
-        _text(problem, "detail")
-        or _text(problem, "title")
-        or (None if reason else f"HTTP {status}, unexplained"),
+        _text(problem, "detail") or _text(problem, "title"),
         status=status,
         reason_code=reason,
         title=_text(problem, "title"),

@@ -127,7 +127,8 @@ def _sent(client: httpx.Client, request: httpx.Request) -> httpx.Response:
     except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
         raise UnexpectedAnswer(f"The request can't be sent: {error}") from error
     except (httpx.TransportError, httpx.DecodingError) as error:
-        lost = NotReached(f"No answer from {request.url.host}: {str(error) or type(error).__name__}")
+        said = str(error).rstrip(".") or type(error).__name__
+        lost = NotReached(f"No answer from {request.url.host}: {said}.")
         lost.temporary = not _is_certificate(error)
         raise lost from error
 

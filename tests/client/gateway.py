@@ -157,5 +157,8 @@ def _give(handler: BaseHTTPRequestHandler, answer: httpx.Response) -> None:
     handler.send_response(answer.status_code)
     for name, value in answer.headers.multi_items():
         handler.send_header(name, value)
+    handler.send_header(
+        "Connection", "close"
+    )  # as `serving` does: a client that doesn't know sends into the void
     handler.end_headers()
     handler.wfile.write(answer.content)

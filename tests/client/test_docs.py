@@ -10,7 +10,6 @@ from dpp_client import DppError
 from tests.client.gateway import Gateway
 from tests.world import Tenant
 
-
 PRINTED = {"README.md": ["0.0500 42"], "docs/client.md": ["0.0500 42", "42"]}
 
 

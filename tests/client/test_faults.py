@@ -149,7 +149,7 @@ def test_backoff_doubles_up_to_its_longest_and_ends_with_its_time(gateway: Gatew
 def test_no_retry_seconds_are_one_try(gateway: Gateway, tenant: Tenant) -> None:
     gateway.faults.append(page(502))
     client = Client(URL, tenant.token, transport=gateway.transport, retry_seconds=0)
-    with client, pytest.raises(Unavailable, match="HTTP 502"):
+    with client, pytest.raises(Unavailable, match=r"^502: The platform"):
         _submit(client)
     assert len(gateway.requests) == 1
 
@@ -237,6 +237,28 @@ def test_a_wait_through_an_outage_ends_with_its_time(
     assert late.value.run is None
     assert isinstance(late.value.__cause__, NotReached)
     assert clock.at <= 20
+
+
+def test_a_call_of_a_wait_takes_no_longer_than_the_wait(client: Client, gateway: Gateway) -> None:
+    """A server that holds the line is left when the time is up, give or take a second."""
+    gateway.works = False
+    with pytest.raises(WaitTimedOut):
+        client.wait(client.submit("decision", QUESTION, "0.25"), timeout=4)
+    patience = [request.extensions["timeout"]["read"] for request in gateway.requests]
+    assert patience == [30.0, 4.0, 2.5, 1.0, 1.0]
+
+
+def test_a_proxy_of_the_environment_is_no_way_to_this_machine(
+    gateway: Gateway, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The local stack is reached where a company's proxy is set, too."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with gateway.served() as url, Client(url, tenant.token, retry_seconds=0) as client:
+        run = client.wait(client.submit("decision", QUESTION, "0.25"))
+        assert client.result(run).data["answer_text"] == "42"
 
 
 def test_a_wait_ends_at_once_where_a_refusal_lasts(client: Client, gateway: Gateway) -> None:

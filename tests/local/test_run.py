@@ -196,7 +196,7 @@ def test_a_platform_that_does_not_answer_is_exit_code_5_with_the_key_to_repeat_w
         gateway.faults.append(fault)
         ended = typed(*SUBMIT, "--key", "order-0002", "--retry", "0")
     assert (ended.exit_code, ended.out) == (5, "")
-    assert "repeat it with --key order-0002: it is one run at most" in ended.err
+    assert "\nRepeat it with --key order-0002: it is one run at most.\n" in ended.err
 
 
 def test_a_lost_reply_is_told_tried_again_and_one_run(
@@ -212,7 +212,7 @@ def test_a_lost_reply_is_told_tried_again_and_one_run(
     gateway.faults.append(lost)
     ended = typed(*SUBMIT)
     assert ended.exit_code == 0
-    assert re.match(r"502: HTTP 502, unexplained; trying again in 0\.\d s\n", ended.err)
+    assert re.match(r"502: The platform can't answer right now\. Trying again in 0\.\d s\.\n", ended.err)
     assert world.position(tenant).open_reservations_usd_micros == 250_000
 
 
@@ -383,7 +383,7 @@ def test_ctrl_c_while_waiting_says_how_to_go_on(gateway: Gateway) -> None:
     terminal.process.send_signal(signal.SIGINT)
     ended = terminal.ended()
     assert (ended.exit_code, ended.out) == (130, "")
-    assert re.search(rf"the run goes on; `dpp run wait {RUN_ID.pattern}` waits for it", ended.err)
+    assert re.search(rf"The run goes on; `dpp run wait {RUN_ID.pattern}` waits for it", ended.err)
     assert "Traceback" not in ended.err
 
 
