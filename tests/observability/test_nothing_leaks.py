@@ -579,7 +579,7 @@ def test_an_engine_that_fails_tells_no_key(environment: Environment) -> None:
 
 SABOTAGE = (
     ("dpp.runs.store", "insert", "library"),
-    ("dpp.runs.store", "inputs_of", "lookup"),
+    ("dpp.runs.store", "find_with_inputs", "lookup"),
     ("dpp.runs.envelope", "build", "chained"),
     ("dpp.runs.store", "claim", "library"),
     ("dpp.runs.store", "page_through", "chained"),

@@ -304,8 +304,9 @@ def test_a_run_is_read_by_its_tenant_alone(connection: Connection, later: dateti
 
 
 def test_inputs_come_back_as_they_were_given(connection: Connection) -> None:
-    """D8: and None once they are gone."""
+    """D8: and None once they are gone; a foreign run is no run."""
     run = _inserted(connection)
-    assert store.inputs_of(connection, run.run_id) == {"question": "What?"}
+    assert store.find_with_inputs(connection, TENANT_ID, run.run_id) == (run, {"question": "What?"})
     connection.execute("DELETE FROM run_inputs")
-    assert store.inputs_of(connection, run.run_id) is None
+    assert store.find_with_inputs(connection, TENANT_ID, run.run_id) == (run, None)
+    assert store.find_with_inputs(connection, "t_other", run.run_id) is None

@@ -149,11 +149,11 @@ def _run_of_key(tables: Tables, p: Params, _now: datetime) -> Answer:
     return _returning([row] if row is not None else [])
 
 
-@models(store.QUERIES, "inputs")
-def _inputs(tables: Tables, p: Params, _now: datetime) -> Answer:
-    found = tables.inputs.get(p["run_id"])
-    rows = [] if found is None else [(copy.deepcopy(found),)]
-    return Answer(("inputs",), rows, len(rows))
+@models(store.QUERIES, "run_with_inputs")
+def _run_with_inputs(tables: Tables, p: Params, now: datetime) -> Answer:
+    found = _run(tables, p, now)
+    rows = [(*row, copy.deepcopy(tables.inputs.get(p["run_id"]))) for row in found.rows]
+    return Answer((*COLUMNS, "inputs"), rows, len(rows))
 
 
 @models(store.QUERIES, "start_processing")

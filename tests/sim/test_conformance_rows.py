@@ -165,7 +165,7 @@ class _Rows:
         seen += [
             store.find_for_owner(connection, TENANT, run_id, now),
             store.find_by_key(connection, TENANT, "key-one!"),
-            store.inputs_of(connection, run_id),
+            store.find_with_inputs(connection, TENANT, run_id),
             sorted(store.runs_among(connection, TENANT, [*self.ids, uuid4()]), key=lambda run: run.run_id),
             store.runs_among(connection, "t_another", self.ids),
             store.unresolved(connection, 300, now),

@@ -111,8 +111,8 @@ def _lease(message: RunMessage, effects: WorkEffects) -> tuple[Run, dict[str, An
 
     def take() -> tuple[Run, dict[str, Any]] | WorkOutcome:
         with effects.database.connection() as connection:
-            run = store.find(connection, message.tenant_id, message.run_id)
-            inputs = store.inputs_of(connection, message.run_id) or {}
+            found = store.find_with_inputs(connection, message.tenant_id, message.run_id)
+            run, inputs = found or (None, None)
             if run is not None and run.status == Status.QUEUED:
                 leased = store.start_processing(connection, run, token)
                 if leased is None and (parked := store.park(connection, run)) is not None:
@@ -122,7 +122,7 @@ def _lease(message: RunMessage, effects: WorkEffects) -> tuple[Run, dict[str, An
         if run is None or run.status != Status.PROCESSING or run.lease_token != token:
             _LOG.info("nothing to do", extra={"run_id": str(message.run_id), "known": run is not None})
             return WorkOutcome.SKIPPED
-        return run, inputs
+        return run, inputs or {}
 
     return patiently(take, pauses_seconds=effects.pauses_seconds)
 

@@ -38,9 +38,10 @@ WHERE tenant_id = %(tenant_id)s AND idempotency_key = %(idempotency_key)s AND id
 -- A run by id and tenant, for the jobs.
 SELECT * FROM runs WHERE run_id = %(run_id)s AND tenant_id = %(tenant_id)s
 
--- name: inputs
--- What the pack is given (D8).
-SELECT inputs FROM run_inputs WHERE run_id = %(run_id)s
+-- name: run_with_inputs
+-- A run for its worker, with what the pack is given (D8), in one trip.
+SELECT runs.*, run_inputs.inputs FROM runs LEFT JOIN run_inputs USING (run_id)
+WHERE run_id = %(run_id)s AND tenant_id = %(tenant_id)s
 
 -- name: start_processing
 -- QUEUED to PROCESSING with a lease, by version (RUN-16), unless its execution is disabled (TIX-1).

@@ -120,10 +120,12 @@ def find_by_key(connection: Connection, tenant_id: str, idempotency_key: str) ->
     return _one(connection, "run_of_key", {"tenant_id": tenant_id, "idempotency_key": idempotency_key})
 
 
-def inputs_of(connection: Connection, run_id: UUID) -> dict[str, Any] | None:
-    """A run's inputs, None once they were deleted (D8)."""
-    row = connection.execute(QUERIES["inputs"], {"run_id": run_id}).fetchone()
-    return None if row is None else row[0]
+def find_with_inputs(
+    connection: Connection, tenant_id: str, run_id: UUID
+) -> tuple[Run, dict[str, Any] | None] | None:
+    """A tenant's run and its inputs, None once they were deleted (D8)."""
+    row = _row(connection, "run_with_inputs", {"run_id": run_id, "tenant_id": tenant_id})
+    return None if row is None else (_run(row), row["inputs"])
 
 
 def start_processing(
