@@ -93,7 +93,7 @@ def timed(connection: psycopg.Connection[Any], act: Callable[[], object]) -> flo
 
 def pages_of_a_reap(connection: psycopg.Connection[Any]) -> int:
     """How many pages one run touches."""
-    params = {
+    params: dict[str, Any] = {
         "now": None,
         "threshold_seconds": RULES.threshold_seconds,
         "excluded": [],
