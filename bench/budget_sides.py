@@ -1,0 +1,193 @@
+"""Who reserves and settles in bench/budget.py over Redis: ours, the floor, and LiteLLM's algorithm.
+
+Each is a caller's own: one connection, one move after another. A pair is a reservation and its settlement.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from uuid import uuid4
+
+import redis
+
+from dpp.money import ledger as ledger_module
+from dpp.money.ledger import RECEIPT_TTL_SECONDS, RESERVATION_TTL_SECONDS, InsufficientBudget, Ledger
+from dpp.platform.redis import Script
+
+RESERVED_USD_MICROS = 300
+CHARGED_USD_MICROS = 100
+PIPELINED = 100
+_BARE = "redis.call('DECRBY', KEYS[1], 1) redis.call('HSET', KEYS[2], ARGV[1], '1') return {'OK', '1'}"
+_COUNTER_TTL_SECONDS = 60
+_SCRIPTS = vars(ledger_module)
+
+
+class Side(ABC):
+    """A caller of one side."""
+
+    @abstractmethod
+    def fund(self, tenant: str, micros: int) -> None:
+        """Give a new tenant so much to spend."""
+
+    def pair(self, tenant: str) -> int:
+        """Reserve and settle; how many pairs that were."""
+        run = self.reserve(tenant)
+        assert run is not None
+        self.settle(tenant, run, CHARGED_USD_MICROS)
+        return 1
+
+    @abstractmethod
+    def reserve(self, tenant: str) -> str | None:
+        """Set 300 micros aside; under what, or None where the budget is spent."""
+
+    @abstractmethod
+    def settle(self, tenant: str, run: str, micros: int) -> None:
+        """Charge so much of it."""
+
+    @abstractmethod
+    def left(self, tenant: str) -> int:
+        """Micros that the tenant may still spend."""
+
+
+class Ours(Side):
+    """The ledger as submit and finalize call it."""
+
+    def __init__(self, url: str) -> None:
+        self._ledger = Ledger.connect(url)
+
+    def fund(self, tenant: str, micros: int) -> None:
+        """Give a new tenant so much to spend."""
+        self._ledger.credit(tenant, "bench", micros)
+
+    def reserve(self, tenant: str) -> str | None:
+        """Set 300 micros aside."""
+        run = str(uuid4())
+        try:
+            self._ledger.reserve(tenant, run, RESERVED_USD_MICROS, int(time.time() * 1_000))
+        except InsufficientBudget:
+            return None
+        return run
+
+    def settle(self, tenant: str, run: str, micros: int) -> None:
+        """Charge so much of it."""
+        assert self._ledger.settle(tenant, run, micros).charge_usd_micros == micros
+
+    def left(self, tenant: str) -> int:
+        """Micros that the tenant may still spend."""
+        assert not self._ledger.entered(tenant)
+        return self._ledger.balance(tenant) or 0
+
+
+class Pipelined(Ours):
+    """Our scripts, a hundred pairs sent in one go: what the server alone can do, no caller waiting for it."""
+
+    _scripts: tuple[Script, Script] = (_SCRIPTS["_RESERVE"], _SCRIPTS["_SETTLE"])
+
+    def pair(self, tenant: str) -> int:
+        """A hundred of them."""
+        reserve, settle = self._scripts
+        ledger = self._ledger
+        pipeline = ledger.client.pipeline(transaction=False)
+        for _ in range(PIPELINED):
+            run = str(uuid4())
+            keys = ledger.move_keys(tenant, run)
+            told = (tenant, RESERVED_USD_MICROS, 0, run, RESERVATION_TTL_SECONDS * 1_000)
+            pipeline.evalsha(reserve.sha1, len(keys), *keys, *told)
+            pipeline.evalsha(
+                settle.sha1, len(keys), *keys, CHARGED_USD_MICROS, run, RECEIPT_TTL_SECONDS * 1_000
+            )
+        assert all(reply[0] == "OK" for reply in pipeline.execute())
+        return PIPELINED
+
+    def fund(self, tenant: str, micros: int) -> None:
+        """Give a new tenant so much to spend; the server learns the scripts by a first pair."""
+        super().fund(tenant, micros + CHARGED_USD_MICROS)
+        super().pair(tenant)
+
+
+class _OnRedis(Side):
+    """A connection, and what is spent of what under plain keys."""
+
+    def __init__(self, url: str) -> None:
+        self._client = redis.Redis.from_url(url, decode_responses=True)
+        self._budgets: dict[str, float] = {}
+
+    def fund(self, tenant: str, micros: int) -> None:
+        """Give a new tenant so much to spend."""
+        self._client.set(f"budget:{tenant}", micros)
+        self._client.set(f"spend:{tenant}", 0)
+
+    def left(self, tenant: str) -> int:
+        """Micros that the tenant may still spend."""
+        return round(self._budget(tenant) - float(self._client.get(f"spend:{tenant}") or 0))
+
+    def _budget(self, tenant: str) -> float:
+        """Kept in the caller, as LiteLLM has it with the key."""
+        if tenant not in self._budgets:
+            self._budgets[tenant] = float(self._client.get(f"budget:{tenant}") or 0)
+        return self._budgets[tenant]
+
+    def _add(self, tenant: str, micros: float) -> float:
+        pipeline = self._client.pipeline(transaction=False)
+        pipeline.incrbyfloat(f"spend:{tenant}", micros)
+        pipeline.expire(f"spend:{tenant}", _COUNTER_TTL_SECONDS)
+        return float(pipeline.execute()[0])
+
+
+class Floor(_OnRedis):
+    """Two bare scripts over two keys, one round trip each; it refuses nobody, and what it counts is no money."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._sha = str(self._client.script_load(_BARE))
+
+    def reserve(self, tenant: str) -> str:
+        """One call."""
+        run = str(uuid4())
+        self._client.evalsha(self._sha, 2, f"spend:{tenant}", f"reserved:{tenant}:{run}", run)
+        return run
+
+    def settle(self, tenant: str, run: str, _micros: int) -> None:
+        """One call."""
+        self._client.evalsha(self._sha, 2, f"spend:{tenant}", f"settled:{tenant}:{run}", run)
+
+
+class LiteLlmReserving(_OnRedis):
+    """LiteLLM's proxy 1.110, where it knows the model's price: its calls to Redis, bare, without its own code.
+
+    `litellm/proxy/spend_tracking/budget_reservation.py`: the counter is read, the estimate added (INCRBYFLOAT and
+    EXPIRE in one pipeline) and, where that is too much, taken back; after the call it is read again, and the difference
+    added. What was reserved is known to the process alone: one that dies leaves it spent until the counter ends or is
+    reset, and a settlement told twice is made twice.
+    """
+
+    def reserve(self, tenant: str) -> str | None:
+        """Set 300 micros aside."""
+        self._client.get(f"spend:{tenant}")
+        if self._add(tenant, RESERVED_USD_MICROS) > self._budget(tenant):
+            self._add(tenant, -RESERVED_USD_MICROS)
+            return None
+        return "reserved"
+
+    def settle(self, tenant: str, run: str, micros: int) -> None:
+        """Charge so much of it."""
+        assert run
+        self._client.get(f"spend:{tenant}")
+        self._add(tenant, micros - RESERVED_USD_MICROS)
+
+
+class LiteLlmAfterwards(_OnRedis):
+    """LiteLLM's where it knows no price beforehand: its calls to Redis, bare.
+
+    `estimate_request_max_cost` answers None, and the budget is compared with what was spent so far; the cost is added
+    after the call. Whatever is under way at the same time is not seen.
+    """
+
+    def reserve(self, tenant: str) -> str | None:
+        """Look whether something is left."""
+        spent = float(self._client.get(f"spend:{tenant}") or 0)
+        return "seen" if spent < self._budget(tenant) else None
+
+    def settle(self, tenant: str, run: str, micros: int) -> None:
+        """Add so much."""
+        assert run
+        self._add(tenant, micros)
