@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors soak-workspaces crash mutants bench bench-submit bench-cold bench-scans bench-outbox bench-cleanup up down status logs layers openapi clean
+.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors soak-workspaces crash mutants bench bench-submit bench-cold bench-scans bench-outbox bench-cleanup bench-runs bench-budget up down status logs layers openapi clean
 
 BIN := .venv/bin
 # The stack of the e2e tests is not the one that a developer works with.
@@ -86,6 +86,14 @@ bench-scans: bootstrap ## Measure whether scans and beats cost what they take, a
 
 bench-outbox: bootstrap ## Measure the outbox's throughput and delay beside those of a task queue on Postgres
 	$(BIN)/python -m bench.outbox
+
+RUNS ?=
+bench-runs: bootstrap ## Measure runs a second from submit to COMMITTED beside task queues and workflows (RUNS=--quick)
+	$(BIN)/python -m bench.runs $(RUNS)
+
+BUDGET ?=
+bench-budget: bootstrap ## Measure reserve and settle beside a ledger in Postgres and LiteLLM's algorithm (BUDGET=--quick)
+	$(BIN)/python -m bench.budget $(BUDGET)
 
 CLEANUP ?=
 bench-cleanup: bootstrap ## Measure submits beside a cleanup of 10^6 rows, and its rate (CLEANUP="--rows N", CLEANUP=--sweep)

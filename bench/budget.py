@@ -25,7 +25,7 @@ import redis
 from bench import budget_postgres
 from bench.budget_callers import REQUESTS_EACH, SHORT, SIDES, UNDER_WAY_SECONDS, WARM, Crew, tenant_of
 from bench.budget_sides import CHARGED_USD_MICROS, RESERVED_USD_MICROS
-from bench.crew import machine
+from bench.crew import ends_tidily, machine
 from dpp_cli.servers import PostgresServer, ValkeyServer
 
 CALLERS = (1, 2, 8, 32)
@@ -46,6 +46,7 @@ type Rates = dict[tuple[str, int, int], list[float]]
 def main() -> None:
     """Measure and print."""
     options = _parser().parse_args()
+    ends_tidily()
     rounds, seconds = (QUICK_ROUNDS, QUICK_SECONDS) if options.quick else (options.rounds, options.seconds)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dpp-bench-")))

@@ -3,7 +3,9 @@
 import multiprocessing
 import os
 import platform
+import signal
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -77,6 +79,11 @@ def shared_out(prefix: str, count: int, processes: int, log: Path) -> list[Share
     """A round's work, by process."""
     ready = SPAWNING.Barrier(processes)
     return [Share(f"{prefix}-{one}", count // processes, ready, log) for one in range(processes)]
+
+
+def ends_tidily() -> None:
+    """From here on SIGTERM ends the process as an exception does: servers are ended, folders deleted."""
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:

@@ -29,7 +29,7 @@ import psycopg
 import redis
 
 from bench import runs_celery, runs_dbos, runs_floor, runs_ours, runs_procrastinate
-from bench.crew import Share, Spent, cpu_seconds, machine, shared_out, spread, started
+from bench.crew import Share, Spent, cpu_seconds, ends_tidily, machine, shared_out, spread, started
 from bench.runs_aws import EventSource, stand_in
 from bench.runs_work import Place
 from dpp_cli.layers import build_packages_layer
@@ -68,6 +68,7 @@ class Side:
 def main() -> None:
     """Measure and print."""
     options = _parser().parse_args()
+    ends_tidily()
     runs, rounds = (QUICK_RUNS, QUICK_ROUNDS) if options.quick else (options.runs, options.rounds)
     packages = build_packages_layer(BUILD / "layers" / "bench", ["--only-group", "bench"]) / "python"
     with ExitStack() as stack:
