@@ -53,18 +53,17 @@ class NoOpPacks:
 def prepare(place: Place) -> None:
     """A migrated database and a tenant with money."""
     migrate.upgrade(place.database_url)
-    with closing(Ledger.connect(place.redis_url).client) as client:
-        ledger = Ledger(client, Ledger.connect(place.redis_url).keys)
-        with psycopg.connect(place.database_url, autocommit=True) as connection:
-            create_tenant(connection, TENANT, "Bench", _PER_MINUTE)
-            credit(
-                connection,
-                ledger,
-                credit_id=uuid4(),
-                tenant_id=TENANT,
-                amount_usd_micros=10**12,
-                reason="bench",
-            )
+    ledger = Ledger.connect(place.redis_url)
+    with psycopg.connect(place.database_url, autocommit=True) as connection, closing(ledger.client):
+        create_tenant(connection, TENANT, "Bench", _PER_MINUTE)
+        credit(
+            connection,
+            ledger,
+            credit_id=uuid4(),
+            tenant_id=TENANT,
+            amount_usd_micros=10**12,
+            reason="bench",
+        )
 
 
 def submitter(place: Place, share: Share) -> None:
@@ -114,17 +113,17 @@ def done(place: Place) -> int:
 def proved(place: Place, count: int) -> str:
     """That each was done and charged exactly once. Raises AssertionError."""
     ledger = Ledger.connect(place.redis_url)
-    with psycopg.connect(place.database_url, autocommit=True) as connection:
+    with psycopg.connect(place.database_url, autocommit=True) as connection, closing(ledger.client):
         rows = connection.execute(
             "SELECT status, money_state, finalize_stage, actual_cost_usd_micros, version, count(*) FROM runs"
             " GROUP BY 1, 2, 3, 4, 5"
         ).fetchall()
         position = audit_tenant(connection, ledger, TENANT)
+        assert not ledger.entered(TENANT)
     assert [row[:4] for row in rows] == [("COMPLETED", "SETTLED", "COMMITTED", CHARGE_USD_MICROS)], rows
     assert rows[0][5] == count, rows
     assert position.balanced, position
     assert position.charges_usd_micros == count * CHARGE_USD_MICROS, position
-    assert not ledger.entered(TENANT)
     told = EventSource(place.endpoint).stats()
     # Whoever worked on the last messages was ended before he could tell.
     assert told["failed"] == 0, told
