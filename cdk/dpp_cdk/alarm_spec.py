@@ -7,6 +7,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from dpp.platform import metrics
+from dpp.platform.limits import Limit
 from dpp.platform.metrics import Metric
 from dpp_cdk.function_spec import FunctionSpec, Part
 
@@ -54,6 +55,13 @@ class AlarmSpec:
     def id(self) -> str:
         """Unique within a deployment."""
         return f"{self.anchor}-{self.subject}" if self.subject else self.anchor
+
+
+def at_limit(limit: Limit, watched: Watched, periods: int = 1, *, subject: str = "") -> AlarmSpec:
+    """The alarm of a limit that `dpp top` goes by, too."""
+    return AlarmSpec(
+        limit.anchor, limit.says, watched, threshold=limit.at_least, periods=periods, subject=subject
+    )
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,17 @@
 """Every alarm, as data: what is watched, from when it is too much, and its entry in docs/runbook.md.
 
-A metric of ours is named in `dpp.platform.metrics` and watched here by adding a line to `_platform`.
+A metric of ours is named in `dpp.platform.metrics` and watched here by adding a line to `_platform`. From when on what
+`dpp top` shows, too, is too much stands in `dpp.platform.limits`.
 """
 
 from collections.abc import Iterator
 
 from dpp.auth_errors.machine import DecisionType
 from dpp.auth_errors.model import DecidedBy
-from dpp.lifecycle.heartbeat import DEAD_AFTER_SECONDS
 from dpp.lifecycle.model import Role, Source
-from dpp.platform import metrics
-from dpp_cdk.alarm_spec import BELOW, QUIET_IS_BAD, AlarmSpec, Named, Watched, of_ours
+from dpp.platform import limits, metrics
+from dpp.platform.metrics import Metric
+from dpp_cdk.alarm_spec import BELOW, QUIET_IS_BAD, AlarmSpec, Named, Watched, at_limit, of_ours
 from dpp_cdk.function_spec import FunctionSpec, Part
 from dpp_cdk.functions import (
     AUTH_ERRORS_CONSUME,
@@ -56,14 +57,13 @@ def alarms(named: Named, size: Size) -> Iterator[AlarmSpec]:
 
 def _platform(named: Named) -> Iterator[AlarmSpec]:
     """What only the platform knows of itself: its money, its runs, its jobs."""
-    for anchor, says, metric, periods in (
-        ("ledger-drift", "Balances differ from the books", metrics.LEDGER_DRIFT_USD_MICROS, 1),
-        ("ledger-disputed", "A ledger waits for an operator", metrics.LEDGERS_DISPUTED, 1),
-        ("runs-disputed", "The money of a run waits for an operator", metrics.RUNS_DISPUTED, 1),
-        ("stuck-claims", "Claims stay unfinished", metrics.STUCK_CLAIMS, 2),
+    for limit, metric, periods in (
+        (limits.LEDGER_DRIFT, metrics.LEDGER_DRIFT_USD_MICROS, 1),
+        (limits.LEDGER_DISPUTED, metrics.LEDGERS_DISPUTED, 1),
+        (limits.RUNS_DISPUTED, metrics.RUNS_DISPUTED, 1),
+        (limits.STUCK_CLAIMS, metrics.STUCK_CLAIMS, 2),
     ):
-        watched = of_ours(metric, RUN_RECONCILE, named.stage, "Maximum")
-        yield AlarmSpec(anchor, says, watched, threshold=1, periods=periods)
+        yield at_limit(limit, of_ours(metric, RUN_RECONCILE, named.stage, "Maximum"), periods)
     for spec in JOBS:
         job = spec.name.removeprefix("run_").replace("_", " ")
         yield _silent(spec, job, named)
@@ -82,75 +82,67 @@ def _silent(spec: FunctionSpec, job: str, named: Named) -> AlarmSpec:
 
 def _lifecycle(named: Named) -> Iterator[AlarmSpec]:
     """What has outlived its use, and who works on the life of data (LIFE-8, LIFE-10, LIFE-11)."""
-    for anchor, says, metric, threshold in (
-        ("cleanup-late", "No daily cleanup has ended for 26 hours", metrics.CLEANUP_AGE, 26 * 3600),
-        ("cleanup-breaker", "Far more data than usual is due to be deleted", metrics.CLASSES_TRIPPED, 1),
-        ("cleanup-failed", "A cleanup gave up a class of data", metrics.CLASSES_GIVEN_UP, 1),
-        ("threads-overdue", "Threads outlived their tasks", metrics.THREADS_OVERDUE, 1),
+    for limit, metric in (
+        (limits.CLEANUP_LATE, metrics.CLEANUP_AGE),
+        (limits.CLEANUP_BREAKER, metrics.CLASSES_TRIPPED),
+        (limits.CLEANUP_FAILED, metrics.CLASSES_GIVEN_UP),
+        (limits.THREADS_OVERDUE, metrics.THREADS_OVERDUE),
     ):
-        watched = of_ours(metric, LIFECYCLE_CHAMBERLAIN, named.stage, "Maximum")
-        yield AlarmSpec(anchor, says, watched, threshold=threshold)
-    yield AlarmSpec(
-        "role-dead",
-        "A role of the life of data fell silent",
+        yield at_limit(limit, of_ours(metric, LIFECYCLE_CHAMBERLAIN, named.stage, "Maximum"))
+    yield at_limit(
+        limits.ROLE_DEAD,
         of_ours(metrics.ROLE_SILENCE, LIFECYCLE_CHAMBERLAIN, named.stage, "Maximum", Role=Role.CHAMBERLAIN),
-        threshold=DEAD_AFTER_SECONDS,
         subject=Role.CHAMBERLAIN.lower(),
     )
-
-
-_FLOW_SECONDS = {"EVENT": 900, "TASK": 3_600, "MESSAGE": 3_600}
-"""How long an item may wait: an event for the king, a task for its end, which three attempts reach well before, a
-message for Slack."""
-_FAILURES_IN_A_ROW = 3
 
 
 def _roles(named: Named) -> Iterator[AlarmSpec]:
     """Whether events get to their answers (LIFE-1 … LIFE-7), and who fell silent on the way (LIFE-11)."""
     for role in (Role.SENTINEL, Role.KING, Role.GENERAL, Role.ENVOY):
         yield AlarmSpec(
-            "role-dead",
+            limits.ROLE_DEAD.anchor,
             f"The {role.lower()} fell silent, or was never heard",
             of_ours(metrics.ROLE_SILENCE, LIFECYCLE_CHAMBERLAIN, named.stage, "Maximum", Role=role),
-            threshold=DEAD_AFTER_SECONDS,
+            threshold=limits.ROLE_DEAD.at_least,
             missing=QUIET_IS_BAD,
             subject=role.lower(),
         )
     for source in Source:
         yield AlarmSpec(
-            "source-failing",
+            limits.SOURCE_FAILING.anchor,
             f"{source.title()} could not be polled three times in a row",
             of_ours(metrics.SOURCE_FAILURES, LIFECYCLE_SENTINEL, named.stage, "Maximum", Source=source),
-            threshold=_FAILURES_IN_A_ROW,
+            threshold=limits.SOURCE_FAILING.at_least,
             subject=source.lower(),
         )
-    for item, seconds in _FLOW_SECONDS.items():
-        yield AlarmSpec(
-            "flow-stuck",
-            f"An item of the flow waits for too long: {item.lower()}",
-            of_ours(metrics.FLOW_AGE, LIFECYCLE_KING, named.stage, "Maximum", Item=item),
-            threshold=seconds,
-            periods=2,
-            subject=item.lower(),
-        )
+    for item, limit in limits.FLOW_STUCK.items():
+        watched = of_ours(metrics.FLOW_AGE, LIFECYCLE_KING, named.stage, "Maximum", Item=item)
+        yield at_limit(limit, watched, 2, subject=item.lower())
 
 
 def _tickets(named: Named) -> Iterator[AlarmSpec]:
     """What operators and automations wait for (TIX-6)."""
-    for anchor, says, metric, threshold, periods in (
-        ("ticket-reaper-breaker", "So many tickets are stale that none ends", metrics.REAPER_BREAKER, 1, 1),
-        # Whoever sets it knows; after half an hour somebody should ask whether it was forgotten.
-        ("emergency-stop", "The emergency stop is set for half an hour", metrics.EMERGENCY_STOP, 1, 6),
-        ("tickets-waiting", "A ticket waits for over a quarter of an hour", metrics.TICKET_AGE, 900, 2),
-    ):
-        watched = of_ours(metric, OPS_CYCLE, named.stage, "Maximum")
-        yield AlarmSpec(anchor, says, watched, threshold=threshold, periods=periods)
+
+    def of_cycle(metric: Metric, **own: str) -> Watched:
+        return of_ours(metric, OPS_CYCLE, named.stage, "Maximum", 5, **own)
+
+    yield at_limit(limits.REAPER_BREAKER, of_cycle(metrics.REAPER_BREAKER))
+    yield at_limit(limits.TICKETS_WAITING, of_cycle(metrics.TICKET_AGE), 2)
+    stopped = of_cycle(metrics.EMERGENCY_STOP)
+    # Whoever sets it knows; after half an hour somebody should ask whether it was forgotten.
+    yield AlarmSpec(
+        limits.EMERGENCY_STOP.anchor,
+        limits.EMERGENCY_STOP.says,
+        stopped,
+        threshold=1,
+        periods=limits.EMERGENCY_STOP.at_least // (60 * stopped.minutes),
+    )
     for step in OPS_STEPS:
         yield AlarmSpec(
-            "ops-step-failed",
+            limits.OPS_STEP_FAILED.anchor,
             f"The step {step} of the ops cycle fails",
-            of_ours(metrics.OPS_STEPS_FAILED, OPS_CYCLE, named.stage, "Maximum", Step=step),
-            threshold=1,
+            of_cycle(metrics.OPS_STEPS_FAILED, Step=step),
+            threshold=limits.OPS_STEP_FAILED.at_least,
             periods=2,  # once is a dependency that was away for a moment: the next cycle does what was left
             subject=step,
         )
@@ -159,16 +151,14 @@ def _tickets(named: Named) -> Iterator[AlarmSpec]:
 def _auth_errors(named: Named) -> Iterator[AlarmSpec]:
     """Whether events get from the outbox to their end (AUTH-4, AUTH-5), and what policies call an operator to."""
     yield _silent(AUTH_ERRORS_PUBLISH, "outbox", named)
-    for anchor, says, metric, threshold, periods in (
-        ("outbox-lag", "Events wait for over a minute to be published", metrics.OUTBOX_LAG, 60, 2),
-        ("outbox-dead", "An event could not be published", metrics.OUTBOX_DEAD, 1, 1),
-        ("events-dead", "An event could not be handled", metrics.EVENTS_DEAD, 1, 1),
+    for limit, metric, periods in (
+        (limits.OUTBOX_LAG, metrics.OUTBOX_LAG, 2),
+        (limits.OUTBOX_DEAD, metrics.OUTBOX_DEAD, 1),
+        (limits.EVENTS_DEAD, metrics.EVENTS_DEAD, 1),
     ):
-        watched = of_ours(metric, AUTH_ERRORS_PUBLISH, named.stage, "Maximum")
-        yield AlarmSpec(anchor, says, watched, threshold=threshold, periods=periods)
-    yield AlarmSpec(
-        "auth-errors-escalated",
-        "A policy calls for an operator",
+        yield at_limit(limit, of_ours(metric, AUTH_ERRORS_PUBLISH, named.stage, "Maximum"), periods)
+    yield at_limit(
+        limits.AUTH_ERRORS_ESCALATED,
         of_ours(
             metrics.AUTH_ERROR_DECISIONS,
             AUTH_ERRORS_CONSUME,
@@ -177,26 +167,18 @@ def _auth_errors(named: Named) -> Iterator[AlarmSpec]:
             DecisionType=DecisionType.ESCALATE,
             DecidedBy=DecidedBy.SYSTEM,
         ),
-        threshold=1,
     )
 
 
 def _workspaces(named: Named) -> Iterator[AlarmSpec]:
     """Whether workspaces get where they are wanted, and which wait for a person (WS-4, WS-5)."""
     yield _silent(WORKSPACES_CONTROL, "workspaces", named)
-    for anchor, says, metric, threshold, periods in (
-        ("workspace-home-lost", "A volume vanished with the home on it", metrics.WORKSPACES_LOST, 1, 1),
-        ("workspaces-in-error", "A workspace waits for a person", metrics.WORKSPACES_IN_ERROR, 1, 2),
-        (
-            "workspace-operation-stuck",
-            "An operation has been under way for over an hour",
-            metrics.WORKSPACE_OPERATION_AGE,
-            3_600,
-            2,
-        ),
+    for limit, metric, periods in (
+        (limits.WORKSPACE_HOME_LOST, metrics.WORKSPACES_LOST, 1),
+        (limits.WORKSPACES_IN_ERROR, metrics.WORKSPACES_IN_ERROR, 2),
+        (limits.WORKSPACE_OPERATION_STUCK, metrics.WORKSPACE_OPERATION_AGE, 2),
     ):
-        watched = of_ours(metric, WORKSPACES_CONTROL, named.stage, "Maximum")
-        yield AlarmSpec(anchor, says, watched, threshold=threshold, periods=periods)
+        yield at_limit(limit, of_ours(metric, WORKSPACES_CONTROL, named.stage, "Maximum"), periods)
     for spec in (WORKSPACES_CONTROL, WORKSPACES_STORAGE):
         yield AlarmSpec(
             "workspaces-outage",
@@ -219,31 +201,19 @@ def _workspaces(named: Named) -> Iterator[AlarmSpec]:
 
 def _queue(named: Named) -> Iterator[AlarmSpec]:
     """Of each queue: what nobody could deal with, and how long the oldest waits."""
-    for prefix, queue, dead_letters, failed, waits in (
-        ("", named.runs_queue, named.dead_letters, "A run's message failed three times", "Runs wait"),
+    for failed, dead_letters, waits, queue in (
+        (limits.DEAD_LETTERS, named.dead_letters, limits.QUEUE_AGE, named.runs_queue),
         (
-            "auth-errors-",
-            named.auth_errors_queue,
+            limits.EVENT_DEAD_LETTERS,
             named.auth_errors_dead_letters,
-            "An event's message can't be handled",
-            "Events wait",
+            limits.EVENT_QUEUE_AGE,
+            named.auth_errors_queue,
         ),
     ):
-        yield AlarmSpec(
-            f"{prefix}dead-letters",
-            failed,
-            Watched(
-                "AWS/SQS", "ApproximateNumberOfMessagesVisible", {"QueueName": dead_letters}, "Maximum", 1
-            ),
-            threshold=1,
-        )
-        yield AlarmSpec(
-            f"{prefix}queue-age",
-            f"{waits} for over five minutes",
-            Watched("AWS/SQS", "ApproximateAgeOfOldestMessage", {"QueueName": queue}, "Maximum"),
-            threshold=300,
-            periods=2,
-        )
+        there = {"QueueName": dead_letters}
+        yield at_limit(failed, Watched("AWS/SQS", "ApproximateNumberOfMessagesVisible", there, "Maximum", 1))
+        oldest = Watched("AWS/SQS", "ApproximateAgeOfOldestMessage", {"QueueName": queue}, "Maximum")
+        yield at_limit(waits, oldest, 2)
 
 
 def _api(named: Named) -> Iterator[AlarmSpec]:

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from dpp.lifecycle.model import Role
+from dpp.platform.limits import ROLE_DEAD
 from dpp.platform.postgres import Connection
 from dpp.platform.sql import Queries
 
 QUERIES = Queries("dpp.lifecycle", "heartbeat.sql")
-DEAD_AFTER_SECONDS = 600
-"""Ten firings. Each role is fired once a minute at least."""
+DEAD_AFTER_SECONDS = ROLE_DEAD.at_least
 
 
 def beat(connection: Connection, role: Role, now: datetime | None = None) -> None:
