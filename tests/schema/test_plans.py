@@ -10,9 +10,11 @@ import pytest
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from dpp.money import standing as money_standing
 from dpp.platform.postgres import Connection
 from dpp.platform.sql import Queries
 from dpp.runs import retention
+from dpp.runs import standing as run_standing
 from dpp.runs.store import QUERIES
 from dpp_cli.servers import PostgresServer
 
@@ -109,11 +111,17 @@ _PARAMS: dict[str, Any] = {
     "before_usd_micros": None,
     "balance_usd_micros": 1,
     "missing_reservations": 0,
+    "at_most": 10_000,
+    "seconds": 300,
+    "runs": 2_000,
+    "tenant_ids": ["t-1", "t-2"],
     "before": datetime(2100, 1, 1, tzinfo=UTC),
 }
 _HOT = [
     *((QUERIES, name) for name in QUERIES.names()),
     *((retention.QUERIES, name) for name in retention.QUERIES.names()),
+    *((run_standing.QUERIES, name) for name in run_standing.QUERIES.names() if name != "tenants_to_look_at"),
+    *((money_standing.QUERIES, name) for name in money_standing.QUERIES.names()),
     *((_PLATFORM, name) for name in ("select_api_key", "touch_api_key")),
     *(
         (_MONEY, name)

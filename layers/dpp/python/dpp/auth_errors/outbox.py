@@ -223,6 +223,12 @@ def lag(connection: Connection, now: datetime | None = None) -> Lag:
     return Lag(int(row[0]), float(row[1]), int(row[2]), int(row[3]), int(row[4]))
 
 
+def unhandled(connection: Connection, now: datetime | None = None) -> tuple[int, float]:
+    """How many events are in the queue that nobody works on, up to 1,000, and for how many seconds the oldest is."""
+    (row,) = connection.execute(QUERIES["unhandled"], {"now": now}).fetchall()
+    return int(row[0]), float(row[1])
+
+
 def _named(named: Named) -> dict[str, object]:
     return {
         "outbox_id": named.outbox_id,

@@ -211,3 +211,13 @@ SELECT
   (SELECT count(*) FROM processed_message WHERE status = 'RETRY_WAIT'),
   (SELECT count(*) FROM outbox_message WHERE status = 'DEAD'),
   (SELECT count(*) FROM processed_message WHERE status = 'DEAD')
+
+-- name: unhandled
+-- Of the 1,000 that were sent first of what nobody handled: how many nobody has and no retry waits for, and for how long
+-- the oldest of these has been published.
+SELECT count(*), coalesce(greatest(0, extract(epoch FROM coalesce(%(now)s, now()) - min(published_at))), 0)::float8
+FROM (
+  SELECT outbox_id, published_at FROM outbox_message WHERE status = 'PUBLISHED' AND handled_at IS NULL
+  ORDER BY last_sent_at, outbox_id LIMIT 1000) AS m
+LEFT JOIN LATERAL (SELECT status FROM processed_message WHERE outbox_id = m.outbox_id OFFSET 0) p ON true
+WHERE p.status IS NULL OR p.status = 'PENDING'

@@ -212,3 +212,10 @@ ORDER BY e.sequence LIMIT %(limit)s
 -- name: clock
 -- Postgres's own (D1).
 SELECT coalesce(%(now)s, now())
+
+-- name: escalated_lately
+-- For how many errors policies called for an operator within so many seconds, of the last 1,000 decisions.
+SELECT count(*) FROM (
+  SELECT decision_type, decided_by, decided_at FROM auth_error_decision ORDER BY sequence DESC LIMIT 1000) AS last
+WHERE decision_type = 'ESCALATE' AND decided_by = 'SYSTEM'
+  AND decided_at > coalesce(%(now)s, now()) - make_interval(secs => %(seconds)s)

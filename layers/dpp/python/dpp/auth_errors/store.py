@@ -243,6 +243,12 @@ def growing(connection: Connection, now: datetime | None = None) -> tuple[int, i
     return int(row[0]), int(row[1])
 
 
+def escalated_lately(connection: Connection, seconds: int, now: datetime | None = None) -> int:
+    """For how many errors policies called for an operator within so many seconds, of the last 1,000 decisions."""
+    (row,) = connection.execute(QUERIES["escalated_lately"], {"seconds": seconds, "now": now}).fetchall()
+    return int(row[0])
+
+
 def escalate_cluster(connection: Connection, cluster_id: UUID, now: datetime | None = None) -> None:
     """Mark that an operator was called to it."""
     connection.execute(QUERIES["escalate_cluster"], {"cluster_id": cluster_id, "now": now})

@@ -37,7 +37,7 @@ def sqs_client(attempts: int = _ATTEMPTS) -> "SQSClient":
     """An SQS client; a call gives up after about 4 s an attempt."""
     import boto3  # noqa: PLC0415 - 185 ms that a container which never sends need not pay
 
-    return boto3.client("sqs", config=_bounds(attempts))
+    return boto3.client("sqs", config=bounds(attempts))
 
 
 def s3_client(attempts: int = _ATTEMPTS, keys: AwsKeys | None = None) -> "S3Client":
@@ -47,7 +47,7 @@ def s3_client(attempts: int = _ATTEMPTS, keys: AwsKeys | None = None) -> "S3Clie
 
     # A path always resolves, at AWS and on a loopback endpoint alike.
     signing = Config(signature_version="s3v4", s3={"addressing_style": "path"})
-    config = _bounds(attempts).merge(signing)
+    config = bounds(attempts).merge(signing)
     if keys is None:
         return boto3.client("s3", config=config)
     return boto3.client(
@@ -63,7 +63,7 @@ def sts_client(attempts: int = _ATTEMPTS) -> "STSClient":
     """An STS client."""
     import boto3  # noqa: PLC0415
 
-    return boto3.client("sts", config=_bounds(attempts))
+    return boto3.client("sts", config=bounds(attempts))
 
 
 def lambda_client(reply_seconds: int) -> "LambdaClient":
@@ -71,31 +71,32 @@ def lambda_client(reply_seconds: int) -> "LambdaClient":
     import boto3  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
 
-    return boto3.client("lambda", config=_bounds(1).merge(Config(read_timeout=reply_seconds)))
+    return boto3.client("lambda", config=bounds(1).merge(Config(read_timeout=reply_seconds)))
 
 
 def secrets_client(attempts: int = _ATTEMPTS) -> "SecretsManagerClient":
     """A Secrets Manager client; a call gives up after about 4 s an attempt."""
     import boto3  # noqa: PLC0415
 
-    return boto3.client("secretsmanager", config=_bounds(attempts))
+    return boto3.client("secretsmanager", config=bounds(attempts))
 
 
 def ecs_client(attempts: int = _ATTEMPTS) -> "ECSClient":
     """An ECS client; a call gives up after about 4 s an attempt."""
     import boto3  # noqa: PLC0415
 
-    return boto3.client("ecs", config=_bounds(attempts))
+    return boto3.client("ecs", config=bounds(attempts))
 
 
 def efs_client(attempts: int = _ATTEMPTS) -> "EFSClient":
     """An EFS client, of file systems and access points; a call gives up after about 4 s an attempt."""
     import boto3  # noqa: PLC0415
 
-    return boto3.client("efs", config=_bounds(attempts))
+    return boto3.client("efs", config=bounds(attempts))
 
 
-def _bounds(attempts: int) -> "Config":
+def bounds(attempts: int) -> "Config":
+    """What keeps a call short: a call gives up after about 4 s an attempt."""
     from botocore.config import Config  # noqa: PLC0415
 
     return Config(

@@ -40,6 +40,15 @@ class OutgoingMessage:
     attributes: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How many messages a queue holds: for whoever asks, with those who have asked, and later."""
+
+    visible: int
+    taken: int
+    delayed: int
+
+
 class Queue:
     """One SQS queue; the client is made at the first call."""
 
@@ -128,6 +137,24 @@ class Queue:
                         for number, handle in enumerate(receipt_handles[start : start + MAX_BATCH])
                     ],
                 )
+
+    def depth(self) -> Depth:
+        """How many messages there are, by SQS's approximation. Raises QueueUnavailable."""
+        with unavailable_as(QueueUnavailable):
+            answer = self._client.get_queue_attributes(
+                QueueUrl=self.url,
+                AttributeNames=[
+                    "ApproximateNumberOfMessages",
+                    "ApproximateNumberOfMessagesNotVisible",
+                    "ApproximateNumberOfMessagesDelayed",
+                ],
+            )
+        told = answer["Attributes"]
+        return Depth(
+            visible=int(told["ApproximateNumberOfMessages"]),
+            taken=int(told["ApproximateNumberOfMessagesNotVisible"]),
+            delayed=int(told["ApproximateNumberOfMessagesDelayed"]),
+        )
 
     def ping(self) -> None:
         """Ask for the queue's attributes. Raises QueueUnavailable."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 RATE_LIMIT_FUNCTIONS = ("dpp.platform.lua", "rate_limit.lua")
 RETRY_AFTER_SECONDS = 30
+_PARTS_A_TOKEN = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +24,11 @@ class RateState:
             "RateLimit-Policy": f'"tenant";q={self.limit};w=60',
             "RateLimit": f'"tenant";r={self.remaining};t={self.reset_seconds}',
         }
+
+
+def requests_left(parts: str | None, at_ms: str | None, limit: int, now_ms: int) -> int | None:
+    """Whole tokens of a bucket as `rate_limit.lua` left it, by now; None where there is none. Takes nothing."""
+    if parts is None or at_ms is None:
+        return None
+    back = max(0, now_ms - int(at_ms)) * limit
+    return min(limit * _PARTS_A_TOKEN, int(parts) + back) // _PARTS_A_TOKEN

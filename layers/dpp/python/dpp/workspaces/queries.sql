@@ -248,6 +248,12 @@ SELECT count(*), count(*) FILTER (WHERE error_info ->> 'reason' = 'DataLost'
   OR conditions #>> '{policy.healthy,reason}' = 'ContainerWithoutVolume')
 FROM (SELECT error_info, conditions FROM workspaces WHERE phase = 'ERROR' LIMIT %(at_most)s) AS found
 
+-- name: by_phase
+-- How many of the fleet stand in each phase, of so many that were made first.
+SELECT phase, count(*) FROM (
+  SELECT phase FROM workspaces WHERE cleaned_at IS NULL ORDER BY sequence LIMIT %(at_most)s) AS found
+GROUP BY phase ORDER BY phase
+
 -- name: recover
 -- A person says that it may go on, from which archive, or from none.
 UPDATE workspaces SET

@@ -309,6 +309,12 @@ def measures(connection: Connection, at_most: int, now: datetime | None = None) 
     return Measures(int(unsettled[0]), float(unsettled[1]), int(in_error[0]), int(in_error[1]))
 
 
+def by_phase(connection: Connection, at_most: int) -> dict[Phase, int]:
+    """How many stand in each phase, of so many at most."""
+    found = connection.execute(QUERIES["by_phase"], {"at_most": at_most})
+    return {Phase(row[0]): int(row[1]) for row in found}
+
+
 def claims(connection: Connection, workspace_ids: Sequence[UUID]) -> dict[UUID, Claim]:
     """What workspaces say of their archives (WS-13)."""
     return {
