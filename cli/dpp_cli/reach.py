@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, overload
 
 from dpp.money.ledger import Ledger
-from dpp.platform.aws import s3_client, sqs_client
+from dpp.platform.aws import bounds, s3_client, sqs_client
 from dpp.platform.config import ConfigurationError, PostgresSettings, RedisSettings, Settings
 from dpp.platform.postgres import REPLY_TIMEOUT_SECONDS, Database
 from dpp_cli.errors import StackError
@@ -35,16 +35,20 @@ class Reach[Wanted: Settings]:
     endpoint_url: str | None
 
     @overload
-    def client(self, service: Literal["sqs"]) -> "SQSClient": ...
+    def client(self, service: Literal["sqs"], attempts: int | None = None) -> "SQSClient": ...
     @overload
-    def client(self, service: Literal["s3"]) -> "S3Client": ...
-    def client(self, service: Literal["sqs", "s3"]) -> "SQSClient | S3Client":
-        """A client of the same deployment's AWS."""
+    def client(self, service: Literal["s3"], attempts: int | None = None) -> "S3Client": ...
+    def client(self, service: Literal["sqs", "s3"], attempts: int | None = None) -> "SQSClient | S3Client":
+        """A client of the same deployment's AWS; with `attempts`, one that gives up after so many of 4 s each."""
         if self.endpoint_url is None:
-            return sqs_client() if service == "sqs" else s3_client()
+            made = sqs_client if service == "sqs" else s3_client
+            return made() if attempts is None else made(attempts)
         from dpp_cli.local.localstack import client_session  # noqa: PLC0415
 
-        return client_session(self.endpoint_url).client(service, endpoint_url=self.endpoint_url)
+        bounded = None if attempts is None else bounds(attempts)
+        return client_session(self.endpoint_url).client(
+            service, endpoint_url=self.endpoint_url, config=bounded
+        )
 
 
 def reach[Wanted: Settings](wanted: type[Wanted]) -> Reach[Wanted]:
