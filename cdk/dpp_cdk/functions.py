@@ -310,7 +310,7 @@ OPERATE = FunctionSpec(
     memory_mib=512,
     layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.OPERATE),
     grants=(
-        Grant(Resource.RUN_QUEUE, ("sqs:SendMessage",)),
+        Grant(Resource.RUN_QUEUE, ("sqs:SendMessage", "sqs:GetQueueAttributes")),  # a redrive; how many wait
         _DEAD_LETTERS,
         Grant(Resource.AUTH_ERROR_DEAD_LETTERS, _LOOK_AT_LETTERS),
         _WAKE_PUBLISHER,
