@@ -11,11 +11,12 @@ from dpp_cli import layers as layer_builds
 from dpp_cli.demo import demo
 from dpp_cli.errors import StackError
 from dpp_cli.local import commands as local_commands
-from dpp_cli.operators import GROUPS, add_groups
+from dpp_cli.operators import GROUPS, TOP, add_groups
 from dpp_cli.remote import StageGroup
 from dpp_cli.run import run_app
 from dpp_cli.servers import ServerError
 from dpp_cli.toolchain import ToolError
+from dpp_cli.top_remote import StageLooks
 
 app = typer.Typer(
     cls=StageGroup,
@@ -35,16 +36,18 @@ app.command(context_settings={"ignore_unknown_options": True})(deploy.cdk)
 
 @app.callback()
 def options(
+    context: typer.Context,
     stage: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"Run {', '.join(GROUPS)} on this deployment, by its function `operate`; "
+            help=f"Run {', '.join([*GROUPS, TOP])} on this deployment, by its function `operate`; "
             "`local` is the local stack's. (`deploy` and its kin have a --stage of their own.)",
         ),
     ] = None,
 ) -> None:
-    """Take what stands before the command; `StageGroup` acts on it."""
+    """Take what stands before the command; `StageGroup` acts on it, and `top` asks there."""
+    context.obj = None if stage is None else StageLooks(stage)
 
 
 @app.command()

@@ -34,6 +34,15 @@ MODULES = (
     "lifecycle_standing",
     "lifecycle_tasks",
     "workspace_repairs",
+    "top",
+    "top_figures",
+    "top_gather",
+    "top_judge",
+    "top_live",
+    "top_model",
+    "top_parts",
+    "top_screen",
+    "top_view",
     "operators",
 )
 """What `operators` imports, all of it."""

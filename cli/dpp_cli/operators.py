@@ -12,6 +12,7 @@ from dpp_cli import (
     operator_keys,
     ops,
     reaper,
+    top,
     workspaces,
 )
 
@@ -31,11 +32,15 @@ GROUPS = {
 """By name. They need a deployment's database, ledger, queues and bucket, and nothing of the machine they run on."""
 
 
+TOP = "top"
+"""The one command that is no group."""
+
+
 def refusal(words: list[str]) -> str | None:
     """Why these words are no command on a deployment, in a sentence; None for those that are, and for `--help`."""
-    if words and (words[0] in GROUPS or words[0] == "--help"):
+    if words and (words[0] in {*GROUPS, TOP, "--help"}):
         return None
-    there_are = f"there are {', '.join(GROUPS)}"
+    there_are = f"there are {', '.join([*GROUPS, TOP])}"
     return f"on a deployment there is no `{words[0]}`: {there_are}" if words else f"no command: {there_are}"
 
 
@@ -50,3 +55,4 @@ def add_groups(app: typer.Typer) -> None:
     """Give `app` the operator commands."""
     for name, group in GROUPS.items():
         app.add_typer(group, name=name)
+    app.command(TOP)(top.top)

@@ -20,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 from dpp_cli.errors import StackError
 from dpp_cli.local.localstack import client_session
 from dpp_cli.local.state import running_state
-from dpp_cli.operators import refusal
+from dpp_cli.operators import TOP, refusal
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -46,12 +46,12 @@ _SAID: Mapping[str, str] = {
 
 
 class StageGroup(TyperGroup):
-    """Commands that run here, or, after `--stage`, on a deployment."""
+    """Commands that run here, or, after `--stage`, on a deployment; the page of `top` is drawn here in either case."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the words name, or the one that sends them away whole."""
         stage = ctx.params.get("stage")
-        if stage is None:
+        if stage is None or args[:1] == [TOP]:
             return super().resolve_command(ctx, args)
         return "operate", _Sent(stage), args
 
@@ -78,22 +78,37 @@ def function_name(stage: str) -> str:
     return f"dpp-{stage}-operate"
 
 
+class OperateFunction:
+    """The function `operate` of a deployment. Raises StackError for what is no stage's name, or can't be asked."""
+
+    def __init__(self, stage: str, *, reply_seconds: int = REPLY_SECONDS) -> None:
+        if not _STAGE.fullmatch(stage):
+            raise StackError(f"--stage {stage}: not the name of a stage")
+        self._reply_seconds = reply_seconds
+        self._client, self._name = _client(stage, reply_seconds)
+
+    def run(self, words: Sequence[str]) -> tuple[int, str, str]:
+        """Run `dpp WORDS…` there; its exit code, and what it printed to each stream. Raises StackError."""
+        if (refused := refusal(list(words))) is not None:
+            raise StackError(refused)
+        event = {"words": list(words), "columns": _columns()}
+        answer = _asked(self._client, self._name, event, self._reply_seconds)
+        return int(answer["exit_code"]), str(answer["stdout"]), str(answer["stderr"])
+
+
 def run_on(stage: str, words: Sequence[str]) -> int:
     """Run `dpp WORDS…` on a deployment, print what it printed, return its exit code. Raises StackError."""
     if (refused := refusal(list(words))) is not None:
         raise StackError(refused)
-    if not _STAGE.fullmatch(stage):
-        raise StackError(f"--stage {stage}: not the name of a stage")
-    client, name = _client(stage)
-    answer = _asked(client, name, {"words": list(words), "columns": _columns()})
-    typer.echo(answer["stdout"], nl=False)
-    typer.echo(answer["stderr"], nl=False, err=True)
-    return int(answer["exit_code"])
+    exit_code, stdout, stderr = OperateFunction(stage).run(words)
+    typer.echo(stdout, nl=False)
+    typer.echo(stderr, nl=False, err=True)
+    return exit_code
 
 
-def _client(stage: str) -> tuple["LambdaClient", str]:
+def _client(stage: str, reply_seconds: int) -> tuple["LambdaClient", str]:
     # Asked once: a second try would be a second command.
-    config = Config(connect_timeout=10, read_timeout=REPLY_SECONDS, retries={"total_max_attempts": 1})
+    config = Config(connect_timeout=10, read_timeout=reply_seconds, retries={"total_max_attempts": 1})
     if stage == LOCAL:
         state = running_state()
         session = client_session(state.aws_endpoint_url)
@@ -105,7 +120,9 @@ def _client(stage: str) -> tuple["LambdaClient", str]:
         raise StackError(_no_aws(error)) from None
 
 
-def _asked(client: "LambdaClient", name: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+def _asked(
+    client: "LambdaClient", name: str, event: Mapping[str, Any], reply_seconds: int
+) -> Mapping[str, Any]:
     """The function's answer. Raises StackError."""
     try:
         reply = client.invoke(FunctionName=name, Payload=json.dumps(event).encode())
@@ -115,7 +132,7 @@ def _asked(client: "LambdaClient", name: str, event: Mapping[str, Any]) -> Mappi
         region = client.meta.region_name
         raise StackError(_SAID.get(code, str(error)).format(name=name, region=region)) from None
     except ReadTimeoutError:
-        raise StackError(f"{name} did not answer within {REPLY_SECONDS} s; {_LOOK_FIRST}") from None
+        raise StackError(f"{name} did not answer within {reply_seconds} s; {_LOOK_FIRST}") from None
     except BotoCoreError as error:
         raise StackError(_no_aws(error)) from None
     if reply.get("FunctionError"):
