@@ -147,11 +147,8 @@ def submit(
     as_json: AsJson = False,
 ) -> None:
     """Submit a run and print its id."""
-    inputs, where, idempotency_key = (
-        read_inputs(words or []),
-        _Where(api, key_file, retry),
-        key or str(uuid4()),
-    )
+    inputs, where = read_inputs(words or []), _Where(api, key_file, retry)
+    idempotency_key = key or str(uuid4())
     repeat = f"Repeat it with --key {shlex.quote(idempotency_key)}: it is one run at most."
     with where.client() as client:
         with _ending(f"It may have been accepted. {repeat}", repeat):

@@ -5,13 +5,9 @@ import logging
 import ssl
 import traceback
 from collections.abc import Callable
-from datetime import UTC, datetime
-from email.utils import format_datetime
 
 import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dpp_client import (
     Client,
@@ -26,7 +22,6 @@ from dpp_client import (
     Unavailable,
     WaitTimedOut,
 )
-from dpp_client.retry import pause_seconds, retry_after_seconds
 from tests.client.gateway import URL, Fault, Gateway, PassingClock, lost_reply, not_reached, page, problem
 from tests.world import Tenant, World
 
@@ -384,42 +379,3 @@ def test_a_problem_that_lies_about_its_types_is_still_an_error(client: Client, g
             _submit(client)
         assert error.value.trace_id is None
         assert not isinstance(error.value, Conflict)
-
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("value", "date", "seconds"),
-    [
-        ("30", None, 30.0),
-        (" 0 ", None, 0.0),
-        ("1.5", None, None),
-        ("-1", None, None),
-        ("٣", None, None),
-        ("9" * 5_000, None, None),
-        (None, None, None),
-        ("Thu, 01 Jan 2026 12:00:30 GMT", format_datetime(NOON, usegmt=True), 30.0),
-        ("Thu, 01 Jan 2026 11:00:00 GMT", format_datetime(NOON, usegmt=True), 0.0),
-        ("Thu, 01 Jan 2026 12:00:30 GMT", None, None),
-    ],
-)
-def test_retry_after_is_read_as_it_is_written(
-    value: str | None, date: str | None, seconds: float | None
-) -> None:
-    """RFC 9110: seconds, or a time, which only the clock of who wrote it is held against."""
-    assert retry_after_seconds(value, date) == seconds
-
-
-@given(st.text(max_size=40), st.text(max_size=40))
-def test_no_retry_after_breaks_the_client(value: str, date: str) -> None:
-    seconds = retry_after_seconds(value, date)
-    assert seconds is None or seconds >= 0
-
-
-@given(st.none() | st.floats(0, 1e9), st.integers(0, 10_000), st.floats(0, 1))
-def test_a_pause_is_what_was_asked_for_and_a_bounded_bit_more(
-    retry_after: float | None, tries: int, jitter: float
-) -> None:
-    asked = retry_after or 0.0
-    assert asked <= pause_seconds(retry_after, tries, jitter) <= asked + 8.0

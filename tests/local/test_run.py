@@ -1,16 +1,10 @@
-"""`dpp run` as it is typed (RUN-1): what stands on stdout and what on stderr, exit codes, Ctrl-C, completion."""
+"""`dpp run` as it is typed (RUN-1): what stands on stdout and what on stderr, and how it ends."""
 
 import json
 import os
-import pty
 import re
-import select
-import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,75 +12,15 @@ import httpx
 import pytest
 
 from dpp.packs.contract import PackFailure, PackReason
-from dpp_cli import main, run
+from dpp_cli import run
 from dpp_cli.local.state import StateStore
 from dpp_cli.paths import ROOT
-from tests.api import ApiClient
 from tests.client.gateway import Gateway, lost_reply, not_reached, page, problem
 from tests.http.state import work
+from tests.local.typed import DPP, NOWHERE, RUN_ID, SUBMIT, Typed, gateway, tenant, typed
 from tests.world import Tenant, World
 
-DPP = Path(sys.executable).with_name("dpp")
-SUBMIT = ("run", "submit", "decision", "--max-cost", "0.25", "-i", "question=What is the answer?")
-RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-NOWHERE = "http://127.0.0.1:9"
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended."""
-
-    exit_code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        """The one JSON document on stdout."""
-        assert self.out.endswith("\n")
-        assert self.out.isascii()
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def tenant(world: World) -> Tenant:
-    return world.tenant()
-
-
-@pytest.fixture
-def gateway(
-    api: ApiClient, world: World, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[Gateway]:
-    """The API on loopback, named by the environment as a tenant has it."""
-    opened = Gateway(api, world)
-    with opened.served() as url:
-        monkeypatch.setenv("DPP_API_URL", url)
-        monkeypatch.setenv("DPP_API_KEY", tenant.token)
-        monkeypatch.setenv("DPP_LOCAL_STATE", str(tmp_path / "no-stack"))
-        yield opened
-
-
-type Typed = Callable[..., Ended]
-
-
-@pytest.fixture
-def typed(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Typed:
-    """`dpp WORDS…` through its entry point, both streams as file descriptors have them."""
-
-    def typing(*words: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["dpp", *words])
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main.run()
-        out, err = capfd.readouterr()
-        # The handlers of this process log to the same stdout; a function's log is one object a line.
-        kept = [
-            line for line in out.splitlines(keepends=True) if not line.startswith(('{"level"', '{"_aws"'))
-        ]
-        code = ended.value.code
-        return Ended(code if isinstance(code, int) else 0, "".join(kept), err)
-
-    return typing
+__all__ = ["gateway", "tenant", "typed"]  # fixtures
 
 
 def _failed(gateway: Gateway, world: World) -> None:
@@ -329,110 +263,18 @@ def test_the_local_stack_is_found_where_nobody_names_an_api(
     assert ended.exit_code == 1
 
 
-class Terminal:
-    """A command whose stderr is a terminal and whose stdout is not."""
-
-    def __init__(self, *words: str, **environ: str) -> None:
-        ours, theirs = pty.openpty()
-        self._ours = ours
-        self.process = subprocess.Popen(
-            [DPP, *words],
-            stdout=subprocess.PIPE,
-            stderr=theirs,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": "120", **environ},
-            text=True,
-            start_new_session=True,
-        )
-        os.close(theirs)
-        self.seen = ""
-
-    def wait_for(self, text: str, seconds: float = 60) -> None:
-        """Read until the text is shown."""
-        deadline = time.monotonic() + seconds
-        while text not in self.seen and time.monotonic() < deadline:
-            self._read()
-        assert text in self.seen
-
-    def ended(self) -> Ended:
-        """Read to its end."""
-        assert self.process.stdout is not None
-        while self._read():
-            pass
-        out = self.process.stdout.read()
-        self.process.stdout.close()
-        code = self.process.wait(60)
-        os.close(self._ours)
-        return Ended(code, out, self.seen)
-
-    def _read(self) -> bool:
-        if not select.select([self._ours], [], [], 0.2)[0]:
-            return True
-        try:
-            chunk = os.read(self._ours, 65_536)
-        except OSError:  # the last one on the other side is gone
-            return False
-        self.seen += chunk.decode(errors="replace")
-        return bool(chunk)
-
-
-def test_ctrl_c_while_waiting_says_how_to_go_on(gateway: Gateway) -> None:
-    """Exit code 130; the run goes on, and nothing stands on stdout."""
-    gateway.works = False
-    terminal = Terminal(*SUBMIT, "--wait")
-    terminal.wait_for("QUEUED")
-    terminal.process.send_signal(signal.SIGINT)
-    ended = terminal.ended()
-    assert (ended.exit_code, ended.out) == (130, "")
-    assert re.search(rf"The run goes on; `dpp run wait {RUN_ID.pattern}` waits for it", ended.err)
-    assert "Traceback" not in ended.err
-
-
-@pytest.mark.parametrize(("environ", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
-def test_a_terminal_sees_a_line_while_it_waits_and_stdout_the_data_alone(
-    gateway: Gateway, environ: Mapping[str, str], coloured: bool
+def test_ctrl_c_while_it_submits_says_with_which_key_it_is_the_same_run(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With NO_COLOR without colours (https://no-color.org)."""
-    gateway.works = False
-    terminal = Terminal(*SUBMIT, "--wait", "--json", **environ)
-    terminal.wait_for("QUEUED, ")
-    gateway.works = True
-    ended = terminal.ended()
-    assert (ended.exit_code, ended.document["status"]) == (0, "COMPLETED")
-    assert bool(re.search(r"\x1b\[[0-9;]*3[0-9][0-9;]*m", ended.err)) == coloured
+    """RUN-4: nobody knows whether it arrived."""
 
+    def pressed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
 
-def _completed(*words: str) -> list[str]:
-    environ = {
-        "_DPP_COMPLETE": "complete_bash",
-        "COMP_WORDS": " ".join(words),
-        "COMP_CWORD": str(len(words) - 1),
-    }
-    ended = subprocess.run([DPP], env=os.environ | environ, capture_output=True, text=True, check=False)
-    return ended.stdout.split()
-
-
-def test_a_shell_completes_packs_commands_and_options() -> None:
-    """Of the whole command."""
-    assert _completed("dpp", "run", "submit", "") == ["ocr", "url", "decision", "compliance", "eval"]
-    assert _completed("dpp", "run", "submit", "d") == ["decision"]
-    assert _completed("dpp", "run", "w") == ["wait"]
-    assert set(_completed("dpp", "run", "submit", "decision", "--m")) == {"--max-cost", "--min-reliability"}
-    assert _completed("dpp", "tick") == ["tickets"]
-
-
-def test_completion_is_installed_for_a_shell(tmp_path: Path) -> None:
-    """`dpp --install-completion`, in a home of its own."""
-    environ = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1",
-    }
-    ended = subprocess.run(
-        [DPP, "--install-completion", "bash"], env=environ, capture_output=True, text=True, check=False
-    )
-    assert (ended.returncode, "bash completion installed" in ended.stdout) == (0, True), ended
-    scripts = "\n".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
-    assert "_DPP_COMPLETE=complete_bash" in scripts
+    monkeypatch.setattr("dpp_client.Client.submit", pressed)
+    ended = typed(*SUBMIT, "--key", "order-0003")
+    assert (ended.exit_code, ended.out) == (130, "")
+    assert "It may have been accepted. Repeat it with --key order-0003: it is one run at most." in ended.err
 
 
 @pytest.mark.parametrize("page_name", ["README.md", "docs/client.md", "docs/cli.md"])
