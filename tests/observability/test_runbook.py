@@ -28,7 +28,7 @@ SQL = [block or inline for block, inline in _SQL.findall(RUNBOOK)]
 LINKS = [
     (page.name, target)
     for page in sorted([*DOCS.glob("*.md"), ROOT / "README.md"])
-    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "``", page.read_text(encoding="utf-8")))
     if not target.startswith(("http:", "https:"))
 ]
 
