@@ -108,10 +108,10 @@ def _money(part: MoneyPart | None, runs: RunsPart | None) -> Iterator[Text]:
         cells.append(_bad("disputed ledgers", part.disputed))
     if runs is not None:
         cells += [_bad("runs", runs.disputed), _bad("stuck claims", runs.stuck_claims)]
-    if part is not None and part.rebuilt:
-        cells.append(_count("rebuilt", part.rebuilt))
     if cells:
         yield _line("MONEY", *cells)
+    if part is not None and part.rebuilt:
+        yield _line("", _count(f"within {_MINUTES} min written anew: balances", part.rebuilt))
 
 
 def _throttled(part: TenantsPart) -> Iterator[Text]:

@@ -10,7 +10,6 @@ import pytest
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from dpp.money import standing as money_standing
 from dpp.platform.postgres import Connection
 from dpp.platform.sql import Queries
 from dpp.runs import retention
@@ -121,7 +120,6 @@ _HOT = [
     *((QUERIES, name) for name in QUERIES.names()),
     *((retention.QUERIES, name) for name in retention.QUERIES.names()),
     *((run_standing.QUERIES, name) for name in run_standing.QUERIES.names() if name != "tenants_to_look_at"),
-    *((money_standing.QUERIES, name) for name in money_standing.QUERIES.names()),
     *((_PLATFORM, name) for name in ("select_api_key", "touch_api_key")),
     *(
         (_MONEY, name)

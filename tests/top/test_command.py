@@ -151,7 +151,12 @@ class Terminal:
         environment = (
             os.environ | given | {"TERM": "xterm-256color", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}
         )
-        environment.pop("NO_COLOR", None)
+        for name in (
+            "NO_COLOR",
+            "COLUMNS",
+            "LINES",
+        ):  # which would say how large it is, and a worker of pytest's has
+            environment.pop(name, None)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "dpp_cli.main", "top", "--interval", "0.5"],
             stdin=theirs,

@@ -46,8 +46,7 @@ dpp top  stage prod  2026-11-28 12:00:00+0000  every 2 s, q ends
 !! Balances differ from the books: 250,000 µUSD                    #ledger-drift
 !! Claims stay unfinished: 3                                       #stuck-claims
 !! Runs wait for over five minutes: 7 min                             #queue-age
-!! So many tickets are stale that none ends               #ticket-reaper-breaker
-   and 3 more: --once shows all"""
+   and 4 more: --once shows all"""
 MUCH_AT_150 = """\
 dpp top  stage prod  2026-11-28 12:00:00+0000  every 2 s, q ends
 5 THINGS ARE WRONG  what to do: docs/runbook.md
@@ -62,7 +61,8 @@ dpp top  stage prod  2026-11-28 12:00:00+0000  every 2 s, q ends
 RUNS        waiting 12, 4 parked, the oldest for 7 min · running 3 · ending 1         TENANTS nearest to empty, of 3     USD left     reserved
             ended 33.8 a minute · within 5 min: 69 COMPLETED, 100 FAILED              acme                               0.0120       0.2500 throttled
 QUEUES      runs 12, in work 3 · dead letters of runs 0 · of events 0                 beta-works                         1.2000       0.0000
-MONEY       drift 250,000 µUSD · disputed ledgers 0 · runs 0 · stuck claims 3 · re…   zeta                              25.0000       0.5000"""  # noqa: E501
+MONEY       drift 250,000 µUSD · disputed ledgers 0 · runs 0 · stuck claims 3         zeta                              25.0000       0.5000
+            within 5 min written anew: balances 1"""  # noqa: E501
 
 
 def shown(snapshot: Snapshot, columns: int, lines: int | None = None) -> str:
