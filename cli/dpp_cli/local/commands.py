@@ -1,4 +1,4 @@
-"""`dpp local up|status|down|logs`."""
+"""`dpp local up|status|api|down|logs`."""
 
 import os
 import time
@@ -15,6 +15,7 @@ from dpp_cli.errors import StackError
 from dpp_cli.local import events, localstack, stack
 from dpp_cli.local.progress import Steps
 from dpp_cli.local.rotation import LogRules, tidy
+from dpp_cli.local.state import running_state
 from dpp_cli.log_files import last_lines
 from dpp_cli.paths import state_dir
 
@@ -67,6 +68,12 @@ def status() -> None:
         console.print(text.rstrip(), highlight=False, soft_wrap=True)
     if not all(line.healthy for line in lines):
         raise typer.Exit(1)
+
+
+@app.command()
+def api() -> None:
+    """Print where the API is, for a script: API=$(dpp local api)."""
+    typer.echo(running_state().api_base_url)
 
 
 @app.command()
