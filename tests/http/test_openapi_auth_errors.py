@@ -16,7 +16,7 @@ from dpp.auth_errors.http import PROBLEMS
 from dpp_cli.openapi import auth_error_examples as examples
 from tests.api import Answer
 from tests.auth_errors.api import AuthErrorsApi, Machinery, Queues, a_report, the_documents_own
-from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of, validator
+from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of, show, validator
 from tests.world import World
 
 ROOT = "/api/auth-errors"
@@ -36,7 +36,7 @@ def send(case: schemathesis.Case[Any], client: AuthErrorsApi) -> schemathesis.Re
     """Carry a generated case into the function with the key that the document asks for."""
     headers, path, body = sent_of(case)
     reports = (case.method.upper(), case.path) == ("POST", ROOT)
-    headers["Authorization"] = f"Bearer {client.tenant if reports else client.operator}"
+    show(case, headers, client.tenant if reports else client.operator)
     query = {
         str(name): [str(one) for one in (value if isinstance(value, list) else [value])]
         for name, value in (case.query or {}).items()

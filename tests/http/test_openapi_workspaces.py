@@ -16,7 +16,7 @@ from dpp.workspaces.errors import OperationFailed
 from dpp.workspaces.http import PROBLEMS
 from dpp_cli.openapi import workspace_examples as examples
 from tests.api import Answer
-from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of, validator
+from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of, show, validator
 from tests.workspaces.api import ROOT, WorkspacesApi, the_documents_own
 from tests.workspaces.conftest import desk, fleet
 from tests.workspaces.desk import Desk
@@ -41,7 +41,7 @@ def client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkspacesAp
 def send(case: schemathesis.Case[Any], client: WorkspacesApi) -> schemathesis.Response:
     """Carry a generated case into the function with the owner's key."""
     headers, path, body = sent_of(case)
-    headers["Authorization"] = f"Bearer {client.owner}"
+    show(case, headers, client.owner)
     if (
         headers.get("Idempotency-Key") == examples.KEY
     ):  # the generator's favourite, and each body needs its own
@@ -51,7 +51,7 @@ def send(case: schemathesis.Case[Any], client: WorkspacesApi) -> schemathesis.Re
         for name, value in (case.query or {}).items()
     }
     answer = client.call(
-        case.method.upper(), path.removeprefix(ROOT), headers=headers, query=query, body=body
+        case.method.upper(), path.removeprefix(ROOT), headers=headers, query=query, body=body, token=""
     )
     return as_response(answer, case.method, path, headers)
 

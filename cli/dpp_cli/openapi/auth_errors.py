@@ -111,7 +111,11 @@ def _list() -> Json:
                 "occurredSince": _INSTANT,
                 "occurredBefore": _INSTANT,
                 "clusterId": _UUID,
-                "cursor": {"type": "string", "description": "A `nextCursor` as it was answered."},
+                "cursor": {
+                    "type": "string",
+                    "pattern": "^[0-9]{1,17}_[0-9]{1,18}$",
+                    "description": "A `nextCursor` as it was answered.",
+                },
             },
         ),
         answers={"200": _FAMILY.answer("A page of those that fit.", (), "AuthErrorPageView", examples.PAGE)},

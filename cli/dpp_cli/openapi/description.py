@@ -1,13 +1,12 @@
 """The part of the document that is about the document: where it is served, and the page that it becomes."""
 
 from dpp.platform.http.kept import CACHE_CONTROL
-from dpp_cli.openapi.parts import OF_ANY_CALL, REF, Family, Json, header_refs, in_header, operation
+from dpp_cli.openapi.parts import OF_ANY_CALL, REF, Family, Json, header_refs, operation
 
 _FAMILY = Family(always=("X-Trace-Id",), texts={})
 _KEPT = ("ETag", "Cache-Control")
 _OF_THE_PAGE = ("Content-Security-Policy", "Referrer-Policy", "X-Frame-Options")
 _TAG = '"3f1c0f8a5f5e4c1e9b2d7a6c8e0f1a2b"'
-_ANY_TAGS = r"^[\x20-\x7e]*$"
 _DOCUMENT: Json = {
     "description": "An OpenAPI document: this one.",
     "type": "object",
@@ -59,9 +58,14 @@ def _read(name: str, what: str, media: str, content: Json, headers: tuple[str, .
             f"The same for everybody until the next deployment; clients may keep it (`{CACHE_CONTROL}`) and ask with"
             " its tag whether it still holds.",
             parameters=[
-                in_header(
-                    "If-None-Match", "Tags of what the client has, or `*`.", _TAG, _ANY_TAGS, required=False
-                )
+                {
+                    "name": "If-None-Match",
+                    "in": "header",
+                    "required": False,
+                    "description": "Tags of what the client has, or `*`. What is no tag is none.",
+                    "schema": {"type": "string"},
+                    "example": _TAG,
+                }
             ],
             responses={"200": found, "304": known, **_FAMILY.problems(OF_ANY_CALL, path)},
             security=None,

@@ -39,6 +39,24 @@ COST_HEADERS = (
     "X-DPP-Tokens-Consumed",
 )
 _MAYBE = ".maybe"
+MEANINGS: Mapping[str, str] = {
+    "run_id": "The run, as its receipt names it.",
+    "workspace_id": "The workspace, as its creation named it.",
+    "request_id": "The ticket, as it was filed.",
+    "auth_error_id": "The error, as its receipt names it.",
+    "cluster_id": "The cluster, as its errors name it.",
+    "name": "The snapshot, as a report's `evidence_refs` name it.",
+    "status": "Only those that stand so.",
+    "phase": "Only those of this phase.",
+    "request_type": "Only those that ask for this.",
+    "exceptionClass": "Only those of this class.",
+    "clusterId": "Only those of this cluster.",
+    "occurredSince": "Only those from this time on.",
+    "occurredBefore": "Only those before this time.",
+    "limit": "How many a page has.",
+    "cursor": "Where the page before ended, as it said; without it the first page.",
+}
+"""Of parameters in the path and in the query, by their names."""
 _HEADERS_OF_STATUS: Mapping[int, tuple[str, ...]] = {
     401: ("WWW-Authenticate",),
     405: ("Allow",),
@@ -163,7 +181,15 @@ def in_header(name: str, description: str, example: str, pattern: str, *, requir
 
 def in_path(name: str, example: str, schema: Json) -> Json:
     """A part of the path."""
-    return {"name": name, "in": "path", "required": True, "schema": schema, "example": example}
+    told = MEANINGS[name]
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": told,
+        "schema": schema,
+        "example": example,
+    }
 
 
 def idempotency_key(example: str, what_it_answers: str) -> Json:
@@ -188,8 +214,11 @@ def trace_id() -> Json:
         "name": "X-Trace-Id",
         "in": "header",
         "required": False,
-        "description": "Comes back in the answer; one is made where it is missing or unfit.",
-        "schema": {"type": "string", "pattern": f"^{TRACE_ID_PATTERN}$"},
+        "description": (
+            f"Comes back in the answer where it matches `{TRACE_ID_PATTERN}`; else one is made, and nothing is refused."
+        ),
+        "schema": {"type": "string"},
+        "example": "t_order-2026-0001",
     }
 
 

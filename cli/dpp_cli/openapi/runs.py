@@ -18,6 +18,7 @@ from dpp_cli.openapi.parts import (
     Family,
     Json,
     idempotency_key,
+    in_path,
     maybe,
     sent,
     trace_id,
@@ -103,13 +104,7 @@ def _submit() -> Json:
 
 
 def _read() -> Json:
-    run_id: Json = {
-        "name": "run_id",
-        "in": "path",
-        "required": True,
-        "schema": {"type": "string", "format": "uuid"},
-        "example": run_examples.RUN_ID,
-    }
+    run_id = in_path("run_id", run_examples.RUN_ID, {"type": "string", "format": "uuid"})
     found = _FAMILY.answer("The run as it stands.", RATE_HEADERS, "RunView", run_examples.VIEW)
     return {
         "operationId": "readRun",

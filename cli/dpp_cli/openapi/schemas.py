@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 from pydantic_core.core_schema import SerSchema
 
-from dpp_cli.openapi.parts import REF, Json
+from dpp_cli.openapi.parts import MEANINGS, REF, Json
 
 # Where a rule comes from is our business.
 _SOURCE = re.compile(r"\s*\((?:RUN|DEC|TIX|AUTH|WS|D|000|001|003|004)[-\s]?[\d§][^)]*\)")
@@ -65,7 +65,8 @@ def query_parameters(model: type[BaseModel], schemas: Mapping[str, Json] | None 
     for name, member in found.items():
         [schema] = [one for one in member.get("anyOf", (member,)) if one.get("type") != "null"]
         schema = (schemas or {}).get(name, schema)
-        parameters.append({"name": name, "in": "query", "required": False, "schema": schema})
+        told = {"name": name, "in": "query", "required": False, "description": MEANINGS[name]}
+        parameters.append(told | {"schema": schema})
     return for_readers(parameters)  # type: ignore[no-any-return]
 
 

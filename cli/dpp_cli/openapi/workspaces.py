@@ -92,7 +92,11 @@ def _create() -> Json:
 
 
 def _list() -> Json:
-    cursor = {"type": "string", "description": "A `next_cursor` as it was answered."}
+    cursor = {
+        "type": "string",
+        "pattern": "^[0-9]{1,18}$",
+        "description": "A `next_cursor` as it was answered.",
+    }
     return _FAMILY.operation(
         "listWorkspaces",
         "List your workspaces",
