@@ -32,8 +32,7 @@ def named_rows(
 ) -> list[dict[str, Any]]:
     """What a statement answers, each row by the names of its columns."""
     cursor = connection.execute(query, params)
-    result = cursor.pgresult  # `description` makes an object of each column, which costs more than the row
-    names = [] if result is None else [(result.fname(i) or b"").decode() for i in range(result.nfields)]
+    names = [column.name for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
