@@ -1,9 +1,10 @@
 """What asks the outside, built once a container."""
 
 import os
-from functools import cache
+from functools import cache, partial
 
 from dpp.lifecycle.egress import Credentials, Egress
+from dpp.platform.renewable import of_secret
 from lifecycle_outside.settings import LifecycleOutsideSettings
 
 
@@ -11,11 +12,4 @@ from lifecycle_outside.settings import LifecycleOutsideSettings
 def wiring() -> Egress:
     """Read the environment, and fetch the secret where one is named."""
     settings = LifecycleOutsideSettings.load(os.environ)
-    if settings.lifecycle_secret_arn is None:
-        return Egress(Credentials.of(settings, {}))
-    from dpp.platform import secrets  # noqa: PLC0415 - boto3, which credentials that are given outright do without
-
-    secret = secrets.shared(settings.lifecycle_secret_arn)
-    return Egress(
-        Credentials.of(settings, secret.current()), lambda: Credentials.of(settings, secret.renewed())
-    )
+    return Egress(of_secret(settings.lifecycle_secret_arn, partial(Credentials.of, settings)))

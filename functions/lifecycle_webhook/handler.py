@@ -5,14 +5,12 @@ from dpp.platform import cold_start
 # First, so that no import after it is held up.
 # isort: split
 
-from collections.abc import Callable
 from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.lifecycle.deliveries import Delivered, Delivery, Desk, from_github, from_jira, from_slack
-from dpp.lifecycle.errors import BadSignature
+from dpp.lifecycle.deliveries import Delivered, from_github, from_jira, from_slack
 from dpp.lifecycle.webhook_http import (
     PROBLEMS,
     ChallengeView,
@@ -27,7 +25,7 @@ from dpp.platform.invocation import invocation
 from dpp.platform.logging import service_logger
 from dpp.platform.meter import Meter
 from dpp.platform.metrics import EVENTS_TAKEN_IN
-from lifecycle_webhook.wiring import renewed, wiring
+from lifecycle_webhook.wiring import wiring
 
 cold_start.imported()
 logger = service_logger("lifecycle_webhook")
@@ -38,33 +36,22 @@ api = Api(PROBLEMS, error_headers, meter)
 @api.route("POST", "/v1/webhooks/github")
 def called_by_github() -> Response[str]:
     """A mention, an assignment or a request for a review; 202, whatever becomes of it."""
-    return _answer("GITHUB", _delivered(from_github, github_delivery(api.event)))
+    return _answer("GITHUB", from_github(wiring(), github_delivery(api.event)))
 
 
 @api.route("POST", "/v1/webhooks/jira")
 def called_by_jira() -> Response[str]:
     """A change of an issue; 202, whatever becomes of it."""
-    return _answer("JIRA", _delivered(from_jira, jira_delivery(api.event)))
+    return _answer("JIRA", from_jira(wiring(), jira_delivery(api.event)))
 
 
 @api.route("POST", "/v1/webhooks/slack")
 def called_by_slack() -> Response[str]:
     """A reply in a thread; 202, whatever becomes of it. 200 where Slack asks whether the address is ours."""
-    delivered = _delivered(from_slack, slack_delivery(api.event))
+    delivered = from_slack(wiring(), slack_delivery(api.event))
     if delivered.challenge is not None:
         return api.json(200, ChallengeView(challenge=delivered.challenge), {})
     return _answer("SLACK", delivered)
-
-
-def _delivered(take: Callable[[Desk, Delivery], Delivered], delivery: Delivery) -> Delivered:
-    """A signature is checked before all else, so that one that is wrong by an old secret may be checked again."""
-    try:
-        return take(wiring(), delivery)
-    except BadSignature:
-        desk = renewed()
-        if desk is None:
-            raise
-        return take(desk, delivery)
 
 
 def _answer(source: str, delivered: Delivered) -> Response[str]:

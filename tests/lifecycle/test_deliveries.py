@@ -22,6 +22,7 @@ from dpp.lifecycle.errors import BadSignature, NotConfigured, StaleDelivery, Unr
 from dpp.lifecycle.model import Thread
 from dpp.lifecycle.sources.github_webhook import mentions
 from dpp.platform.postgres import Connection
+from dpp.platform.renewable import Renewable
 from tests.lifecycle.outside import (
     JQL,
     LOGIN,
@@ -62,7 +63,7 @@ def post(database_url: str) -> Iterator[Tower]:
 @pytest.fixture
 def desk(post: Tower) -> Desk:
     # The recorded deliveries are of this month of any year the tests may run in.
-    return Desk(post.database, post.wake, SECRETS, LOGIN, horizon_days=3_650, clock=lambda: NOW)
+    return Desk(post.database, post.wake, Renewable(SECRETS), LOGIN, horizon_days=3_650, clock=lambda: NOW)
 
 
 def github(desk: Desk, payload: Any, kind: str = "issue_comment") -> Delivered:
@@ -107,7 +108,7 @@ def test_a_delivery_is_believed_by_its_signature_over_the_bytes_as_they_came(des
 
 @pytest.mark.parametrize("source", FROM)
 def test_a_source_without_a_secret_can_not_call(desk: Desk, source: str) -> None:
-    bare = replace(desk, secrets=WebhookSecrets())
+    bare = replace(desk, secrets=Renewable(WebhookSecrets()))
     with pytest.raises(NotConfigured):
         FROM[source](bare, signed(source, {}))
 
@@ -366,3 +367,20 @@ def test_slack_is_told_its_challenge_and_odd_deliveries_are_refused(desk: Desk) 
     for payload in odd:
         with pytest.raises(UnreadableDelivery):
             from_slack(desk, signed("slack", payload))
+
+
+def test_a_rotated_secret_is_fetched_once_and_not_at_each_delivery(desk: Desk) -> None:
+    """By whoever signed with the new one first; a container goes on with it."""
+    fetched: list[WebhookSecrets] = []
+
+    def fetch() -> WebhookSecrets:
+        fetched.append(SECRETS)
+        return SECRETS
+
+    warm = replace(desk, secrets=Renewable(WebhookSecrets(github="an-old-one"), fetch))
+    ping = signed("github", {"zen": "Design for failure."}, kind="ping")
+    for _ in range(3):
+        assert from_github(warm, ping).outcome is DeliveryOutcome.IGNORED
+    assert len(fetched) == 1
+    with pytest.raises(BadSignature):
+        from_github(warm, replace(ping, signature="sha256=0"))

@@ -16,6 +16,7 @@ from dpp.lifecycle.egress import Credentials, Egress, PathRefused, address
 from dpp.lifecycle.errors import WireUnavailable
 from dpp.lifecycle.outside import OutsideFunction
 from dpp.lifecycle.ports import MAX_REPLY_BYTES, OUTCOME_HEADER, OutsideReply, OutsideRequest, Target
+from dpp.platform.renewable import Renewable
 from lifecycle_outside.handler import handler
 from tests.api import lambda_context
 
@@ -35,7 +36,8 @@ def credentials(**secret: str) -> Credentials:
 
 
 def egress(answer: Callable[[httpx.Request], httpx.Response], **more: Any) -> Egress:
-    return Egress(more.pop("credentials", credentials()), transport=httpx.MockTransport(answer), **more)
+    kept = Renewable(more.pop("credentials", credentials()), more.pop("renewed", None))
+    return Egress(kept, transport=httpx.MockTransport(answer), **more)
 
 
 def get(

@@ -12,6 +12,7 @@ from dpp.lifecycle.general import GeneralEffects
 from dpp.lifecycle.king import KingEffects
 from dpp.lifecycle.ports import Outside, OutsideReply, Wake
 from dpp.lifecycle.sentinel import SentinelEffects
+from dpp.platform.renewable import Renewable
 from dpp.platform.storage import ObjectStore
 from tests.api import gateway_event
 from tests.lifecycle.court import ASKS, Bucket, CannedSlack, CannedSoldiers
@@ -55,8 +56,7 @@ class Roles:
         given = headers_of("github", body if signed is None else signed, kind="ping")
         headers = {name: [value] for name, value in given.items()}
         event = gateway_event("POST", "/v1/webhooks/github", headers, body)
-        desk = Desk(self._world.database, self._wake, SECRETS, LOGIN, 28)
-        self._monkeypatch.setattr("lifecycle_webhook.handler.renewed", lambda: None)
+        desk = Desk(self._world.database, self._wake, Renewable(SECRETS), LOGIN, 28)
         status: int = fire("lifecycle_webhook", self._monkeypatch, desk, event)["statusCode"]
         return status
 

@@ -3,20 +3,22 @@
 A signature is checked over the bytes as they came, before anything is read of them. A delivery may come twice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import assert_never
+from typing import Self, assert_never
 
 from dpp.lifecycle import answer, intake
-from dpp.lifecycle.errors import NotConfigured, UnreadableDelivery
+from dpp.lifecycle.config import WebhookSecretSettings
+from dpp.lifecycle.errors import BadSignature, NotConfigured, UnreadableDelivery
 from dpp.lifecycle.intake import TakenIn
 from dpp.lifecycle.model import Arrival, NewEvent, Role
 from dpp.lifecycle.ports import Wake
 from dpp.lifecycle.sources import github_webhook, jira, slack_events
 from dpp.lifecycle.sources.signatures import check_github, check_jira, check_slack
 from dpp.platform.postgres import Database
+from dpp.platform.renewable import Renewable
 from dpp.platform.strict_json import Json, JsonRefused, parse
 
 
@@ -32,6 +34,15 @@ class WebhookSecrets:
     jira: str | None = field(default=None, repr=False)
     slack: str | None = field(default=None, repr=False)
 
+    @classmethod
+    def of(cls, settings: WebhookSecretSettings, secret: Mapping[str, str]) -> Self:
+        """The settings' own, else the secret's."""
+        return cls(
+            github=settings.github_webhook_secret or secret.get("github_webhook_secret") or None,
+            jira=settings.jira_webhook_secret or secret.get("jira_webhook_secret") or None,
+            slack=settings.slack_signing_secret or secret.get("slack_signing_secret") or None,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Desk:
@@ -39,7 +50,7 @@ class Desk:
 
     database: Database
     wake: Wake
-    secrets: WebhookSecrets
+    secrets: Renewable[WebhookSecrets]
     github_login: str | None
     horizon_days: int
     clock: Callable[[], datetime] = _utc_now
@@ -78,26 +89,36 @@ _IGNORED = Delivered(DeliveryOutcome.IGNORED)
 
 def from_github(desk: Desk, delivery: Delivery) -> Delivered:
     """A delivery of GitHub's. Raises NotConfigured, BadSignature, UnreadableDelivery, PostgresUnavailable."""
-    if desk.secrets.github is None or desk.github_login is None:
+    if desk.github_login is None:
         raise NotConfigured
-    check_github(desk.secrets.github, delivery.body, delivery.signature)
+    _check(
+        desk,
+        lambda secrets: secrets.github,
+        lambda secret: check_github(secret, delivery.body, delivery.signature),
+    )
     payload = _read(delivery)
     return _take(desk, github_webhook.event_of(delivery.kind or "", payload, desk.github_login))
 
 
 def from_jira(desk: Desk, delivery: Delivery) -> Delivered:
     """A delivery of Jira's. Raises as `from_github`."""
-    if desk.secrets.jira is None:
-        raise NotConfigured
-    check_jira(desk.secrets.jira, delivery.body, delivery.signature)
+    _check(
+        desk,
+        lambda secrets: secrets.jira,
+        lambda secret: check_jira(secret, delivery.body, delivery.signature),
+    )
     return _take(desk, jira.event_of(_read(delivery)))
 
 
 def from_slack(desk: Desk, delivery: Delivery) -> Delivered:
     """A delivery of Slack's, a person's reply to a task that waits for one. Raises as above, and StaleDelivery."""
-    if desk.secrets.slack is None:
-        raise NotConfigured
-    check_slack(desk.secrets.slack, delivery.body, delivery.signature, delivery.timestamp, desk.clock())
+    _check(
+        desk,
+        lambda secrets: secrets.slack,
+        lambda secret: check_slack(
+            secret, delivery.body, delivery.signature, delivery.timestamp, desk.clock()
+        ),
+    )
     match slack_events.told_by(_read(delivery)):
         case None:
             return _IGNORED
@@ -107,6 +128,20 @@ def from_slack(desk: Desk, delivery: Delivery) -> Delivered:
             return _answer(desk, reply)
         case other:
             assert_never(other)
+
+
+def _check(desk: Desk, of: Callable[[WebhookSecrets], str | None], check: Callable[[str], None]) -> None:
+    """By the source's secret as it is at hand; where the signature is wrong by that, as it is now."""
+    secret = of(desk.secrets.current)
+    if secret is None:
+        raise NotConfigured
+    try:
+        check(secret)
+    except BadSignature:
+        renewed = of(desk.secrets.current) if desk.secrets.renew() else None
+        if renewed is None:
+            raise
+        check(renewed)
 
 
 def _read(delivery: Delivery) -> Json:

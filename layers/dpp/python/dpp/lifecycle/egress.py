@@ -13,6 +13,7 @@ from typing import Self, assert_never
 
 import httpx
 
+from dpp.lifecycle import slack
 from dpp.lifecycle.config import CredentialSettings
 from dpp.lifecycle.errors import LifecycleError, WireUnavailable
 from dpp.lifecycle.ports import (
@@ -23,6 +24,7 @@ from dpp.lifecycle.ports import (
     OutsideRequest,
     Target,
 )
+from dpp.platform.renewable import Renewable
 
 DEADLINE_SECONDS = 15.0
 """The longest that one request takes: connecting, sending and the first of the reply; or a reply that drips."""
@@ -43,9 +45,6 @@ _HANDED_ON = frozenset(
         "x-ratelimit-remaining",
         "x-ratelimit-reset",
     }
-)
-_REFUSALS_OF_SLACK = frozenset(
-    {"account_inactive", "invalid_auth", "not_authed", "token_expired", "token_revoked"}
 )
 _AGENT = {"user-agent": "dpp"}
 _ODD_PATH = re.compile(r"[^!-~]|[\\#]|%2f|%5c|(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
@@ -94,14 +93,11 @@ class Egress:
 
     def __init__(
         self,
-        credentials: Credentials,
-        renewed: Callable[[], Credentials] | None = None,
+        credentials: Renewable[Credentials],
         transport: httpx.BaseTransport | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`renewed`: the credentials as they are now, asked where those at hand are refused (a rotation)."""
         self._credentials = credentials
-        self._renewed = renewed
         self._monotonic = monotonic
         # trust_env: else a proxy or a .netrc of the environment would see or replace the credentials.
         self._client = httpx.Client(
@@ -114,11 +110,8 @@ class Egress:
         A request that was refused for its credentials had no effect, and is tried again with renewed ones.
         """
         reply = self._try(request)
-        if _is_refused(request, reply) and self._renewed is not None:
-            renewed = self._renewed()
-            if renewed != self._credentials:
-                self._credentials = renewed
-                return self._try(request)
+        if _is_refused(request, reply) and self._credentials.renew():
+            return self._try(request)
         return reply
 
     def close(self) -> None:
@@ -126,7 +119,7 @@ class Egress:
         self._client.close()
 
     def _try(self, request: OutsideRequest) -> OutsideReply:
-        door = self._credentials.doors.get(request.target)
+        door = self._credentials.current.doors.get(request.target)
         if door is None:
             return _own(501, OutsideOutcome.NOT_CONFIGURED)
         until = self._monotonic() + _DRIP_SECONDS
@@ -180,11 +173,8 @@ def address(target: Target, base: str, path: str) -> httpx.URL:
 
 
 def _is_refused(request: OutsideRequest, reply: OutsideReply) -> bool:
-    """For its credentials. Slack's API says so in a 200, its incoming webhooks in a 403 or 404."""
-    if request.target is not Target.SLACK:
-        return reply.status == 401
-    refused = re.search(r'"error"\s*:\s*"([a-z_]{1,40})"', reply.body[:2_000])
-    return reply.status in (401, 403, 404) or (refused is not None and refused[1] in _REFUSALS_OF_SLACK)
+    """For its credentials."""
+    return slack.refuses_credentials(reply) if request.target is Target.SLACK else reply.status == 401
 
 
 def _headers(request: OutsideRequest) -> dict[str, str]:

@@ -16,6 +16,12 @@ from dpp.lifecycle.ports import OutsideReply, OutsideRequest, Target
 
 _CODE = re.compile(r"[a-z0-9_]{1,64}", re.ASCII)
 _MAX_PLACE = 100
+_REFUSALS_OF_CREDENTIALS = frozenset(
+    {
+        *("account_inactive", "invalid_auth", "not_authed", "token_expired", "token_revoked"),
+        *("HTTP 401", "HTTP 403", "HTTP 404"),
+    }
+)
 RATE_LIMITED = "ratelimited"
 
 
@@ -76,6 +82,13 @@ def read(reply: OutsideReply) -> Delivered | Refused:
         code = told.get("error")
         return Refused(code if isinstance(code, str) and _CODE.fullmatch(code) else "an error without a code")
     return Refused("no answer of Slack's")
+
+
+def refuses_credentials(reply: OutsideReply) -> bool:
+    """Whether it is the token or the webhook's address that Slack refuses: its API says so in a 200, its incoming
+    webhooks by their status."""
+    found = read(reply)
+    return isinstance(found, Refused) and found.code in _REFUSALS_OF_CREDENTIALS
 
 
 def _object(text: str) -> Mapping[str, Any]:
