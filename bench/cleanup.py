@@ -39,7 +39,7 @@ from bench.cleanup_beside import (
     worker,
 )
 from bench.cleanup_stage import Stage
-from bench.responder import responder
+from bench.runs_aws import stand_in
 from dpp.lifecycle.cleanups import Pace
 from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger
@@ -85,7 +85,7 @@ def main() -> None:
 
 @contextmanager
 def _house() -> Iterator[House]:
-    with tempfile.TemporaryDirectory(prefix="dpp-bench-") as name, responder() as endpoint:
+    with tempfile.TemporaryDirectory(prefix="dpp-bench-") as name, stand_in() as endpoint:
         folder = Path(name)
         folder.chmod(0o755)  # Postgres may run as another user and must reach its folder
         postgres = PostgresServer.start(folder / "postgres", durable=True, outlives_starter=False)

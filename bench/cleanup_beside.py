@@ -1,13 +1,13 @@
 """The processes of bench/cleanup.py: those that submit all the while, and the one that works beside them."""
 
 import json
-import multiprocessing
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 import psycopg
 
 from bench.cleanup_rows import BARE
+from bench.crew import SPAWNING, started
 from dpp.lifecycle import cleanup_store
 from dpp.lifecycle.breaker import Bounds
 from dpp.lifecycle.chamberlain import tend
@@ -29,7 +30,6 @@ from tests.retention.house import Bucket
 
 SUBMITTERS, PER_SECOND = 2, 25
 SUBMITTER_NAME = "submits"
-_SPAWNING = multiprocessing.get_context("spawn")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _BARE = """
 DELETE FROM {table} WHERE run_id IN (
@@ -176,15 +176,10 @@ class Worker:
 @contextmanager
 def worker(url: str) -> Iterator[Worker]:
     """The process beside."""
-    ours, its = _SPAWNING.Pipe()
-    process = _SPAWNING.Process(target=_work, args=(its, url), daemon=True)
-    process.start()
-    its.close()
-    try:
+    ours, its = SPAWNING.Pipe()
+    with started([partial(_work, its, url)]):
+        its.close()
         yield Worker(ours)
-    finally:
-        process.kill()
-        process.join()
 
 
 def _work(pipe: Pipe, url: str) -> None:
@@ -220,16 +215,10 @@ class Submits:
 @contextmanager
 def submits(environ: dict[str, str], token: str, folder: Path) -> Iterator[Submits]:
     """Submit all the while; the figures are there when the block is over."""
-    found, over = Submits(folder), _SPAWNING.Event()
-    ready = _SPAWNING.Barrier(SUBMITTERS + 1)
+    found, over = Submits(folder), SPAWNING.Event()
+    ready = SPAWNING.Barrier(SUBMITTERS + 1)
     logs = [folder / f"submits-{number}" for number in range(SUBMITTERS)]
-    processes = [
-        _SPAWNING.Process(target=_submit, args=(environ, token, ready, over, log), daemon=True)
-        for log in logs
-    ]
-    for process in processes:
-        process.start()
-    try:
+    with started([partial(_submit, environ, token, ready, over, log) for log in logs]) as processes:
         ready.wait(60)
         yield found
         over.set()
@@ -238,10 +227,6 @@ def submits(environ: dict[str, str], token: str, folder: Path) -> Iterator[Submi
         for log in logs:
             lines = (line.split() for line in log.read_text().splitlines())
             found.ended.extend((float(at), float(took)) for at, took in lines)
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
 
 
 def _submit(environ: dict[str, str], token: str, ready: Any, over: Event, log: Path) -> None:

@@ -12,7 +12,6 @@ behind one another (wake, receive, send, receive, twice), so on AWS its delay is
 transport is Postgres itself, which is measured whole.
 """
 
-import multiprocessing
 import os
 import platform
 import statistics
@@ -23,13 +22,13 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from uuid import UUID
 
 import psycopg
 
 from bench import outbox_floor, outbox_peer
+from bench.crew import SPAWNING, cpu_seconds, started
 from bench.outbox_posts import TENANT, Posts, report_of
 from dpp.auth_errors.publish import Waker
 from dpp.auth_errors.record import record
@@ -46,8 +45,6 @@ AT_ONCE, ROUNDS = 500, 3
 PER_SECOND, SECONDS = 15, 20
 POSTERS, WORKERS = 2, 2
 _PATIENCE_SECONDS = 120
-_SPAWNING = multiprocessing.get_context("spawn")
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 type Poster = Callable[[Posts], None]
 type Worker = Callable[[], None]
@@ -127,19 +124,6 @@ def _peer(url: str, packages: Path, folder: Path) -> Side:
     return Side("peer", folder, url, partial(outbox_peer.poster, packages, url), {"workers": (work, WORKERS)})
 
 
-@contextmanager
-def _started(targets: Sequence[Callable[[], None]]) -> Iterator[list[BaseProcess]]:
-    processes = [_SPAWNING.Process(target=target, daemon=True) for target in targets]
-    for process in processes:
-        process.start()
-    try:
-        yield list(processes)
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
-
-
 def _measure(sides: Sequence[Side], postgres_pid: int) -> None:
     """In turn, so that what changes on the machine meets both; only one side's processes run at a time."""
     for turn in range(ROUNDS):
@@ -156,7 +140,7 @@ def _measure(sides: Sequence[Side], postgres_pid: int) -> None:
 def _at_work(side: Side) -> Iterator[dict[str, list[int]]]:
     """The workers' pids by name, once they have worked on something."""
     names = [name for name, (_, count) in side.workers.items() for _ in range(count)]
-    with _started([side.workers[name][0] for name in names]) as processes:
+    with started([side.workers[name][0] for name in names]) as processes:
         _posted(side, f"warm-{time.time_ns()}", 40, None)
         yield {
             name: [one.pid or 0 for one, its in zip(processes, names, strict=True) if its == name]
@@ -165,10 +149,10 @@ def _at_work(side: Side) -> Iterator[dict[str, list[int]]]:
 
 
 def _rate(side: Side, prefix: str, pids: Mapping[str, Sequence[int]]) -> float:
-    before = {name: _cpu_seconds(its) for name, its in pids.items()}
+    before = {name: cpu_seconds(its) for name, its in pids.items()}
     due, analysed = _posted(side, prefix, AT_ONCE, None)
     for name, its in pids.items():
-        used = 1_000 * (_cpu_seconds(its) - before[name]) / AT_ONCE
+        used = 1_000 * (cpu_seconds(its) - before[name]) / AT_ONCE
         side.cpu_ms[name] = side.cpu_ms.get(name, 0) + used / ROUNDS
     return AT_ONCE / (max(analysed[one] for one in due) - min(due.values()))
 
@@ -178,9 +162,9 @@ def _posted(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Post, and wait until all is analysed; when each was due, and when its analysis was committed."""
     log = side.folder / f"{side.name}.{prefix}.posted"
-    ready, each = _SPAWNING.Barrier(POSTERS), per_second and per_second / POSTERS
+    ready, each = SPAWNING.Barrier(POSTERS), per_second and per_second / POSTERS
     posts = [Posts(f"{prefix}-{one}", count // POSTERS, ready, each, log) for one in range(POSTERS)]
-    with _started([partial(side.poster, its) for its in posts]) as posters:
+    with started([partial(side.poster, its) for its in posts]) as posters:
         for poster in posters:
             poster.join()
     due, until = _read(log), time.monotonic() + _PATIENCE_SECONDS
@@ -194,22 +178,6 @@ def _posted(
 def _read(log: Path) -> dict[str, float]:
     words = (line.split() for line in log.read_text(encoding="utf-8").splitlines()) if log.exists() else ()
     return {word[0]: float(word[1]) for word in words if len(word) == 2}
-
-
-def _cpu_seconds(pids: Sequence[int]) -> float:
-    """What these processes and their children have used, also those that ended."""
-    used = 0
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # it ended
-                continue
-            if int(folder.name) in pids:
-                used += sum(int(ticks) for ticks in fields[11:15])
-            elif int(fields[1]) in pids:
-                used += sum(int(ticks) for ticks in fields[11:13])
-    return used / _TICKS
 
 
 def _print_head(packages: Path) -> None:

@@ -1,4 +1,4 @@
-"""`python -m bench.runs_aws`: SQS, its event source mapping and S3 for bench/runs.py, as quick as Python can be.
+"""`python -m bench.runs_aws`: SQS, its event source mapping and S3 for the benches, as quick as Python can be.
 
 Real HTTP over loopback, in one process of its own, which prints its port and ends with its starter. Of SQS it takes
 SendMessage; of S3 PutObject, with the `100 Continue` that boto3 waits for; both keep what they get in memory. For the

@@ -11,12 +11,10 @@ import json
 import sys
 import threading
 from pathlib import Path
-from typing import Any
-
-import psycopg
+from typing import Any, LiteralString
 
 from bench.crew import Share
-from bench.runs_work import Place, answer, inputs_of
+from bench.runs_work import Place, answer, found, inputs_of
 
 CONCURRENCY = 10
 _POLLING_SECONDS = 0.01
@@ -101,22 +99,19 @@ def _digest(result: dict[str, Any]) -> str:
 
 def done(place: Place) -> int:
     """How many workflows have succeeded."""
-    with psycopg.connect(place.database_url) as connection:
-        row = connection.execute(
-            "SELECT count(*) FROM dbos.workflow_status WHERE status = 'SUCCESS' AND name = 'run'"
-        ).fetchone()
-    assert row is not None
-    return int(row[0])
+    query: LiteralString = (
+        "SELECT count(*) FROM dbos.workflow_status WHERE status = 'SUCCESS' AND name = 'run'"
+    )
+    return int(found(place.database_url, query)[0])
 
 
 def proved(place: Place, count: int) -> str:
     """That each was done once. Raises AssertionError."""
-    with psycopg.connect(place.database_url) as connection:
-        row = connection.execute(
-            "SELECT (SELECT count(*) FROM dbos.workflow_status WHERE name = 'run'),"
-            " (SELECT count(*) FROM dbos.operation_outputs),"
-            " (SELECT max(recovery_attempts) FROM dbos.workflow_status)"
-        ).fetchone()
-    assert row is not None
+    row = found(
+        place.database_url,
+        "SELECT (SELECT count(*) FROM dbos.workflow_status WHERE name = 'run'),"
+        " (SELECT count(*) FROM dbos.operation_outputs),"
+        " (SELECT max(recovery_attempts) FROM dbos.workflow_status)",
+    )
     assert row[:2] == (count, 2 * count), row
     return f"{count:,} workflows succeeded with {2 * count:,} steps' outputs"

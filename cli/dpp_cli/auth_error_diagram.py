@@ -16,6 +16,7 @@ from dpp.auth_errors.machine import (
     DecisionType,
     Transition,
 )
+from dpp_cli.marked import rewritten
 from dpp_cli.paths import ROOT
 
 PATH = ROOT / "docs" / "auth-errors.md"
@@ -40,11 +41,7 @@ def sections() -> Mapping[str, str]:
 def drawn(page: str) -> str:
     """The page with its sections as the code has them. Raises ValueError where a mark is missing."""
     for machine, section in sections().items():
-        before, _, rest = page.partition(begin(machine))
-        _, mark, after = rest.partition(END)
-        if not mark:
-            raise ValueError(f"{PATH.name} lacks a mark: {begin(machine)} … {END}")
-        page = f"{before}{begin(machine)}\n\n{section}\n\n{END}{after}"
+        page = rewritten(page, begin(machine), section, END, PATH)
     return page
 
 

@@ -6,6 +6,7 @@ Only what stands between the marks is written, once for each of the three machin
 from collections.abc import Mapping, Sequence
 
 from dpp.lifecycle.machine import EVENT_WAYS, MESSAGE_WAYS, TASK_WAYS, Way
+from dpp_cli.marked import rewritten
 from dpp_cli.paths import ROOT
 
 PATH = ROOT / "docs" / "lifecycle.md"
@@ -34,11 +35,7 @@ def section(ways: Sequence[Way]) -> str:
 def drawn(page: str) -> str:
     """The page with its sections as the code has them. Raises ValueError where a mark is missing."""
     for machine, ways in MACHINES.items():
-        before, _, rest = page.partition(begin(machine))
-        _, mark, after = rest.partition(END)
-        if not mark:
-            raise ValueError(f"{PATH.name} lacks a mark: {begin(machine)} … {END}")
-        page = f"{before}{begin(machine)}\n\n{section(ways)}\n\n{END}{after}"
+        page = rewritten(page, begin(machine), section(ways), END, PATH)
     return page
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dpp.runs import finalize
+from dpp_cli.marked import rewritten
 from dpp_cli.paths import ROOT
 
 PATH = ROOT / "docs" / "money.md"
@@ -128,11 +129,7 @@ def _numbered(done: list[str]) -> Iterator[tuple[int, str]]:
 
 def drawn(page: str) -> str:
     """The page with its section as the code has it. Raises ValueError where a mark is missing."""
-    before, _, rest = page.partition(BEGIN)
-    _, mark, after = rest.partition(END)
-    if not mark:
-        raise ValueError(f"{PATH.name} lacks a mark: {BEGIN} … {END}")
-    return f"{before}{BEGIN}\n\n{section()}\n\n{END}{after}"
+    return rewritten(page, BEGIN, section(), END, PATH)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Only what stands between the marks is written.
 """
 
 from dpp.tickets.machine import TERMINAL, TRANSITIONS, TicketStatus
+from dpp_cli.marked import rewritten
 from dpp_cli.paths import ROOT
 
 PATH = ROOT / "docs" / "tickets.md"
@@ -23,11 +24,7 @@ def section() -> str:
 
 def drawn(page: str) -> str:
     """The page with its section as the code has it. Raises ValueError where a mark is missing."""
-    before, _, rest = page.partition(BEGIN)
-    _, mark, after = rest.partition(END)
-    if not mark:
-        raise ValueError(f"{PATH.name} lacks a mark: {BEGIN} … {END}")
-    return f"{before}{BEGIN}\n\n{section()}\n\n{END}{after}"
+    return rewritten(page, BEGIN, section(), END, PATH)
 
 
 if __name__ == "__main__":

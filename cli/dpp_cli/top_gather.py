@@ -17,7 +17,7 @@ from dpp.money import standing as money
 from dpp.money.ledger import Ledger
 from dpp.platform.config import DeadLetterSettings, QueueSettings
 from dpp.platform.errors import DependencyUnavailable, PostgresUnavailable, QueueUnavailable
-from dpp.platform.postgres import Connection, Database
+from dpp.platform.postgres import Connection, Database, one_snapshot
 from dpp.platform.queue import Depth, Queue
 from dpp.runs import standing as runs
 from dpp.runs.standing import WatchedTenant
@@ -29,7 +29,6 @@ from dpp_cli.top_judge import judge
 from dpp_cli.top_model import QueuePart, QueuesPart, Snapshot, TenantLine, TenantsPart
 
 _REPLY_SECONDS = 4.0
-_BEGIN: LiteralString = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _BOUND: LiteralString = "SET LOCAL statement_timeout = '2s'"
 _TENANTS = 1_000
 """So many balances are looked at."""
@@ -129,8 +128,7 @@ class _Rows:
     def read(self) -> tuple[dict[str, Any], list[WatchedTenant] | None]:
         """The parts by name with the time, and the tenants to look at; None for what took too long."""
         rules = self._settings.rules
-        with self._connection.transaction():
-            self._connection.execute(_BEGIN)
+        with one_snapshot(self._connection):
             self._connection.execute(_BOUND)
             found: dict[str, Any] = {"asof": clock_store.clock(self._connection)}
             for name, read in top_parts.PARTS.items():
@@ -141,8 +139,7 @@ class _Rows:
 
     def section[Part](self, name: str, read: Callable[[Connection], Part]) -> Part | None:
         """One part that is asked later, in a transaction of its own."""
-        with self._connection.transaction():
-            self._connection.execute(_BEGIN)
+        with one_snapshot(self._connection):
             self._connection.execute(_BOUND)
             return self._part(name, read)
 

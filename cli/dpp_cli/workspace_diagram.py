@@ -15,6 +15,7 @@ from dpp.workspaces.machine import (
     OperationRule,
 )
 from dpp.workspaces.model import LEVELS, Phase
+from dpp_cli.marked import rewritten
 from dpp_cli.paths import ROOT
 
 PATH = ROOT / "docs" / "workspaces.md"
@@ -35,11 +36,7 @@ def sections() -> Mapping[str, str]:
 def drawn(page: str) -> str:
     """The page with its sections as the code has them. Raises ValueError where a mark is missing."""
     for part, section in sections().items():
-        before, _, rest = page.partition(begin(part))
-        _, mark, after = rest.partition(END)
-        if not mark:
-            raise ValueError(f"{PATH.name} lacks a mark: {begin(part)} … {END}")
-        page = f"{before}{begin(part)}\n\n{section}\n\n{END}{after}"
+        page = rewritten(page, begin(part), section, END, PATH)
     return page
 
 

@@ -1,13 +1,12 @@
 """What the general reads from his environment."""
 
 from dpp.lifecycle.config import StateSettings, TaskSettings, WakesEnvoy, WakesKing
-from dpp.platform.config import PostgresSettings, QueueSettings, RedisSettings, StorageSettings
+from dpp.platform.config import StorageSettings
+from dpp.runs.submit import SubmitSettings
 
 
 class LifecycleGeneralSettings(
-    PostgresSettings,
-    RedisSettings,
-    QueueSettings,
+    SubmitSettings,
     StorageSettings,
     StateSettings,
     TaskSettings,

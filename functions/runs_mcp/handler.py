@@ -53,14 +53,12 @@ def _call(caller: Caller, tool: str, arguments: Mapping[str, Any]) -> Called:
     """Submit a run, as POST /v1/runs does; a refusal is a result, which the model is shown."""
     try:
         order = order_of_call(tool, arguments, api.trace_id, caller.tenant_id)
-        accepted = submit(order, caller, wiring().effects)
+        accepted = submit(order, caller, wiring())
     except (RunsError, ProblemError, DependencyUnavailable) as error:
         refusal = api.refusal(error)
         return Called(refused_result(refusal.document, refusal.headers), refusal.headers)
-    meter.add(SUBMITS, Answer="REPLAYED" if accepted.replayed else "ACCEPTED")
-    headers = {**accepted.costs.headers(), **accepted.rate.headers()}
-    headers["Idempotent-Replayed"] = "true" if accepted.replayed else "false"
-    return Called(receipt_result(accepted), headers)
+    meter.add(SUBMITS, Answer=accepted.outcome)
+    return Called(receipt_result(accepted), accepted.headers())
 
 
 @invocation(logger, meter)

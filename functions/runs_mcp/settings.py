@@ -1,7 +1,7 @@
 """What the function of the MCP endpoint reads from its environment."""
 
-from dpp.platform.config import PostgresSettings, QueueSettings, RedisSettings
+from dpp.runs.submit import SubmitSettings
 
 
-class RunsMcpSettings(PostgresSettings, RedisSettings, QueueSettings):
+class RunsMcpSettings(SubmitSettings):
     """Rows, budgets and the run queue: a call is a submit."""

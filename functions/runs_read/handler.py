@@ -31,10 +31,10 @@ api = Api(PROBLEMS, error_headers, meter)
 )  # every path that the gateway sends here, so that no id is told apart by its characters
 def read_run() -> Response[str]:
     """The run with its costs and, when completed, where its result is."""
-    parts = wiring()
-    caller = authenticate(api.event, parts.database)
+    effects = wiring()
+    caller = authenticate(api.event, effects.database)
     logger.append_keys(tenant_id=caller.tenant_id, trace_id=api.trace_id)
-    found = read(api.path_parameter("run_id"), caller, parts.effects)
+    found = read(api.path_parameter("run_id"), caller, effects)
     return api.json(200, view(found), {**found.costs.headers(), **found.rate.headers()})
 
 

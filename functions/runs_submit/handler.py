@@ -30,17 +30,15 @@ api = Api(PROBLEMS, error_headers, meter)
 @api.route("POST", "/v1/runs")
 def submit_run() -> Response[str]:
     """Reserve, insert, enqueue; 202 with the receipt, the same one at every repetition."""
-    parts = wiring()
-    caller = authenticate(api.event, parts.database)
+    effects = wiring()
+    caller = authenticate(api.event, effects.database)
     logger.append_keys(tenant_id=caller.tenant_id, trace_id=api.trace_id)
     order = read_order(api.event, api.trace_id, caller.tenant_id)
     api.adopt_trace_id(order.trace_id)
     logger.append_keys(trace_id=order.trace_id)
-    accepted = submit(order, caller, parts.effects)
-    meter.add(SUBMITS, Answer="REPLAYED" if accepted.replayed else "ACCEPTED")
-    headers = {**accepted.costs.headers(), **accepted.rate.headers()}
-    headers["Idempotent-Replayed"] = "true" if accepted.replayed else "false"
-    return api.json(202, receipt(accepted.run), headers)
+    accepted = submit(order, caller, effects)
+    meter.add(SUBMITS, Answer=accepted.outcome)
+    return api.json(202, receipt(accepted.run), accepted.headers())
 
 
 @invocation(logger, meter)

@@ -1,7 +1,7 @@
 """What the submit function reads from its environment."""
 
-from dpp.platform.config import PostgresSettings, QueueSettings, RedisSettings
+from dpp.runs.submit import SubmitSettings
 
 
-class RunsSubmitSettings(PostgresSettings, RedisSettings, QueueSettings):
+class RunsSubmitSettings(SubmitSettings):
     """Rows, budgets and the run queue."""

@@ -1,28 +1,13 @@
 """What the submit function is made of, built once a container."""
 
 import os
-from dataclasses import dataclass
 from functools import cache
 
-from dpp.money.ledger import Ledger
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
 from dpp.runs.submit import SubmitEffects
 from runs_submit.settings import RunsSubmitSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Wiring:
-    """The effects of a submit, and the database that knows the callers."""
-
-    database: Database
-    effects: SubmitEffects
-
-
 @cache
-def wiring() -> Wiring:
+def wiring() -> SubmitEffects:
     """Read the environment and build; connections open at their first use."""
-    settings = RunsSubmitSettings.load(os.environ)
-    database = Database(settings.database)
-    ledger = Ledger.connect(settings.redis, cluster=settings.redis_cluster)
-    return Wiring(database, SubmitEffects(database, ledger, Queue(settings.run_queue_url)))
+    return SubmitEffects.connect(RunsSubmitSettings.load(os.environ))

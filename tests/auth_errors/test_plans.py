@@ -7,12 +7,12 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from dpp.auth_errors import outbox, store
 from dpp.auth_errors.machine import AuthErrorStatus
 from dpp.money.credits import create_tenant
 from dpp_cli.servers import PostgresServer
+from tests import plans
 from tests.plans import explained, nodes, pages
 
 ERRORS = 60_000
@@ -94,17 +94,13 @@ _PARAMS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
     """Sixty thousand errors with their events; whatever a test does is rolled back."""
-    name = f"full_{uuid4().hex}"
-    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
-        with psycopg.connect(postgres_server.url(name), autocommit=True) as connection:
-            create_tenant(connection, "t_plans", "plans", 60)
-            for statement in _FILL.split(";\n"):
-                connection.execute(statement.encode())
-            for table in _TABLES:
-                connection.execute(f"VACUUM ANALYZE {table}".encode())
-            yield connection
-        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    with plans.database(postgres_server) as connection:
+        create_tenant(connection, "t_plans", "plans", 60)
+        for statement in _FILL.split(";\n"):
+            connection.execute(statement.encode())
+        for table in _TABLES:
+            connection.execute(f"VACUUM ANALYZE {table}".encode())
+        yield connection
 
 
 def _explained(connection: psycopg.Connection[Any], query: str, **changes: Any) -> dict[str, Any]:

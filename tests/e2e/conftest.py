@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import boto3
 import httpx
 import jsonschema
 import psycopg
@@ -19,6 +20,7 @@ from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger
 from dpp.platform import api_keys
 from dpp.platform.api_keys import Caller
+from dpp_cli.local.localstack import client_environment
 from dpp_cli.local.state import StackState, running_state
 
 OPENAPI = json.loads((Path(__file__).parents[2] / "docs" / "openapi.json").read_text(encoding="utf-8"))
@@ -94,6 +96,14 @@ class Platform:
                 return view
             time.sleep(POLL_SECONDS)
         raise AssertionError(f"run {run_id} was still {view['status']} after {within_seconds} s")
+
+    def aws(self, service: str) -> Any:
+        """A client of the stack's AWS."""
+        keys = client_environment(self.state.aws_endpoint_url)
+        session: Any = boto3.Session(
+            keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], region_name=keys["AWS_REGION"]
+        )
+        return session.client(service, endpoint_url=self.state.aws_endpoint_url)
 
     def position(self, tenant: E2eTenant) -> LedgerPosition:
         """The tenant's books."""

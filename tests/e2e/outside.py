@@ -7,7 +7,6 @@ in the environment of the functions, so that they have to be known first.
 import json
 import os
 import secrets
-import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
+from dpp_cli.servers import free_port
 from tests.lifecycle.outside import LOGIN, comment, notification
 
 CHANNEL = "C0E2E"
@@ -24,9 +24,7 @@ _PORT = "DPP_E2E_OUTSIDE_PORT"
 
 def exports() -> Mapping[str, str]:
     """The environment of a stack that asks the stand-in."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     return {
         _PORT: str(port),
         "DPP_LIFECYCLE_TENANT": "e2e_court",

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-import boto3
 import pytest
 from typer.testing import CliRunner
 
 from dpp.runs.message import RunMessage
-from dpp_cli.local.localstack import client_environment
 from dpp_cli.main import app
 from tests.e2e.conftest import Platform
 from tests.e2e.test_schedules import left_behind
@@ -31,11 +29,7 @@ def dlq(*words: str) -> Any:
 @pytest.fixture
 def sqs(platform: Platform) -> Any:
     """A client of the local stack's queues."""
-    keys = client_environment(platform.state.aws_endpoint_url)
-    session = boto3.Session(
-        keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], region_name=keys["AWS_REGION"]
-    )
-    return session.client("sqs", endpoint_url=platform.state.aws_endpoint_url)
+    return platform.aws("sqs")
 
 
 @pytest.fixture

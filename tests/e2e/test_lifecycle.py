@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
-import boto3
 import httpx
 import pytest
 from typer.testing import CliRunner
 
 from dpp.money.credits import create_tenant, credit
-from dpp_cli.local.localstack import REGION, client_environment
 from dpp_cli.main import app
 from tests.e2e.conftest import Platform
 from tests.e2e.outside import CHANNEL, Outside, served
@@ -115,12 +113,7 @@ def _called(platform: Platform, source: str, raw: bytes, headers: dict[str, str]
 
 def state_keys(platform: Platform) -> set[str]:
     """What stands in the bucket of what tasks leave."""
-    endpoint = platform.state.aws_endpoint_url
-    keys = client_environment(endpoint)
-    session = boto3.Session(keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], region_name=REGION)
-    found = session.client("s3", endpoint_url=endpoint).list_objects_v2(
-        Bucket=platform.state.outputs["StateBucket"]
-    )
+    found = platform.aws("s3").list_objects_v2(Bucket=platform.state.outputs["StateBucket"])
     return {one["Key"] for one in found.get("Contents", [])}
 
 

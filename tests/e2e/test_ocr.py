@@ -2,11 +2,9 @@
 
 from uuid import uuid4
 
-import boto3
 import httpx
 import pytest
 
-from dpp_cli.local.localstack import REGION, client_environment
 from tests.e2e.conftest import Platform
 from tests.packs.ocr.drawing import KOREAN, character_error_rate, draw, encoded
 
@@ -41,9 +39,4 @@ def test_an_image_of_the_bucket_is_read_and_anothers_is_refused(platform: Platfo
 
 
 def _put(platform: Platform, key: str, data: bytes) -> None:
-    endpoint = platform.state.aws_endpoint_url
-    keys = client_environment(endpoint)
-    client = boto3.Session(
-        keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], region_name=REGION
-    ).client("s3", endpoint_url=endpoint)
-    client.put_object(Bucket=platform.state.outputs["ResultsBucket"], Key=key, Body=data)
+    platform.aws("s3").put_object(Bucket=platform.state.outputs["ResultsBucket"], Key=key, Body=data)

@@ -11,8 +11,6 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 import health.wiring
-import runs_read.wiring
-import runs_submit.wiring
 from dpp.money.keys import KeySpace
 from dpp.money.ledger import Ledger
 from dpp.platform import redis
@@ -99,8 +97,8 @@ def faulty_functions(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         ledger = Ledger(client, KeySpace())
         queue = Queue(world.queue_url, lambda: world.sqs)
         storage = ObjectStore(world.bucket, lambda: world.s3)
-        submits = runs_submit.wiring.Wiring(database, SubmitEffects(database, ledger, queue))
-        reads = runs_read.wiring.Wiring(database, ReadEffects(database, ledger, storage))
+        submits = SubmitEffects(database, ledger, queue)
+        reads = ReadEffects(database, ledger, storage)
         asks = health.wiring.Wiring(
             database, client, health.wiring.probes_of(database, client, storage, queue)
         )

@@ -7,17 +7,17 @@ same in tests/workspaces/test_plans.py, of tombstones in tests/schema/test_plans
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import psycopg
 import pytest
-from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from dpp.auth_errors import retention as auth_errors
 from dpp.lifecycle import classes, cleanup_store, heartbeat
 from dpp.tickets import retention as tickets
 from dpp_cli.servers import PostgresServer
+from tests import plans
 from tests.aging import ROLE
 from tests.plans import cost
 from tests.retention.filled import fill
@@ -93,14 +93,10 @@ SCANS: Mapping[str, str] = {
 @pytest.fixture(scope="module")
 def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
     """A hundred thousand rows of each class; whatever a test does is rolled back."""
-    name = f"full_{uuid4().hex}"
-    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
-        with psycopg.connect(postgres_server.url(name), autocommit=True) as connection:
-            fill(connection, ROWS)
-            connection.execute("VACUUM ANALYZE")
-            yield connection
-        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    with plans.database(postgres_server) as connection:
+        fill(connection, ROWS)
+        connection.execute("VACUUM ANALYZE")
+        yield connection
 
 
 def test_no_statement_of_a_firing_reads_a_whole_table(full: psycopg.Connection[Any]) -> None:

@@ -6,14 +6,14 @@ At a million, which takes a minute to fill, `make bench-scans` asks the same pla
 import json
 from collections.abc import Iterator
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from dpp.tickets.store import QUERIES
 from dpp_cli.servers import PostgresServer
+from tests import plans
 from tests.plans import explained, nodes, pages
 from tests.tickets.conftest import A_DAY
 from tests.tickets.filled import fill
@@ -42,13 +42,9 @@ _PAGES_OF_A_CLEANING = 40 * _MAX_CLEAN
 @pytest.fixture(scope="module")
 def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
     """Two hundred thousand tickets; whatever a test does is rolled back."""
-    name = f"full_{uuid4().hex}"
-    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
-        with psycopg.connect(postgres_server.url(name), autocommit=True) as connection:
-            fill(connection, tickets=200_000, stale=2_000, working=200, waiting=100)
-            yield connection
-        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    with plans.database(postgres_server) as connection:
+        fill(connection, tickets=200_000, stale=2_000, working=200, waiting=100)
+        yield connection
 
 
 def _explained(connection: psycopg.Connection[Any], query: str, **changes: Any) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from bench.cleanup_rows import fill as fill_ended
 from dpp.auth_errors import outbox
@@ -20,6 +18,7 @@ from dpp.runs import store as run_store
 from dpp.tickets import store as ticket_store
 from dpp.workspaces import store as workspace_store
 from dpp_cli.servers import PostgresServer
+from tests import plans
 from tests.plans import explained, nodes, pages
 from tests.tickets.filled import fill as fill_tickets
 from tests.workspaces.filled import fill as fill_workspaces
@@ -98,22 +97,18 @@ _BIG = frozenset({"runs", "tickets", "outbox_message", "processed_message", "wor
 @pytest.fixture(scope="module")
 def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
     """Very much of everything; what a test does is rolled back."""
-    name = f"top_{uuid4().hex}"
-    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
-        with psycopg.connect(postgres_server.url(name), autocommit=True) as connection:
-            connection.execute("SET synchronous_commit = on")
-            for statement in _RUNS.format(rows=_ROWS).strip().split(";\n"):
-                connection.execute(statement.rstrip(";").encode())
-            fill_tickets(connection, tickets=_ROWS, stale=2_000, working=200, waiting=100)
-            fill_workspaces(connection, workspaces=_ROWS, unsettled=500, idle=10)
-            fill_ended(connection, "outbox", 1, _ROWS)
-            connection.execute("SET session_replication_role = replica")
-            connection.execute(_PUBLISHED)
-            connection.execute("SET session_replication_role = origin")
-            connection.execute("VACUUM ANALYZE")
-            yield connection
-        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    with plans.database(postgres_server) as connection:
+        connection.execute("SET synchronous_commit = on")
+        for statement in _RUNS.format(rows=_ROWS).strip().split(";\n"):
+            connection.execute(statement.rstrip(";").encode())
+        fill_tickets(connection, tickets=_ROWS, stale=2_000, working=200, waiting=100)
+        fill_workspaces(connection, workspaces=_ROWS, unsettled=500, idle=10)
+        fill_ended(connection, "outbox", 1, _ROWS)
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(_PUBLISHED)
+        connection.execute("SET session_replication_role = origin")
+        connection.execute("VACUUM ANALYZE")
+        yield connection
 
 
 @pytest.mark.parametrize(

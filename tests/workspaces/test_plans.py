@@ -8,11 +8,11 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from dpp.workspaces import retention
 from dpp.workspaces.store import NO_BOUND, QUERIES
 from dpp_cli.servers import PostgresServer
+from tests import plans
 from tests.aging import ROLE
 from tests.plans import cost, explained, nodes, pages
 from tests.workspaces.filled import fill
@@ -65,13 +65,9 @@ _READS = [
 @pytest.fixture(scope="module")
 def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
     """A hundred thousand of them; whatever a test does is rolled back."""
-    name = f"full_{uuid4().hex}"
-    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
-        with psycopg.connect(postgres_server.url(name), autocommit=True) as connection:
-            fill(connection, workspaces=WORKSPACES, unsettled=UNSETTLED, idle=IDLE)
-            yield connection
-        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    with plans.database(postgres_server) as connection:
+        fill(connection, workspaces=WORKSPACES, unsettled=UNSETTLED, idle=IDLE)
+        yield connection
 
 
 _ROLES = {"lower_idle": "dpp_workspace_api", "refresh": "dpp_workspace_monitor"}

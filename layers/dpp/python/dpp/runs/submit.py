@@ -11,12 +11,13 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import assert_never
+from typing import Self, assert_never
 
 from dpp.money.ledger import Ledger, LedgerError, LedgerLost
 from dpp.money.rebuild import is_lost
 from dpp.packs.contract import PackType
 from dpp.platform.api_keys import Caller
+from dpp.platform.config import PostgresSettings, QueueSettings, RedisSettings
 from dpp.platform.errors import (
     DependencyUnavailable,
     PostgresNotReached,
@@ -66,6 +67,10 @@ class Order:
     trace_id: str
 
 
+class SubmitSettings(PostgresSettings, RedisSettings, QueueSettings):
+    """Rows, budgets and the run queue."""
+
+
 @dataclass(frozen=True, slots=True)
 class SubmitEffects:
     """What a submit touches."""
@@ -73,6 +78,12 @@ class SubmitEffects:
     database: Database
     ledger: Ledger
     queue: Queue
+
+    @classmethod
+    def connect(cls, settings: SubmitSettings) -> Self:
+        """What the settings name; connections open at their first use."""
+        ledger = Ledger.connect(settings.redis, cluster=settings.redis_cluster)
+        return cls(Database(settings.database), ledger, Queue(settings.run_queue_url))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +94,16 @@ class Submitted:
     costs: Costs
     rate: RateState
     replayed: bool
+
+    @property
+    def outcome(self) -> str:
+        """As the metric of submits names it."""
+        return "REPLAYED" if self.replayed else "ACCEPTED"
+
+    def headers(self) -> dict[str, str]:
+        """What its answer says besides the receipt (RUN-13, RUN-14)."""
+        replayed = {"Idempotent-Replayed": "true" if self.replayed else "false"}
+        return {**self.costs.headers(), **self.rate.headers(), **replayed}
 
 
 def submit(order: Order, caller: Caller, effects: SubmitEffects) -> Submitted:
