@@ -1,10 +1,12 @@
 """A TCP proxy that a test can stop: it refuses, cuts, swallows replies or falls silent.
 
 It knows no protocol, so it stands in front of Postgres and Redis alike. What it does next is decided when the
-client sends a chunk that holds `on`, which a test chooses to name the very statement it wants to lose.
+client sends a chunk that holds `on`, which a test chooses to name the very statement it wants to lose. A statement that
+psycopg has prepared is sent once and named from then on: its chunk is the one that has it run.
 """
 
 import contextlib
+import re
 import selectors
 import socket
 import struct
@@ -26,6 +28,10 @@ class Fault(Enum):
     """The server gets the chunk and answers; the client sees a reset instead."""
     HANG = auto()
     """The server gets the chunk; the client hears nothing more."""
+
+
+_PREPARED = re.compile(rb"P.{4}(_pg3_\d+)\0([^\0]*)\0", re.DOTALL)
+_RUN = re.compile(rb"B.{4}\0(_pg3_\d+)\0", re.DOTALL)
 
 
 class _Lost(Exception):
@@ -139,6 +145,7 @@ class Proxy:
 
     def _relay(self, client: socket.socket, server: socket.socket) -> None:
         fault: Fault | None = None
+        prepared: dict[bytes, bytes] = {}
         with selectors.DefaultSelector() as selector:
             selector.register(client, selectors.EVENT_READ)
             selector.register(server, selectors.EVENT_READ)
@@ -151,7 +158,7 @@ class Proxy:
                         raise _Lost
                     if source is client:
                         self.bytes_sent += len(chunk)
-                        fault = fault or self._fault_of(chunk)
+                        fault = fault or self._fault_of(_said(chunk, prepared))
                         if fault is Fault.CUT:
                             raise _Lost
                         server.sendall(chunk)
@@ -174,6 +181,13 @@ class Proxy:
                     self._armed = None
             self.tripped.set()
             return armed.fault
+
+
+def _said(chunk: bytes, prepared: dict[bytes, bytes]) -> bytes:
+    """The chunk with the statements that it has run in place of those that it prepares."""
+    prepared.update(_PREPARED.findall(chunk))
+    run = [prepared[name] for name in _RUN.findall(chunk) if name in prepared]
+    return b"\n".join([_PREPARED.sub(b"", chunk), *run])
 
 
 def _reset(*sockets: socket.socket) -> None:

@@ -72,7 +72,7 @@ class _CountedConnection:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
-    def execute(self, query: str, params: Any = None) -> Any:
+    def execute(self, query: str, params: Any = None, *, prepare: bool | None = None) -> Any:
         """One statement."""
 
         def elsewhere() -> None:
@@ -84,7 +84,7 @@ class _CountedConnection:
         return self._pass(
             names_of_queries()[query],
             writes,
-            lambda: self._real.execute(query.encode(), params),
+            lambda: self._real.execute(query.encode(), params, prepare=prepare),
             None if self._in_transaction else elsewhere,
         )
 

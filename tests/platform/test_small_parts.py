@@ -53,6 +53,14 @@ def test_a_query_is_found_by_its_name(package: tuple[str, Path]) -> None:
         queries["three"]
 
 
+def test_listed_columns_stand_where_they_are_named(package: tuple[str, Path]) -> None:
+    """The list itself is no query."""
+    package[1].write_text("-- name: one\nSELECT {run.*}, c FROM runs\n\n-- columns: run\na,\nb\n")
+    queries = Queries(package[0], "q.sql")
+    assert queries.names() == ("one",)
+    assert queries["one"] == "SELECT a,\nb, c FROM runs"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -60,10 +68,13 @@ def test_a_query_is_found_by_its_name(package: tuple[str, Path]) -> None:
         "-- name: one\nSELECT 1\n-- name: the-other\nSELECT 2\n",
         "-- name: one \nSELECT 1\n",
         "  -- name: one\nSELECT 1\n",
+        "-- columns: run\na\n-- columns: run\nb\n",
+        "-- columns: the-run\na, b\n",
+        "-- name: one\nSELECT {run.*} FROM runs\n",
     ],
 )
 def test_a_file_whose_heads_are_wrong_is_refused(package: tuple[str, Path], text: str) -> None:
-    """A head that names nothing would hide its query inside the one before it."""
+    """A head that names nothing would hide its block inside the one before it; columns stand in their own file."""
     package[1].write_text(text)
     with pytest.raises(ValueError, match=r"q\.sql"):
         Queries(package[0], "q.sql")

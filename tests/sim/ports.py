@@ -96,8 +96,8 @@ class SimConnection:
         self._tables = tables
         self._in_transaction = False
 
-    def execute(self, sql: str, params: Any = None) -> Cursor:
-        """Run one statement."""
+    def execute(self, sql: str, params: Any = None, *, prepare: bool | None = None) -> Cursor:
+        """Run one statement, prepared or not."""
         if sql == "SELECT 1":
             return self._wire.call("postgres", "ping", lambda: Cursor(Answer(("?",), [(1,)], 1)), _pg_away)
         name, model = model_postgres.named(sql)

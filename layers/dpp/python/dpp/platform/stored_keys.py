@@ -46,7 +46,7 @@ def verified[Key: StoredKey](
     """
     shown = scope.presented(token)
     with connection.cursor(row_factory=class_row(key)) as cursor:
-        stored = cursor.execute(select, {"key_id": shown.key_id, "now": now}).fetchone()
+        stored = cursor.execute(select, {"key_id": shown.key_id, "now": now}, prepare=True).fetchone()
     matches = shown.matches(stored.key_hash if stored else None)
     if stored is None or not matches or not stored.usable:
         return None

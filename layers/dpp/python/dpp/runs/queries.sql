@@ -1,3 +1,10 @@
+-- columns: run
+run_id, tenant_id, pack_type, profile_version, status, money_state, version, payload_hash, idempotency_released_at,
+reservation_max_cost_usd_micros, minimum_fee_usd_micros, actual_cost_usd_micros, tokens_consumed, timebox_sec,
+min_reliability_score, inline_result, result_bucket, result_key, result_sha256, retention_until, lease_token,
+finalize_stage, finalize_token, finalize_outcome, finalize_money_state, finalize_charge_usd_micros,
+last_error_reason_code, last_error_detail, trace_id, created_at, updated_at
+
 -- name: insert_run
 -- A run and its inputs in one statement; the unique index on (tenant, key) refuses a second (D4). No row where
 -- execution is disabled (TIX-1): nothing begins, and to know so costs no trip of its own.
@@ -12,11 +19,11 @@ WITH run AS (
     %(min_reliability_score)s, %(inline_result)s, %(trace_id)s,
     coalesce(%(now)s, now()), coalesce(%(now)s, now()), coalesce(%(now)s, now()) + interval '30 days'
   WHERE NOT ARRAY['*', %(pack_type)s] && ARRAY(SELECT scope FROM execution_switches WHERE NOT enabled)
-  RETURNING *
+  RETURNING {run.*}
 ), inputs AS (
   INSERT INTO run_inputs (run_id, inputs) SELECT run_id, %(inputs)s FROM run
 )
-SELECT * FROM run
+SELECT {run.*} FROM run
 
 -- name: mark_enqueued
 -- The message was sent (D5); only the first time counts, and none once a worker has had the message: one that parked
@@ -26,21 +33,21 @@ WHERE run_id = %(run_id)s AND version = %(version)s AND enqueued_at IS NULL
 
 -- name: run_of_owner
 -- The owner guard is part of the look-up: a foreign run and no run are the same zero rows (RUN-11).
-SELECT *, retention_until <= coalesce(%(now)s, now()) AS is_past_retention
+SELECT {run.*}, retention_until <= coalesce(%(now)s, now()) AS is_past_retention
 FROM runs WHERE run_id = %(run_id)s AND tenant_id = %(tenant_id)s
 
 -- name: run_of_key
 -- The living run of an idempotency key (D4).
-SELECT * FROM runs
+SELECT {run.*} FROM runs
 WHERE tenant_id = %(tenant_id)s AND idempotency_key = %(idempotency_key)s AND idempotency_released_at IS NULL
 
 -- name: run
 -- A run by id and tenant, for the jobs.
-SELECT * FROM runs WHERE run_id = %(run_id)s AND tenant_id = %(tenant_id)s
+SELECT {run.*} FROM runs WHERE run_id = %(run_id)s AND tenant_id = %(tenant_id)s
 
 -- name: run_with_inputs
 -- A run for its worker, with what the pack is given (D8), in one trip.
-SELECT runs.*, run_inputs.inputs FROM runs LEFT JOIN run_inputs USING (run_id)
+SELECT {run.*}, inputs FROM runs LEFT JOIN run_inputs USING (run_id)
 WHERE run_id = %(run_id)s AND tenant_id = %(tenant_id)s
 
 -- name: start_processing
@@ -52,14 +59,14 @@ UPDATE runs SET
   version = version + 1, updated_at = coalesce(%(now)s, now())
 WHERE run_id = %(run_id)s AND version = %(version)s AND status = 'QUEUED' AND finalize_stage IS NULL
   AND NOT ARRAY['*', pack_type] && ARRAY(SELECT scope FROM execution_switches WHERE NOT enabled)
-RETURNING *
+RETURNING {run.*}
 
 -- name: park
 -- A run that could not be started and still stands as it was: its execution was disabled (TIX-1). As if never sent,
 -- so that reconcile sends it once it is enabled (D5); the new version keeps off a start or a mark still under way.
 UPDATE runs SET enqueued_at = NULL, version = version + 1, updated_at = coalesce(%(now)s, now())
 WHERE run_id = %(run_id)s AND version = %(version)s AND status = 'QUEUED' AND finalize_stage IS NULL
-RETURNING *
+RETURNING {run.*}
 
 -- name: extend_lease
 -- A heartbeat: only by the holder, only before a claim, and never of a lease that has run out (RUN-16).
@@ -84,11 +91,11 @@ WHERE run_id = %(run_id)s AND version = %(version)s AND status = %(expected_stat
   AND (%(lease_must_have_expired)s = false OR lease_expires_at < coalesce(%(now)s, now())
     OR lease_expires_at > coalesce(%(now)s, now()) + interval '1 hour')
   AND created_at <= coalesce(%(now)s, now()) - make_interval(secs => %(minimum_age_seconds)s)
-RETURNING *
+RETURNING {run.*}
 
 -- name: of_finalize_token
 -- The run as the holder of this token left it, for a step whose reply was lost.
-SELECT * FROM runs
+SELECT {run.*} FROM runs
 WHERE run_id = %(run_id)s AND finalize_token = %(finalize_token)s AND finalize_stage = %(stage)s
 
 -- name: reclaim
@@ -102,7 +109,7 @@ UPDATE runs SET
   version = version + 1, updated_at = coalesce(%(now)s, now())
 WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
   AND finalize_claimed_at < coalesce(%(now)s, now()) - make_interval(secs => %(stuck_after_seconds)s)
-RETURNING *
+RETURNING {run.*}
 
 -- name: commit
 -- Stage two (RUN-19): the run ends exactly as its intent says, by the holder of the claim alone; its inputs are due.
@@ -114,12 +121,12 @@ WITH ended AS (
     version = version + 1, updated_at = coalesce(%(now)s, now())
   WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_token = %(finalize_token)s
     AND finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
-  RETURNING *
+  RETURNING {run.*}
 ), due AS (
   UPDATE run_inputs SET purge_after = ended.updated_at + interval '1 hour'
   FROM ended WHERE run_inputs.run_id = ended.run_id
 )
-SELECT * FROM ended
+SELECT {run.*} FROM ended
 
 -- name: dispute
 -- What was charged can't be proved: the run stops here until an operator decides (D3).
@@ -128,7 +135,7 @@ UPDATE runs SET
   version = version + 1, updated_at = coalesce(%(now)s, now())
 WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_token = %(finalize_token)s
   AND finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
-RETURNING *
+RETURNING {run.*}
 
 -- name: resolve
 -- An operator decides about a disputed run (D3): claimed anew, with the intent that was decided.
@@ -141,20 +148,20 @@ UPDATE runs SET
   last_error_reason_code = %(reason_code)s, last_error_detail = %(detail)s,
   version = version + 1, updated_at = coalesce(%(now)s, now())
 WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_stage = 'CLAIMED' AND money_state = 'DISPUTED'
-RETURNING *
+RETURNING {run.*}
 
 -- name: disputed
 -- The runs that wait for an operator (D3).
-SELECT * FROM runs WHERE money_state = 'DISPUTED' ORDER BY tenant_id, run_id LIMIT %(limit)s
+SELECT {run.*} FROM runs WHERE money_state = 'DISPUTED' ORDER BY tenant_id, run_id LIMIT %(limit)s
 
 -- name: run_by_id
 -- A run by its id alone, for an operator.
-SELECT * FROM runs WHERE run_id = %(run_id)s
+SELECT {run.*} FROM runs WHERE run_id = %(run_id)s
 
 -- name: page_expired_leases
 -- PROCESSING with an expired lease, oldest first (RUN-20, RUN-22); keyset on (lease_expires_at, run_id). A lease of over
 -- an hour is none: no worker can have taken it, and waiting for its end would keep the client's money for as long.
-SELECT *, lease_expires_at AS page_time FROM runs
+SELECT {run.*}, lease_expires_at AS page_time FROM runs
 WHERE status = 'PROCESSING' AND finalize_stage IS NULL
   AND (lease_expires_at < coalesce(%(now)s, now())
     OR lease_expires_at > coalesce(%(now)s, now()) + interval '1 hour')
@@ -163,7 +170,7 @@ ORDER BY lease_expires_at, run_id LIMIT %(limit)s
 
 -- name: page_waiting
 -- QUEUED for longer than the reservation lasts, oldest first (RUN-21).
-SELECT *, created_at AS page_time FROM runs
+SELECT {run.*}, created_at AS page_time FROM runs
 WHERE status = 'QUEUED' AND finalize_stage IS NULL
   AND created_at <= coalesce(%(now)s, now()) - make_interval(secs => %(age_seconds)s)
   AND (created_at, run_id) > (%(after_time)s, %(after_id)s)
@@ -171,7 +178,7 @@ ORDER BY created_at, run_id LIMIT %(limit)s
 
 -- name: page_stuck_claims
 -- CLAIMED for too long, oldest first (RUN-22).
-SELECT *, finalize_claimed_at AS page_time FROM runs
+SELECT {run.*}, finalize_claimed_at AS page_time FROM runs
 WHERE finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
   AND finalize_claimed_at < coalesce(%(now)s, now()) - make_interval(secs => %(age_seconds)s)
   AND (finalize_claimed_at, run_id) > (%(after_time)s, %(after_id)s)
@@ -180,7 +187,7 @@ ORDER BY finalize_claimed_at, run_id LIMIT %(limit)s
 -- name: page_unsent
 -- Inserted and never sent, or parked, oldest first (D5); not while disabled (TIX-1), so that however many are parked,
 -- they cost no message and stand before nobody. An array and no join, which could cost the index's order.
-SELECT *, created_at AS page_time FROM runs
+SELECT {run.*}, created_at AS page_time FROM runs
 WHERE status = 'QUEUED' AND finalize_stage IS NULL AND enqueued_at IS NULL
   AND NOT ARRAY['*', pack_type] && ARRAY(SELECT scope FROM execution_switches WHERE NOT enabled)
   AND created_at <= coalesce(%(now)s, now()) - make_interval(secs => %(age_seconds)s)
@@ -189,7 +196,7 @@ ORDER BY created_at, run_id LIMIT %(limit)s
 
 -- name: page_past_retention
 -- Ended and past the retention, oldest first (RUN-12).
-SELECT *, retention_until AS page_time FROM runs
+SELECT {run.*}, retention_until AS page_time FROM runs
 WHERE status IN ('COMPLETED', 'FAILED') AND retention_until <= coalesce(%(now)s, now())
   AND (retention_until, run_id) > (%(after_time)s, %(after_id)s)
 ORDER BY retention_until, run_id LIMIT %(limit)s
@@ -202,7 +209,7 @@ UPDATE runs SET
   version = version + 1, updated_at = coalesce(%(now)s, now())
 WHERE run_id = %(run_id)s AND version = %(version)s AND status IN ('COMPLETED', 'FAILED')
   AND retention_until <= coalesce(%(now)s, now())
-RETURNING *
+RETURNING {run.*}
 
 -- name: purge_inputs
 -- The inputs of runs that ended an hour ago (D8), a batch at a time.
@@ -218,7 +225,7 @@ SELECT
 
 -- name: runs_among
 -- Which of these ids are runs of the tenant; the others' reservations are orphans, one of an ended run a leftover (D2).
-SELECT * FROM runs WHERE tenant_id = %(tenant_id)s AND run_id = ANY(%(run_ids)s)
+SELECT {run.*} FROM runs WHERE tenant_id = %(tenant_id)s AND run_id = ANY(%(run_ids)s)
 
 -- name: decide_execution
 -- The newest decision of a scope stands (TIX-1): the later one, of two at one moment that with the greater id. No row

@@ -99,7 +99,7 @@ def insert(connection: Connection, new: NewRun, now: datetime | None = None) -> 
 def mark_enqueued(connection: Connection, run: Run, now: datetime | None = None) -> None:
     """Record that the message of the run was sent (D5), unless it has moved on since it was seen as `run`."""
     params = {"run_id": run.run_id, "version": run.version, "now": now}
-    connection.execute(QUERIES["mark_enqueued"], params)
+    connection.execute(QUERIES["mark_enqueued"], params, prepare=True)
 
 
 def find(connection: Connection, tenant_id: str, run_id: UUID) -> Run | None:
@@ -323,7 +323,7 @@ def _one(connection: Connection, query: str, params: Mapping[str, object]) -> Ru
 
 
 def _row(connection: Connection, query: str, params: Mapping[str, object]) -> dict[str, Any] | None:
-    rows = _rows(connection, query, params)
+    rows = named_rows(connection, QUERIES[query], params, prepare=True)
     return rows[0] if rows else None
 
 
@@ -332,7 +332,7 @@ def _rows(connection: Connection, query: str, params: Mapping[str, object]) -> l
 
 
 def _run(row: Mapping[str, Any]) -> Run:
-    values = {name: value for name, value in row.items() if name in _COLUMNS}
+    values = {name: row[name] for name in _COLUMNS}
     for name, kind in _ENUMS.items():
         if values[name] is not None:
             values[name] = kind(values[name])
