@@ -23,12 +23,11 @@ RETURNING credit_id
 SELECT tenant_id, amount_usd_micros FROM budget_credits WHERE credit_id = %(credit_id)s
 
 -- name: position
--- The Postgres side of the ledger identity, in one snapshot; charges of deleted runs are carried (D2, LIFE-8).
+-- The Postgres side of the ledger identity, in one snapshot; what was charged is added up as runs end, and stays when
+-- they are deleted (D2, LIFE-8).
 SELECT
   (SELECT coalesce(sum(amount_usd_micros), 0) FROM budget_credits c WHERE c.tenant_id = t.tenant_id),
-  (SELECT coalesce(sum(actual_cost_usd_micros), 0) FROM runs r
-    WHERE r.tenant_id = t.tenant_id AND r.money_state = 'SETTLED')
-    + coalesce((SELECT charges_usd_micros FROM ledger_carried k WHERE k.tenant_id = t.tenant_id), 0),
+  (SELECT coalesce(sum(charges_usd_micros), 0) FROM ledger_charges k WHERE k.tenant_id = t.tenant_id),
   (SELECT coalesce(sum(reservation_max_cost_usd_micros), 0) FROM runs r
     WHERE r.tenant_id = t.tenant_id AND r.money_state IN ('RESERVED', 'DISPUTED'))
 FROM tenants t
@@ -55,9 +54,7 @@ LOCK TABLE runs IN SHARE ROW EXCLUSIVE MODE
 -- as doubles.
 SELECT
   (SELECT coalesce(sum(amount_usd_micros), 0) FROM budget_credits c WHERE c.tenant_id = t.tenant_id)
-    - (SELECT coalesce(sum(actual_cost_usd_micros), 0) FROM runs r
-       WHERE r.tenant_id = t.tenant_id AND r.money_state = 'SETTLED')
-    - coalesce((SELECT charges_usd_micros FROM ledger_carried k WHERE k.tenant_id = t.tenant_id), 0),
+    - (SELECT coalesce(sum(charges_usd_micros), 0) FROM ledger_charges k WHERE k.tenant_id = t.tenant_id),
   (SELECT coalesce(jsonb_agg(jsonb_build_array(run_id, reservation_max_cost_usd_micros::text)), '[]') FROM runs r
     WHERE r.tenant_id = t.tenant_id AND r.money_state IN ('RESERVED', 'DISPUTED')),
   (SELECT coalesce(jsonb_agg(run_id), '[]') FROM runs r
