@@ -1,9 +1,11 @@
-"""Whether the scans over runs and the outbox cost what is due: `python -m bench.run_scans [rows …]`.
+"""Whether the scans over runs and the outbox, and an audit, cost what is due: `python -m bench.run_scans [rows …]`.
 
 For each number of rows the same few are due: 200 runs for each scan of the reaper, the sweeper, reconcile and
 retention, and 500 events for the publisher, who claims 50. Every scan is read to its end, page by page, as its job
 reads it; what it would then do with each run costs the same whatever the table holds. The floor, in the same run on the
 same rows: the same runs read by their primary key, the same events updated by it. All of it is rolled back.
+
+Half of all runs are one tenant's, whose books reconcile reads each minute; beside it, added up from the rows.
 """
 
 import os
@@ -21,6 +23,7 @@ import psycopg
 
 from bench.scans import timed
 from dpp.auth_errors import outbox
+from dpp.money.books import QUERIES as BOOKS
 from dpp.runs import store
 from dpp_cli import migrate
 from dpp_cli.servers import PostgresServer
@@ -45,7 +48,7 @@ INSERT INTO runs (run_id, tenant_id, pack_type, profile_version, status, money_s
   min_reliability_score, retention_until, trace_id, created_at, enqueued_at, lease_token, lease_expires_at,
   finalize_stage, finalize_token, finalize_claimed_at, finalize_outcome, finalize_money_state,
   finalize_charge_usd_micros, result_bucket, result_key, result_sha256)
-SELECT gen_random_uuid(), 't-' || n % 1000, 'decision', 'v',
+SELECT gen_random_uuid(), 't-' || CASE WHEN n % 2 = 0 THEN n % 1000 ELSE 1 END, 'decision', 'v',
   CASE WHEN ended THEN 'COMPLETED' WHEN kind IN ('leased', 'claimed') THEN 'PROCESSING' ELSE 'QUEUED' END,
   CASE WHEN ended THEN 'SETTLED' ELSE 'RESERVED' END,
   'key-' || kind || lpad(n::text, 8, '0'), repeat('ab', 32), 250000, 5000, CASE WHEN ended THEN 50000 END, 90, 0.8,
@@ -73,6 +76,12 @@ SELECT 'auth_error', id, 'auth.error.recorded.v1', 'auth_error:recorded:' || id,
 FROM (SELECT gen_random_uuid() AS id, now() - n * interval '1 second' AS at, n <= {events} AS due
       FROM generate_series(1, {rows}) n) AS made;
 """
+_HOT = {"tenant_id": "t-1"}
+_ROWS_ADDED_UP = """
+SELECT (SELECT sum(actual_cost_usd_micros) FROM runs WHERE tenant_id = %(tenant_id)s AND money_state = 'SETTLED'),
+  (SELECT sum(reservation_max_cost_usd_micros) FROM runs
+    WHERE tenant_id = %(tenant_id)s AND money_state IN ('RESERVED', 'DISPUTED'))
+"""
 _FLOOR_RUNS = "SELECT * FROM runs WHERE run_id = ANY(%s)"
 _FLOOR_EVENTS = """
 UPDATE outbox_message SET status = 'PROCESSING', processing_owner = gen_random_uuid(), processing_since = now(),
@@ -87,8 +96,9 @@ def main(sizes: Sequence[int]) -> int:
     print(
         f"median of {ROUNDS} rounds, in ms; {DUE} runs are due for each scan, {EVENTS_DUE} events, {CLAIMED} claimed"
     )
-    names = (*SCANS, "outbox claim")
-    print(f"{'rows':>10} " + "".join(f"{name:>14}" for name in (*names, "floor, runs", "floor, events")))
+    names = (*SCANS, "outbox claim", "audit")
+    beside = ("floor, runs", "floor, events", "rows added up")
+    print(f"{'rows':>10} " + "".join(f"{name:>14}" for name in (*names, *beside)))
     first: dict[str, float] = {}
     flat = True
     with TemporaryDirectory() as folder:
@@ -118,16 +128,19 @@ def measured(server: PostgresServer, rows: int) -> dict[str, float]:
         with connection.transaction():
             connection.execute("SET LOCAL session_replication_role = replica")
             connection.execute(_FILL.format(rows=rows, due=DUE, events=EVENTS_DUE).encode())
+            connection.execute("SELECT count_charges_anew()")
         connection.execute("VACUUM ANALYZE")
         calls = {name: scanning(connection, *scan) for name, scan in SCANS.items()}
         for name, call in calls.items():
             assert call() >= DUE, name
         calls["outbox claim"] = lambda: len(outbox.claim(connection, uuid4(), CLAIMED))
+        calls["audit"] = lambda: len(connection.execute(BOOKS["position"], _HOT).fetchall())
         due = [UUID(run.id) for run in store.page_through(connection, "page_stuck_claims", None, 300)][:DUE]
         with connection.transaction(force_rollback=True):
             events = [one.outbox_id for one in outbox.claim(connection, uuid4(), CLAIMED)]
         calls["floor, runs"] = lambda: len(connection.execute(_FLOOR_RUNS, (due,)).fetchall())
         calls["floor, events"] = lambda: len(connection.execute(_FLOOR_EVENTS, (events,)).fetchall())
+        calls["rows added up"] = lambda: len(connection.execute(_ROWS_ADDED_UP, _HOT).fetchall())
         taken: dict[str, list[float]] = {name: [] for name in calls}
         for _ in range(ROUNDS):  # in turn, so that what changes on the machine meets all of them
             for name, call in calls.items():

@@ -12,6 +12,7 @@ from typing import Any
 from dpp.money.audit import LedgerPosition, audit_tenant
 from dpp.money.ledger import RECEIPT_TTL_SECONDS
 from dpp.packs.contract import PackResult
+from tests.charges import miscounted
 from tests.crash.aftermath import is_at_rest
 from tests.crash.stage import Client, Stage
 from tests.sim import promises
@@ -77,6 +78,7 @@ def broken_at_rest(stage: Stage) -> list[str]:
         *promises.broken(found),
         *_moves(stage, found),
         *_clients(stage, found),
+        *_miscounted(stage),
     ]
 
 
@@ -92,6 +94,11 @@ def broken_after_retention(stage: Stage) -> list[str]:
         *([] if is_at_rest(stage) else ["something came back to life after retention"]),
         *(["a message died: it comes again when it is redriven"] if stage.messages(dead_ones=True) else []),
     ]
+
+
+def _miscounted(stage: Stage) -> list[str]:
+    with stage.world.database.connection() as connection:
+        return miscounted(connection)
 
 
 def _position(stage: Stage, tenant_id: str) -> LedgerPosition:

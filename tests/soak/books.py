@@ -12,6 +12,7 @@ from dpp.money.credits import all_tenants
 from dpp.money.drift import contradictions, measure
 from dpp.money.ledger import Ledger
 from dpp_cli.local.state import StackState
+from tests.charges import miscounted
 from tests.soak.clients import Ordered
 
 _RUNS = """
@@ -45,6 +46,7 @@ def broken(
     yield from _runs(runs)
     yield from _orders(runs, orders)
     yield from _money(connection, ledger)
+    yield from miscounted(connection)
     yield from _objects(state, runs)
     yield from _messages(state)
 

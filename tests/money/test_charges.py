@@ -1,0 +1,151 @@
+"""Charges are added up by whatever changes a run's row, and are what the rows say (D2)."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dpp.money.books import QUERIES
+from dpp.platform.postgres import Connection
+from dpp.runs import store
+from dpp_cli import migrate
+from tests.aging import NO_RIGHT, ROLE, refusal
+from tests.charges import miscounted
+from tests.schema.rows import add_tenant, claimed, completed, insert, queued, refunded, tombstone
+
+TENANTS = ("t_one", "t_two")
+_KINDS = {
+    "queued": queued,
+    "claimed": claimed,
+    "completed": completed,
+    "refunded": refunded,
+    "tombstone": tombstone,
+}
+_CHANGES = {
+    "a claim ends": "UPDATE runs SET status = finalize_outcome, money_state = 'SETTLED', finalize_stage = 'COMMITTED',"
+    " actual_cost_usd_micros = finalize_charge_usd_micros WHERE finalize_stage = 'CLAIMED' AND run_id = %(run)s",
+    "another charge": "UPDATE runs SET actual_cost_usd_micros = %(charge)s, finalize_charge_usd_micros = %(charge)s"
+    " WHERE money_state = 'SETTLED' AND run_id = %(run)s",
+    "another tenant": "UPDATE runs SET tenant_id = 't_two' WHERE run_id = %(run)s",
+    "given back": "UPDATE runs SET money_state = 'REFUNDED', finalize_money_state = 'REFUNDED',"
+    " actual_cost_usd_micros = 0, finalize_charge_usd_micros = 0 WHERE money_state = 'SETTLED' AND status = 'FAILED'"
+    " AND run_id = %(run)s",
+    "nothing of money": "UPDATE runs SET updated_at = updated_at + interval '1 second' WHERE run_id = %(run)s",
+    "all tombstones go": "DELETE FROM runs WHERE status = 'EXPIRED'",
+}
+
+
+@pytest.fixture
+def connection(database_url: str) -> Iterator[Connection]:
+    """As a container has it."""
+    with psycopg.connect(database_url, autocommit=True, prepare_threshold=None) as opened:
+        for tenant_id in TENANTS:
+            add_tenant(opened, tenant_id)
+        yield opened
+
+
+def _row(kind: str, tenant_id: str, charge: int) -> dict[str, Any]:
+    row = _KINDS[kind](tenant_id=tenant_id)
+    if kind in ("completed", "tombstone"):
+        row |= {"actual_cost_usd_micros": charge, "finalize_charge_usd_micros": charge}
+    return row
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    runs=st.lists(
+        st.tuples(st.sampled_from(sorted(_KINDS)), st.sampled_from(TENANTS), st.integers(0, 250_000)),
+        min_size=1,
+        max_size=12,
+    ),
+    changes=st.lists(
+        st.tuples(st.sampled_from(sorted(_CHANGES)), st.integers(0, 11), st.integers(0, 250_000)), max_size=20
+    ),
+)
+def test_charges_are_those_of_the_rows_whatever_changes_them(
+    connection: Connection, runs: Sequence[tuple[str, str, int]], changes: Sequence[tuple[str, int, int]]
+) -> None:
+    """Also by hands, whose statement the schema allows."""
+    with connection.transaction(force_rollback=True):
+        ids = []
+        for run in runs:
+            row = _row(*run)
+            insert(connection, row)
+            ids.append(row["run_id"])
+        assert miscounted(connection) == []
+        for change, of, charge in changes:
+            params = {"run": ids[of % len(ids)], "charge": charge}
+            with connection.transaction():
+                connection.execute(_CHANGES[change].encode(), params)
+            assert miscounted(connection) == []
+
+
+def test_runs_of_a_tenant_that_end_at_once_are_all_charged(connection: Connection, database_url: str) -> None:
+    """Eight at a time, of which several share a slot; none is lost, and no two wait for each other in a circle."""
+    rows = [claimed(tenant_id="t_one") for _ in range(200)]
+    for row in rows:
+        insert(connection, row)
+
+    def end(some: Sequence[dict[str, Any]]) -> None:
+        with psycopg.connect(database_url, autocommit=True) as own:
+            for row in some:
+                run = store.find_by_id(own, UUID(str(row["run_id"])))
+                assert run is not None
+                assert store.commit(own, run, release_idempotency_key=False) is not None
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(end, [rows[first::8] for first in range(8)]))
+    assert miscounted(connection) == []
+    position = connection.execute(QUERIES["position"], {"tenant_id": "t_one"}).fetchone()
+    assert position is not None
+    assert position[1] == sum(row["finalize_charge_usd_micros"] for row in rows)
+    assert len(connection.execute("SELECT slot FROM ledger_charges").fetchall()) > 8
+
+
+def test_what_stood_before_is_counted_by_the_migration(connection: Connection, database_url: str) -> None:
+    """Runs that ended and runs that are gone, of the release before."""
+    migrate.downgrade(database_url, "0007")
+    gone = _row("tombstone", "t_one", 70_000)
+    insert(connection, gone)
+    connection.execute("DELETE FROM runs")
+    for charge in (1, 20_000):
+        insert(connection, _row("completed", "t_one", charge))
+    insert(connection, _row("refunded", "t_two", 0))
+    migrate.upgrade(database_url)
+    assert miscounted(connection) == []
+    rows = connection.execute("SELECT tenant_id, charges_usd_micros FROM ledger_charges").fetchall()
+    assert rows == [("t_one", 90_001)]
+
+
+def test_rows_that_were_written_past_the_triggers_can_be_counted_anew(connection: Connection) -> None:
+    """By one statement."""
+    insert(connection, _row("completed", "t_one", 5_000))
+    with connection.transaction():
+        connection.execute("SET LOCAL session_replication_role = replica")
+        insert(connection, _row("completed", "t_one", 7_000))
+        insert(connection, _row("completed", "t_two", 9_000))
+    assert len(miscounted(connection)) == 2
+    connection.execute("SELECT count_charges_anew()")
+    assert miscounted(connection) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "role", "by"),
+    [
+        ("DELETE FROM ledger_charges", None, "ledger_charges_stay"),
+        ("TRUNCATE ledger_charges", None, "ledger_charges_stay"),
+        ("UPDATE ledger_charges SET charges_usd_micros = 0", ROLE, NO_RIGHT),
+        ("SELECT count_charges_anew()", ROLE, NO_RIGHT),
+    ],
+)
+def test_what_was_charged_stays_charged(
+    connection: Connection, statement: str, role: str | None, by: str
+) -> None:
+    """D2: no statement takes the sums away."""
+    insert(connection, _row("completed", "t_one", 70_000))
+    assert refusal(connection, statement, role=role) == by
