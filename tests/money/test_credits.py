@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import LiteralString
 from uuid import UUID, uuid4
 
@@ -10,7 +11,7 @@ import psycopg
 import pytest
 
 from dpp.money.audit import LedgerPosition, audit_tenant
-from dpp.money.credits import CreditConflict, all_tenants, create_tenant, credit
+from dpp.money.credits import CreditConflict, all_tenants, create_tenant, credit, tenants_in_turn
 from dpp.money.ledger import AmountRefused, Ledger
 from dpp.money.micros import MAX_AMOUNT_USD_MICROS
 from dpp.platform.errors import RedisUnavailable
@@ -216,6 +217,30 @@ def test_every_tenant_is_visited_once_in_order(connection: Connection) -> None:
     )
     found = list(all_tenants(connection))
     assert found == sorted(f"t-{number}" for number in range(1, 1501))
+
+
+@pytest.mark.parametrize("tenants", [1, 499, 500, 501, 1500])
+def test_each_tenant_has_its_turn_once(connection: Connection, tenants: int) -> None:
+    """Wherever a job begins."""
+    connection.execute(
+        "INSERT INTO tenants (tenant_id, display_name) SELECT 't-' || n, 'x' FROM generate_series(1, %s) n",
+        (tenants,),
+    )
+    for _ in range(5):
+        assert sorted(tenants_in_turn(connection)) == sorted(
+            f"t-{number}" for number in range(1, tenants + 1)
+        )
+
+
+def test_a_job_that_never_comes_to_the_end_leaves_out_others_each_time(connection: Connection) -> None:
+    """The last of 3,000 would have no turn in a job that has the time for 1,000, were the order always the same."""
+    connection.execute(
+        "INSERT INTO tenants (tenant_id, display_name) SELECT 't-' || n, 'x' FROM generate_series(1, 3000) n"
+    )
+    seen: set[str] = set()
+    for _ in range(150):
+        seen.update(islice(tenants_in_turn(connection), 1_000))
+    assert len(seen) == 3_000
 
 
 def test_an_unknown_tenant_has_no_position(connection: Connection, ledger: Ledger) -> None:

@@ -65,6 +65,13 @@ def _tenants_after(tables: Tables, p: Params, _now: datetime) -> Answer:
     return Answer(("tenant_id",), rows, len(rows))
 
 
+@models(MONEY, "tenant_at")
+def _tenant_at(tables: Tables, p: Params, _now: datetime) -> Answer:
+    behind = [tenant for tenant in sorted(tables.tenants) if tenant > p["after"]]
+    rows = [(behind[int(p["share"] * len(behind))],)] if behind else []
+    return Answer(("tenant_id",), rows, len(rows))
+
+
 @models(MONEY, "has_credits")
 def _has_credits(tables: Tables, p: Params, _now: datetime) -> Answer:
     given = any(tenant == p["tenant_id"] for tenant, _ in tables.credits.values())

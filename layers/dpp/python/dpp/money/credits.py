@@ -1,5 +1,6 @@
 """Tenants and what they are given to spend: a row in Postgres first, then the balance in Redis (D2)."""
 
+import random
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -83,10 +84,37 @@ def _journal(
 
 def all_tenants(connection: Connection) -> Iterator[str]:
     """Every tenant's id, in order, read page by page."""
-    after = ""
-    while True:
-        rows = connection.execute(QUERIES["tenants_after"], {"after": after, "limit": _PAGE_SIZE}).fetchall()
-        yield from (str(row[0]) for row in rows)
-        if len(rows) < _PAGE_SIZE:
+    return _tenants_after(connection, "")
+
+
+def tenants_in_turn(connection: Connection) -> Iterator[str]:
+    """Every tenant's id once, for a job that may not come to the end of them.
+
+    Beyond a page of them it goes on from anywhere and round, so that each firing leaves out others.
+    """
+    first = _page(connection, "")
+    yield from first
+    if len(first) < _PAGE_SIZE:
+        return
+    params = {"after": first[-1], "share": random.random()}  # noqa: S311 - whose turn it is guards nothing
+    row = connection.execute(QUERIES["tenant_at"], params).fetchone()
+    if row is None:
+        return
+    yield from _tenants_after(connection, row[0])
+    for tenant_id in _tenants_after(connection, first[-1]):
+        yield tenant_id
+        if tenant_id == row[0]:
             return
-        after = str(rows[-1][0])
+
+
+def _tenants_after(connection: Connection, after: str) -> Iterator[str]:
+    while page := _page(connection, after):
+        yield from page
+        if len(page) < _PAGE_SIZE:
+            return
+        after = page[-1]
+
+
+def _page(connection: Connection, after: str) -> list[str]:
+    rows = connection.execute(QUERIES["tenants_after"], {"after": after, "limit": _PAGE_SIZE})
+    return [str(row[0]) for row in rows]

@@ -37,6 +37,11 @@ WHERE t.tenant_id = %(tenant_id)s
 -- Keyset page of tenants, for jobs that visit all of them.
 SELECT tenant_id FROM tenants WHERE tenant_id > %(after)s ORDER BY tenant_id LIMIT %(limit)s
 
+-- name: tenant_at
+-- A tenant behind one, by its share of the way to the last; zero for the next, below one.
+SELECT tenant_id FROM tenants WHERE tenant_id > %(after)s ORDER BY tenant_id
+OFFSET floor(%(share)s::float8 * (SELECT count(*) FROM tenants WHERE tenant_id > %(after)s))::bigint LIMIT 1
+
 -- name: has_credits
 -- Whether a tenant was ever given money.
 SELECT 1 FROM budget_credits WHERE tenant_id = %(tenant_id)s LIMIT 1

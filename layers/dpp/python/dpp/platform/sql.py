@@ -15,7 +15,7 @@ migration that adds a column, as a prepared statement's answer has to be.
 
 import re
 from importlib.resources import files
-from typing import LiteralString, cast
+from typing import LiteralString
 
 _HEAD = re.compile(r"^-- (name|columns): (\w+)\n", re.MULTILINE)
 _LISTED = re.compile(r"\{(\w+)\.\*\}")
@@ -45,7 +45,7 @@ class Queries:
 
     def __getitem__(self, name: str) -> LiteralString:
         # The files are shipped with the code and take no part from a request: as good as literals.
-        return cast(LiteralString, self._queries[name])
+        return self._queries[name]
 
     def names(self) -> tuple[str, ...]:
         """Every query's name, in the order of the file."""

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import assert_never
 from uuid import UUID
 
-from dpp.money.credits import all_tenants
+from dpp.money.credits import tenants_in_turn
 from dpp.money.drift import Verdict, audit, disputed_ledgers, due_audits
 from dpp.money.fees import charge_within
 from dpp.money.ledger import Ledger, NoReservation
@@ -100,7 +100,7 @@ def reconcile(effects: ReconcileEffects, scan: Database, now: datetime | None = 
     """One firing: all six scans. `scan` reads the pages on a connection of its own."""
     report = ReconcileReport()
     with scan.connection() as connection:
-        for tenant_id in in_time(all_tenants(connection), report.lost_ledgers, SCAN_SECONDS):
+        for tenant_id in in_time(tenants_in_turn(connection), report.lost_ledgers, SCAN_SECONDS):
             rebuild_if_lost(effects, tenant_id, report.lost_ledgers)
 
         def work(query: str, step: Callable[[Run], Run | None], done: BatchReport, *age_seconds: int) -> None:
@@ -119,7 +119,7 @@ def reconcile(effects: ReconcileEffects, scan: Database, now: datetime | None = 
             report.expired_leases,
         )
         work("page_unsent", lambda run: send_again(effects, run, now), report.unsent, UNSENT_AFTER_SECONDS)
-        for tenant_id in in_time(all_tenants(connection), report.orphans, SCAN_SECONDS):
+        for tenant_id in in_time(tenants_in_turn(connection), report.orphans, SCAN_SECONDS):
             refund_orphans(effects, tenant_id, report.orphans)
         for tenant_id in in_time(due_audits(connection, now), report.audits, SCAN_SECONDS):
             audit_ledger(effects, tenant_id, report.audits, now)
