@@ -3,12 +3,13 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors soak-workspaces crash mutants bench bench-submit bench-cold bench-scans bench-outbox bench-cleanup bench-runs bench-budget up down status logs layers openapi clean
+.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors soak-workspaces crash mutants bench bench-submit bench-cold bench-scans bench-outbox bench-cleanup bench-runs bench-budget bench-load up down status logs layers openapi clean
 
 BIN := .venv/bin
 # The stack of the e2e tests is not the one that a developer works with.
 E2E_STATE := $(CURDIR)/.dpp/e2e
 SOAK_STATE := $(CURDIR)/.dpp/soak
+LOAD_STATE := $(CURDIR)/.dpp/load
 # Byte code halves the start of every command after the first.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -99,6 +100,12 @@ CLEANUP ?=
 bench-cleanup: bootstrap ## Measure submits beside a cleanup of 10^6 rows, and its rate (CLEANUP="--rows N", CLEANUP=--sweep)
 	$(BIN)/python -m bench.cleanup $(CLEANUP)
 
+LOAD ?=
+bench-load: bootstrap ## Load a stack of its own up to the knee and to twice of it; no run lost or doubled (LOAD=--quick)
+	@export DPP_LOCAL_STATE="$(LOAD_STATE)"; \
+	trap '$(BIN)/dpp local down' EXIT; trap 'exit 130' INT TERM; \
+	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/python -m bench.load $(LOAD)
+
 up: bootstrap ## Start the local stack and deploy to it
 	@$(BIN)/dpp local up
 
@@ -122,4 +129,5 @@ clean: bootstrap ## End the local stacks; delete their data, what was built, and
 	@$(BIN)/dpp local down --wipe
 	@DPP_LOCAL_STATE="$(E2E_STATE)" $(BIN)/dpp local down --wipe
 	@DPP_LOCAL_STATE="$(SOAK_STATE)" $(BIN)/dpp local down --wipe
-	rm -rf .dpp/local .dpp/e2e .dpp/soak .dpp/build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@DPP_LOCAL_STATE="$(LOAD_STATE)" $(BIN)/dpp local down --wipe
+	rm -rf .dpp/local .dpp/e2e .dpp/soak .dpp/load .dpp/build .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -8,23 +8,20 @@ import sys
 import threading
 import time
 from collections import Counter
-from uuid import uuid4
 
 import httpx
 import psycopg
 
-from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger
-from dpp.platform import api_keys
 from dpp_cli.local.state import StackState, running_state
 from dpp_cli.paths import state_dir
 from tests.soak import books
+from tests.soak.accounts import funded
 from tests.soak.clients import Account, Client
 from tests.soak.havoc import Havoc
 
 _REST_WITHIN_SECONDS = 600.0
 _LOOK_EVERY_SECONDS = 5.0
-_CREDIT_USD_MICROS = 1_000_000_000
 
 
 def main() -> int:
@@ -37,7 +34,7 @@ def main() -> int:
     ledger = Ledger.connect(state.redis_url)
     with psycopg.connect(state.database_url, autocommit=True) as connection:
         chance = random.Random(options.seed)
-        accounts = [_account(connection, ledger) for _ in range(2)]
+        accounts = [funded(connection, ledger, "soak") for _ in range(2)]
     _say(
         f"{options.minutes} minutes, {options.clients} clients,"
         f" a strike about every {options.every} s, seed {options.seed}"
@@ -106,21 +103,6 @@ def _come_to_rest(connection: psycopg.Connection[tuple[object, ...]]) -> list[st
     time.sleep(_LOOK_EVERY_SECONDS * 2)  # messages of runs that have ended are skipped and deleted
     _say(f"at rest after {time.monotonic() - began:.0f} s")
     return []
-
-
-def _account(connection: psycopg.Connection[tuple[object, ...]], ledger: Ledger) -> Account:
-    tenant_id, minted = f"soak_{uuid4().hex[:12]}", api_keys.mint()
-    create_tenant(connection, tenant_id, "A soak", 1_000_000)
-    api_keys.store(connection, minted, tenant_id)
-    credit(
-        connection,
-        ledger,
-        credit_id=uuid4(),
-        tenant_id=tenant_id,
-        amount_usd_micros=_CREDIT_USD_MICROS,
-        reason="soak",
-    )
-    return Account(tenant_id, minted.token)
 
 
 def _say(text: str) -> None:
