@@ -155,6 +155,7 @@ def _course(options: argparse.Namespace) -> Course:
         search=Search(options.start, options.factor, halvings=0 if quick else 2),
         seconds=6.0 if quick else options.seconds,
         settling_seconds=2.0 if quick else 3.0,
+        times=options.times,
         overload_seconds=10.0 if quick else options.overload_seconds,
         ladder_seconds=50.0 if quick else 210.0,
         recovery_seconds=45.0 if quick else 120.0,
@@ -167,7 +168,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--start", type=float, default=2.0, help="submits a second of the first step")
     parser.add_argument("--factor", type=float, default=2.0, help="from one step to the next")
     parser.add_argument("--seconds", type=float, default=15.0, help="of a step")
-    parser.add_argument("--overload-seconds", type=float, default=30.0, help="at twice the knee")
+    parser.add_argument("--times", type=float, default=2.0, help="the knee, in the overload")
+    parser.add_argument("--overload-seconds", type=float, default=30.0)
     parser.add_argument("--most-under-way", type=int, default=MOST_UNDER_WAY)
     parser.add_argument("--seed", type=int, default=0, help="of the arrivals")
     return parser

@@ -6,6 +6,7 @@ from bench.load_audit import Findings
 from bench.load_plan import (
     DONE_SHARE,
     GRACE_SECONDS,
+    GROWTH_RUNS,
     GROWTH_SHARE,
     LATE_P99_MS,
     SUBMIT_P99_MS,
@@ -20,9 +21,9 @@ _SHOWN_FAULTS = 10
 def head() -> None:
     """What the columns are."""
     print(
-        f"Held is a rate of which {DONE_SHARE:.0%} is COMMITTED {GRACE_SECONDS:.0f} s after the step at the latest,"
-        f" with a backlog that grows by at most {GROWTH_SHARE:.0%} of it\nand p99 of submit at most"
-        f" {SUBMIT_P99_MS:.0f} ms. Times in ms from when a request was due; as many reads as submits.\n"
+        f"A rate is held if {DONE_SHARE:.0%} of it is COMMITTED at most {GRACE_SECONDS:.0f} s after the step, the"
+        f" backlog rises by no more\nthan {GROWTH_SHARE:.0%} of what is due and {GROWTH_RUNS} runs, and p99 of submit"
+        f" is at most {SUBMIT_P99_MS:.0f} ms. Times in ms from when a request\nwas due; as many reads as submits.\n"
     )
     print(
         f"{'submits/s':^26}{'submit':^28}{'read':^14}{'submit to COMMITTED':^22}{'late':^12}{'back-':>6}\n"
@@ -31,7 +32,7 @@ def head() -> None:
     )
 
 
-def step(figures: Figures, against: Sequence[str], title: str = "") -> None:
+def step(figures: Figures, against: Sequence[str]) -> None:
     """One line of figures, one of what was answered."""
     a_second = [count / figures.seconds for count in (figures.offered, figures.accepted, figures.done)]
     submit, read, whole, late = figures.submit, figures.read, figures.whole, figures.late
@@ -41,7 +42,7 @@ def step(figures: Figures, against: Sequence[str], title: str = "") -> None:
         f"{read.p50:>7.0f}{read.p99:>7.0f}{whole.p50:>8.0f}{whole.p90:>7.0f}{whole.p99:>7.0f}"
         f"{late.p99:>6.0f}{late.worst:>6.0f}{figures.backlog:>6}"
     )
-    verdict = title or ("not held: " + ", ".join(against) if against else "held")
+    verdict = "not held: " + ", ".join(against) if against else "held"
     said = ", ".join(f"{answer} × {count}" for answer, count in sorted(figures.answers.items()))
     print(f"{'':>8}rate {figures.rate:g}: {verdict}; {said}; environments {_counts(figures.environments)}")
     if not figures.valid:
@@ -62,8 +63,8 @@ def course(told: Told) -> None:
         return
     over, back = told.overload, told.recovery
     print(
-        f"\ntwice the knee, {over.rate:g}/s for {over.seconds:.0f} s: {over.offered} submits due,"
-        f" {over.accepted} accepted, {over.unsent} requests not sent since too many were under way;"
+        f"\n{over.rate / told.knee.rate:g} × the knee, {over.rate:g}/s for {over.seconds:.0f} s:"
+        f" {over.offered} submits due, {over.accepted} accepted, {over.unsent} requests not sent (too many under way);"
         f" backlog {over.backlog} at its end"
     )
     print(f"processors busy: {_cores(over)}")

@@ -29,6 +29,8 @@ class Course:
     search: Search
     seconds: float
     settling_seconds: float
+    times: float
+    """The knee, in the overload."""
     overload_seconds: float
     ladder_seconds: float
     """No step is begun later."""
@@ -92,9 +94,9 @@ async def climb(place: Place, course: Course) -> Told:
 
 
 async def overload(place: Place, course: Course, told: Told) -> None:
-    """Twice the knee, and then the first rate again until all is as it was."""
+    """Some times the knee, and then the first rate again until all is as it was."""
     assert told.knee is not None
-    phase = Phase("over", 2 * told.knee.rate, course.overload_seconds)
+    phase = Phase("over", course.times * told.knee.rate, course.overload_seconds)
     before, began = await asyncio.to_thread(Processes.now, place.state), time.time()
     await place.generator.fire(phase)
     after, backlog = await asyncio.to_thread(Processes.now, place.state), place.backlog.now
@@ -103,7 +105,7 @@ async def overload(place: Place, course: Course, told: Told) -> None:
     await place.generator.answered()
     await _drained(place)
     told.overload = _figures(place, phase, backlog, after.environments, cores)
-    place.told(told.overload, [])
+    place.told(told.overload, held_against(told.overload))
 
 
 async def _step(place: Place, phase: Phase) -> Figures:
