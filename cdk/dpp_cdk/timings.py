@@ -8,6 +8,7 @@ from dpp.auth_errors.config import DEAD_LETTER_RETENTION_DAYS, QUEUE_RETENTION_D
 from dpp.lifecycle import chamberlain, egress, envoy, firing, general, outside, sentinel
 from dpp.lifecycle.model import Source
 from dpp.packs.outside import START_SECONDS
+from dpp.platform import aws
 from dpp.tickets import cycle, process, reap
 
 GATEWAY_TIMEOUT_SECONDS = 29
@@ -21,6 +22,9 @@ MAX_FUNCTION_SECONDS = 900
 
 MAX_RETENTION_DAYS = 14
 """The longest that SQS keeps a message."""
+
+ROOM_TO_ANSWER_SECONDS = 5
+"""What a function behind the API has for all else than a call that AWS leaves unanswered."""
 
 _DAY_SECONDS = 24 * 3600
 
@@ -167,6 +171,11 @@ API_DOCS = RequestTiming(timeout_seconds=10)
 TICKETS_API = RequestTiming(timeout_seconds=15)
 AUTH_ERRORS_API = RequestTiming(timeout_seconds=15)
 WORKSPACES_API = RequestTiming(timeout_seconds=15)
+
+# Who waits for AWS in vain has time left to give back what it has reserved, and to say so.
+for _asks in (RUNS_SUBMIT, RUNS_READ, RUNS_MCP, TICKETS_API, AUTH_ERRORS_API, WORKSPACES_API):
+    if _asks.timeout_seconds < aws.LONGEST_CALL_SECONDS + ROOM_TO_ANSWER_SECONDS:
+        raise ValueError("a function behind the API would be killed before it could answer that AWS doesn't")
 
 # RUN-15: visibility 120 s, three receives. The timebox leaves the worker 30 s to load inputs, store the
 # envelope and finalize; past its timeout the lease (120 s too) is over, and the reaper takes the run.

@@ -2,9 +2,10 @@
 
 import pytest
 
+from dpp.platform import aws
 from dpp.tickets.config import ReaperSettings
 from dpp_cdk import timings
-from dpp_cdk.functions import AUTH_ERRORS_CONSUME, AUTH_ERRORS_PUBLISH, FUNCTIONS, OPS_CYCLE
+from dpp_cdk.functions import AUTH_ERRORS_CONSUME, AUTH_ERRORS_PUBLISH, FUNCTIONS, HEALTH, OPS_CYCLE
 from dpp_cdk.timings import (
     DeployTiming,
     LeaseTiming,
@@ -52,6 +53,13 @@ def test_a_dead_letter_outlives_the_messages_of_its_queue_for_as_long_as_sqs_can
         QueueTiming(1, 6, max_receives=3, retention_seconds=2 * day, dead_letter_days=2)
     with pytest.raises(ValueError, match="nothing so long"):
         QueueTiming(1, 6, max_receives=3, dead_letter_days=15)
+
+
+def test_a_function_behind_the_api_outlives_a_call_that_aws_leaves_unanswered() -> None:
+    """Issue 10: else it is killed with a reservation in its hands, where it could have given it back and said so."""
+    for spec in FUNCTIONS:
+        if isinstance(spec.timing, RequestTiming) and spec.grants and spec is not HEALTH:
+            assert spec.timing.timeout_seconds >= aws.LONGEST_CALL_SECONDS + 5, spec.name
 
 
 @pytest.mark.parametrize("timing", _QUEUES)

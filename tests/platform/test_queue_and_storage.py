@@ -1,7 +1,10 @@
 """SQS and S3 by moto (RUN-15, RUN-18, RUN-10; issue 3: SQS and S3 down at each step)."""
 
 import hashlib
+import socket
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
@@ -164,4 +167,26 @@ def test_every_call_to_aws_is_bounded_in_time(aws: None) -> None:
     for client in (sqs_client(), s3_client()):
         config = client.meta.config
         assert (config.connect_timeout, config.read_timeout) == (1, 3)  # type: ignore[attr-defined]
-        assert config.retries["total_max_attempts"] == 3  # type: ignore[attr-defined]
+        assert config.retries["total_max_attempts"] == 2  # type: ignore[attr-defined]
+
+
+def test_a_call_to_who_never_answers_ends_within_its_bound(
+    aws: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 10: SQS takes the connection and falls silent. Its caller must be told while it can still answer."""
+    monkeypatch.setattr("dpp.platform.aws._READ_TIMEOUT_SECONDS", 0.2)
+    with socket.create_server((HOST, 0)) as silent:
+        endpoint = f"http://{HOST}:{silent.getsockname()[1]}"
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        began = time.monotonic()
+        with pytest.raises(QueueUnavailable):
+            Queue(f"{endpoint}/1/runs").send("m")
+        took = time.monotonic() - began
+        silent.settimeout(0)
+        tried = 0
+        with suppress(BlockingIOError):
+            while True:
+                silent.accept()[0].close()
+                tried += 1
+    assert tried == 2
+    assert took < 2 * 0.2 + 1 + 1  # the pause, and what making a client takes
