@@ -30,6 +30,10 @@ _RESEND_SECONDS = 120.0
 _READABLE = 200
 _CONTENT = "application/problem+json"
 _JSON = {"Content-Type": "application/json"}
+_ERROR_OF_GATEWAY = "x-amzn-ErrorType"
+"""The gateway answers in place of a function that failed or took too long. On AWS this is a problem document, too, by the
+stack's gateway responses, whose templates LocalStack leaves out.
+"""
 
 
 @dataclass(slots=True)
@@ -231,7 +235,9 @@ class Generator:
             shot.ended = time.time()
         shot.status = answer.status_code
         shot.said = "" if answer.is_success else _reason(answer)
-        if not answer.is_success and not shot.said:
+        if not answer.is_success and not shot.said and _ERROR_OF_GATEWAY in answer.headers:
+            shot.said = "by the gateway"
+        elif not answer.is_success and not shot.said:
             shot.said = "no problem document"
             shot.odd = f"{answer.status_code}, no problem document: {answer.text[:300]}"
         return answer

@@ -15,7 +15,7 @@ from bench.load_watch import Backlog, Processes, committed
 from dpp_cli.local.state import StackState
 
 PROBE_SECONDS = 5.0
-RECOVERED = 1.25
+RECOVERED = 1.5
 """Recovered is the stack when the median of a submit is at most so many times what it was at the first rate."""
 _WARM = 8
 _DRAIN_SECONDS = 90.0

@@ -107,6 +107,12 @@ def test_a_key_that_is_under_way_and_an_error_of_the_platform_are_asked_again() 
         assert (shot.refused, shot.open) == (False, True)
 
 
+def test_an_answer_of_the_gateway_in_place_of_a_function_is_asked_again() -> None:
+    answer = _answered("500 Internal", '{"message": "no"}', "application/json\r\nx-amzn-ErrorType: Internal")
+    [shot] = _played(_one, answer).submits
+    assert (shot.open, shot.answer, shot.odd) == (True, "500 by the gateway", "")
+
+
 def test_an_error_that_is_no_problem_document_is_kept_in_mind() -> None:
     [shot] = _played(_one, _answered("502 Bad Gateway", '{"message": "no"}')).submits
     assert shot.open
