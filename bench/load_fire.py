@@ -31,8 +31,8 @@ _READABLE = 200
 _CONTENT = "application/problem+json"
 _JSON = {"Content-Type": "application/json"}
 _ERROR_OF_GATEWAY = "x-amzn-ErrorType"
-"""The gateway answers in place of a function that failed or took too long. On AWS this is a problem document, too, by the
-stack's gateway responses, whose templates LocalStack leaves out.
+"""The gateway answers in place of a function that failed or took too long. On AWS this is a problem document, too, by
+the stack's gateway responses, whose templates LocalStack leaves out.
 """
 
 
