@@ -69,8 +69,9 @@ def course(told: Told) -> None:
     )
     print(f"processors busy: {_cores(over)}")
     print(
-        f"after it: last answer {_seconds(back.answered)}, last run COMMITTED {_seconds(back.drained)}, submits as fast"
-        f" as at the first rate (median at most {RECOVERED} ×) {_seconds(back.fast)}"
+        f"recovered after {_seconds(back.seconds)}: last answer {_seconds(back.answered)}, last run COMMITTED"
+        f" {_seconds(back.drained)}, submits as fast as at the first rate (median at most {RECOVERED} ×)"
+        f" {_seconds(back.fast)}"
     )
     print(f"probes' medians, ms: {' '.join(_probe(at, spread) for at, spread in back.probes)}")
 
@@ -114,7 +115,7 @@ def _cores(figures: Figures) -> str:
 
 
 LOCAL = (
-    "This knee is the local stack's, not AWS's: gateway, Lambda, SQS and S3 are one process of LocalStack, and"
-    "\nfunctions, Postgres, Valkey and this generator share the same cores. It says how the platform bears too much,"
-    "\nnot how much AWS would bear."
+    "This knee is the local stack's, not AWS's: gateway, Lambda, SQS and S3 are one process of LocalStack, at most four"
+    "\nworkers start a process for each run's pack, and functions, Postgres, Valkey and this generator share the same"
+    "\ncores. It says how the platform bears too much, not how much AWS would bear."
 )

@@ -63,6 +63,12 @@ class Recovery:
     probes: list[tuple[float, Spread]] = field(default_factory=list)
     """When each probe began, and its submits in ms."""
 
+    @property
+    def seconds(self) -> float | None:
+        """Until all of it was so."""
+        parts = [part for part in (self.answered, self.drained, self.fast) if part is not None]
+        return max(parts) if len(parts) == 3 else None
+
 
 @dataclass(slots=True)
 class Told:
@@ -149,17 +155,17 @@ def _figures(
 
 
 async def _recovered(place: Place, course: Course, over: Phase, first: Figures) -> Recovery:
-    """Probe at the first rate, from the end of the load on, until a probe is as fast as the first step was."""
+    """Probe at the first rate, from the end of the load on, until all is done and a probe took what it did at first."""
     found, until = Recovery(), over.ended + course.recovery_seconds
-    while found.fast is None and time.time() < until:
+    while (found.fast is None or found.drained is None) and time.time() < until:
         probe = Phase(f"probe{len(found.probes):03d}", first.rate, PROBE_SECONDS)
         await place.generator.fire(probe)
         found.answered, found.drained = await asyncio.to_thread(_past, place, over)
         answered = [shot for shot in probe.submits if shot.ended]
         spread = Spread.of([shot.latency_ms for shot in answered])
         found.probes.append((probe.begun - over.ended, spread))
-        if found.drained is not None and _is_as_before(probe, spread, first):
-            found.fast = max(probe.begun - over.ended, found.drained)
+        if found.fast is None and _is_as_before(probe, spread, first):
+            found.fast = probe.begun - over.ended
     return found
 
 
