@@ -8,7 +8,7 @@ deployed: one message an event, boto3 to real HTTP, the heartbeat's thread, the 
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -68,7 +68,7 @@ def prepare(place: Place) -> None:
 
 def submitter(place: Place, share: Share) -> None:
     """A share of submits, each a new run."""
-    _begin(place)
+    begin(place)
     with closing(Database(place.database_url)) as database:
         effects = SubmitEffects(database, Ledger.connect(place.redis_url), Queue(_queue_url(place)))
         caller = Caller(TENANT, uuid4(), _PER_MINUTE)
@@ -77,29 +77,38 @@ def submitter(place: Place, share: Share) -> None:
 
 def worker(place: Place) -> None:
     """Work on what comes until the process is ended."""
-    _begin(place)
+    begin(place)
+    with _SILENCE.open("w", encoding="utf-8") as silence:
+        sys.stdout = silence  # before powertools takes hold of it
+        handle = handling()
+        source, done = EventSource(place.endpoint), None
+        while True:
+            done = handle(source.next(done))
+
+
+def handling() -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """The worker's handler with the no-op for its packs: an event in, and out what became of its one message."""
     from run_worker import wiring  # noqa: PLC0415 - reads its environment
 
     vars(wiring)["PackProcess"] = NoOpPacks
-    with _SILENCE.open("w", encoding="utf-8") as silence:
-        sys.stdout = silence  # before powertools takes hold of it
-        from run_worker.handler import handler  # noqa: PLC0415
+    from run_worker.handler import handler  # noqa: PLC0415
 
-        context: Any = SimpleNamespace(
-            function_name="run_worker",
-            memory_limit_in_mb=1769,
-            invoked_function_arn="arn:aws:lambda:us-east-1:000000000000:function:run_worker",
-            aws_request_id="00000000-0000-0000-0000-000000000000",
-            get_remaining_time_in_millis=lambda: 120_000,
-        )
-        source, done = EventSource(place.endpoint), None
-        while True:
-            event = source.next(done)
-            told = handler(event, context)
-            done = {
-                "message_id": event["Records"][0]["messageId"],
-                "failed": bool(told["batchItemFailures"]),
-            }
+    context: Any = SimpleNamespace(
+        function_name="run_worker",
+        memory_limit_in_mb=1769,
+        invoked_function_arn="arn:aws:lambda:us-east-1:000000000000:function:run_worker",
+        aws_request_id="00000000-0000-0000-0000-000000000000",
+        get_remaining_time_in_millis=lambda: 120_000,
+    )
+
+    def handle(event: dict[str, Any]) -> dict[str, Any]:
+        told = handler(event, context)
+        return {
+            "message_id": event["Records"][0]["messageId"],
+            "failed": bool(told["batchItemFailures"]),
+        }
+
+    return handle
 
 
 def done(place: Place) -> int:
@@ -132,7 +141,8 @@ def proved(place: Place, count: int) -> str:
     )
 
 
-def _begin(place: Place) -> None:
+def begin(place: Place) -> None:
+    """The environment that the functions' own wirings read."""
     os.environ.update(
         {
             "DATABASE_URL": place.database_url,

@@ -128,16 +128,16 @@ def _measure(database_url: str, rounds: int) -> None:
             reason="bench",
         )
         floor = _floor(connection, effects)
-        requests = _Requests(minted.token, submitting.handler, reading.handler)
+        requests = Requests(minted.token, submitting.handler, reading.handler)
         held = _held(requests, floor, Caller(TENANT, minted.key_id, 1_000_000), effects)
         parts = [*floor.values(), *(one.part for one in held)]
-        with _silent():
+        with logged_to():
             _rounds(parts, rounds)
     _print(floor, held, rounds)
 
 
 def _held(
-    requests: "_Requests", floor: Mapping[str, Part], caller: Caller, effects: SubmitEffects
+    requests: "Requests", floor: Mapping[str, Part], caller: Caller, effects: SubmitEffects
 ) -> list[Held]:
     key, script, insert, update, send, run = floor.values()
     of_submit = [key, script, insert, script, send, update]
@@ -152,13 +152,19 @@ def _held(
     ]
 
 
-class _Requests:
+class Requests:
     """Requests as API Gateway hands them on."""
 
-    def __init__(self, token: str, submitting: Callable[..., Any], reading: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        token: str,
+        submitting: Callable[..., Any],
+        reading: Callable[..., Any],
+        max_cost_usd: str = "0.0100",
+    ) -> None:
         self._token, self._submitting, self._reading = token, submitting, reading
         self._context = lambda_context()
-        self._body = json.dumps(a_body(inputs=_INPUTS, reservation={"max_cost_usd": "0.0100"}))
+        self._body = json.dumps(a_body(inputs=_INPUTS, reservation={"max_cost_usd": max_cost_usd}))
         self._known = f"key-{uuid4()}"
         self._path = f"/v1/runs/{json.loads(self.repeat()['body'])['run_id']}"
 
@@ -170,10 +176,10 @@ class _Requests:
         """One that is known."""
         return self._sent(self._known)
 
-    def read(self) -> Any:
-        """A poll."""
+    def read(self, path: str | None = None) -> Any:
+        """A poll, of the one that is known if nothing is said."""
         headers = {"Authorization": [f"Bearer {self._token}"]}
-        answer = self._reading(gateway_event("GET", self._path, headers, None), self._context)
+        answer = self._reading(gateway_event("GET", path or self._path, headers, None), self._context)
         assert answer["statusCode"] == 200, answer
         return answer
 
@@ -242,10 +248,10 @@ def _rounds(parts: Sequence[Part], rounds: int) -> None:
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
+def logged_to(path: str = os.devnull) -> Iterator[None]:
     """What functions log goes where Lambda's would go, at no screen's cost."""
     sys.stdout.flush()
-    kept, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    kept, null = os.dup(1), os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(null, 1)
     try:
         yield
