@@ -1,10 +1,13 @@
-"""What a run was measured to take, and the day that is assumed; pure. The figures of bench/scale_model.py start here."""
+"""What a run was measured to take, and the day that is assumed; pure. What bench/scale_model.py reckons with."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
+
+from dpp.lifecycle.retention import Retention
+from dpp_cli import costs
 
 PATH = Path(__file__).with_name("scale_units.json")
 DAY_SECONDS = 86_400
@@ -75,9 +78,9 @@ class Units:
     redis_keys: Sequence[RedisKey]
     redis_overhead: float
     """Memory that Redis says it uses more, over the sum of what it says of each key."""
-    reconcile_postgres_ms_a_tenant: float
-    reconcile_python_ms_a_tenant: float
-    reconcile_trips_a_tenant: float
+    look_for_lost: Phase
+    look_for_orphans: Phase
+    """Of a tenant, by reconcile, each minute."""
 
     @classmethod
     def read(cls, path: Path = PATH) -> Self:
@@ -87,7 +90,7 @@ class Units:
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Self:
         """From JSON's own types."""
-        phases = ("post", "poll", "work", "answer", "purge", "expire", "delete")
+        phases = [name for name, kind in cls.__annotations__.items() if kind is Phase]
         return cls(
             **{
                 **found,
@@ -118,22 +121,24 @@ class Day:
     runs: float = 1e8
     peak_factor: float = 3.0
     """The busiest moment, over the mean."""
-    polls: int = 5
-    work_seconds: float = 2.0
-    request_seconds: float = 0.05
-    envelope_bytes: float = 20_000
-    log_bytes: float = 8_000
+    polls: int = costs.REQUESTS_A_RUN - 1
+    work_seconds: float = costs.WORK_SECONDS
+    request_seconds: float = float(costs.REQUEST_SECONDS)
+    envelope_bytes: float = costs.ENVELOPE_KB * 1_000
+    log_bytes: float = costs.LOG_KB * 1_000
     runs_a_tenant: float = 10_000
     live_days: float = 30
-    tombstone_days: float = 400
+    tombstone_days: float = Retention().tombstones_days
     inputs_hours: float = 1
     bloat: float = 1.2
     """Room that dead rows take between two runs of autovacuum, whose scale factor is 0.2."""
     random_pages: int = 4
-    """Pages a run that lie anywhere in their index or table: three entries by random id, and the row once it expires."""
+    """Pages a run that lie anywhere in an index or table: three entries by random id, and the row once it expires."""
     page_bytes: int = 8_192
     round_trip_ms: float = 1.0
     """From a function to the cache or the database, in another zone."""
+    commit_ms: float = 2.0
+    """Until the standby has a commit, too."""
 
     @property
     def mean_per_second(self) -> float:
@@ -188,7 +193,7 @@ class Run:
         phases = (*requests, units.work, *later)
 
         def total(name: str, among: Sequence[Phase] = phases) -> float:
-            return sum(getattr(phase, name) for phase in among)
+            return float(sum(getattr(phase, name) for phase in among))
 
         rows = units.rows
         live = rows.run_packed * day.live_days + rows.tombstone_packed * day.tombstone_days

@@ -5,7 +5,7 @@ the handler of runs_submit, four polls of each through that of runs_read, N mess
 the no-op of bench/runs_ours.py for its packs), a poll of each once it has ended, and then what the jobs do later:
 inputs are purged, runs become tombstones, tombstones are deleted. Postgres flushes to disk.
 
-Left out are API Gateway, Lambda's own runtime, the pack's process and its work, and TLS. Logs are formatted and counted.
+Left out are API Gateway, Lambda's own runtime, the pack's process and its work, and TLS. Logs are counted.
 """
 
 import json
@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, LiteralString
@@ -30,7 +31,7 @@ from bench.runs_aws import EventSource, stand_in
 from bench.runs_work import TENANT, Place, found
 from bench.scale_day import Phase, RedisKey, Rows, Units
 from bench.submit import Requests, logged_to
-from dpp.money.credits import all_tenants, create_tenant
+from dpp.money.credits import all_tenants, create_tenant, credit
 from dpp.money.ledger import Ledger
 from dpp.platform import api_keys
 from dpp.platform.postgres import Database
@@ -193,13 +194,14 @@ def _measured(bench: _Bench, place: Place, runs: int, load: float, said: Sequenc
     for path in warm:
         with logged_to():
             requests.read(path)
+    time.sleep(_STATS_ARRIVE_SECONDS)
     redis_before = bench.redis_bytes()
     paths: list[str] = []
     post = bench.phase([lambda: paths.append(_posted(requests, silent=False))] * runs)
-    poll = bench.phase([lambda path=path: requests.read(path) for path in paths * POLLS_BEFORE])
+    poll = bench.phase([partial(requests.read, path) for path in paths * POLLS_BEFORE])
     events = [source.next(None) for _ in range(runs)]
-    work = bench.phase([lambda event=event: _worked(handle, event) for event in events])
-    answer = bench.phase([lambda path=path: _ended(requests, path) for path in paths])
+    work = bench.phase([partial(_worked, handle, event) for event in events])
+    answer = bench.phase([partial(_ended, requests, path) for path in paths])
     redis_grown = bench.redis_bytes() - redis_before
     keys, redis_said = bench.redis_keys(runs)
     grown = {name: _bytes_of(place, name) / (runs + WARM_RUNS + 1) for name in ("runs", "run_inputs")}
@@ -208,6 +210,7 @@ def _measured(bench: _Bench, place: Place, runs: int, load: float, said: Sequenc
         name: _index_bytes(place, name) / (runs + WARM_RUNS + 1) for name in ("runs_pkey", "runs_idempotency")
     }
     purge, expire, delete, tombstone = _later(bench, place, runs + WARM_RUNS + 1)
+    lost, orphans = _looks(bench, place)
     return Units(
         measured_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         machine=said[0].partition(";")[0],
@@ -233,7 +236,8 @@ def _measured(bench: _Bench, place: Place, runs: int, load: float, said: Sequenc
         ),
         redis_keys=keys,
         redis_overhead=redis_grown / redis_said,
-        **_reconcile(bench, place),
+        look_for_lost=lost,
+        look_for_orphans=orphans,
     )
 
 
@@ -305,31 +309,30 @@ def _deleted(database: Database, before: datetime, runs: int) -> None:
         gone += row[1]
 
 
-def _reconcile(bench: _Bench, place: Place) -> dict[str, float]:
-    """What reconcile's two looks at every tenant take, a tenant, with nothing to do for any."""
-    with psycopg.connect(place.database_url, autocommit=True) as connection:
-        for number in range(TENANTS):
-            create_tenant(connection, f"t_idle_{number:05}", "Idle", 60)
-        tenants = list(all_tenants(connection))
-    ledger = Ledger.connect(place.redis_url)
+def _looks(bench: _Bench, place: Place) -> tuple[Phase, Phase]:
+    """What reconcile's two looks at every tenant take, a tenant, with nothing to do: its balance, its orphans."""
+    ledger, report = Ledger.connect(place.redis_url), BatchReport()
     with closing(Database(place.database_url)) as database, closing(ledger.client):
-        effects = ReconcileEffects(
-            database, ledger, ObjectStore("results"), Queue(os.environ["DPP_RUN_QUEUE_URL"])
-        )
-        report = BatchReport()
-
-        def look() -> None:
-            for tenant_id in tenants:
-                rebuild_if_lost(effects, tenant_id, report)
-                refund_orphans(effects, tenant_id, report)
-
-        took = bench.phase([look], each=len(tenants))
-    assert report.failed == report.ended == 0, report
-    return {
-        "reconcile_postgres_ms_a_tenant": took.postgres_ms,
-        "reconcile_python_ms_a_tenant": took.python_ms,
-        "reconcile_trips_a_tenant": took.redis_commands + took.commits,
-    }
+        with database.connection() as connection, logged_to():
+            for number in range(TENANTS):
+                tenant_id = f"t_idle_{number:05}"
+                create_tenant(connection, tenant_id, "Idle", 60)
+                credit(
+                    connection,
+                    ledger,
+                    credit_id=uuid4(),
+                    tenant_id=tenant_id,
+                    amount_usd_micros=10**6,
+                    reason="bench",
+                )
+            tenants = list(all_tenants(connection))
+        queue = Queue(os.environ["DPP_RUN_QUEUE_URL"])
+        effects = ReconcileEffects(database, ledger, ObjectStore("results"), queue)
+        time.sleep(_STATS_ARRIVE_SECONDS)
+        lost = bench.phase([partial(rebuild_if_lost, effects, one, report) for one in tenants])
+        orphans = bench.phase([partial(refund_orphans, effects, one, report) for one in tenants])
+    assert report.seen == report.failed == 0, report
+    return lost, orphans
 
 
 def _bytes_of(place: Place, table: str) -> int:

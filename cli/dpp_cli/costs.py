@@ -30,10 +30,14 @@ ALARMS = {"dev": 93, "prod": 108}
 METRIC_SERIES = 129
 RUNS = {"dev": 1_000, "prod": 1_000_000}
 
-_REQUESTS_A_RUN = 6  # one submit, five polls
+REQUESTS_A_RUN = 6
+"""One submit, five polls."""
+REQUEST_SECONDS = Decimal("0.05")
+WORK_SECONDS = 2
+ENVELOPE_KB, LOG_KB = 20, 8
 _FIRINGS = 7 * HOURS * 60  # of five jobs, one of which fires twice a minute, and of the outbox's publisher
-_REQUEST_GB_SECONDS = Decimal("0.5") * Decimal("0.05")
-_WORK_GB_SECONDS = Decimal(1769) / 1024 * 2
+_REQUEST_GB_SECONDS = Decimal("0.5") * REQUEST_SECONDS
+_WORK_GB_SECONDS = Decimal(1769) / 1024 * WORK_SECONDS
 _FIRING_GB_SECONDS = Decimal("0.5") * Decimal("0.2")
 _POLLS = 4 * 5 * HOURS * 3600 // 20  # four event sources, five pollers each, 20 s a poll
 _BEATS = 2 * 3 * HOURS * 60  # sent, received, deleted, once a minute: the reaper's and the publisher's
@@ -42,10 +46,10 @@ _KB = Decimal("0.000001")  # in GB
 _LOG_DAYS = Retention().logs_days
 _LOG_TAKEN_IN, _LOG_KEPT_A_MONTH = Decimal("0.50"), Decimal("0.03")
 
-ASSUMPTIONS = f"""Per month: {RUNS["dev"]:,} runs in dev, {RUNS["prod"]:,} in prod. A run: {_REQUESTS_A_RUN} requests \
-of 50 ms, 2 s of work, an envelope of 20 KB that is kept 30 days and fetched once, 8 KB of logs, no model. Jobs: \
-{_FIRINGS:,} firings of 200 ms with 2 KB of logs each, a report of the ticket reaper each minute. {METRIC_SERIES} \
-metric series. {HOURS} hours."""
+ASSUMPTIONS = f"""Per month: {RUNS["dev"]:,} runs in dev, {RUNS["prod"]:,} in prod. A run: {REQUESTS_A_RUN} requests \
+of {REQUEST_SECONDS * 1_000:.0f} ms, {WORK_SECONDS} s of work, an envelope of {ENVELOPE_KB} KB that is kept 30 days \
+and fetched once, {LOG_KB} KB of logs, no model. Jobs: {_FIRINGS:,} firings of 200 ms with 2 KB of logs each, a report \
+of the ticket reaper each minute. {METRIC_SERIES} metric series. {HOURS} hours."""
 
 # What workspaces add, where a deployment has them.
 WORKSPACE_ENDPOINTS = 5
@@ -120,6 +124,16 @@ _NODES = {
 }
 
 
+def database_price(name: str) -> Price:
+    """An instance class of RDS, without its standby. Raises KeyError where no price is known."""
+    return _INSTANCES[name]
+
+
+def node_price(name: str) -> Price:
+    """A node type of ElastiCache. Raises KeyError where no price is known."""
+    return _NODES[name]
+
+
 def _instance(name: str) -> Line:
     """A standby costs what the instance costs."""
     return Line(
@@ -180,20 +194,18 @@ STANDING: Sequence[Line] = (
 """What is paid for though nobody uses it."""
 
 BY_USE: Sequence[Line] = (
-    Line("API Gateway REST", _priced("0.0000035", "request"), lambda size: _runs(size) * _REQUESTS_A_RUN),
+    Line("API Gateway REST", _priced("0.0000035", "request"), lambda size: _runs(size) * REQUESTS_A_RUN),
     Line(
         "Lambda arm64",
         _priced("0.0000133334", "GB-second"),
-        lambda size: _runs(size) * (_REQUESTS_A_RUN * _REQUEST_GB_SECONDS + _WORK_GB_SECONDS),
+        lambda size: _runs(size) * (REQUESTS_A_RUN * _REQUEST_GB_SECONDS + _WORK_GB_SECONDS),
     ),
-    Line(
-        "Lambda requests", _priced("0.0000002", "request"), lambda size: _runs(size) * (_REQUESTS_A_RUN + 1)
-    ),
+    Line("Lambda requests", _priced("0.0000002", "request"), lambda size: _runs(size) * (REQUESTS_A_RUN + 1)),
     Line("SQS", _priced("0.0000004", "request", confirmed=False), lambda size: _runs(size) * 3),
-    Line("S3 storage", _priced("0.023", "GB", confirmed=False), lambda size: _runs(size) * 20 * _KB),
+    Line("S3 storage", _priced("0.023", "GB", confirmed=False), lambda size: _runs(size) * ENVELOPE_KB * _KB),
     Line("S3 writes", _priced("0.000005", "request", confirmed=False), _runs),
     Line("S3 reads", _priced("0.0000004", "request", confirmed=False), _runs),
-    Line(f"Logs, taken in and kept {_LOG_DAYS} days", _LOGS, lambda size: _runs(size) * 8 * _KB),
+    Line(f"Logs, taken in and kept {_LOG_DAYS} days", _LOGS, lambda size: _runs(size) * LOG_KB * _KB),
     Line("Endpoint traffic", _priced("0.01", "GB"), lambda size: _runs(size) * 10 * _KB),
     Line(
         "Traffic to the internet", _priced("0.09", "GB", confirmed=False), lambda size: _runs(size) * 30 * _KB

@@ -1,0 +1,420 @@
+"""From the units and an assumed day to what each part is asked for, what it bears, and what saturates first; pure.
+
+Each limit is held against what the day asks of it in the limit's own unit. Everything grows with the runs, so the share
+that is used also says how many runs a day the part bears.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil
+
+from bench import scale_aws as aws
+from bench.scale_day import DAY_SECONDS, Day, Run, Units
+from dpp.lifecycle.config import ChamberlainSettings
+from dpp.runs import retain
+from dpp.runs.batch import TIME_LIMIT_SECONDS
+from dpp.runs.reconcile import SCAN_SECONDS
+from dpp_cdk.sizes import PROD, Size
+from dpp_cdk.timings import RUN_RETENTION
+
+FULL = 0.8
+"""How full a cell is planned to be, of what it bears at the busiest moment of its day."""
+BUSY_DATABASE = 0.5
+BUSY_CACHE = 0.8
+FULL_CACHE = 0.75
+"""The alarms cache-cpu and cache-memory go off there."""
+VACUUM_DAYS = 7
+"""Assumed: how long a vacuum of the whole table may take, before transaction ids run out."""
+CLIENTS_A_CONNECTION = 10
+"""Of RDS Proxy, as `cdk/dpp_cdk/sizes.py` has it."""
+MAX_RATE_PER_MINUTE = 1_000_000
+"""The most that a tenant may be given, by the table's check."""
+
+
+class Kind(StrEnum):
+    """What can be done about a limit."""
+
+    RAISABLE = "default, AWS raises it"
+    GROWS = "grows by itself, in up to an hour"
+    HARD = "hard"
+    CODE = "a number in our code"
+    SIZE = "a number of the size"
+
+
+class Scope(StrEnum):
+    """Whose limit it is."""
+
+    ACCOUNT = "account and region"
+    CELL = "deployment"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a part is asked for and what it bears, in its own unit."""
+
+    part: str
+    unit: str
+    needs: float
+    bears: float
+    kind: Kind
+    scope: Scope
+    source: str
+    runs: float
+    """A day, for which it needs so much."""
+
+    @property
+    def used(self) -> float:
+        """1 is all of it."""
+        return self.needs / self.bears
+
+    @property
+    def runs_a_day(self) -> float:
+        """What it bears."""
+        return self.runs / self.used
+
+    def cells(self, runs: float) -> int:
+        """So many for a day's runs, none fuller than `FULL`."""
+        return ceil(runs / (self.runs_a_day * FULL))
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What one deployment has. `shipped`: as `sizes.py` says; else as large as AWS lets one have it."""
+
+    name: str
+    api_per_second: float
+    functions_at_once: float
+    workers_at_once: float
+    vcpus: float
+    storage_bytes: float
+    iops: float
+    connections: float
+    cache_bytes: float
+    shipped: bool = False
+
+    def kind(self, otherwise: Kind) -> Kind:
+        """A number of the size, or what AWS says of it."""
+        return Kind.SIZE if self.shipped else otherwise
+
+
+LARGEST = Setting(
+    name="the largest servers, AWS's default quotas",
+    api_per_second=aws.API_PER_SECOND,
+    functions_at_once=aws.FUNCTIONS_AT_ONCE,
+    workers_at_once=aws.SOURCE_AT_ONCE,
+    vcpus=aws.DATABASES[-1].vcpus,
+    storage_bytes=aws.DATABASE_BYTES,
+    iops=aws.DATABASE_IOPS,
+    connections=aws.DATABASES[-1].connections,
+    cache_bytes=aws.NODES[-1].memory_gib * aws.GIB,
+)
+
+
+def shipped(size: Size = PROD) -> Setting:
+    """A size as it is deployed."""
+    database = next(one for one in aws.DATABASES if one.name == size.database.instance_class)
+    node = next(one for one in aws.NODES if one.name == size.cache.node_type)
+    small = size.database.max_storage_gib < aws.SMALL_GIB
+    return Setting(
+        name=f"{size.name} as shipped",
+        api_per_second=size.api.rate_per_second,
+        functions_at_once=size.functions_at_once,
+        workers_at_once=size.max_workers,
+        vcpus=database.vcpus,
+        storage_bytes=size.database.max_storage_gib * aws.GIB,
+        iops=aws.IOPS_OF_SMALL_GP3 if small else aws.IOPS_OF_GP3,
+        connections=size.database.max_connections,
+        cache_bytes=node.memory_gib * aws.GIB,
+        shipped=True,
+    )
+
+
+def limits(units: Units, day: Day, setting: Setting) -> list[Limit]:
+    """Every limit, the one that saturates first before the others."""
+    run = Run.of(units, day)
+    found = [
+        *_of_requests(day, setting),
+        *_of_postgres(run, day, setting),
+        *_of_valkey(run, day, setting),
+        *_of_jobs(units, day),
+    ]
+    return sorted(found, key=lambda limit: -limit.used)
+
+
+def _of_requests(day: Day, setting: Setting) -> list[Limit]:
+    peak = day.peak_per_second
+    workers = peak * day.work_seconds
+    requests = peak * day.requests_a_run
+    cell, raisable = Scope.CELL, setting.kind(Kind.RAISABLE)
+    return [
+        Limit(
+            "API Gateway",
+            "requests/s",
+            requests,
+            setting.api_per_second,
+            raisable,
+            Scope.ACCOUNT,
+            aws.API_PAGE,
+            day.runs,
+        ),
+        Limit(
+            "Lambda concurrency",
+            "functions at once",
+            workers + requests * day.request_seconds,
+            setting.functions_at_once,
+            raisable,
+            Scope.ACCOUNT,
+            aws.FUNCTIONS_PAGE,
+            day.runs,
+        ),
+        Limit(
+            "event source of the run queue",
+            "workers at once",
+            workers,
+            setting.workers_at_once,
+            setting.kind(Kind.HARD),
+            cell,
+            aws.SOURCE_PAGE,
+            day.runs,
+        ),
+        Limit(
+            "SQS in flight",
+            "messages",
+            workers,
+            aws.QUEUE_TAKEN,
+            Kind.RAISABLE,
+            cell,
+            aws.QUEUE_PAGE,
+            day.runs,
+        ),
+        Limit(
+            "S3, a bucket that isn't split yet",
+            "PUT/s",
+            peak,
+            aws.PUTS_PER_SECOND,
+            Kind.GROWS,
+            cell,
+            aws.PUTS_PAGE,
+            day.runs,
+        ),
+        Limit(
+            "connections to Postgres, by RDS Proxy",
+            "clients",
+            2 * workers + requests * day.request_seconds,
+            setting.connections * CLIENTS_A_CONNECTION,
+            setting.kind(Kind.HARD),
+            cell,
+            aws.CONNECTIONS_PAGE,
+            day.runs,
+        ),
+    ]
+
+
+def _of_postgres(run: Run, day: Day, setting: Setting) -> list[Limit]:
+    peak, cell, hard = day.peak_per_second, Scope.CELL, setting.kind(Kind.HARD)
+    return [
+        Limit(
+            "Postgres, processor",
+            "vCPU busy",
+            peak * run.postgres_ms / 1_000,
+            setting.vcpus * BUSY_DATABASE,
+            hard,
+            cell,
+            aws.CLASSES_PAGE,
+            day.runs,
+        ),
+        Limit(
+            "Postgres, storage",
+            "TiB",
+            day.runs * run.row_byte_days / aws.TIB,
+            setting.storage_bytes / aws.TIB,
+            hard,
+            cell,
+            aws.DATABASE_PAGE,
+            day.runs,
+        ),
+        Limit(
+            "Postgres, transaction ids",
+            "million a day",
+            day.runs * run.xids / 1e6,
+            aws.XIDS / VACUUM_DAYS / 1e6,
+            Kind.HARD,
+            cell,
+            aws.XIDS_PAGE,
+            day.runs,
+        ),
+        Limit(
+            "Postgres, storage operations",
+            "IOPS",
+            peak * (run.random_iops + run.xids),
+            setting.iops,
+            hard,
+            cell,
+            aws.DATABASE_PAGE,
+            day.runs,
+        ),
+        Limit(
+            "Postgres, write-ahead log",
+            "MB/s",
+            peak * run.wal_bytes / 1e6,
+            aws.WAL_BYTES_PER_SECOND * BUSY_DATABASE / 1e6,
+            Kind.HARD,
+            cell,
+            aws.CLASSES_PAGE,
+            day.runs,
+        ),
+    ]
+
+
+def _of_valkey(run: Run, day: Day, setting: Setting) -> list[Limit]:
+    """The stack makes one shard: one node that holds all, one core that runs every script."""
+    return [
+        Limit(
+            "Valkey, memory",
+            "GiB",
+            day.runs * run.redis_byte_days / aws.GIB,
+            setting.cache_bytes * FULL_CACHE / aws.GIB,
+            setting.kind(Kind.HARD),
+            Scope.CELL,
+            aws.NODES_PAGE,
+            day.runs,
+        ),
+        Limit(
+            "Valkey, its one core",
+            "cores busy",
+            day.peak_per_second * run.valkey_us / 1e6,
+            BUSY_CACHE,
+            Kind.HARD,
+            Scope.CELL,
+            "docs/runbook.md#cache-cpu",
+            day.runs,
+        ),
+    ]
+
+
+def _of_jobs(units: Units, day: Day) -> list[Limit]:
+    """What the platform's own jobs get through, whatever the servers are."""
+    firings = DAY_SECONDS / RUN_RETENTION.every_seconds
+    expire_ms = units.expire.python_ms + units.expire.postgres_ms + day.round_trip_ms + day.commit_ms
+    expired = min(retain._EXPIRE_LIMIT, TIME_LIMIT_SECONDS * 1_000 / expire_ms)
+    batch_ms = (units.purge.python_ms + units.purge.postgres_ms) * retain._PURGE_BATCH
+    purged = TIME_LIMIT_SECONDS * 1_000 / (batch_ms + day.round_trip_ms + day.commit_ms) * retain._PURGE_BATCH
+    looks = [
+        one.python_ms + one.postgres_ms + (one.redis_commands + one.commits) * day.round_trip_ms
+        for one in (units.look_for_lost, units.look_for_orphans)
+    ]
+    jobs = [
+        ("runs made tombstones", "runs a day", day.runs, expired * firings, "retain.py"),
+        ("inputs purged", "inputs a day", day.runs, purged * firings, "retain.py"),
+        ("tombstones deleted", "rows a night", day.runs, _deletes(), "config.py"),
+        (
+            "reconcile's look at every tenant",
+            "tenants",
+            day.tenants,
+            SCAN_SECONDS * 1_000 / max(looks),
+            "reconcile.py",
+        ),
+    ]
+    return [
+        Limit(part, unit, needs, bears, Kind.CODE, Scope.CELL, _FILES[file], day.runs)
+        for part, unit, needs, bears, file in jobs
+    ]
+
+
+_FILES = {
+    "retain.py": "layers/dpp/python/dpp/runs/retain.py",
+    "config.py": "layers/dpp/python/dpp/lifecycle/config.py",
+    "reconcile.py": "layers/dpp/python/dpp/runs/reconcile.py",
+}
+
+
+def _deletes() -> int:
+    default: int = ChamberlainSettings.model_fields["max_deletes"].default
+    return default
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """How a day is shared out among deployments, and what each of them needs."""
+
+    says: str
+    bound_by: Limit
+    count: int
+    day: Day
+    """Of one of them."""
+    database: aws.DatabaseClass
+    node: aws.CacheNode
+    storage_gib: int
+    workers: int
+    requests_per_second: int
+
+    @property
+    def setting(self) -> Setting:
+        """What one of them has."""
+        return Setting(
+            name=f"one of {self.count} cells",
+            api_per_second=self.requests_per_second,
+            functions_at_once=self.workers + ceil(self.requests_per_second * self.day.request_seconds),
+            workers_at_once=self.workers,
+            vcpus=self.database.vcpus,
+            storage_bytes=self.storage_gib * aws.GIB,
+            iops=aws.IOPS_OF_GP3,
+            connections=self.database.connections,
+            cache_bytes=self.node.memory_gib * aws.GIB,
+            shipped=True,
+        )
+
+
+RETENTION = ("tombstones deleted", "runs made tombstones")
+"""The two numbers of retention, each of which is one line."""
+
+
+def shared_out(says: str, units: Units, day: Day, *, without: Sequence[str] = ()) -> Cells:
+    """Cells for the day, as many as the limits ask for that a deployment has for itself and nobody can raise."""
+    found = [
+        limit
+        for limit in limits(units, day, LARGEST)
+        if limit.scope is Scope.CELL and limit.kind in (Kind.HARD, Kind.CODE) and limit.part not in without
+    ]
+    count = found[0].cells(day.runs)
+    part = day.of(day.runs / count)
+    run = Run.of(units, part)
+    busy = part.peak_per_second * run.postgres_ms / 1_000
+    held = part.runs * run.redis_byte_days / aws.GIB
+    return Cells(
+        says=says,
+        bound_by=found[0],
+        count=count,
+        day=part,
+        database=next(one for one in aws.DATABASES if one.vcpus * BUSY_DATABASE >= busy),
+        node=next(one for one in aws.NODES if one.memory_gib * FULL_CACHE >= held),
+        storage_gib=ceil(part.runs * run.row_byte_days / aws.GIB / FULL / 100) * 100,
+        workers=ceil(part.peak_per_second * part.work_seconds / FULL),
+        requests_per_second=ceil(part.peak_per_second * part.requests_a_run / FULL),
+    )
+
+
+def both_ways(units: Units, day: Day) -> tuple[Cells, Cells]:
+    """By the code as it is, and with the two numbers of retention raised."""
+    return (
+        shared_out("the code as it is", units, day),
+        shared_out("the two numbers of retention raised", units, day, without=RETENTION),
+    )
+
+
+def hot_tenant(units: Units, day: Day) -> list[tuple[str, float, str]]:
+    """What one tenant can do at most, in runs a second: by what, how many, where it stands."""
+    run = Run.of(units, day)
+    by_rate = MAX_RATE_PER_MINUTE / 60 / day.requests_a_run
+    return [
+        ("60 requests a minute, which a tenant has if nothing is said", 1 / day.requests_a_run, "`tenants`"),
+        ("1,000,000 requests a minute, the most that it may be given", by_rate, "`tenants`"),
+        ("the event source, with nobody else in the cell", aws.SOURCE_AT_ONCE / day.work_seconds, "AWS"),
+        (
+            "one core of Valkey at 80 %, with all of a run's scripts",
+            BUSY_CACHE * 1e6 / run.valkey_us,
+            "measured",
+        ),
+        ("S3, before it splits the tenant's prefix", aws.PUTS_PER_SECOND, "AWS"),
+    ]
