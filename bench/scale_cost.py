@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from bench import scale_aws as aws
+from bench.scale_cells import Cells
 from bench.scale_day import MONTH_DAYS, Day, Run, Units
-from bench.scale_model import Cells
 from dpp_cdk.sizes import PROD, ApiSize, Size
 from dpp_cli import costs
 from dpp_cli.costs import HOURS, Line, Price
