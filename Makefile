@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors soak-workspaces crash mutants bench bench-submit bench-cold bench-scans bench-outbox bench-cleanup bench-runs bench-budget bench-load up down status logs layers openapi clean
+.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors soak-workspaces crash mutants bench bench-submit bench-cold bench-scans bench-outbox bench-cleanup bench-runs bench-budget bench-load bench-scale up down status logs layers openapi clean
 
 BIN := .venv/bin
 # The stack of the e2e tests is not the one that a developer works with.
@@ -105,6 +105,10 @@ bench-load: bootstrap ## Load a stack of its own up to the knee and to twice of 
 	@export DPP_LOCAL_STATE="$(LOAD_STATE)"; \
 	trap '$(BIN)/dpp local down' EXIT; trap 'exit 130' INT TERM; \
 	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/python -m bench.load $(LOAD)
+
+SCALE ?=
+bench-scale: bootstrap ## Reckon what a day of 10^8 runs needs, costs and meets first (SCALE=--measure, SCALE=--write)
+	$(BIN)/python -m bench.scale $(SCALE)
 
 up: bootstrap ## Start the local stack and deploy to it
 	@$(BIN)/dpp local up

@@ -1,8 +1,8 @@
 """What a day of 10^8 runs needs and costs on AWS, and what saturates first: `python -m bench.scale`.
 
-`make bench-scale` prints the units that were measured, what the day asks for, what each part bears in the order in which they saturate,
-cells, cost and a simulated day. `--measure` measures the units anew (bench/scale_units.py), at rest alone; `--write`
-writes all of it into docs/scale.md, between its marks.
+Or `make bench-scale`. Prints the units that were measured, what the day asks for, what each part bears in the order in
+which they saturate, cells, cost and simulated days. `--measure` measures the units anew (bench/scale_units.py), at rest
+alone; `--write` writes all of it into docs/scale.md, between its marks.
 """
 
 import argparse
@@ -28,8 +28,8 @@ def main() -> None:
     from bench import scale_report  # noqa: PLC0415 - it asks the sizes, which stand in `cdk/`
 
     report = scale_report.Report(Units.read(), Day())
-    for block in report.blocks().values():
-        print("\n".join(block.splitlines()[1:-1]) + "\n")
+    for block in report.blocks.values():
+        print(f"{block}\n")
     if options.write:
         page = scale_report.PATH.read_text(encoding="utf-8")
         scale_report.PATH.write_text(scale_report.written_into(page, report), encoding="utf-8")

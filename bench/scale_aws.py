@@ -44,6 +44,8 @@ WAL_BYTES_PER_SECOND = 20_000 / 8 * 1e6
 """What lies between db.r7g.16xlarge and its storage."""
 CLASSES_PAGE = "https://docs.aws.amazon.com/AmazonRDS/latest/UserGuide/Concepts.DBInstanceClass.html"
 XIDS = 2**31
+FREEZE_XIDS = 200_000_000
+"""`autovacuum_freeze_max_age`, if nothing is said: so many ids on, a table is read whole."""
 XIDS_PAGE = "https://www.postgresql.org/docs/17/routine-vacuuming.html"
 CACHE_NODES, CACHE_SLOTS = 500, 16_384
 CACHE_PAGE = "https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/Shards.html"

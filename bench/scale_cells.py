@@ -67,7 +67,9 @@ def shared_out(says: str, units: Units, day: Day, *, without: Sequence[str] = ()
     found = [
         limit
         for limit in limits(units, day, LARGEST)
-        if limit.scope is Scope.CELL and limit.kind in (Kind.HARD, Kind.CODE) and limit.part not in without
+        if limit.scope is Scope.CELL
+        and limit.kind in (Kind.HARD, Kind.MODE, Kind.CODE)
+        and limit.part not in without
     ]
     count = found[0].cells(day.runs)
     part = day.of(day.runs / count)

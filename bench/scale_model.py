@@ -35,6 +35,7 @@ class Kind(StrEnum):
     RAISABLE = "default, AWS raises it"
     GROWS = "grows by itself, in up to an hour"
     HARD = "hard"
+    MODE = "hard in this mode"
     CODE = "a number in our code"
     SIZE = "a number of the size"
 
@@ -170,7 +171,7 @@ def _of_requests(day: Day, setting: Setting) -> list[Limit]:
             "workers at once",
             workers,
             setting.workers_at_once,
-            setting.kind(Kind.HARD),
+            setting.kind(Kind.MODE),
             cell,
             aws.SOURCE_PAGE,
             day.runs,
@@ -306,7 +307,7 @@ def _of_jobs(units: Units, day: Day) -> list[Limit]:
         ("inputs purged", "inputs a day", day.runs, purged * firings, "retain.py"),
         ("tombstones deleted", "rows a night", day.runs, _deletes(), "config.py"),
         (
-            "reconcile's look at every tenant",
+            "reconcile's look at every tenant within a minute",
             "tenants",
             day.tenants,
             SCAN_SECONDS * 1_000 / max(looks),

@@ -22,6 +22,8 @@ from bench.scale_model import (
     limits,
     shipped,
 )
+from dpp.runs.batch import BATCH_LIMIT
+from dpp_cli import marked
 from dpp_cli.paths import ROOT
 
 PATH = ROOT / "docs" / "scale.md"
@@ -48,9 +50,10 @@ class Report:
         self.of_prod = limits(units, self.day, shipped())
         self.as_it_is, self.raised = both_ways(units, self.day)
 
+    @cached_property
     def blocks(self) -> Mapping[str, str]:
         """By the name in the marks, in the order of the page."""
-        made = {
+        return {
             "answer": self.answer(),
             "units": _joined(self.units_table()),
             "kept": _joined(self.kept_table()),
@@ -64,12 +67,11 @@ class Report:
             "agreement": _joined(self.agreement_table()),
             "assumed": self.assumed(),
         }
-        return {name: f"{_begin(name)}\n{text}\n{_end(name)}" for name, text in made.items()}
 
     def answer(self) -> str:
         """The page's first sentences."""
         day, cells = self.day, self.raised
-        hard = [limit for limit in self.largest if limit.kind is Kind.HARD]
+        hard = [limit for limit in self.largest if limit.kind in (Kind.HARD, Kind.MODE)]
         code = [limit for limit in self.largest if limit.kind is Kind.CODE]
         month = self._month(cells)
         use = float(cost.total(cost.by_use(day)))
@@ -181,6 +183,20 @@ stand two numbers in our own code, which refuse no run but let tables grow: {cod
             ("database, and a standby", lambda one: f"db.{one.database.name}"),
             ("its storage, gp3", lambda one: f"{one.storage_gib:,} GiB"),
             ("cache, and a replica", lambda one: one.node.name),
+            (
+                "indexes by random id, beside its memory",
+                lambda one: (
+                    f"{one.day.runs * self.run.hot_index_bytes / aws.GIB:,.0f} GiB, {one.database.memory_gib} GiB"
+                ),
+            ),
+            (
+                "days until a vacuum is forced, by transaction ids",
+                lambda one: f"{aws.FREEZE_XIDS / (one.day.runs * self.run.xids):.1f}",
+            ),
+            (
+                f"hours to refund an hour's runs that nobody worked on, {BATCH_LIMIT} a minute",
+                lambda one: f"{one.day.peak_per_second * 60 / BATCH_LIMIT:.1f}",
+            ),
             ("`max_workers`", lambda one: f"{one.workers:,}"),
             ("requests a second let through", lambda one: f"{one.requests_per_second:,}"),
             (
@@ -252,7 +268,8 @@ stand two numbers in our own code, which refuse no run but let tables grow: {cod
         """Each day's outcome."""
         yield (
             "| day, with a minute of ten times the rate | refused | waited: half, 99 %, longest | over 5 min"
-            " | over an hour | longest backlog | gone after | busiest minute: gateway, database, workers | first held up by |"
+            " | over an hour | longest backlog | gone after | busiest minute: gateway, database, workers"
+            " | held up by |"
         )
         yield "|---|--:|--:|--:|--:|--:|--:|--:|---|"
         for one in self.scenarios:
@@ -266,7 +283,7 @@ stand two numbers in our own code, which refuse no run but let tables grow: {cod
                 f" {told.waited_over(sim.ALARM_SECONDS) / told.arrived:.1%} |"
                 f" {told.waited_over(sim.SWEPT_SECONDS) / told.arrived:.1%} | {told.longest_backlog:,} |"
                 f" {'not that day' if gone is None else _span(gone - over)} | {used} |"
-                f" {next((part for _, part in told.saturated), 'none')} |"
+                f" {', then '.join(part for _, part in told.saturated) or 'none'} |"
             )
 
     def agreement_table(self) -> Iterator[str]:
@@ -293,20 +310,16 @@ stand two numbers in our own code, which refuse no run but let tables grow: {cod
 {day.work_seconds:.0f} s of work, {day.request_seconds * 1_000:.0f} ms a request, an envelope of \
 {day.envelope_bytes / 1e3:.0f} KB, {day.log_bytes / 1e3:.0f} KB of logs. Assumed here: a peak of \
 {day.peak_factor:.0f} times the mean, {day.runs_a_tenant:,.0f} runs a tenant and day, {day.round_trip_ms:.0f} ms to a \
-server in another zone and {day.commit_ms:.0f} ms for a commit to reach the standby, {day.random_pages} pages a run that \
-lie anywhere, dead rows of {day.bloat - 1:.0%}, a vacuum of the whole table in {VACUUM_DAYS} days, a vCPU of AWS that \
-does what a core here does. Planned: the database busy to {BUSY_DATABASE:.0%} and Valkey's core to {BUSY_CACHE:.0%} at \
-the peak, its memory full to {FULL_CACHE:.0%}, a cell full to {FULL:.0%} of what it bears."""
+server in another zone and {day.commit_ms:.0f} ms for a commit to reach the standby, {day.random_pages} pages a run \
+that lie anywhere, dead rows of {day.bloat - 1:.0%}, a vacuum of the whole table in {VACUUM_DAYS} days, a vCPU \
+of AWS that does what a core here does. Planned: the database busy to {BUSY_DATABASE:.0%} and Valkey's core to \
+{BUSY_CACHE:.0%} at the peak, its memory full to {FULL_CACHE:.0%}, a cell full to {FULL:.0%} of what it bears."""
 
 
 def written_into(page: str, report: Report) -> str:
     """The page with today's blocks. Raises ValueError where the page has no place for one."""
-    for name, block in report.blocks().items():
-        before, found, rest = page.partition(_begin(name))
-        _, ended, after = rest.partition(_end(name))
-        if not found or not ended:
-            raise ValueError(f"{PATH.name} has no place for {name}: {_begin(name)} … {_end(name)}")
-        page = before + block + after
+    for name, block in report.blocks.items():
+        page = marked.rewritten(page, _begin(name), block, _end(name), PATH)
     return page
 
 

@@ -88,6 +88,8 @@ class Told:
     """When each part first was, in seconds; in that order."""
     backlog_gone_at: float | None = None
     """When nobody waited any more than at ordinary times, after the burst."""
+    ages: Counter[float] = field(default_factory=Counter)
+    """Of those who still wait at the end, in seconds."""
 
     def wait(self, share: float) -> float:
         """The wait that this share of all begun runs didn't exceed."""
@@ -104,8 +106,9 @@ class Told:
         return self.waited_in_sum / max(1, sum(self.waits.values()))
 
     def waited_over(self, seconds: float) -> int:
-        """How many runs."""
-        return sum(count for wait, count in self.waits.items() if wait > seconds)
+        """How many runs, those among them who still wait."""
+        every = (*self.waits.items(), *self.ages.items())
+        return sum(count for wait, count in every if wait > seconds)
 
     def mean_used(self, part: str) -> float:
         """Over the whole time."""
@@ -151,6 +154,12 @@ class _Simulation:
         self._start(now)
         self.told.longest_backlog = max(self.told.longest_backlog, self.backlog)
         self.told.waiting, self.told.at_work = self.backlog, self._busy
+
+    def end(self, now: float) -> Told:
+        """What became of all of it."""
+        for arrived_at, count in self._cohorts:
+            self.told.ages[now - arrived_at] += int(count)
+        return self.told
 
     def _arrive(self, now: float, rate: float) -> None:
         cell, room = self.cell, self.cell.requests_per_second * self.step_seconds
@@ -229,7 +238,7 @@ def simulate(cell: Cell, rate: Rate, seconds: float, *, seed: int, step_seconds:
     for number in range(round(seconds / step_seconds)):
         now = number * step_seconds
         simulation.step(now, rate(now))
-    return simulation.told
+    return simulation.end(seconds)
 
 
 def simulate_day(cell: Cell, day: Day, *, seed: int = 1, burst: float = BURST_FACTOR) -> Told:
@@ -243,7 +252,7 @@ def simulate_day(cell: Cell, day: Day, *, seed: int = 1, burst: float = BURST_FA
         told = simulation.told
         if now >= burst_ends and told.backlog_gone_at is None and simulation.backlog <= rate:
             told.backlog_gone_at = now
-    return simulation.told
+    return simulation.end(DAY_SECONDS)
 
 
 def daily(day: Day) -> Rate:

@@ -132,7 +132,7 @@ class _Bench:
         )
 
     def redis_keys(self, runs: int) -> tuple[list[RedisKey], float]:
-        """What runs left, by kind, and the sum of it in bytes. A key that is one for all runs counts for none."""
+        """What a run leaves, by kind, and the bytes of `runs` of them. A key that is one for all counts for none."""
         bytes_of: dict[str, int] = {}
         keys_of: dict[str, int] = {}
         ttl_of: dict[str, int] = {}
@@ -144,7 +144,7 @@ class _Bench:
             keys_of[kind] = keys_of.get(kind, 0) + 1
             ttl_of[kind] = max(ttl_of.get(kind, 0), int(ttl))
         kept = [
-            RedisKey(kind, bytes_of[kind] / runs, _whole_hours(ttl_of[kind]))
+            RedisKey(kind, bytes_of[kind] / keys_of[kind], _whole_hours(ttl_of[kind]))
             for kind in sorted(bytes_of)
             if keys_of[kind] >= runs
         ]
