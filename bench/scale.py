@@ -8,12 +8,9 @@ alone; `--write` writes all of it into docs/scale.md, between its marks.
 import argparse
 import os
 
+from bench.scale_day import AT_REST, Day, Units
 from bench.scale_day import PATH as UNITS
-from bench.scale_day import Day, Units
 from dpp_cli.paths import ROOT, importable
-
-AT_REST = 1.5
-"""A load above it spoils what is measured."""
 
 
 def main() -> None:

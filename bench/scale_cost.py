@@ -97,7 +97,7 @@ def grouped(lines: list[Cost], least_usd: int = 1_000) -> Iterator[Cost | tuple[
     yield from (line for line in lines if line.usd_a_month >= least_usd)
     rest = [line for line in lines if line.usd_a_month < least_usd]
     if rest:
-        yield f"{len(rest)} smaller lines", total(rest)
+        yield f"{len(rest)} smaller line{'s' * (len(rest) > 1)}", total(rest)
 
 
 def total(lines: list[Cost]) -> Decimal:

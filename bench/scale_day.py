@@ -11,8 +11,10 @@ from dpp_cli import costs
 
 PATH = Path(__file__).with_name("scale_units.json")
 DAY_SECONDS = 86_400
-MONTH_DAYS = 730 / 24
-"""A month of 730 hours, as AWS's own calculator has it."""
+MONTH_DAYS = costs.HOURS / 24
+"""As AWS's own calculator has a month."""
+AT_REST = 1.5
+"""A load above it spoils what is measured."""
 
 
 @dataclass(frozen=True, slots=True)

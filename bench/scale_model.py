@@ -6,6 +6,7 @@ that is used also says how many runs a day the part bears.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from math import ceil
 
 from bench import scale_aws as aws
@@ -27,6 +28,9 @@ VACUUM_DAYS = 7
 """Assumed: how long a vacuum of the whole table may take, before transaction ids run out."""
 CLIENTS_A_CONNECTION = 10
 """Of RDS Proxy, as `cdk/dpp_cdk/sizes.py` has it."""
+_RETAIN = "layers/dpp/python/dpp/runs/retain.py"
+_RECONCILE = "layers/dpp/python/dpp/runs/reconcile.py"
+_CHAMBERLAIN = "layers/dpp/python/dpp/lifecycle/config.py"
 
 
 class Kind(StrEnum):
@@ -56,10 +60,10 @@ class Limit:
     needs: float
     bears: float
     kind: Kind
-    scope: Scope
     source: str
     runs: float
     """A day, for which it needs so much."""
+    scope: Scope = Scope.CELL
 
     @property
     def used(self) -> float:
@@ -141,153 +145,49 @@ def limits(units: Units, day: Day, setting: Setting) -> list[Limit]:
 
 
 def _of_requests(day: Day, setting: Setting) -> list[Limit]:
-    peak = day.peak_per_second
-    workers = peak * day.work_seconds
-    requests = peak * day.requests_a_run
-    cell, raisable = Scope.CELL, setting.kind(Kind.RAISABLE)
+    peak, limit = day.peak_per_second, partial(Limit, runs=day.runs)
+    workers, requests = peak * day.work_seconds, peak * day.requests_a_run
+    functions = requests * day.request_seconds
+    clients = setting.connections * CLIENTS_A_CONNECTION
+    by_aws, mode, hard = (setting.kind(kind) for kind in (Kind.RAISABLE, Kind.MODE, Kind.HARD))
+    account = partial(limit, scope=Scope.ACCOUNT)
+    source, bucket = "event source of the run queue", "S3, a bucket that isn't split yet"
+    proxy = "connections to Postgres, by RDS Proxy"
+    at_once, allowed = workers + functions, setting.functions_at_once
     return [
-        Limit(
-            "API Gateway",
-            "requests/s",
-            requests,
-            setting.api_per_second,
-            raisable,
-            Scope.ACCOUNT,
-            aws.API_PAGE,
-            day.runs,
-        ),
-        Limit(
-            "Lambda concurrency",
-            "functions at once",
-            workers + requests * day.request_seconds,
-            setting.functions_at_once,
-            raisable,
-            Scope.ACCOUNT,
-            aws.FUNCTIONS_PAGE,
-            day.runs,
-        ),
-        Limit(
-            "event source of the run queue",
-            "workers at once",
-            workers,
-            setting.workers_at_once,
-            setting.kind(Kind.MODE),
-            cell,
-            aws.SOURCE_PAGE,
-            day.runs,
-        ),
-        Limit(
-            "SQS in flight",
-            "messages",
-            workers,
-            aws.QUEUE_TAKEN,
-            Kind.RAISABLE,
-            cell,
-            aws.QUEUE_PAGE,
-            day.runs,
-        ),
-        Limit(
-            "S3, a bucket that isn't split yet",
-            "PUT/s",
-            peak,
-            aws.PUTS_PER_SECOND,
-            Kind.GROWS,
-            cell,
-            aws.PUTS_PAGE,
-            day.runs,
-        ),
-        Limit(
-            "connections to Postgres, by RDS Proxy",
-            "clients",
-            2 * workers + requests * day.request_seconds,
-            setting.connections * CLIENTS_A_CONNECTION,
-            setting.kind(Kind.HARD),
-            cell,
-            aws.CONNECTIONS_PAGE,
-            day.runs,
-        ),
+        account("API Gateway", "requests/s", requests, setting.api_per_second, by_aws, aws.API_PAGE),
+        account("Lambda concurrency", "functions at once", at_once, allowed, by_aws, aws.FUNCTIONS_PAGE),
+        limit(source, "workers at once", workers, setting.workers_at_once, mode, aws.SOURCE_PAGE),
+        limit("SQS in flight", "messages", workers, aws.QUEUE_TAKEN, Kind.RAISABLE, aws.QUEUE_PAGE),
+        limit(bucket, "PUT/s", peak, aws.PUTS_PER_SECOND, Kind.GROWS, aws.PUTS_PAGE),
+        limit(proxy, "clients", 2 * workers + functions, clients, hard, aws.CONNECTIONS_PAGE),
     ]
 
 
 def _of_postgres(run: Run, day: Day, setting: Setting) -> list[Limit]:
-    peak, cell, hard = day.peak_per_second, Scope.CELL, setting.kind(Kind.HARD)
+    peak, hard, limit = day.peak_per_second, setting.kind(Kind.HARD), partial(Limit, runs=day.runs)
+    busy, room = peak * run.postgres_ms / 1_000, setting.vcpus * BUSY_DATABASE
+    stands, holds = day.runs * run.row_byte_days / aws.TIB, setting.storage_bytes / aws.TIB
+    ids, ids_left = day.runs * run.xids / 1e6, aws.XIDS / VACUUM_DAYS / 1e6
+    operations, wal = peak * (run.random_iops + run.xids), peak * run.wal_bytes / 1e6
+    wal_room = aws.WAL_BYTES_PER_SECOND * BUSY_DATABASE / 1e6
     return [
-        Limit(
-            "Postgres, processor",
-            "vCPU busy",
-            peak * run.postgres_ms / 1_000,
-            setting.vcpus * BUSY_DATABASE,
-            hard,
-            cell,
-            aws.CLASSES_PAGE,
-            day.runs,
-        ),
-        Limit(
-            "Postgres, storage",
-            "TiB",
-            day.runs * run.row_byte_days / aws.TIB,
-            setting.storage_bytes / aws.TIB,
-            hard,
-            cell,
-            aws.DATABASE_PAGE,
-            day.runs,
-        ),
-        Limit(
-            "Postgres, transaction ids",
-            "million a day",
-            day.runs * run.xids / 1e6,
-            aws.XIDS / VACUUM_DAYS / 1e6,
-            Kind.HARD,
-            cell,
-            aws.XIDS_PAGE,
-            day.runs,
-        ),
-        Limit(
-            "Postgres, storage operations",
-            "IOPS",
-            peak * (run.random_iops + run.xids),
-            setting.iops,
-            hard,
-            cell,
-            aws.DATABASE_PAGE,
-            day.runs,
-        ),
-        Limit(
-            "Postgres, write-ahead log",
-            "MB/s",
-            peak * run.wal_bytes / 1e6,
-            aws.WAL_BYTES_PER_SECOND * BUSY_DATABASE / 1e6,
-            Kind.HARD,
-            cell,
-            aws.CLASSES_PAGE,
-            day.runs,
-        ),
+        limit("Postgres's processor", "vCPU busy", busy, room, hard, aws.CLASSES_PAGE),
+        limit("Postgres's storage", "TiB", stands, holds, hard, aws.DATABASE_PAGE),
+        limit("Postgres's transaction ids", "million a day", ids, ids_left, Kind.HARD, aws.XIDS_PAGE),
+        limit("Postgres's storage operations", "IOPS", operations, setting.iops, hard, aws.DATABASE_PAGE),
+        limit("Postgres's write-ahead log", "MB/s", wal, wal_room, Kind.HARD, aws.CLASSES_PAGE),
     ]
 
 
 def _of_valkey(run: Run, day: Day, setting: Setting) -> list[Limit]:
     """The stack makes one shard: one node that holds all, one core that runs every script."""
+    hard, limit = setting.kind(Kind.HARD), partial(Limit, runs=day.runs)
+    stands, holds = day.runs * run.redis_byte_days / aws.GIB, setting.cache_bytes * FULL_CACHE / aws.GIB
+    busy = day.peak_per_second * run.valkey_us / 1e6
     return [
-        Limit(
-            "Valkey, memory",
-            "GiB",
-            day.runs * run.redis_byte_days / aws.GIB,
-            setting.cache_bytes * FULL_CACHE / aws.GIB,
-            setting.kind(Kind.HARD),
-            Scope.CELL,
-            aws.NODES_PAGE,
-            day.runs,
-        ),
-        Limit(
-            "Valkey, its one core",
-            "cores busy",
-            day.peak_per_second * run.valkey_us / 1e6,
-            BUSY_CACHE,
-            Kind.HARD,
-            Scope.CELL,
-            "docs/runbook.md#cache-cpu",
-            day.runs,
-        ),
+        limit("Valkey's memory", "GiB", stands, holds, hard, aws.NODES_PAGE),
+        limit("Valkey's one core", "cores busy", busy, BUSY_CACHE, Kind.HARD, "docs/runbook.md#cache-cpu"),
     ]
 
 
@@ -302,29 +202,14 @@ def _of_jobs(units: Units, day: Day) -> list[Limit]:
         one.python_ms + one.postgres_ms + (one.redis_commands + one.commits) * day.round_trip_ms
         for one in (units.look_for_lost, units.look_for_orphans)
     ]
-    jobs = [
-        ("runs made tombstones", "runs a day", day.runs, expired * firings, "retain.py"),
-        ("inputs purged", "inputs a day", day.runs, purged * firings, "retain.py"),
-        ("tombstones deleted", "rows a night", day.runs, _deletes(), "config.py"),
-        (
-            "reconcile's look at every tenant within a minute",
-            "tenants",
-            day.tenants,
-            SCAN_SECONDS * 1_000 / max(looks),
-            "reconcile.py",
-        ),
-    ]
+    tenants, firing_ms = "reconcile's look at every tenant within a minute", SCAN_SECONDS * 1_000
+    limit = partial(Limit, kind=Kind.CODE, runs=day.runs)
     return [
-        Limit(part, unit, needs, bears, Kind.CODE, Scope.CELL, _FILES[file], day.runs)
-        for part, unit, needs, bears, file in jobs
+        limit("runs made tombstones", "runs a day", day.runs, expired * firings, source=_RETAIN),
+        limit("inputs purged", "inputs a day", day.runs, purged * firings, source=_RETAIN),
+        limit("tombstones deleted", "rows a night", day.runs, _deletes(), source=_CHAMBERLAIN),
+        limit(tenants, "tenants", day.tenants, firing_ms / max(looks), source=_RECONCILE),
     ]
-
-
-_FILES = {
-    "retain.py": "layers/dpp/python/dpp/runs/retain.py",
-    "config.py": "layers/dpp/python/dpp/lifecycle/config.py",
-    "reconcile.py": "layers/dpp/python/dpp/runs/reconcile.py",
-}
 
 
 def _deletes() -> int:

@@ -8,7 +8,7 @@ from bench import scale_aws as aws
 from bench import scale_cost as cost
 from bench import scale_sim as sim
 from bench.scale_cells import Cells, both_ways, hot_tenant
-from bench.scale_day import DAY_SECONDS, MONTH_DAYS, Day, Phase, Run, Units
+from bench.scale_day import AT_REST, DAY_SECONDS, MONTH_DAYS, Day, Phase, Run, Units
 from bench.scale_model import (
     BUSY_CACHE,
     BUSY_DATABASE,
@@ -99,7 +99,8 @@ stand two numbers in our own code, which refuse no run but let tables grow: {cod
         units = self.units
         yield f"{units.runs:,} runs, {units.measured_at}; {units.machine};"
         yield f"{units.software}."
-        yield f"Load {units.load_before:.1f} before and {units.load_after:.1f} after, of which the bench itself is 1."
+        rest = "at rest" if units.load_before <= AT_REST else "**not at rest**"
+        yield f"Load {units.load_before:.1f} before, {rest}, and {units.load_after:.1f} after, with the bench's own."
         yield ""
         yield (
             "| one | Python, ms | Postgres, ms | Valkey, µs | transactions | of which write | log of Postgres, bytes"
@@ -159,8 +160,10 @@ stand two numbers in our own code, which refuse no run but let tables grow: {cod
             yield f"| {says} | {_number(value)} | {_number(value * factor)} |"
         kept = day.runs * day.live_days * day.envelope_bytes / 1e12
         yield ""
-        yield f"And there stand {day.runs * run.row_byte_days / aws.TIB:,.0f} TiB in Postgres, {kept:,.0f} TB in S3 and"
-        yield f"{day.runs * run.redis_byte_days / aws.GIB:,.0f} GiB in Redis."
+        yield (
+            f"And there stand {day.runs * run.row_byte_days / aws.TIB:,.0f} TiB in Postgres, {kept:,.0f} TB in S3 and"
+            f" {day.runs * run.redis_byte_days / aws.GIB:,.0f} GiB in Redis."
+        )
 
     def prod_table(self) -> Iterator[str]:
         """Prod as shipped."""

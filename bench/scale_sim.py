@@ -23,9 +23,9 @@ from bench.scale_model import Setting
 
 GATEWAY, DATABASE, WORKERS, RAMP = (
     "API Gateway",
-    "Postgres, processor",
+    "Postgres's processor",
     "event source",
-    "event source, its ramp",
+    "the event source's way up",
 )
 PEAK_AT_SECONDS = 14 * 3_600
 BURST_SECONDS, BURST_FACTOR = 60, 10

@@ -184,33 +184,22 @@ def measure(runs: int = RUNS) -> Units:
 
 
 def _measured(bench: _Bench, place: Place, runs: int, load: float, said: Sequence[str]) -> Units:
-    requests, handle = _requests(place), _handling()
-    source = EventSource(place.endpoint)
-    warm = [_posted(requests) for _ in range(WARM_RUNS)]
-    # The run that repeats its key is one more.
-    for event in [source.next(None) for _ in range(WARM_RUNS + 1)]:
-        with logged_to():
-            handle(event)
-    for path in warm:
-        with logged_to():
-            requests.read(path)
-    time.sleep(_STATS_ARRIVE_SECONDS)
-    redis_before = bench.redis_bytes()
-    paths: list[str] = []
-    post = bench.phase([lambda: paths.append(_posted(requests, silent=False))] * runs)
-    poll = bench.phase([partial(requests.read, path) for path in paths * POLLS_BEFORE])
-    events = [source.next(None) for _ in range(runs)]
-    work = bench.phase([partial(_worked, handle, event) for event in events])
-    answer = bench.phase([partial(_ended, requests, path) for path in paths])
-    redis_grown = bench.redis_bytes() - redis_before
-    keys, redis_said = bench.redis_keys(runs)
-    grown = {name: _bytes_of(place, name) / (runs + WARM_RUNS + 1) for name in ("runs", "run_inputs")}
-    packed = {name: _packed(place, name, runs + WARM_RUNS + 1) for name in ("runs", "run_inputs")}
-    indexes = {
-        name: _index_bytes(place, name) / (runs + WARM_RUNS + 1) for name in ("runs_pkey", "runs_idempotency")
-    }
-    purge, expire, delete, tombstone = _later(bench, place, runs + WARM_RUNS + 1)
+    lived = _lives(bench, place, runs)
+    every = runs + WARM_RUNS + 1
+    grown = {name: _bytes_of(place, name) / every for name in ("runs", "run_inputs")}
+    packed = {name: _packed(place, name, every) for name in ("runs", "run_inputs")}
+    indexes = {name: _index_bytes(place, name) / every for name in ("runs_pkey", "runs_idempotency")}
+    purge, expire, delete, tombstone = _later(bench, place, every)
     lost, orphans = _looks(bench, place)
+    rows = Rows(
+        run_packed=packed["runs"],
+        run_grown=grown["runs"],
+        inputs_packed=packed["run_inputs"],
+        inputs_grown=grown["run_inputs"],
+        tombstone_packed=tombstone,
+        living_key_index=indexes["runs_idempotency"],
+        primary_key_index=indexes["runs_pkey"],
+    )
     return Units(
         measured_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         machine=said[0].partition(";")[0],
@@ -218,27 +207,50 @@ def _measured(bench: _Bench, place: Place, runs: int, load: float, said: Sequenc
         load_before=load,
         load_after=os.getloadavg()[0],
         runs=runs,
-        post=post,
-        poll=poll,
-        work=work,
-        answer=answer,
         purge=purge,
         expire=expire,
         delete=delete,
-        rows=Rows(
-            run_packed=packed["runs"],
-            run_grown=grown["runs"],
-            inputs_packed=packed["run_inputs"],
-            inputs_grown=grown["run_inputs"],
-            tombstone_packed=tombstone,
-            living_key_index=indexes["runs_idempotency"],
-            primary_key_index=indexes["runs_pkey"],
-        ),
-        redis_keys=keys,
-        redis_overhead=redis_grown / redis_said,
+        rows=rows,
         look_for_lost=lost,
         look_for_orphans=orphans,
+        **lived,
     )
+
+
+def _lives(bench: _Bench, place: Place, runs: int) -> dict[str, Any]:
+    """From the submit to the poll that finds the end, and what of it Redis keeps; by the fields of `Units`."""
+    requests, handle, source = _requests(place), _handling(), EventSource(place.endpoint)
+    _warm_up(requests, handle, source)
+    redis_before = bench.redis_bytes()
+    paths: list[str] = []
+    post = bench.phase([lambda: paths.append(_posted(requests))] * runs)
+    poll = bench.phase([partial(requests.read, path) for path in paths * POLLS_BEFORE])
+    events = [source.next(None) for _ in range(runs)]
+    work = bench.phase([partial(_worked, handle, event) for event in events])
+    answer = bench.phase([partial(_ended, requests, path) for path in paths])
+    redis_grown = bench.redis_bytes() - redis_before
+    keys, redis_said = bench.redis_keys(runs)
+    return {
+        "post": post,
+        "poll": poll,
+        "work": work,
+        "answer": answer,
+        "redis_keys": keys,
+        "redis_overhead": redis_grown / redis_said,
+    }
+
+
+def _warm_up(
+    requests: Requests, handle: Callable[[dict[str, Any]], dict[str, Any]], source: EventSource
+) -> None:
+    """Some runs from their begin to their end; the one whose key is repeated is one more."""
+    with logged_to():
+        paths = [_posted(requests) for _ in range(WARM_RUNS)]
+        for _ in range(WARM_RUNS + 1):
+            _worked(handle, source.next(None))
+        for path in paths:
+            requests.read(path)
+    time.sleep(_STATS_ARRIVE_SECONDS)
 
 
 def _requests(place: Place) -> Requests:
@@ -258,11 +270,8 @@ def _handling() -> Callable[[dict[str, Any]], dict[str, Any]]:
         return runs_ours.handling()
 
 
-def _posted(requests: Requests, *, silent: bool = True) -> str:
+def _posted(requests: Requests) -> str:
     """A new run's path."""
-    if silent:
-        with logged_to():
-            return _posted(requests, silent=False)
     return f"/v1/runs/{json.loads(requests.submit()['body'])['run_id']}"
 
 

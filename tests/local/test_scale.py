@@ -81,9 +81,9 @@ def test_what_is_asked_for_is_reckoned_as_one_would_by_hand() -> None:
     later = UNITS.work.postgres_ms + sum(
         phase.postgres_ms for phase in (UNITS.purge, UNITS.expire, UNITS.delete)
     )
-    assert found["Postgres, processor"].needs == pytest.approx(2 * (requests + later) / 1_000)
+    assert found["Postgres's processor"].needs == pytest.approx(2 * (requests + later) / 1_000)
     redis_bytes = sum(key.bytes * key.ttl_seconds for key in UNITS.redis_keys) * UNITS.redis_overhead
-    assert found["Valkey, memory"].needs == pytest.approx(redis_bytes / aws.GIB)
+    assert found["Valkey's memory"].needs == pytest.approx(redis_bytes / aws.GIB)
 
 
 def test_numbers_that_stand_elsewhere_are_the_same_here() -> None:
@@ -226,7 +226,7 @@ def test_the_models_first_of_what_is_simulated_is_the_simulations() -> None:
     """As shipped: of gateway, processor and event source, in the limits and in the growing rate."""
     simulated = {
         "API Gateway": sim.GATEWAY,
-        "Postgres, processor": sim.DATABASE,
+        "Postgres's processor": sim.DATABASE,
         "event source of the run queue": sim.WORKERS,
     }
     found = limits(UNITS, DAY, shipped())
