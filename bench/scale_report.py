@@ -82,7 +82,8 @@ class Report:
 
 - **One deployment does not bear them.** As shipped, `prod` bears {_runs(self.of_prod[0].runs_a_day)} runs a day; \
 {_first(self.of_prod[0])} is full first.
-- **With the largest servers** and AWS's quotas raised, these saturate first: {_first(hard[0])} at {_runs(hard[0].runs_a_day)} runs a day, \
+- **With the largest servers** and AWS's quotas raised, these saturate first: {_first(hard[0])} at \
+{_runs(hard[0].runs_a_day)} runs a day, \
 {_first(hard[1])} at {_runs(hard[1].runs_a_day)}, {_first(hard[2])} at {_runs(hard[2].runs_a_day)}. Before them \
 stand two numbers in our own code, which refuse no run but let tables grow: {code[0].part} \
 ({_runs(code[0].runs_a_day)} a day) and {code[1].part} ({_runs(code[1].runs_a_day)}).
