@@ -45,6 +45,9 @@ MALFORMED = (
 )
 
 
+_OF_THE_MOMENT = {"X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit"}
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A read, and what it cost the servers behind the proxies."""
@@ -55,8 +58,12 @@ class Asked:
 
 
 def without_ids(answer: Answer) -> tuple[int, dict[str, str], dict[str, Any]]:
-    """An answer without what must differ: the trace id and the path."""
-    headers = {name: value for name, value in answer.headers.items() if name != "X-Trace-Id"}
+    """An answer without what must differ: the trace id, the path, and how many requests are left at this moment."""
+    headers = {
+        name: "" if name in _OF_THE_MOMENT else value
+        for name, value in answer.headers.items()
+        if name != "X-Trace-Id"
+    }
     return answer.status, headers, {k: v for k, v in answer.body.items() if k not in {"trace_id", "instance"}}
 
 
