@@ -6,7 +6,7 @@ session, so that RDS Proxy can share connections.
 What a run needs is prepared (`prepare=True`), which spares Postgres a third of its work for a run; nothing else is, so
 that scans are planned for the values at hand. RDS Proxy shares connections whose statements are prepared by the
 protocol, as psycopg does it, but not one on which `DEALLOCATE` was sent, as psycopg does after a ROLLBACK
-(psycopg issue 1105): who prepares opens no transaction.
+(psycopg issue 1105): requests and workers, of which there are many, open no transaction on what they prepare.
 """
 
 import sys
