@@ -87,9 +87,7 @@ def ensure_localstack(store: StateStore) -> str:
         return "from AWS_ENDPOINT_URL"
 
     def start(port: int) -> PartRecord:
-        # The one before took all it had with it; its functions may have outlived it.
-        end_strays(store)
-        store.set(**NOTHING_DEPLOYED)
+        store.set(**NOTHING_DEPLOYED)  # the one before took all it had with it
         server = localstack.LocalStackServer.start(store.state_dir, port)
         return PartRecord.of(server.identity, server.port)
 
@@ -99,6 +97,23 @@ def ensure_localstack(store: StateStore) -> str:
     part, note = _ensure(store, LOCALSTACK, answers, start)
     store.set(aws_endpoint_url=localstack.endpoint_url(part.port))
     return note
+
+
+def clear_localstack(store: StateStore) -> None:
+    """End a LocalStack that is deaf, and what one that is gone has left, such as its functions.
+
+    Before anything else is started: what this very command starts carries the mark of the stack as well, and is known
+    as a server only once it answers.
+    """
+    if os.environ.get("AWS_ENDPOINT_URL"):
+        return
+    part = store.state.parts.get(LOCALSTACK)
+    if part is not None and part.identity.alive():
+        if localstack.healthy(localstack.endpoint_url(part.port)):
+            return
+        store.end(LOCALSTACK, patience_seconds=localstack.STOP_SECONDS)
+        store.forget(LOCALSTACK)
+    end_strays(store)
 
 
 def ensure_rotation(store: StateStore) -> str:

@@ -33,6 +33,7 @@ def up(state_dir: Path, steps: Steps) -> StackState:
     with exclusive(state_dir), steps.shown():
         store = StateStore(state_dir)
         steps.run(parts.ROTATION, lambda: parts.ensure_rotation(store))
+        parts.clear_localstack(store)
         # Two lanes, since the slow steps of one (LocalStack, bootstrap) need nothing of the other.
         with ThreadPoolExecutor(2) as lanes:
             aws = lanes.submit(_aws_lane, store, steps)
@@ -148,7 +149,8 @@ def _forget_aws(store: StateStore) -> str:
             "the infrastructure changed, and LocalStack ignores most updates: restart yours, then `up` again"
         )
     store.end(parts.LOCALSTACK, patience_seconds=localstack.STOP_SECONDS)
-    store.set(parts={name: part for name, part in store.state.parts.items() if name != parts.LOCALSTACK})
+    parts.end_strays(store)
+    store.forget(parts.LOCALSTACK)
     return "the infrastructure changed; LocalStack ignores most updates"
 
 

@@ -130,6 +130,10 @@ class StateStore:
         events.emit(self.state_dir, "part_ended" if alive else "part_found_dead", part=name, pid=part.pid)
         return alive
 
+    def forget(self, name: str) -> None:
+        """Drop the record of a process that was ended."""
+        self.set(parts={other: part for other, part in self.state.parts.items() if other != name})
+
 
 @contextmanager
 def exclusive(state_dir: Path) -> Iterator[None]:
