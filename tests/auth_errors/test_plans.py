@@ -153,4 +153,4 @@ def test_a_firing_claims_what_is_due_in_its_order(full: psycopg.Connection[Any])
     plan = _explained(full, "claim")
     assert plan["Actual Rows"] == 50
     indexes = {node.get("Index Name") for node in nodes(plan)}
-    assert {"outbox_message_pending", "outbox_message_to_go"} <= indexes
+    assert {"outbox_message_pending", "outbox_message_by_error"} <= indexes

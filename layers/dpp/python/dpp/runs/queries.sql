@@ -1,3 +1,7 @@
+-- A statement that names its run asks for the run's state, and for whose it is, in words that match no index: what is under
+-- way, and what a new tenant has, look like nothing to a planner whose figures are of a quiet hour, and would be read
+-- whole, run by run, once they are much.
+
 -- columns: run
 run_id, tenant_id, pack_type, profile_version, status, money_state, version, payload_hash, idempotency_released_at,
 reservation_max_cost_usd_micros, minimum_fee_usd_micros, actual_cost_usd_micros, tokens_consumed, timebox_sec,
@@ -34,7 +38,7 @@ WHERE run_id = %(run_id)s AND version = %(version)s AND enqueued_at IS NULL
 -- name: run_of_owner
 -- The owner guard is part of the look-up: a foreign run and no run are the same zero rows (RUN-11).
 SELECT {run.*}, retention_until <= coalesce(%(now)s, now()) AS is_past_retention
-FROM runs WHERE run_id = %(run_id)s AND tenant_id = %(tenant_id)s
+FROM runs WHERE run_id = %(run_id)s AND tenant_id IS NOT DISTINCT FROM %(tenant_id)s
 
 -- name: run_of_key
 -- The living run of an idempotency key (D4).
@@ -43,12 +47,12 @@ WHERE tenant_id = %(tenant_id)s AND idempotency_key = %(idempotency_key)s AND id
 
 -- name: run
 -- A run by id and tenant, for the jobs.
-SELECT {run.*} FROM runs WHERE run_id = %(run_id)s AND tenant_id = %(tenant_id)s
+SELECT {run.*} FROM runs WHERE run_id = %(run_id)s AND tenant_id IS NOT DISTINCT FROM %(tenant_id)s
 
 -- name: run_with_inputs
 -- A run for its worker, with what the pack is given (D8), in one trip.
 SELECT {run.*}, inputs FROM runs LEFT JOIN run_inputs USING (run_id)
-WHERE run_id = %(run_id)s AND tenant_id = %(tenant_id)s
+WHERE run_id = %(run_id)s AND tenant_id IS NOT DISTINCT FROM %(tenant_id)s
 
 -- name: start_processing
 -- QUEUED to PROCESSING with a lease, by version (RUN-16), unless its execution is disabled (TIX-1).
@@ -57,7 +61,7 @@ UPDATE runs SET
   lease_expires_at = coalesce(%(now)s, now()) + make_interval(secs => %(lease_ttl_seconds)s),
   enqueued_at = coalesce(enqueued_at, %(now)s, now()),
   version = version + 1, updated_at = coalesce(%(now)s, now())
-WHERE run_id = %(run_id)s AND version = %(version)s AND status = 'QUEUED' AND finalize_stage IS NULL
+WHERE run_id = %(run_id)s AND version = %(version)s AND status = 'QUEUED' AND num_nonnulls(finalize_stage) = 0
   AND NOT ARRAY['*', pack_type] && ARRAY(SELECT scope FROM execution_switches WHERE NOT enabled)
 RETURNING {run.*}
 
@@ -65,7 +69,7 @@ RETURNING {run.*}
 -- A run that could not be started and still stands as it was: its execution was disabled (TIX-1). As if never sent,
 -- so that reconcile sends it once it is enabled (D5); the new version keeps off a start or a mark still under way.
 UPDATE runs SET enqueued_at = NULL, version = version + 1, updated_at = coalesce(%(now)s, now())
-WHERE run_id = %(run_id)s AND version = %(version)s AND status = 'QUEUED' AND finalize_stage IS NULL
+WHERE run_id = %(run_id)s AND version = %(version)s AND status = 'QUEUED' AND num_nonnulls(finalize_stage) = 0
 RETURNING {run.*}
 
 -- name: extend_lease
@@ -73,7 +77,7 @@ RETURNING {run.*}
 UPDATE runs SET
   lease_expires_at = coalesce(%(now)s, now()) + make_interval(secs => %(lease_ttl_seconds)s)
 WHERE run_id = %(run_id)s AND lease_token = %(lease_token)s AND status = 'PROCESSING'
-  AND finalize_stage IS NULL AND lease_expires_at > coalesce(%(now)s, now())
+  AND num_nonnulls(finalize_stage) = 0 AND lease_expires_at > coalesce(%(now)s, now())
 
 -- name: claim
 -- Stage one of the finalize (RUN-19): one of all who try gets the row back, with its intent recorded (D3).
@@ -86,7 +90,7 @@ UPDATE runs SET
   last_error_reason_code = %(reason_code)s, last_error_detail = %(detail)s,
   version = version + 1, updated_at = coalesce(%(now)s, now())
 WHERE run_id = %(run_id)s AND version = %(version)s AND status = %(expected_status)s
-  AND finalize_stage IS NULL
+  AND num_nonnulls(finalize_stage) = 0
   AND lease_token IS NOT DISTINCT FROM %(lease_token)s
   AND (%(lease_must_have_expired)s = false OR lease_expires_at < coalesce(%(now)s, now())
     OR lease_expires_at > coalesce(%(now)s, now()) + interval '1 hour')
@@ -107,7 +111,7 @@ UPDATE runs SET
   result_bucket = %(result_bucket)s, result_key = %(result_key)s, result_sha256 = %(result_sha256)s,
   last_error_reason_code = %(reason_code)s, last_error_detail = %(detail)s,
   version = version + 1, updated_at = coalesce(%(now)s, now())
-WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
+WHERE run_id = %(run_id)s AND version = %(version)s AND (finalize_stage, money_state) IS NOT DISTINCT FROM ('CLAIMED', 'RESERVED')
   AND finalize_claimed_at < coalesce(%(now)s, now()) - make_interval(secs => %(stuck_after_seconds)s)
 RETURNING {run.*}
 
@@ -120,7 +124,7 @@ WITH ended AS (
     idempotency_released_at = CASE WHEN %(release_idempotency_key)s THEN coalesce(%(now)s, now()) END,
     version = version + 1, updated_at = coalesce(%(now)s, now())
   WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_token = %(finalize_token)s
-    AND finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
+    AND (finalize_stage, money_state) IS NOT DISTINCT FROM ('CLAIMED', 'RESERVED')
   RETURNING {run.*}
 ), due AS (
   UPDATE run_inputs SET purge_after = ended.updated_at + interval '1 hour'
@@ -134,7 +138,7 @@ UPDATE runs SET
   money_state = 'DISPUTED', last_error_detail = %(detail)s,
   version = version + 1, updated_at = coalesce(%(now)s, now())
 WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_token = %(finalize_token)s
-  AND finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
+  AND (finalize_stage, money_state) IS NOT DISTINCT FROM ('CLAIMED', 'RESERVED')
 RETURNING {run.*}
 
 -- name: resolve
@@ -147,7 +151,7 @@ UPDATE runs SET
   result_bucket = %(result_bucket)s, result_key = %(result_key)s, result_sha256 = %(result_sha256)s,
   last_error_reason_code = %(reason_code)s, last_error_detail = %(detail)s,
   version = version + 1, updated_at = coalesce(%(now)s, now())
-WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_stage = 'CLAIMED' AND money_state = 'DISPUTED'
+WHERE run_id = %(run_id)s AND version = %(version)s AND (finalize_stage, money_state) IS NOT DISTINCT FROM ('CLAIMED', 'DISPUTED')
 RETURNING {run.*}
 
 -- name: disputed

@@ -1,0 +1,87 @@
+"""Statements that name their row find it by its key, though the planner's figures are of an hour when nothing went on.
+
+A partial index of what is under way looks empty then, and as cheap as the key, and so do the runs of a new tenant. Read
+whole for each run or event, they would cost the square of a backlog. Figures are renewed once a tenth of a table has
+changed, which a backlog may never be.
+"""
+
+from collections.abc import Iterator
+from typing import LiteralString
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from bench.cleanup_rows import fill
+from dpp.auth_errors import outbox
+from dpp.platform.postgres import Connection
+from dpp.runs import store
+from dpp_cli.servers import PostgresServer
+from tests.schema.test_plans import _PARAMS
+
+_BY_RUN = (
+    "run",
+    "mark_enqueued",
+    "start_processing",
+    "park",
+    "extend_lease",
+    "claim",
+    "of_finalize_token",
+    "reclaim",
+    "commit",
+    "dispute",
+    "resolve",
+    "run_of_owner",
+    "run_with_inputs",
+)
+_BY_EVENT = ("claim", "take_over", "mark_published", "put_back")
+_MANY = 20_000
+
+
+@pytest.fixture(scope="module")
+def quiet(postgres_server: PostgresServer) -> Iterator[Connection]:
+    """All runs have ended and all events are handled."""
+    name = f"quiet_{uuid4().hex}"
+    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
+        try:
+            url = postgres_server.url(name)
+            with psycopg.connect(url, autocommit=True, prepare_threshold=None) as opened:
+                fill(opened, "tombstones", 1, _MANY)
+                fill(opened, "outbox", 1, _MANY)
+                yield opened
+        finally:
+            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _plan(connection: Connection, query: LiteralString, params: dict[str, object]) -> str:
+    with connection.transaction(force_rollback=True):
+        return "\n".join(str(line) for (line,) in connection.execute("EXPLAIN " + query, params))
+
+
+@pytest.mark.parametrize("name", _BY_RUN)
+def test_a_run_is_found_by_its_id(quiet: Connection, name: str) -> None:
+    """D1: by the primary key, whatever its state."""
+    plan = _plan(quiet, store.QUERIES[name], {**_PARAMS, "run_id": uuid4()})
+    assert "using runs_pkey on runs" in plan, plan
+    assert plan.count(" on runs ") <= 2, plan  # the update, and its one way to the row
+
+
+@pytest.mark.parametrize("name", _BY_EVENT)
+def test_an_event_is_found_by_its_key(quiet: Connection, name: str) -> None:
+    """AUTH-4: also what came before it of the same error."""
+    params = {
+        "now": None,
+        "owner": uuid4(),
+        "limit": 50,
+        "silent_seconds": 60,
+        "outbox_ids": [1, 2],
+        "outbox_id": 1,
+        "retry_count": 1,
+        "next_retry_at": None,
+        "error": "x",
+    }
+    plan = _plan(quiet, outbox.QUERIES[name], params)
+    assert "using outbox_message_pkey on outbox_message" in plan, plan
+    assert "outbox_message_to_go" not in plan, plan
