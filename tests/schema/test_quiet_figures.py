@@ -71,7 +71,7 @@ def test_a_run_is_found_by_its_id(quiet: Connection, name: str) -> None:
 @pytest.mark.parametrize("name", _BY_EVENT)
 def test_an_event_is_found_by_its_key(quiet: Connection, name: str) -> None:
     """AUTH-4: also what came before it of the same error."""
-    params = {
+    params: dict[str, object] = {
         "now": None,
         "owner": uuid4(),
         "limit": 50,
