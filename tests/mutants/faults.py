@@ -59,7 +59,7 @@ FAULTS = (
         "claim-what-is-claimed",
         "Two hold the same run's end.",
         "runs/queries.sql",
-        "  AND finalize_stage IS NULL\n  AND lease_token IS NOT DISTINCT FROM",
+        "  AND num_nonnulls(finalize_stage) = 0\n  AND lease_token IS NOT DISTINCT FROM",
         "  AND lease_token IS NOT DISTINCT FROM",
         f"{_ROWS}::test_each_query_makes_exactly_the_transitions_of_the_machine",
     ),
@@ -94,17 +94,19 @@ FAULTS = (
         "The first holder commits what another has taken over.",
         "runs/queries.sql",
         "  WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_token = %(finalize_token)s\n"
-        "    AND finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'\n",
-        "  WHERE run_id = %(run_id)s\n    AND finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'\n",
+        "    AND (finalize_stage, money_state) IS NOT DISTINCT FROM ('CLAIMED', 'RESERVED')\n",
+        "  WHERE run_id = %(run_id)s\n"
+        "    AND (finalize_stage, money_state) IS NOT DISTINCT FROM ('CLAIMED', 'RESERVED')\n",
         f"{_ROWS}::test_a_claim_is_taken_over_only_once_it_is_stuck_and_its_first_holder_then_commits_nothing",
     ),
     Fault(
         "start-a-run-twice",
         "A message that comes twice is worked on twice.",
         "runs/queries.sql",
-        "WHERE run_id = %(run_id)s AND version = %(version)s AND status = 'QUEUED' AND finalize_stage IS NULL\n"
+        "WHERE run_id = %(run_id)s AND version = %(version)s AND status = 'QUEUED'"
+        " AND num_nonnulls(finalize_stage) = 0\n"
         "  AND NOT ARRAY",
-        "WHERE run_id = %(run_id)s AND finalize_stage IS NULL\n  AND NOT ARRAY",
+        "WHERE run_id = %(run_id)s AND num_nonnulls(finalize_stage) = 0\n  AND NOT ARRAY",
         "tests/race/test_finalize_race.py::test_only_one_of_many_workers_leases_a_run",
     ),
     # --- the switch of execution ------------------------------------------------------------------------------
