@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-import psycopg
 import pytest
 from psycopg import sql
 from psycopg.types.json import Jsonb
@@ -16,6 +15,7 @@ from dpp.runs import retention
 from dpp.runs import standing as run_standing
 from dpp.runs.store import QUERIES
 from dpp_cli.servers import PostgresServer
+from tests.plans import database
 
 _MONEY = Queries("dpp.money", "queries.sql")
 _PLATFORM = Queries("dpp.platform", "queries.sql")
@@ -142,17 +142,9 @@ _HOT = [
 @pytest.fixture(scope="module")
 def filled(postgres_server: PostgresServer) -> Iterator[Connection]:
     """A database of 100 000 runs, shared by the plans below, which change nothing."""
-    name = f"plans_{uuid4().hex}"
-    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
-        try:
-            with psycopg.connect(
-                postgres_server.url(name), autocommit=True, prepare_threshold=None
-            ) as opened:
-                opened.execute(sql.SQL(_FILL).format(runs=_RUNS))
-                yield opened
-        finally:
-            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    with database(postgres_server) as connection:
+        connection.execute(sql.SQL(_FILL).format(runs=_RUNS))
+        yield connection
 
 
 @pytest.mark.parametrize(("queries", "name"), _HOT, ids=lambda value: value if isinstance(value, str) else "")

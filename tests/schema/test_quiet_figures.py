@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from typing import LiteralString
 from uuid import uuid4
 
-import psycopg
 import pytest
-from psycopg import sql
 
 from bench.cleanup_rows import fill
 from dpp.auth_errors import outbox
 from dpp.platform.postgres import Connection
 from dpp.runs import store
 from dpp_cli.servers import PostgresServer
+from tests.plans import database
 from tests.schema.test_plans import _PARAMS
 
 _BY_RUN = (
@@ -42,17 +41,10 @@ _MANY = 20_000
 @pytest.fixture(scope="module")
 def quiet(postgres_server: PostgresServer) -> Iterator[Connection]:
     """All runs have ended and all events are handled."""
-    name = f"quiet_{uuid4().hex}"
-    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
-        try:
-            url = postgres_server.url(name)
-            with psycopg.connect(url, autocommit=True, prepare_threshold=None) as opened:
-                fill(opened, "tombstones", 1, _MANY)
-                fill(opened, "outbox", 1, _MANY)
-                yield opened
-        finally:
-            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    with database(postgres_server) as connection:
+        fill(connection, "tombstones", 1, _MANY)
+        fill(connection, "outbox", 1, _MANY)
+        yield connection
 
 
 def _plan(connection: Connection, query: LiteralString, params: dict[str, object]) -> str:
