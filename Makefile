@@ -123,8 +123,8 @@ logs: bootstrap ## Follow the logs of the local stack
 	@$(BIN)/dpp local logs --follow
 
 openapi: bootstrap ## Write docs/openapi.json and the schema of the reaper's report from the code
-	$(BIN)/python -m dpp_cli.openapi
-	$(BIN)/python -m dpp_cli.report_schema
+	$(BIN)/python -m dpp_cli.docs.openapi
+	$(BIN)/python -m dpp_cli.docs.report_schema
 
 layers: bootstrap ## Build the Lambda layers into .dpp/build/layers
 	@$(BIN)/dpp layers

@@ -26,7 +26,7 @@ from bench import budget_postgres
 from bench.budget_callers import REQUESTS_EACH, SHORT, SIDES, UNDER_WAY_SECONDS, WARM, Crew, tenant_of
 from bench.budget_sides import CHARGED_USD_MICROS, RESERVED_USD_MICROS
 from bench.crew import ends_tidily, machine
-from dpp_cli.servers import PostgresServer, ValkeyServer
+from dpp_cli.local.servers import PostgresServer, ValkeyServer
 
 CALLERS = (1, 2, 8, 32)
 TENANTS = (1, 1_000)

@@ -11,7 +11,7 @@ import redis
 
 from dpp.money import ledger as ledger_module
 from dpp.money.ledger import RECEIPT_TTL_SECONDS, RESERVATION_TTL_SECONDS, InsufficientBudget, Ledger
-from dpp.platform.redis import Script
+from dpp.platform.db.redis import Script
 
 RESERVED_USD_MICROS = 300
 CHARGED_USD_MICROS = 100

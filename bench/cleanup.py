@@ -40,12 +40,12 @@ from bench.cleanup_beside import (
 )
 from bench.cleanup_stage import Stage
 from bench.runs_aws import stand_in
-from dpp.lifecycle.cleanups import Pace
+from dpp.lifecycle.retention.begin import Pace
 from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger
-from dpp.platform import api_keys
+from dpp.platform.keys import api_keys
 from dpp_cli import migrate
-from dpp_cli.servers import PostgresServer, ValkeyServer
+from dpp_cli.local.servers import PostgresServer, ValkeyServer
 
 ROWS = 1_000_000
 OUTBOX_SHARE = 0.3

@@ -19,12 +19,12 @@ import psycopg
 
 from bench.cleanup_rows import BARE
 from bench.crew import SPAWNING, started
-from dpp.lifecycle import cleanup_store
-from dpp.lifecycle.breaker import Bounds
-from dpp.lifecycle.chamberlain import tend
-from dpp.lifecycle.cleanups import ChamberlainEffects, Pace, begin_manual
-from dpp.lifecycle.retention import Retention
-from dpp.platform.postgres import Database
+from dpp.lifecycle.retention import cleanup_rows
+from dpp.lifecycle.retention.begin import ChamberlainEffects, Pace, begin_manual
+from dpp.lifecycle.retention.breaker import Bounds
+from dpp.lifecycle.retention.cleaner import tend
+from dpp.lifecycle.retention.periods import Retention
+from dpp.platform.db.postgres import Database
 from dpp.registered import registered
 from tests.retention.house import Bucket
 
@@ -97,7 +97,7 @@ class Ours:
             pace=Pace(batch_rows=self.beat.rows, seconds=seconds, rest=rest, sleep=sleep),
         )
         with database.connection() as connection:
-            is_begun = cleanup_store.running(connection) is not None
+            is_begun = cleanup_rows.running(connection) is not None
         if not is_begun:
             begin_manual(effects, "bench", over_breaker=True)
         done = tend(effects)

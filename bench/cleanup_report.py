@@ -10,7 +10,7 @@ import psycopg
 
 from bench.cleanup_beside import Beat, Submits, Worked
 from bench.cleanup_stage import OFF, Stage
-from dpp.runs.retention import QUERIES
+from dpp.runs.jobs.retention import QUERIES
 
 _ENOUGH = 100
 GOAL = 1.5

@@ -25,7 +25,12 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
-from dpp_cli.layers import build_deps_layer, build_domain_layer, build_packages_layer, machine_architecture
+from dpp_cli.layers.packages import (
+    build_deps_layer,
+    build_domain_layer,
+    build_packages_layer,
+    machine_architecture,
+)
 from dpp_cli.paths import BUILD, FUNCTIONS, ROOT
 
 COOKBOOK = "cookbook_style"
@@ -55,28 +60,28 @@ OTHERS = (
     "pack_outside",
 )
 _OF_A_PROVIDER = (
-    "from dpp.platform.aws import ecs_client, efs_client, s3_client, sqs_client;"
+    "from dpp.platform.aws.clients import ecs_client, efs_client, s3_client, sqs_client;"
     " ecs_client(), efs_client(), s3_client(), sqs_client()"
 )
 # What a function's first request reaches for, as its wiring does it.
 PUT_OFF: Mapping[str, str] = {
-    "runs_submit": "from dpp.platform.aws import sqs_client; sqs_client()",
-    "runs_mcp": "from dpp.platform.aws import sqs_client; sqs_client()",
-    "runs_read": "from dpp.platform.aws import s3_client; s3_client()",
-    "health": "from dpp.platform.aws import s3_client, sqs_client; s3_client(), sqs_client()",
-    "run_worker": "from dpp.platform.aws import s3_client, sqs_client; s3_client(), sqs_client()",
-    "tickets_api": "from dpp.platform.aws import s3_client; s3_client()",
-    "ops_cycle": "from dpp.platform.aws import s3_client, sqs_client; s3_client(), sqs_client()",
-    "auth_errors_api": "from dpp.platform.aws import sqs_client; sqs_client()",
-    "auth_errors_publish": "from dpp.platform.aws import sqs_client; sqs_client()",
-    "auth_errors_consume": "from dpp.platform.aws import sqs_client; sqs_client()",
-    "workspaces_api": "from dpp.platform.aws import sqs_client; sqs_client()",
+    "runs_submit": "from dpp.platform.aws.clients import sqs_client; sqs_client()",
+    "runs_mcp": "from dpp.platform.aws.clients import sqs_client; sqs_client()",
+    "runs_read": "from dpp.platform.aws.clients import s3_client; s3_client()",
+    "health": "from dpp.platform.aws.clients import s3_client, sqs_client; s3_client(), sqs_client()",
+    "run_worker": "from dpp.platform.aws.clients import s3_client, sqs_client; s3_client(), sqs_client()",
+    "tickets_api": "from dpp.platform.aws.clients import s3_client; s3_client()",
+    "ops_cycle": "from dpp.platform.aws.clients import s3_client, sqs_client; s3_client(), sqs_client()",
+    "auth_errors_api": "from dpp.platform.aws.clients import sqs_client; sqs_client()",
+    "auth_errors_publish": "from dpp.platform.aws.clients import sqs_client; sqs_client()",
+    "auth_errors_consume": "from dpp.platform.aws.clients import sqs_client; sqs_client()",
+    "workspaces_api": "from dpp.platform.aws.clients import sqs_client; sqs_client()",
     "lifecycle_webhook": (
-        "from dpp.platform.aws import lambda_client, secrets_client; lambda_client(3), secrets_client()"
+        "from dpp.platform.aws.clients import lambda_client, secrets_client; lambda_client(3), secrets_client()"
     ),
     "workspaces_control": _OF_A_PROVIDER,
     "workspaces_storage": _OF_A_PROVIDER,
-    "run_reconcile": "from dpp.platform.aws import s3_client, sqs_client; s3_client(), sqs_client()",
+    "run_reconcile": "from dpp.platform.aws.clients import s3_client, sqs_client; s3_client(), sqs_client()",
 }
 _AIM_MS = 300
 _AIM_RATIO = 0.5

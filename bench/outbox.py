@@ -30,14 +30,14 @@ import psycopg
 from bench import outbox_floor, outbox_peer
 from bench.crew import SPAWNING, cpu_seconds, started
 from bench.outbox_posts import TENANT, Posts, report_of
-from dpp.auth_errors.publish import Waker
-from dpp.auth_errors.record import record
+from dpp.auth_errors.api.record import record
+from dpp.auth_errors.outbox.publish import Waker
 from dpp.money.credits import create_tenant
-from dpp.platform.postgres import Database
+from dpp.platform.db.postgres import Database
 from dpp_cli import migrate
-from dpp_cli.layers import build_packages_layer
+from dpp_cli.layers.packages import build_packages_layer
+from dpp_cli.local.servers import PostgresServer
 from dpp_cli.paths import BUILD
-from dpp_cli.servers import PostgresServer
 from tests.auth_errors.workers import Place, consumer, publisher
 from tests.sqs_server import sqs_server
 

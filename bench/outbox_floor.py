@@ -8,10 +8,11 @@ from uuid import UUID, uuid4
 import psycopg
 
 from bench.outbox_posts import TENANT, report_of
-from dpp.auth_errors import events, handlers, outbox, store
+from dpp.auth_errors import store
+from dpp.auth_errors.api.sanitize import payload_hash
 from dpp.auth_errors.model import ClaimedEvent
-from dpp.auth_errors.sanitize import payload_hash
-from dpp.platform.postgres import Connection
+from dpp.auth_errors.outbox import events, handlers, tables
+from dpp.platform.db.postgres import Connection
 
 _BATCH, _ROUNDS = 10, 30
 
@@ -44,16 +45,16 @@ def _record(connection: Connection, request_ids: Sequence[str]) -> None:
                 connection, uuid4(), report, reported_by=TENANT, payload_hash=payload_hash(report)
             )
             assert error is not None
-            outbox.enqueue(
+            tables.enqueue(
                 connection, events.recorded(error.auth_error_id, error.dedup_key, error.occurred_at)
             )
 
 
 def _publish(connection: Connection) -> list[ClaimedEvent]:
     owner = uuid4()
-    claimed = outbox.claim(connection, owner, _BATCH)
+    claimed = tables.claim(connection, owner, _BATCH)
     assert len(claimed) == _BATCH
-    outbox.mark_published(connection, owner, [event.outbox_id for event in claimed])
+    tables.mark_published(connection, owner, [event.outbox_id for event in claimed])
     return claimed
 
 
@@ -61,10 +62,10 @@ def _lease(connection: Connection, sent: Sequence[ClaimedEvent]) -> list[UUID]:
     owners = []
     for event in sent:
         owner = uuid4()
-        named = outbox.Named(event.outbox_id, event.event_type, UUID(event.payload["authErrorId"]))
+        named = tables.Named(event.outbox_id, event.event_type, UUID(event.payload["authErrorId"]))
         with connection.transaction():
-            outbox.ensure_row_exists(connection, named)
-            assert outbox.take_lease(connection, named, owner, lease_seconds=60, max_retries=5) == 1
+            tables.ensure_row_exists(connection, named)
+            assert tables.take_lease(connection, named, owner, lease_seconds=60, max_retries=5) == 1
         owners.append(owner)
     return owners
 
@@ -75,4 +76,4 @@ def _handle(connection: Connection, sent: Sequence[ClaimedEvent], owners: Sequen
             error = store.lock(connection, UUID(event.payload["authErrorId"]))
             assert error is not None
             handlers.HANDLERS[event.event_type](connection, error, None)
-            assert outbox.finish(connection, event.outbox_id, owner) is not None
+            assert tables.finish(connection, event.outbox_id, owner) is not None

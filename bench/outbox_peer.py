@@ -1,8 +1,9 @@
 """The same work by Procrastinate (bench/outbox.py): jobs in Postgres that are deferred in the reporter's transaction.
 
 Its best documented setting: async tasks with concurrency, LISTEN/NOTIFY on, a pool of connections, successful jobs
-deleted at once, statements prepared by psycopg as it does by default (ours are not: RDS Proxy). The tasks do the SQL of
-dpp/auth_errors/handlers.py, each in one transaction; a task that runs again finds what it did by the error's status.
+deleted at once, statements prepared by psycopg as it does by default (ours are not: RDS Proxy). The tasks do the SQL
+of dpp/auth_errors/outbox/handlers.py, each in one transaction; a task that runs again sees by the error's status what
+it did.
 """
 
 import asyncio
@@ -17,9 +18,9 @@ import psycopg
 
 from bench.outbox_posts import TENANT, Posts, report_of
 from dpp.auth_errors import store
-from dpp.auth_errors.handlers import CONSUMER
-from dpp.auth_errors.sanitize import payload_hash
-from dpp.auth_errors.stack_hash import VERSION, stack_hash
+from dpp.auth_errors.api.sanitize import payload_hash
+from dpp.auth_errors.outbox.handlers import CONSUMER
+from dpp.auth_errors.traces.stack_hash import VERSION, stack_hash
 
 CONCURRENCY = 10
 

@@ -22,11 +22,11 @@ from uuid import UUID, uuid4
 import psycopg
 
 from bench.scans import timed
-from dpp.auth_errors import outbox
+from dpp.auth_errors.outbox import tables
 from dpp.money.books import QUERIES as BOOKS
 from dpp.runs import store
 from dpp_cli import migrate
-from dpp_cli.servers import PostgresServer
+from dpp_cli.local.servers import PostgresServer
 
 ROWS = (10_000, 100_000, 1_000_000)
 DUE = 200
@@ -134,11 +134,11 @@ def measured(server: PostgresServer, rows: int) -> dict[str, float]:
         calls = {name: scanning(connection, *scan) for name, scan in SCANS.items()}
         for name, call in calls.items():
             assert call() >= DUE, name
-        calls["outbox claim"] = lambda: len(outbox.claim(connection, uuid4(), CLAIMED))
+        calls["outbox claim"] = lambda: len(tables.claim(connection, uuid4(), CLAIMED))
         calls["audit"] = lambda: len(connection.execute(BOOKS["position"], _HOT).fetchall())
         due = [UUID(run.id) for run in store.page_through(connection, "page_stuck_claims", None, 300)][:DUE]
         with connection.transaction(force_rollback=True):
-            events = [one.outbox_id for one in outbox.claim(connection, uuid4(), CLAIMED)]
+            events = [one.outbox_id for one in tables.claim(connection, uuid4(), CLAIMED)]
         calls["floor, runs"] = lambda: len(connection.execute(_FLOOR_RUNS, (due,)).fetchall())
         calls["floor, events"] = lambda: len(connection.execute(_FLOOR_EVENTS, (events,)).fetchall())
         taken: dict[str, list[float]] = {name: [] for name in calls}

@@ -32,9 +32,9 @@ from bench import runs_celery, runs_dbos, runs_floor, runs_ours, runs_procrastin
 from bench.crew import Share, Spent, cpu_seconds, ends_tidily, machine, shared_out, spread, started
 from bench.runs_aws import EventSource, stand_in
 from bench.runs_work import Place
-from dpp_cli.layers import build_packages_layer
+from dpp_cli.layers.packages import build_packages_layer
+from dpp_cli.local.servers import PostgresServer, ValkeyServer
 from dpp_cli.paths import BUILD
-from dpp_cli.servers import PostgresServer, ValkeyServer
 
 RUNS, ROUNDS = 600, 5
 QUICK_RUNS, QUICK_ROUNDS = 100, 1

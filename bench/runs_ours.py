@@ -24,9 +24,9 @@ from dpp.money.audit import audit_tenant
 from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackRequest, PackResult, PackSuccess, PackType
-from dpp.platform.api_keys import Caller
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Database
+from dpp.platform.keys.api_keys import Caller
 from dpp.runs.submit import Order, SubmitEffects, submit
 from dpp_cli import migrate
 

@@ -7,8 +7,8 @@ confirmed was found nowhere, or not everywhere alike.
 from dataclasses import dataclass
 from decimal import Decimal
 
-from dpp_cli import costs
-from dpp_cli.costs import Price
+from dpp_cli.docs import costs
+from dpp_cli.docs.costs import Price
 
 GIB = 2**30
 TIB = 2**40

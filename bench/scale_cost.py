@@ -1,4 +1,4 @@
-"""What a day's runs cost by part, with the prices and lines of `dpp_cli.costs`, and the servers that a cell needs."""
+"""The cost of a day's runs by part, with the prices of `dpp_cli.docs.costs`, and the servers that a cell needs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -7,9 +7,9 @@ from decimal import Decimal
 from bench import scale_aws as aws
 from bench.scale_cells import Cells
 from bench.scale_day import MONTH_DAYS, Day, Run, Units
-from dpp_cdk.sizes import PROD, ApiSize, Size
-from dpp_cli import costs
-from dpp_cli.costs import HOURS, Line, Price
+from dpp_cdk.settings.sizes import PROD, ApiSize, Size
+from dpp_cli.docs import costs
+from dpp_cli.docs.costs import HOURS, Line, Price
 
 _BURST = 2
 """Of the gateway, times its rate; as prod has it."""

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from dpp.lifecycle.retention import Retention
-from dpp_cli import costs
+from dpp.lifecycle.retention.periods import Retention
+from dpp_cli.docs import costs
 
 PATH = Path(__file__).with_name("scale_units.json")
 DAY_SECONDS = 86_400
@@ -118,7 +118,7 @@ def _rounded(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A day as it is assumed. What docs/deploy.md assumes, too, is taken from `dpp_cli.costs` where it can be."""
+    """A day as it is assumed. What docs/deploy.md assumes, too, is taken from `dpp_cli.docs.costs` where it can be."""
 
     runs: float = 1e8
     peak_factor: float = 3.0

@@ -12,11 +12,11 @@ from math import ceil
 from bench import scale_aws as aws
 from bench.scale_day import DAY_SECONDS, Day, Run, Units
 from dpp.lifecycle.config import ChamberlainSettings
-from dpp.runs import retain
-from dpp.runs.batch import TIME_LIMIT_SECONDS
-from dpp.runs.reconcile import SCAN_SECONDS
-from dpp_cdk.sizes import PROD, Size
-from dpp_cdk.timings import RUN_RETENTION
+from dpp.runs.jobs import retain
+from dpp.runs.jobs.batch import TIME_LIMIT_SECONDS
+from dpp.runs.jobs.reconcile import SCAN_SECONDS
+from dpp_cdk.settings.sizes import PROD, Size
+from dpp_cdk.settings.timings import RUN_RETENTION
 
 FULL = 0.8
 """How full a cell is planned to be, of what it bears at the busiest moment of its day."""
@@ -27,9 +27,9 @@ FULL_CACHE = 0.75
 VACUUM_DAYS = 7
 """Assumed: how long a vacuum of the whole table may take, before transaction ids run out."""
 CLIENTS_A_CONNECTION = 10
-"""Of RDS Proxy, as `cdk/dpp_cdk/sizes.py` has it."""
-_RETAIN = "layers/dpp/python/dpp/runs/retain.py"
-_RECONCILE = "layers/dpp/python/dpp/runs/reconcile.py"
+"""Of RDS Proxy, as `cdk/dpp_cdk/settings/sizes.py` has it."""
+_RETAIN = "layers/dpp/python/dpp/runs/jobs/retain.py"
+_RECONCILE = "layers/dpp/python/dpp/runs/jobs/reconcile.py"
 _CHAMBERLAIN = "layers/dpp/python/dpp/lifecycle/config.py"
 
 

@@ -22,8 +22,8 @@ from bench.scale_model import (
     limits,
     shipped,
 )
-from dpp.runs.batch import BATCH_LIMIT
-from dpp_cli import marked
+from dpp.runs.jobs.batch import BATCH_LIMIT
+from dpp_cli.docs import marked
 from dpp_cli.paths import ROOT
 
 PATH = ROOT / "docs" / "scale.md"

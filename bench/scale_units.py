@@ -33,15 +33,15 @@ from bench.scale_day import Phase, RedisKey, Rows, Units
 from bench.submit import Requests, logged_to
 from dpp.money.credits import all_tenants, create_tenant, credit
 from dpp.money.ledger import Ledger
-from dpp.platform import api_keys
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp.platform.storage import ObjectStore
-from dpp.runs import retain
-from dpp.runs.batch import BatchReport
-from dpp.runs.reconcile import ReconcileEffects, rebuild_if_lost, refund_orphans
-from dpp.runs.retention import QUERIES
-from dpp_cli.servers import PostgresServer, ValkeyServer
+from dpp.platform.aws.queue import Queue
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Database
+from dpp.platform.keys import api_keys
+from dpp.runs.jobs import retain
+from dpp.runs.jobs.batch import BatchReport
+from dpp.runs.jobs.reconcile import ReconcileEffects, rebuild_if_lost, refund_orphans
+from dpp.runs.jobs.retention import QUERIES
+from dpp_cli.local.servers import PostgresServer, ValkeyServer
 
 RUNS = 2_000
 WARM_RUNS = 50

@@ -21,7 +21,7 @@ import psycopg
 from dpp.tickets import store
 from dpp.tickets.staleness import Breaker, ReaperRules
 from dpp_cli import migrate
-from dpp_cli.servers import PostgresServer
+from dpp_cli.local.servers import PostgresServer
 from tests.tickets.filled import fill
 
 ROWS = (10_000, 100_000, 1_000_000)

@@ -31,11 +31,11 @@ from bench.runs_aws import stand_in
 from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackType
-from dpp.platform import api_keys
-from dpp.platform.api_keys import Caller
+from dpp.platform.keys import api_keys
+from dpp.platform.keys.api_keys import Caller
 from dpp.runs.submit import Order, SubmitEffects, submit
 from dpp_cli import migrate
-from dpp_cli.servers import PostgresServer, ValkeyServer
+from dpp_cli.local.servers import PostgresServer, ValkeyServer
 from tests.api import a_body, gateway_event, lambda_context
 
 TENANT = "t_bench"

@@ -21,9 +21,9 @@ import psycopg
 
 from bench.scans import timed
 from dpp.workspaces import store
-from dpp.workspaces.beat import COUNTED_TO, LOST_AFTER_SECONDS, MAX_LOWERED, MAX_SEEDED, PAGE
+from dpp.workspaces.control.tick import COUNTED_TO, LOST_AFTER_SECONDS, MAX_LOWERED, MAX_SEEDED, PAGE
 from dpp_cli import migrate
-from dpp_cli.servers import PostgresServer
+from dpp_cli.local.servers import PostgresServer
 from tests.workspaces.filled import fill
 
 WORKSPACES = (10_000, 100_000, 1_000_000)

@@ -2,10 +2,10 @@
 
 Context, each `-c name=value`, all optional:
 
-- `size=dev|prod`: dev (the default) costs little and can be torn down, prod keeps its data (`dpp_cdk/sizes.py`);
+- `size=dev|prod`: dev (the default) costs little and can be torn down, prod keeps its data (`settings/sizes.py`);
 - `stage=NAME`: the name of the deployment, the size by default; it stands in the name of everything;
 - `architecture=aarch64|x86_64`: of functions and layers; arm on AWS, this machine's on the local stack;
-- every other option of `dpp_cdk/options.py`, over what `deploy/<stage>.json` says.
+- every other option of `dpp_cdk/settings/options.py`, over what `deploy/<stage>.json` says.
 
 With `DATABASE_URL` and `REDIS_URL` in the environment there is no network, no RDS and no ElastiCache: that is the local
 stack, so it is refused without `AWS_ENDPOINT_URL`.
@@ -20,9 +20,9 @@ sys.path.append(str(ROOT))  # `migrations`, whose content hash the template hold
 
 from aws_cdk import App  # noqa: E402
 
-from dpp_cdk.config import Deployment, DeploymentError  # noqa: E402
-from dpp_cdk.deployment import describe  # noqa: E402
 from dpp_cdk.nag import check  # noqa: E402
+from dpp_cdk.settings.config import Deployment, DeploymentError  # noqa: E402
+from dpp_cdk.stacks.deployment import describe  # noqa: E402
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import psycopg
 
-from dpp.platform.postgres import Connection
-from dpp.platform.retention import Batch, Cursor, RetentionClass
+from dpp.platform.db.postgres import Connection
+from dpp.platform.db.retention import Batch, Cursor, RetentionClass
 
 ROLE = "dpp_chamberlain"
 

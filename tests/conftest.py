@@ -14,8 +14,8 @@ from moto import mock_aws
 from psycopg import sql
 
 from dpp_cli import migrate
+from dpp_cli.local.servers import PostgresServer, ValkeyServer
 from dpp_cli.paths import FUNCTIONS
-from dpp_cli.servers import PostgresServer, ValkeyServer
 from tests.api import ApiClient
 from tests.world import World
 
@@ -52,7 +52,7 @@ def logs_reach_caplog() -> None:
 def patient_connections() -> Iterator[None]:
     """A busy machine may take seconds to give a connection; what a test says of time is about replies."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpp.platform.postgres._CONNECT_TIMEOUT_SECONDS", 20)
+        patch.setattr("dpp.platform.db.postgres._CONNECT_TIMEOUT_SECONDS", 20)
         yield
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.errors import DependencyUnavailable, PostgresNotReached, PostgresUnavailable
-from dpp.platform.postgres import Connection, Database
 
 
 class AwayDatabase(Database):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dpp.platform import operator_keys
-from dpp.platform.postgres import Database
+from dpp.platform.db.postgres import Database
+from dpp.platform.keys import operator_keys
 from tests.api import Answer, gateway_event, lambda_context
 from tests.world import World
 from tickets_api.handler import handler

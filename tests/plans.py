@@ -9,7 +9,7 @@ from uuid import uuid4
 import psycopg
 from psycopg import sql
 
-from dpp_cli.servers import PostgresServer
+from dpp_cli.local.servers import PostgresServer
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """`python -m tests.sqs_server`: a queue that delivers, for processes that are measured or killed; it prints its port.
 
-Of SQS's JSON protocol what `dpp.platform.queue` speaks, over loopback HTTP: standard queues in memory, made at their
-first use, with visibility timeouts, receive counts and long polling. A message that is not deleted in time comes again;
-a receipt handle of an earlier receive deletes nothing. What is not here: AWS's own time (10 to 20 ms a call), its
-signatures, its retention, and redrive by receive count. It ends with whoever started it.
+The part of SQS's JSON protocol that `dpp.platform.aws.queue` uses, over loopback HTTP: standard queues in memory,
+made at their first use, with visibility timeouts, receive counts and long polling. A message that is not deleted in
+time comes again; a receipt handle of an earlier receive deletes nothing. What is not here: AWS's own time (10 to 20
+ms a call), its signatures, its retention, and redrive by receive count. It ends with whoever started it.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from dpp.platform.postgres import Database
+from dpp.platform.db.postgres import Database
 
 
 def at_once(url: str, *does: Callable[[Database], object]) -> None:

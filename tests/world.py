@@ -15,17 +15,17 @@ from dpp.money.audit import LedgerPosition, audit_tenant
 from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackFailure, PackRequest, PackResult, PackSuccess, PackType
-from dpp.platform import api_keys
-from dpp.platform.api_keys import Caller
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp.platform.storage import ObjectStore
+from dpp.platform.aws.queue import Queue
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Database
+from dpp.platform.keys import api_keys
+from dpp.platform.keys.api_keys import Caller
 from dpp.runs import store
 from dpp.runs.execute import WorkEffects
 from dpp.runs.finalize import FinalizeEffects
+from dpp.runs.jobs.reconcile import ReconcileEffects
 from dpp.runs.message import RunMessage
 from dpp.runs.model import Run
-from dpp.runs.reconcile import ReconcileEffects
 from dpp.runs.submit import Order, SubmitEffects, Submitted, submit
 
 A_CREDIT = 10_000_000

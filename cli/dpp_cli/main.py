@@ -6,17 +6,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from dpp_cli import cdk, deploy
-from dpp_cli import layers as layer_builds
-from dpp_cli.demo import demo
+from dpp_cli.deploy import cdk, commands
+from dpp_cli.deploy.toolchain import ToolError
 from dpp_cli.errors import StackError
+from dpp_cli.layers import packages as layer_builds
 from dpp_cli.local import commands as local_commands
-from dpp_cli.operators import GROUPS, TOP, add_groups
-from dpp_cli.remote import StageGroup
-from dpp_cli.run import run_app
-from dpp_cli.servers import ServerError
-from dpp_cli.toolchain import ToolError
-from dpp_cli.top_remote import StageLooks
+from dpp_cli.local.demo import demo
+from dpp_cli.local.servers import ServerError
+from dpp_cli.operator.app import GROUPS, TOP, add_groups
+from dpp_cli.operator.remote import StageGroup
+from dpp_cli.runs.commands import run_app
+from dpp_cli.top.remote import StageLooks
 
 app = typer.Typer(
     cls=StageGroup,
@@ -28,10 +28,10 @@ app.add_typer(local_commands.app, name="local")
 app.add_typer(run_app, name="run")
 add_groups(app)
 app.command()(demo)
-app.command()(deploy.deploy)
-app.command()(deploy.diff)
-app.command()(deploy.destroy)
-app.command(context_settings={"ignore_unknown_options": True})(deploy.cdk)
+app.command()(commands.deploy)
+app.command()(commands.diff)
+app.command()(commands.destroy)
+app.command(context_settings={"ignore_unknown_options": True})(commands.cdk)
 
 
 @app.callback()

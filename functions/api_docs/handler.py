@@ -6,7 +6,7 @@ psycopg, redis and boto3: 141 ms of processor time against 236, and 379 with wha
 bench.cold 15 api_docs health`, two cores of a Xeon).
 """
 
-from dpp.platform import cold_start
+from dpp.platform.observability import cold_start
 
 # First, so that no import after it is held up.
 # isort: split
@@ -18,9 +18,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from api_docs.wiring import wiring
 from dpp.platform.http.api import Api
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
 
 cold_start.imported()
 logger = service_logger("api")

@@ -8,7 +8,7 @@ from pathlib import Path
 from dpp.platform.http.kept import Content
 
 PACKAGE = "dpp_api_docs"
-"""The folder of the layer (`dpp_cli/api_docs_layer.py`); Python finds it on its path, wherever a layer is unpacked."""
+"""The folder of the layer (`dpp_cli/layers/api_docs.py`); Python finds it on its path, wherever a layer is unpacked."""
 
 
 @dataclass(frozen=True, slots=True)

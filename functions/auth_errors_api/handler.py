@@ -1,6 +1,6 @@
 """The API of authentication errors: services report with a tenant's key, operators decide (AUTH-1, AUTH-11)."""
 
-from dpp.platform import cold_start
+from dpp.platform.observability import cold_start
 
 # First, so that no import after it is held up.
 # isort: split
@@ -11,10 +11,10 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from auth_errors_api.wiring import Wiring, wiring
-from dpp.auth_errors import read, store
-from dpp.auth_errors.contract import ClusterQuery
-from dpp.auth_errors.decide import decide, decide_cluster
-from dpp.auth_errors.http import (
+from dpp.auth_errors import store
+from dpp.auth_errors.api import read
+from dpp.auth_errors.api.contract import ClusterQuery
+from dpp.auth_errors.api.http import (
     PROBLEMS,
     cluster_decided_view,
     cluster_view,
@@ -29,16 +29,17 @@ from dpp.auth_errors.http import (
     receipt,
     whole_view,
 )
-from dpp.auth_errors.record import record
+from dpp.auth_errors.api.record import record
+from dpp.auth_errors.decisions.decide import decide, decide_cluster
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate, authenticate_operator
 from dpp.platform.http.request import read_query
 from dpp.platform.ids import parse_uuid
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import AUTH_ERROR_DECISIONS, AUTH_ERRORS_RECORDED
-from dpp.platform.operator_keys import Operator
+from dpp.platform.keys.operator_keys import Operator
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import AUTH_ERROR_DECISIONS, AUTH_ERRORS_RECORDED
 
 cold_start.imported()
 logger = service_logger("auth_errors")

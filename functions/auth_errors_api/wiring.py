@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from auth_errors_api.settings import AuthErrorsApiSettings
-from dpp.auth_errors.publish import Waker
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
+from dpp.auth_errors.outbox.publish import Waker
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Database
 
 
 @dataclass(frozen=True, slots=True)

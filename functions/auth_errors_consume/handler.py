@@ -8,13 +8,13 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from auth_errors_consume.wiring import wiring
-from dpp.auth_errors.consume import Consumed, consume
-from dpp.auth_errors.message import Message
+from dpp.auth_errors.outbox.consume import Consumed, consume
+from dpp.auth_errors.outbox.message import Message
 from dpp.platform.errors import QueueUnavailable
-from dpp.platform.invocation import invocation, of_message
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import AUTH_ERROR_DECISIONS, EVENT_AGE, EVENTS
+from dpp.platform.observability.invocation import invocation, of_message
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import AUTH_ERROR_DECISIONS, EVENT_AGE, EVENTS
 
 logger = service_logger("auth_errors_consume")
 meter = Meter()

@@ -5,12 +5,13 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from auth_errors_publish.wiring import wiring
-from dpp.auth_errors import outbox, store
-from dpp.auth_errors.publish import WAKE, PublishEffects, publish
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import (
+from dpp.auth_errors import store
+from dpp.auth_errors.outbox import tables
+from dpp.auth_errors.outbox.publish import WAKE, PublishEffects, publish
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import (
     AUTH_CLUSTERS_GROWING,
     AUTH_CLUSTERS_NEW,
     EVENTS_DEAD,
@@ -53,7 +54,7 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
 def _measure(effects: PublishEffects) -> None:
     """What waits and what died; by the clock alone, since it is counted."""
     with effects.database.connection() as connection:
-        lag = outbox.lag(connection)
+        lag = tables.lag(connection)
         growing, new = store.growing(connection)
     meter.add(OUTBOX_WAITING, lag.unpublished)
     meter.add(OUTBOX_LAG, lag.oldest_due_seconds)

@@ -4,9 +4,9 @@ import os
 from functools import cache
 
 from auth_errors_publish.settings import AuthErrorsPublishSettings
-from dpp.auth_errors.publish import PublishEffects
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
+from dpp.auth_errors.outbox.publish import PublishEffects
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Database
 
 
 @cache

@@ -1,6 +1,6 @@
 """GET /healthz and /readyz (RUN-32), and the 404 of every path that no other function serves."""
 
-from dpp.platform import cold_start
+from dpp.platform.observability import cold_start
 
 # First, so that no import after it is held up.
 # isort: split
@@ -10,12 +10,12 @@ from typing import Any
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.platform.health import readiness
 from dpp.platform.http.api import Api
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.runs.problems import PROBLEMS, error_headers
+from dpp.platform.observability.health import readiness
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.runs.api.problems import PROBLEMS, error_headers
 from health.wiring import wiring
 
 cold_start.imported()

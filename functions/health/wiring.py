@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from dpp.platform import redis
-from dpp.platform.aws import s3_client, sqs_client
-from dpp.platform.health import Probe
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp.platform.redis import RedisClient
+from dpp.platform.aws.clients import s3_client, sqs_client
+from dpp.platform.aws.queue import Queue
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db import redis
+from dpp.platform.db.postgres import Database
+from dpp.platform.db.redis import RedisClient
+from dpp.platform.observability.health import Probe
 from dpp.platform.retry import patiently
-from dpp.platform.storage import ObjectStore
 from health.settings import HealthSettings
 
 _REPLY_TIMEOUT_SECONDS = 2.0

@@ -4,14 +4,14 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.lifecycle.chamberlain import Tending, tend
-from dpp.lifecycle.errors import CleanupRunning
-from dpp.lifecycle.model import Role
-from dpp.lifecycle.standing import Standing, standing
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import (
+from dpp.lifecycle.flow.errors import CleanupRunning
+from dpp.lifecycle.flow.model import Role
+from dpp.lifecycle.retention.cleaner import Tending, tend
+from dpp.lifecycle.retention.stats import Standing, standing
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import (
     CLASSES_GIVEN_UP,
     CLASSES_TRIPPED,
     CLEANUP_AGE,

@@ -2,7 +2,7 @@
 
 from dpp.auth_errors.config import RetrySettings
 from dpp.lifecycle.config import ChamberlainSettings, StateSettings, WakesEnvoy
-from dpp.lifecycle.retention import RetentionSettings
+from dpp.lifecycle.retention.periods import RetentionSettings
 from dpp.platform.config import PostgresSettings, TimeZoneSettings
 
 

@@ -4,13 +4,13 @@ import os
 from dataclasses import dataclass
 from functools import cache
 
-from dpp.lifecycle.announce import announce
-from dpp.lifecycle.breaker import Bounds
-from dpp.lifecycle.cleanups import ChamberlainEffects
-from dpp.lifecycle.ports import Wake
-from dpp.lifecycle.wake import WakeByInvocation
-from dpp.platform.postgres import Database
-from dpp.platform.storage import ObjectStore
+from dpp.lifecycle.flow.announce import announce
+from dpp.lifecycle.flow.ports import Wake
+from dpp.lifecycle.flow.wake import WakeByInvocation
+from dpp.lifecycle.retention.begin import ChamberlainEffects
+from dpp.lifecycle.retention.breaker import Bounds
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Database
 from dpp.registered import registered
 from lifecycle_chamberlain.settings import LifecycleChamberlainSettings
 

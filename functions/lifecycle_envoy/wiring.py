@@ -3,9 +3,9 @@
 import os
 from functools import cache
 
-from dpp.lifecycle.envoy import EnvoyEffects
-from dpp.lifecycle.outside import OutsideFunction
-from dpp.platform.postgres import Database
+from dpp.lifecycle.flow.notifier import EnvoyEffects
+from dpp.lifecycle.flow.outside import OutsideFunction
+from dpp.platform.db.postgres import Database
 from lifecycle_envoy.settings import LifecycleEnvoySettings
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.lifecycle.general import Step, command
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import FIRINGS, TASK_LOOKS
+from dpp.lifecycle.flow.runner import Step, command
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import FIRINGS, TASK_LOOKS
 from lifecycle_general.wiring import wiring
 
 logger = service_logger("lifecycle_general")

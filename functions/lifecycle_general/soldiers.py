@@ -11,17 +11,17 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from dpp.lifecycle.config import TaskSettings
-from dpp.lifecycle.errors import SoldierRefused, SoldiersUnavailable
-from dpp.lifecycle.ports import Orders, SoldierReport, SoldierState
+from dpp.lifecycle.flow.errors import SoldierRefused, SoldiersUnavailable
+from dpp.lifecycle.flow.ports import Orders, SoldierReport, SoldierState
 from dpp.money.ledger import LedgerError
 from dpp.money.micros import format_usd
 from dpp.packs.contract import PackReason, PackType
 from dpp.packs.registry import INPUT_MODELS
-from dpp.platform import api_keys
-from dpp.platform.api_keys import Caller
-from dpp.platform.storage import ObjectStore
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.keys import api_keys
+from dpp.platform.keys.api_keys import Caller
 from dpp.runs import store
-from dpp.runs.contract import PROFILE_VERSION
+from dpp.runs.api.contract import PROFILE_VERSION
 from dpp.runs.errors import (
     BudgetDrained,
     EnqueueFailed,

@@ -3,9 +3,9 @@
 import os
 from functools import cache
 
-from dpp.lifecycle.general import GeneralEffects
-from dpp.lifecycle.wake import WakeByInvocation
-from dpp.platform.storage import ObjectStore
+from dpp.lifecycle.flow.runner import GeneralEffects
+from dpp.lifecycle.flow.wake import WakeByInvocation
+from dpp.platform.aws.storage import ObjectStore
 from dpp.runs.submit import SubmitEffects
 from lifecycle_general.settings import LifecycleGeneralSettings
 from lifecycle_general.soldiers import RunSoldiers

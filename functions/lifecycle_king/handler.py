@@ -4,12 +4,12 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.lifecycle.king import rule
-from dpp.lifecycle.read import Backlog, backlog
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import FIRINGS, FLOW_AGE, FLOW_WAITING, TASKS_BEGUN
+from dpp.lifecycle.flow.dispatcher import rule
+from dpp.lifecycle.flow.reading.read import Backlog, backlog
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import FIRINGS, FLOW_AGE, FLOW_WAITING, TASKS_BEGUN
 from lifecycle_king.wiring import wiring
 
 logger = service_logger("lifecycle_king")

@@ -3,9 +3,9 @@
 import os
 from functools import cache
 
-from dpp.lifecycle.king import KingEffects
-from dpp.lifecycle.wake import WakeByInvocation
-from dpp.platform.postgres import Database
+from dpp.lifecycle.flow.dispatcher import KingEffects
+from dpp.lifecycle.flow.wake import WakeByInvocation
+from dpp.platform.db.postgres import Database
 from lifecycle_king.settings import LifecycleKingSettings
 
 

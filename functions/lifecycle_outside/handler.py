@@ -4,10 +4,10 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.lifecycle.ports import OutsideRequest
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
+from dpp.lifecycle.flow.ports import OutsideRequest
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
 from lifecycle_outside.wiring import wiring
 
 logger = service_logger("lifecycle_outside")

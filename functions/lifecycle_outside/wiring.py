@@ -3,8 +3,8 @@
 import os
 from functools import cache, partial
 
-from dpp.lifecycle.egress import Credentials, Egress
-from dpp.platform.renewable import of_secret
+from dpp.lifecycle.flow.egress import Credentials, Egress
+from dpp.platform.aws.renewable import of_secret
 from lifecycle_outside.settings import LifecycleOutsideSettings
 
 

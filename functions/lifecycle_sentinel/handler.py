@@ -4,11 +4,11 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.lifecycle.sentinel import SourceReport, watch
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import EVENTS_TAKEN_IN, FIRINGS, SOURCE_FAILURES
+from dpp.lifecycle.flow.intake.poller import SourceReport, watch
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import EVENTS_TAKEN_IN, FIRINGS, SOURCE_FAILURES
 from lifecycle_sentinel.wiring import wiring
 
 logger = service_logger("lifecycle_sentinel")

@@ -1,7 +1,7 @@
 """What the sentinel reads from his environment."""
 
 from dpp.lifecycle.config import OutsideSettings, SourcesSettings, WakesKing
-from dpp.lifecycle.retention import RetentionSettings
+from dpp.lifecycle.retention.periods import RetentionSettings
 from dpp.platform.config import PostgresSettings
 
 

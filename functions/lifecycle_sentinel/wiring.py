@@ -3,10 +3,10 @@
 import os
 from functools import cache
 
-from dpp.lifecycle.outside import OutsideFunction
-from dpp.lifecycle.sentinel import SentinelEffects
-from dpp.lifecycle.wake import WakeByInvocation
-from dpp.platform.postgres import Database
+from dpp.lifecycle.flow.intake.poller import SentinelEffects
+from dpp.lifecycle.flow.outside import OutsideFunction
+from dpp.lifecycle.flow.wake import WakeByInvocation
+from dpp.platform.db.postgres import Database
 from lifecycle_sentinel.settings import LifecycleSentinelSettings
 
 

@@ -1,6 +1,6 @@
 """Where GitHub, Jira and Slack call, each with its own signature (LIFE-7, LIFE-10)."""
 
-from dpp.platform import cold_start
+from dpp.platform.observability import cold_start
 
 # First, so that no import after it is held up.
 # isort: split
@@ -10,8 +10,8 @@ from typing import Any
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.lifecycle.deliveries import Delivered, from_github, from_jira, from_slack
-from dpp.lifecycle.webhook_http import (
+from dpp.lifecycle.flow.intake.deliveries import Delivered, from_github, from_jira, from_slack
+from dpp.lifecycle.flow.intake.webhook_http import (
     PROBLEMS,
     ChallengeView,
     delivered_view,
@@ -21,10 +21,10 @@ from dpp.lifecycle.webhook_http import (
     slack_delivery,
 )
 from dpp.platform.http.api import Api
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import EVENTS_TAKEN_IN
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import EVENTS_TAKEN_IN
 from lifecycle_webhook.wiring import wiring
 
 cold_start.imported()

@@ -1,7 +1,7 @@
 """What the webhooks read from their environment."""
 
 from dpp.lifecycle.config import SourcesSettings, WakesGeneral, WakesKing, WebhookSecretSettings
-from dpp.lifecycle.retention import RetentionSettings
+from dpp.lifecycle.retention.periods import RetentionSettings
 from dpp.platform.config import PostgresSettings
 
 

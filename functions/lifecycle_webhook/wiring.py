@@ -3,10 +3,10 @@
 import os
 from functools import cache, partial
 
-from dpp.lifecycle.deliveries import Desk, WebhookSecrets
-from dpp.lifecycle.wake import WakeByInvocation
-from dpp.platform.postgres import Database
-from dpp.platform.renewable import of_secret
+from dpp.lifecycle.flow.intake.deliveries import Desk, WebhookSecrets
+from dpp.lifecycle.flow.wake import WakeByInvocation
+from dpp.platform.aws.renewable import of_secret
+from dpp.platform.db.postgres import Database
 from lifecycle_webhook.settings import LifecycleWebhookSettings
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from dpp.platform.config import ConfigurationError
 from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.logging import service_logger
+from dpp.platform.observability.logging import service_logger
 from migrate.request import Request, answer
 from migrate.wiring import wiring
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpp.platform.postgres import conninfo_of
+from dpp.platform.db.postgres import conninfo_of
 from migrate.settings import MigrateSettings
 from migrations import runner
 from migrations.content import content_hash

@@ -10,8 +10,8 @@ import typer
 import typer.main
 
 from dpp_cli.errors import StackError
-from dpp_cli.operate import console
-from dpp_cli.operators import refusal
+from dpp_cli.operator.app import refusal
+from dpp_cli.operator.tenants import console
 
 USAGE = 2
 """The exit code of a command that isn't one, as typer has it."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
 from operate.command import USAGE
 from operate.request import BadEvent, loggable, read, reply
 from operate.wiring import wiring

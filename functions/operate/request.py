@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dpp.platform.tokens import without_secrets
+from dpp.platform.keys.tokens import without_secrets
 
 MAX_REPLY_BYTES = 5_000_000
 """Of both streams as JSON. Lambda takes 6 MB (Lambda guide, "Lambda quotas"); a cut that says so beats an error."""

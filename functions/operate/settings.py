@@ -2,7 +2,7 @@
 
 from dpp.auth_errors.config import EventDeadLetterSettings, RetrySettings, WakeQueueSettings
 from dpp.lifecycle.config import ChamberlainSettings, StateSettings, WakesGeneral
-from dpp.lifecycle.retention import RetentionSettings
+from dpp.lifecycle.retention.periods import RetentionSettings
 from dpp.platform.config import (
     DeadLetterSettings,
     PostgresSettings,

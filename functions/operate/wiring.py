@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from dpp_cli.operators import operator_app
+from dpp_cli.operator.app import operator_app
 from operate.command import Ran, run
 from operate.settings import OperateSettings
 

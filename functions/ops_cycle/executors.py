@@ -13,12 +13,12 @@ from pydantic import ValidationError
 from dpp.money.credits import CreditConflict, credit
 from dpp.money.ledger import AmountRefused, Ledger
 from dpp.money.micros import format_usd, parse_usd
-from dpp.platform.held_messages import Choice
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp.runs import dead_letters, switch
-from dpp.runs.dead_letters import Action, DeadLetterEffects
-from dpp.runs.switch import DecisionOutcome
+from dpp.platform.aws.held_messages import Choice
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Database
+from dpp.runs.operations import dead_letters, switch
+from dpp.runs.operations.dead_letters import Action, DeadLetterEffects
+from dpp.runs.operations.switch import DecisionOutcome
 from dpp.tickets.errors import TicketRefused
 from dpp.tickets.model import RequestType, Ticket
 from dpp.tickets.process import Executor

@@ -4,9 +4,9 @@ import os
 from functools import cache
 
 from dpp.money.ledger import Ledger
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp.platform.storage import ObjectStore
+from dpp.platform.aws.queue import Queue
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Database
 from dpp.tickets.cycle import CycleEffects
 from dpp.tickets.process import ProcessEffects
 from dpp.tickets.reap import ReapEffects

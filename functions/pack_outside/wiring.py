@@ -15,7 +15,7 @@ def wiring() -> PackProcess:
     settings = PackOutsideSettings.load(os.environ)
     environ = dict(os.environ)
     if settings.openai_api_key is None and settings.openai_api_key_secret_arn is not None:
-        from dpp.platform import secrets  # noqa: PLC0415 - boto3, which most deployments do without here
+        from dpp.platform.aws import secrets  # noqa: PLC0415 - boto3, which most deployments do without here
 
         fields = secrets.shared(settings.openai_api_key_secret_arn).current()
         environ[_KEY_VARIABLE] = secrets.field(fields, "api_key")

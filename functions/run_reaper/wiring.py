@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from dpp.money.ledger import Ledger
-from dpp.platform.postgres import Database
+from dpp.platform.db.postgres import Database
 from dpp.runs.finalize import FinalizeEffects
 from run_reaper.settings import RunReaperSettings
 

@@ -4,17 +4,17 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import (
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import (
     FIRINGS,
     LEDGER_DRIFT_USD_MICROS,
     LEDGERS_DISPUTED,
     RUNS_DISPUTED,
     STUCK_CLAIMS,
 )
-from dpp.runs.reconcile import reconcile
+from dpp.runs.jobs.reconcile import reconcile
 from run_reconcile.wiring import wiring
 
 logger = service_logger("reconcile")

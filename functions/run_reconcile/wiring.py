@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from dpp.money.ledger import Ledger
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp.platform.storage import ObjectStore
-from dpp.runs.reconcile import ReconcileEffects
+from dpp.platform.aws.queue import Queue
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Database
+from dpp.runs.jobs.reconcile import ReconcileEffects
 from run_reconcile.settings import RunReconcileSettings
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import FIRINGS, INPUTS_PURGED, RUNS_EXPIRED
-from dpp.runs.retain import retain
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import FIRINGS, INPUTS_PURGED, RUNS_EXPIRED
+from dpp.runs.jobs.retain import retain
 from run_retention.wiring import wiring
 
 logger = service_logger("retention")

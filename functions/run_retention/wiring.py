@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from functools import cache
 
-from dpp.platform.postgres import Database
+from dpp.platform.db.postgres import Database
 from run_retention.settings import RunRetentionSettings
 
 

@@ -11,10 +11,10 @@ from aws_lambda_powertools.utilities.batch.types import PartialItemFailureRespon
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.platform.invocation import invocation, of_message
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import MESSAGES, QUEUE_AGE
+from dpp.platform.observability.invocation import invocation, of_message
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import MESSAGES, QUEUE_AGE
 from dpp.runs.execute import execute
 from dpp.runs.message import RunMessage
 from run_worker.wiring import wiring

@@ -7,9 +7,9 @@ from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackType
 from dpp.packs.outside import OutsidePacks, RoutedPacks
 from dpp.packs.process import PackProcess
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp.platform.storage import ObjectStore
+from dpp.platform.aws.queue import Queue
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Database
 from dpp.runs.execute import Packs, WorkEffects
 from run_worker.settings import RunWorkerSettings
 

@@ -1,6 +1,6 @@
 """POST /mcp: runs as tools of a model, by the Model Context Protocol (RUN-33)."""
 
-from dpp.platform import cold_start
+from dpp.platform.observability import cold_start
 
 # First, so that no import after it is held up.
 # isort: split
@@ -13,22 +13,22 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from mcp_types import Implementation
 
-from dpp.platform.api_keys import Caller
 from dpp.platform.errors import DependencyUnavailable
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
 from dpp.platform.http.problem import ProblemError
 from dpp.platform.http.request import refuse_browsers
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
+from dpp.platform.keys.api_keys import Caller
 from dpp.platform.mcp.server import Called, Server
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import SUBMITS
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import SUBMITS
+from dpp.runs.api.problems import PROBLEMS, error_headers
+from dpp.runs.api.tool_schemas import INSTRUCTIONS
+from dpp.runs.api.tools import TOOLS, listed, order_of_call, receipt_result, refused_result
 from dpp.runs.errors import RunsError
-from dpp.runs.problems import PROBLEMS, error_headers
 from dpp.runs.submit import submit
-from dpp.runs.tool_schemas import INSTRUCTIONS
-from dpp.runs.tools import TOOLS, listed, order_of_call, receipt_result, refused_result
 from runs_mcp.wiring import wiring
 
 cold_start.imported()

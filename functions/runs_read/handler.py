@@ -1,6 +1,6 @@
 """GET /v1/runs/{run_id}: poll a run (RUN-10)."""
 
-from dpp.platform import cold_start
+from dpp.platform.observability import cold_start
 
 # First, so that no import after it is held up.
 # isort: split
@@ -12,11 +12,11 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.runs.http import view
-from dpp.runs.problems import PROBLEMS, error_headers
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.runs.api.http import view
+from dpp.runs.api.problems import PROBLEMS, error_headers
 from dpp.runs.read import read
 from runs_read.wiring import wiring
 

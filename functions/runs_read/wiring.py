@@ -4,9 +4,9 @@ import os
 from functools import cache
 
 from dpp.money.ledger import Ledger
-from dpp.platform.postgres import Database
-from dpp.platform.signing import Signer, assumed_role, own_keys
-from dpp.platform.storage import ObjectStore
+from dpp.platform.aws.signing import Signer, assumed_role, own_keys
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Database
 from dpp.runs.read import ReadEffects
 from runs_read.settings import RunsReadSettings
 

@@ -1,6 +1,6 @@
 """POST /v1/runs: accept a run (RUN-2)."""
 
-from dpp.platform import cold_start
+from dpp.platform.observability import cold_start
 
 # First, so that no import after it is held up.
 # isort: split
@@ -12,12 +12,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import SUBMITS
-from dpp.runs.http import read_order, receipt
-from dpp.runs.problems import PROBLEMS, error_headers
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import SUBMITS
+from dpp.runs.api.http import read_order, receipt
+from dpp.runs.api.problems import PROBLEMS, error_headers
 from dpp.runs.submit import submit
 from runs_submit.wiring import wiring
 

@@ -1,6 +1,6 @@
 """The operators' API: tickets, the reaper, the emergency stop, the ops cycle's receipts (TIX-5, TIX-6)."""
 
-from dpp.platform import cold_start
+from dpp.platform.observability import cold_start
 
 # First, so that no import after it is held up.
 # isort: split
@@ -14,11 +14,11 @@ from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate_operator
 from dpp.platform.http.request import read_body, read_query
 from dpp.platform.ids import parse_uuid
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import TICKETS_FILED
-from dpp.platform.operator_keys import Operator
+from dpp.platform.keys.operator_keys import Operator
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import TICKETS_FILED
 from dpp.tickets import counters, cycle, read, reports, stop
 from dpp.tickets.contract import EmergencyStopRequest, TicketQuery
 from dpp.tickets.file import file

@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass
 from functools import cache
 
-from dpp.platform.postgres import Database
-from dpp.platform.storage import ObjectStore
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Database
 from dpp.tickets.reap import ReapEffects
 from dpp.tickets.staleness import ReaperRules
 from tickets_api.settings import TicketsApiSettings

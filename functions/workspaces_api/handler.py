@@ -1,6 +1,6 @@
 """The API of workspaces: their owners say what they want, and read what is there (003 §3, §5; WS-6, WS-8)."""
 
-from dpp.platform import cold_start
+from dpp.platform.observability import cold_start
 
 # First, so that no import after it is held up.
 # isort: split
@@ -13,13 +13,14 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
 from dpp.platform.http.request import idempotency_key
-from dpp.platform.invocation import invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import WORKSPACES_CREATED
-from dpp.workspaces import own, store
-from dpp.workspaces.create import create
-from dpp.workspaces.http import (
+from dpp.platform.observability.invocation import invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import WORKSPACES_CREATED
+from dpp.workspaces import store
+from dpp.workspaces.api import own
+from dpp.workspaces.api.create import create
+from dpp.workspaces.api.http import (
     PROBLEMS,
     error_headers,
     events_view,

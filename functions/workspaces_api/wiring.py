@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass
 from functools import cache
 
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Database
 from workspaces_api.settings import WorkspacesApiSettings
 
 

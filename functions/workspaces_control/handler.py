@@ -7,10 +7,10 @@ from aws_lambda_powertools.utilities.batch.types import PartialItemFailureRespon
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.platform.invocation import invocation, of_message
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import (
+from dpp.platform.observability.invocation import invocation, of_message
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import (
     FIRINGS,
     FLEET_CHANGED,
     FLEET_LOOKED,
@@ -22,9 +22,9 @@ from dpp.platform.metrics import (
     WORKSPACES_SEEDED,
     WORKSPACES_UNSETTLED,
 )
-from dpp.workspaces.beat import HALF_MINUTE, beat, look_at_fleet
-from dpp.workspaces.look import look
-from dpp.workspaces.message import Beat, Fleet, Look, body_of, parse
+from dpp.workspaces.control.message import Beat, Fleet, Look, body_of, parse
+from dpp.workspaces.control.observe import look
+from dpp.workspaces.control.tick import HALF_MINUTE, beat, look_at_fleet
 from workspaces_control.wiring import wiring
 
 logger = service_logger("workspaces_control")

@@ -3,9 +3,9 @@
 import os
 from functools import cache
 
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp.workspaces.look import ControlEffects
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Database
+from dpp.workspaces.control.observe import ControlEffects
 from dpp.workspaces.providers.build import provider_of
 from workspaces_control.settings import WorkspacesControlSettings
 

@@ -7,13 +7,18 @@ from aws_lambda_powertools.utilities.batch.types import PartialItemFailureRespon
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.platform.invocation import invocation, of_message
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import ARCHIVES_COLLECTED, ARCHIVES_COLLECTED_BYTES, ARCHIVES_REFUSED, FIRINGS
-from dpp.workspaces.collect import collect
-from dpp.workspaces.look import look
-from dpp.workspaces.message import Beat, Collect, Work, body_of, parse
+from dpp.platform.observability.invocation import invocation, of_message
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import (
+    ARCHIVES_COLLECTED,
+    ARCHIVES_COLLECTED_BYTES,
+    ARCHIVES_REFUSED,
+    FIRINGS,
+)
+from dpp.workspaces.archives.collect import collect
+from dpp.workspaces.control.message import Beat, Collect, Work, body_of, parse
+from dpp.workspaces.control.observe import look
 from workspaces_storage.wiring import wiring
 
 logger = service_logger("workspaces_storage")

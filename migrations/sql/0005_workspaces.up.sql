@@ -34,7 +34,7 @@ CREATE FUNCTION are_conditions(conditions jsonb) RETURNS boolean LANGUAGE sql IM
            AND value - ARRAY['status', 'reason', 'message', 'last_transition_time'] = '{}') IS NOT TRUE)
 $$;
 
--- The phase that conditions make, by the document's priority (003 §5): the same as dpp/workspaces/conditions.py.
+-- The phase that conditions make, by the document's priority (003 §5): the same as dpp/workspaces/control/conditions.py.
 CREATE FUNCTION workspace_phase(conditions jsonb, deleted_at timestamptz) RETURNS text LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE
     WHEN deleted_at IS NOT NULL THEN 'DELETED'

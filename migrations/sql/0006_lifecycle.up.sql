@@ -71,7 +71,7 @@ CREATE TABLE lifecycle_events (
   source        text NOT NULL CHECK (source IN ('GITHUB', 'JIRA')),
   kind          text NOT NULL CHECK (kind IN ('MENTIONED', 'ASSIGNED', 'REVIEW_REQUESTED', 'UPDATED')),
   arrived_by    text NOT NULL CHECK (arrived_by IN ('POLL', 'WEBHOOK')),
-  -- What it is about, bounded: title, url, body, actor (dpp/lifecycle/model.py, Subject).
+  -- What it is about, bounded: title, url, body, actor (dpp/lifecycle/flow/model.py, Subject).
   payload       jsonb NOT NULL CHECK (jsonb_typeof(payload) = 'object'),
   happened_at   timestamptz NOT NULL, -- by the source's clock
   status        text NOT NULL CHECK (status IN ('PENDING', 'DISPATCHED', 'COMPLETED', 'FAILED')),
@@ -230,7 +230,7 @@ CREATE TABLE cleanup_classes (
 );
 CREATE INDEX cleanup_classes_history ON cleanup_classes (class, cleanup_id);
 
--- The machines of dpp/lifecycle/machine.py, and what an event and a task are about, which never changes.
+-- The machines of dpp/lifecycle/flow/machine.py, and what an event and a task are about, which never changes.
 CREATE FUNCTION check_lifecycle_event_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF TG_OP = 'INSERT' THEN

@@ -3,11 +3,11 @@
 import pytest
 
 from dpp.auth_errors.machine import OUTBOX_TRANSITIONS, PROCESSED_TRANSITIONS, TRANSITIONS
-from dpp_cli import auth_error_diagram
+from dpp_cli.docs import auth_error_diagram
 
 
 def test_the_drawn_states_are_those_in_the_code() -> None:
-    """Write them anew with `python -m dpp_cli.auth_error_diagram`."""
+    """Write them anew with `python -m dpp_cli.docs.auth_error_diagram`."""
     page = auth_error_diagram.PATH.read_text(encoding="utf-8")
     assert page == auth_error_diagram.drawn(page)
     assert all(section in page for section in auth_error_diagram.sections().values())

@@ -2,13 +2,13 @@
 
 import pytest
 
-from dpp.lifecycle.machine import EventStatus, MessageStatus, TaskStatus
-from dpp_cli import lifecycle_diagram
-from dpp_cli.lifecycle_diagram import END, MACHINES, begin, section
+from dpp.lifecycle.flow.machine import EventStatus, MessageStatus, TaskStatus
+from dpp_cli.docs import lifecycle_diagram
+from dpp_cli.docs.lifecycle_diagram import END, MACHINES, begin, section
 
 
 def test_the_drawn_states_are_those_in_the_code() -> None:
-    """Write them anew with `python -m dpp_cli.lifecycle_diagram`."""
+    """Write them anew with `python -m dpp_cli.docs.lifecycle_diagram`."""
     page = lifecycle_diagram.PATH.read_text(encoding="utf-8")
     assert page == lifecycle_diagram.drawn(page)
     assert all(section(ways) in page for ways in MACHINES.values())

@@ -3,11 +3,11 @@
 import pytest
 
 from dpp.runs.finalize import STUCK_AFTER_SECONDS
-from dpp_cli import money_diagram
+from dpp_cli.docs import money_diagram
 
 
 def test_the_drawn_steps_are_those_in_the_code() -> None:
-    """Write them anew with `python -m dpp_cli.money_diagram`."""
+    """Write them anew with `python -m dpp_cli.docs.money_diagram`."""
     page = money_diagram.PATH.read_text(encoding="utf-8")
     assert page == money_diagram.drawn(page)
 

@@ -11,7 +11,7 @@ DPP = "layers/dpp/python/dpp"
 PATH: dict[str, tuple[str, ...]] = {
     "functions/runs_submit/handler.py": (),
     f"{DPP}/platform/http/auth.py": (),
-    f"{DPP}/runs/http.py": ("read_order", "order_of", "receipt"),
+    f"{DPP}/runs/api/http.py": ("read_order", "order_of", "receipt"),
     f"{DPP}/runs/submit.py": ("submit", "_ticket", "_accept", "_new_run", "_enqueue", "_submitted"),
     f"{DPP}/runs/admission.py": ("admit", "_outcome", "remember"),
     f"{DPP}/runs/lua/admit.lua": (),

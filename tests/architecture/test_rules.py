@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpp_cli import state_diagram
+from dpp_cli.docs import state_diagram
 
 ROOT = Path(__file__).parents[2]
 DOMAIN = ROOT / "layers" / "dpp" / "python" / "dpp"
@@ -52,7 +52,7 @@ def test_only_the_finalize_module_ends_a_run() -> None:
 
 
 def test_the_drawn_state_machine_is_the_one_in_the_code() -> None:
-    """docs/state-machine.md; write it anew with `python -m dpp_cli.state_diagram`."""
+    """docs/state-machine.md; write it anew with `python -m dpp_cli.docs.state_diagram`."""
     assert state_diagram.PATH.read_text(encoding="utf-8") == state_diagram.render()
 
 

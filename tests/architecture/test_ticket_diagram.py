@@ -2,11 +2,11 @@
 
 import pytest
 
-from dpp_cli import ticket_diagram
+from dpp_cli.docs import ticket_diagram
 
 
 def test_the_drawn_states_are_those_in_the_code() -> None:
-    """Write them anew with `python -m dpp_cli.ticket_diagram`."""
+    """Write them anew with `python -m dpp_cli.docs.ticket_diagram`."""
     page = ticket_diagram.PATH.read_text(encoding="utf-8")
     assert page == ticket_diagram.drawn(page)
     assert ticket_diagram.section() in page

@@ -4,12 +4,12 @@ import pytest
 
 from dpp.workspaces.machine import DELETABLE, OPERATIONS
 from dpp.workspaces.model import LEVELS, Operation, Phase
-from dpp_cli import workspace_diagram
-from dpp_cli.workspace_diagram import END, PARTS, begin
+from dpp_cli.docs import workspace_diagram
+from dpp_cli.docs.workspace_diagram import END, PARTS, begin
 
 
 def test_the_drawn_machine_is_the_one_in_the_code() -> None:
-    """Write it anew with `python -m dpp_cli.workspace_diagram`."""
+    """Write it anew with `python -m dpp_cli.docs.workspace_diagram`."""
     page = workspace_diagram.PATH.read_text(encoding="utf-8")
     assert page == workspace_diagram.drawn(page)
     assert all(section in page for section in workspace_diagram.sections().values())

@@ -14,16 +14,16 @@ import pytest
 from auth_errors_api.handler import handler
 from auth_errors_api.wiring import wiring
 from dpp.auth_errors import store
-from dpp.auth_errors.consume import ConsumeEffects, consume
-from dpp.auth_errors.events import HEADERS
-from dpp.auth_errors.message import Message
-from dpp.auth_errors.publish import PublishEffects, Waker, publish
-from dpp.auth_errors.retry_policy import RetryPolicy
+from dpp.auth_errors.outbox.consume import ConsumeEffects, consume
+from dpp.auth_errors.outbox.events import HEADERS
+from dpp.auth_errors.outbox.message import Message
+from dpp.auth_errors.outbox.publish import PublishEffects, Waker, publish
+from dpp.auth_errors.outbox.retry_policy import RetryPolicy
 from dpp.money.credits import create_tenant
-from dpp.platform import api_keys, operator_keys
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp_cli.openapi import auth_error_examples as examples
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Database
+from dpp.platform.keys import api_keys, operator_keys
+from dpp_cli.docs.openapi import auth_error_examples as examples
 from tests.api import Answer, gateway_event, lambda_context
 from tests.world import World
 

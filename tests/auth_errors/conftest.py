@@ -11,21 +11,23 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from dpp.auth_errors import outbox, read, store
-from dpp.auth_errors.consume import Consumed, ConsumeEffects, consume
-from dpp.auth_errors.events import EventType
-from dpp.auth_errors.handlers import HANDLERS, Handler
+from dpp.auth_errors import store
+from dpp.auth_errors.api import read
+from dpp.auth_errors.api.read import WholeAuthError
+from dpp.auth_errors.api.record import Recorded, record
 from dpp.auth_errors.machine import AuthErrorStatus
-from dpp.auth_errors.message import Message
 from dpp.auth_errors.model import AuthError, AuthErrorReport, OutboxEntry, Processed
-from dpp.auth_errors.publish import PublishEffects, PublishReport, Waker, publish
-from dpp.auth_errors.read import WholeAuthError
-from dpp.auth_errors.record import Recorded, record
-from dpp.auth_errors.retry_policy import RetryPolicy
+from dpp.auth_errors.outbox import tables
+from dpp.auth_errors.outbox.consume import Consumed, ConsumeEffects, consume
+from dpp.auth_errors.outbox.events import EventType
+from dpp.auth_errors.outbox.handlers import HANDLERS, Handler
+from dpp.auth_errors.outbox.message import Message
+from dpp.auth_errors.outbox.publish import PublishEffects, PublishReport, Waker, publish
+from dpp.auth_errors.outbox.retry_policy import RetryPolicy
 from dpp.money.credits import create_tenant
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp_cli.servers import PostgresServer
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Database
+from dpp_cli.local.servers import PostgresServer
 from tests.auth_errors.sqs import Kept, MemorySqs
 
 TENANT = "t_reporter"
@@ -168,10 +170,10 @@ class Desk:
     def ledger(self, auth_error_id: UUID, event_type: EventType = EventType.RECORDED) -> Processed:
         """The ledger row of one of its events."""
         entry = next(one for one in self.events(auth_error_id) if one.event_type is event_type)
-        named = outbox.Named(entry.outbox_id, event_type, auth_error_id)
+        named = tables.Named(entry.outbox_id, event_type, auth_error_id)
         with self.database.connection() as connection:
-            outbox.ensure_row_exists(connection, named, self.now)
-            row = outbox.processed(connection, named)
+            tables.ensure_row_exists(connection, named, self.now)
+            row = tables.processed(connection, named)
         assert row is not None
         return row
 

@@ -10,10 +10,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from dpp.auth_errors import outbox
-from dpp.platform import api_keys, operator_keys
-from dpp.platform.postgres import Database
-from dpp_cli.servers import PostgresServer
+from dpp.auth_errors.outbox import tables
+from dpp.platform.db.postgres import Database
+from dpp.platform.keys import api_keys, operator_keys
+from dpp_cli.local.servers import PostgresServer
 from tests.auth_errors.api import TRACE, AuthErrorsApi, Machinery, Queues, a_report
 
 AN_ID = "fd4888b3-0000-4000-8000-00000000beef"
@@ -394,7 +394,7 @@ class TestTheWakeQueue:
         ):
             assert client.report().status == 201
             with database.connection() as connection:
-                assert outbox.lag(connection).unpublished == 1
+                assert tables.lag(connection).unpublished == 1
         assert "publisher not woken" in caplog.text
 
 

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from dpp.auth_errors.decide import decide_cluster
+from dpp.auth_errors.decisions.decide import decide_cluster
 from tests.auth_errors.api import AuthErrorsApi, Machinery, a_report
 from tests.auth_errors.test_api import AN_ID, client, machinery, queues, refusing, rows, shared_url
 

@@ -6,13 +6,14 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from dpp.auth_errors import read, rehash, store
-from dpp.auth_errors.consume import consume
+from dpp.auth_errors import rehash, store
+from dpp.auth_errors.api import read
 from dpp.auth_errors.errors import AuthErrorNotFound, ClusterNotFound
-from dpp.auth_errors.events import EventType
-from dpp.auth_errors.stack_hash import StackHash
+from dpp.auth_errors.outbox.consume import consume
+from dpp.auth_errors.outbox.events import EventType
 from dpp.auth_errors.store import Filter
-from dpp.platform.postgres import Database
+from dpp.auth_errors.traces.stack_hash import StackHash
+from dpp.platform.db.postgres import Database
 from tests.auth_errors.conftest import AT_NOON, OTHER_TRACE, TRACE, Desk
 
 

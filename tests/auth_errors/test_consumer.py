@@ -9,15 +9,15 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from dpp.auth_errors import outbox
-from dpp.auth_errors.consume import LEASE_SECONDS, Consumed, Outcome, consume
 from dpp.auth_errors.errors import OutboxConflict
-from dpp.auth_errors.events import EventType
-from dpp.auth_errors.handlers import HANDLERS, Handled, on_analysis_requested, on_recorded
 from dpp.auth_errors.machine import AuthErrorStatus, ProcessedStatus
-from dpp.auth_errors.message import Message
+from dpp.auth_errors.outbox import tables
+from dpp.auth_errors.outbox.consume import LEASE_SECONDS, Consumed, Outcome, consume
+from dpp.auth_errors.outbox.events import EventType
+from dpp.auth_errors.outbox.handlers import HANDLERS, Handled, on_analysis_requested, on_recorded
+from dpp.auth_errors.outbox.message import Message
+from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.errors import QueueUnavailable
-from dpp.platform.postgres import Connection, Database
 from tests.auth_errors.conftest import DEAD_LETTERS, EVENTS, WAKE, Desk, reasons
 
 
@@ -268,11 +268,11 @@ class TestLeases:
         def slow(connection: Connection, *rest: Any) -> Handled:
             handled = on_recorded(connection, *rest)
             desk.pass_time(LEASE_SECONDS)
-            named = outbox.Named(int(message.headers["outboxId"]), EventType.RECORDED, auth_error_id)
+            named = tables.Named(int(message.headers["outboxId"]), EventType.RECORDED, auth_error_id)
             other = Database(desk.url)
             with other.connection() as elsewhere:
                 owner = uuid4()
-                assert outbox.take_lease(
+                assert tables.take_lease(
                     elsewhere, named, owner, lease_seconds=60, max_retries=5, now=desk.now
                 )
             other.close()
@@ -286,10 +286,10 @@ class TestLeases:
     @staticmethod
     def _take(desk: Desk, auth_error_id: object) -> None:
         message = desk.message(auth_error_id)  # type: ignore[arg-type]
-        named = outbox.Named(int(message.headers["outboxId"]), EventType.RECORDED, auth_error_id)  # type: ignore[arg-type]
+        named = tables.Named(int(message.headers["outboxId"]), EventType.RECORDED, auth_error_id)  # type: ignore[arg-type]
         with desk.database.connection() as connection:
-            outbox.ensure_row_exists(connection, named, desk.now)
-            taken = outbox.take_lease(
+            tables.ensure_row_exists(connection, named, desk.now)
+            taken = tables.take_lease(
                 connection,
                 named,
                 uuid4(),
@@ -417,8 +417,8 @@ class TestDead:
         desk.come_to_rest(rounds=3)
         assert desk.status(auth_error_id) is AuthErrorStatus.RETRY
         with desk.database.connection() as connection:
-            (dead,) = outbox.dead_ids(connection, 10)
-            assert outbox.revive(connection, dead, desk.now)
+            (dead,) = tables.dead_ids(connection, 10)
+            assert tables.revive(connection, dead, desk.now)
         desk.come_to_rest(rounds=3)
         assert desk.status(auth_error_id) is AuthErrorStatus.ANALYSIS_COMPLETED
         assert len(desk.dead_letters()) == 1

@@ -13,16 +13,16 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from dpp.auth_errors import outbox
-from dpp.auth_errors.consume import LEASE_SECONDS, ConsumeEffects, consume
-from dpp.auth_errors.events import EventType
-from dpp.auth_errors.handlers import HANDLERS, Handled
+from dpp.auth_errors.api.record import record
 from dpp.auth_errors.machine import TRANSITIONS
-from dpp.auth_errors.message import Message
-from dpp.auth_errors.publish import SILENT_SECONDS, PublishEffects, Waker, publish
-from dpp.auth_errors.record import record
+from dpp.auth_errors.outbox import tables
+from dpp.auth_errors.outbox.consume import LEASE_SECONDS, ConsumeEffects, consume
+from dpp.auth_errors.outbox.events import EventType
+from dpp.auth_errors.outbox.handlers import HANDLERS, Handled
+from dpp.auth_errors.outbox.message import Message
+from dpp.auth_errors.outbox.publish import SILENT_SECONDS, PublishEffects, Waker, publish
+from dpp.platform.aws.queue import Queue
 from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.queue import Queue
 from tests.auth_errors.conftest import (
     DEAD_LETTERS,
     EVENTS,
@@ -107,7 +107,7 @@ def _nothing(_desk: Desk) -> None:
 def _left_by_the_dead(desk: Desk) -> None:
     """One event that an owner died with, one that a queue lost, and one that is due."""
     with desk.database.connection() as connection:
-        claimed = outbox.claim(connection, uuid4(), 10, desk.now)
+        claimed = tables.claim(connection, uuid4(), 10, desk.now)
         first = claimed[0].outbox_id
         desk.pass_time(1_000)
     desk.rows(
@@ -133,11 +133,11 @@ def _worn_out(desk: Desk) -> None:
     desk.publish()
     for auth_error_id in _ids(desk):
         message = desk.message(auth_error_id)
-        named = outbox.Named(int(message.headers["outboxId"]), EventType.RECORDED, auth_error_id)
+        named = tables.Named(int(message.headers["outboxId"]), EventType.RECORDED, auth_error_id)
         for _ in range(desk.policy.max_retries + 1):
             with desk.database.connection() as connection:
-                outbox.ensure_row_exists(connection, named, desk.now)
-                outbox.take_lease(
+                tables.ensure_row_exists(connection, named, desk.now)
+                tables.take_lease(
                     connection,
                     named,
                     uuid4(),

@@ -8,12 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpp.auth_errors import policies, store
-from dpp.auth_errors.decide import Order, decide, decide_cluster
+from dpp.auth_errors import store
+from dpp.auth_errors.decisions import policies
+from dpp.auth_errors.decisions.decide import Order, decide, decide_cluster
+from dpp.auth_errors.decisions.policies import (
+    Inputs,
+    PoliciesRefused,
+    Policy,
+    first_match,
+    read_policies,
+    windows,
+)
 from dpp.auth_errors.errors import AuthErrorNotFound, ClusterNotFound, DecisionConflict, DecisionRefused
 from dpp.auth_errors.machine import DECIDED, TERMINAL, AuthErrorStatus, DecisionType, may_go
-from dpp.auth_errors.policies import Inputs, PoliciesRefused, Policy, first_match, read_policies, windows
-from dpp.platform.postgres import Database
+from dpp.platform.db.postgres import Database
 from tests.auth_errors.conftest import OTHER_TRACE, Desk
 
 BURST: dict[str, Any] = {

@@ -14,11 +14,11 @@ import auth_errors_publish.handler as publisher
 from auth_errors_consume.wiring import wiring as consumer_wiring
 from auth_errors_publish.wiring import wiring as publisher_wiring
 from dpp.auth_errors.config import RetrySettings, check_outbox_days
-from dpp.auth_errors.events import EventType
-from dpp.auth_errors.handlers import on_recorded
-from dpp.lifecycle.retention import Retention
+from dpp.auth_errors.outbox.events import EventType
+from dpp.auth_errors.outbox.handlers import on_recorded
+from dpp.lifecycle.retention.periods import Retention
+from dpp.platform.aws.queue import Queue
 from dpp.platform.config import ConfigurationError
-from dpp.platform.queue import Queue
 from tests.api import lambda_context
 from tests.auth_errors.conftest import Desk, reasons
 from tests.auth_errors.sqs import Kept

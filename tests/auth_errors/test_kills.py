@@ -27,15 +27,16 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from dpp.auth_errors import consume, outbox, store
-from dpp.auth_errors.consume import Consumed, ConsumeEffects, Outcome
+from dpp.auth_errors import store
+from dpp.auth_errors.api.record import record
 from dpp.auth_errors.errors import LeaseLost
-from dpp.auth_errors.handlers import Handled, Handler
 from dpp.auth_errors.model import AuthError, AuthErrorReport
-from dpp.auth_errors.publish import Waker
-from dpp.auth_errors.record import record
+from dpp.auth_errors.outbox import consume, tables
+from dpp.auth_errors.outbox.consume import Consumed, ConsumeEffects, Outcome
+from dpp.auth_errors.outbox.handlers import Handled, Handler
+from dpp.auth_errors.outbox.publish import Waker
 from dpp.money.credits import create_tenant
-from dpp.platform.postgres import Connection, Database
+from dpp.platform.db.postgres import Connection, Database
 from tests.auth_errors.workers import EffectsOf, Patience, Place, consume_effects, consumer, publisher
 from tests.crash.points import WHOLE
 from tests.sqs_server import sqs_server
@@ -88,7 +89,7 @@ def effects_apart(done_first: bool, place: Place, client: "SQSClient") -> Consum
         delivery.effects.handlers[delivery.named.event_type](connection, error, delivery.now)
 
     def finish(connection: Connection, delivery: consume._Delivery) -> None:
-        if outbox.finish(connection, delivery.named.outbox_id, delivery.owner) is None:
+        if tables.finish(connection, delivery.named.outbox_id, delivery.owner) is None:
             raise LeaseLost
 
     vars(consume)["_handle"] = handle

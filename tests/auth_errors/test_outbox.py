@@ -6,11 +6,11 @@ from uuid import uuid4
 
 import psycopg
 
-from dpp.auth_errors import outbox
 from dpp.auth_errors.machine import OutboxStatus
-from dpp.auth_errors.publish import RESEND_SECONDS, SILENT_SECONDS, PublishReport, publish
-from dpp.auth_errors.retry_policy import RetryPolicy
-from dpp.platform.postgres import Database
+from dpp.auth_errors.outbox import tables
+from dpp.auth_errors.outbox.publish import RESEND_SECONDS, SILENT_SECONDS, PublishReport, publish
+from dpp.auth_errors.outbox.retry_policy import RetryPolicy
+from dpp.platform.db.postgres import Database
 from tests.auth_errors.conftest import EVENTS, Desk
 
 
@@ -95,7 +95,7 @@ class TestPublishing:
         assert desk.publish().published == 0
         desk.pass_time(3_700)
         with desk.database.connection() as connection:
-            (first,) = outbox.claim(connection, uuid4(), 10, desk.now)
+            (first,) = tables.claim(connection, uuid4(), 10, desk.now)
         assert first.outbox_id == desk.events(auth_error_id)[0].outbox_id
 
 
@@ -130,9 +130,9 @@ class TestFailures:
         assert desk.publish().published == 0
         desk.sqs.refused = {}
         with desk.database.connection() as connection:
-            assert outbox.dead_ids(connection, 10) == [event.outbox_id]
-            assert outbox.revive(connection, event.outbox_id, desk.now)
-            assert not outbox.revive(connection, event.outbox_id, desk.now)
+            assert tables.dead_ids(connection, 10) == [event.outbox_id]
+            assert tables.revive(connection, event.outbox_id, desk.now)
+            assert not tables.revive(connection, event.outbox_id, desk.now)
         assert desk.publish().published == 1
 
     def test_no_event_dies_of_an_outage(self, desk: Desk) -> None:
@@ -170,7 +170,7 @@ class TestOwners:
     def test_a_crash_between_send_and_finalize_sends_again_later(self, desk: Desk) -> None:
         auth_error_id = desk.post()
         with desk.database.connection() as connection:
-            (event,) = outbox.claim(connection, uuid4(), 10, desk.now)
+            (event,) = tables.claim(connection, uuid4(), 10, desk.now)
         desk.pass_time(SILENT_SECONDS)
         assert desk.publish().taken_over == 0
         desk.pass_time(1)
@@ -183,23 +183,23 @@ class TestOwners:
         auth_error_id = desk.post()
         sleeper, other = uuid4(), uuid4()
         with desk.database.connection() as connection:
-            (event,) = outbox.claim(connection, sleeper, 10, desk.now)
+            (event,) = tables.claim(connection, sleeper, 10, desk.now)
             desk.pass_time(SILENT_SECONDS + 1)
-            assert len(outbox.take_over(connection, other, 10, SILENT_SECONDS, desk.now)) == 1
-            assert outbox.mark_published(connection, sleeper, [event.outbox_id], desk.now) == 0
-            put_back = outbox.put_back(
+            assert len(tables.take_over(connection, other, 10, SILENT_SECONDS, desk.now)) == 1
+            assert tables.mark_published(connection, sleeper, [event.outbox_id], desk.now) == 0
+            put_back = tables.put_back(
                 connection, sleeper, event.outbox_id, retry_count=9, next_retry_at=None, error="mine"
             )
             assert not put_back
             assert desk.events(auth_error_id)[0].status is OutboxStatus.PROCESSING
-            assert outbox.mark_published(connection, other, [event.outbox_id], desk.now) == 1
+            assert tables.mark_published(connection, other, [event.outbox_id], desk.now) == 1
 
     def test_an_event_that_kills_each_of_its_publishers_is_dead(self, desk: Desk) -> None:
         auth_error_id = desk.post()
         for _ in range(RetryPolicy().max_retries + 1):
             with desk.database.connection() as connection:
-                claimed = outbox.claim(connection, uuid4(), 10, desk.now)
-                claimed += outbox.take_over(connection, uuid4(), 10, SILENT_SECONDS, desk.now)
+                claimed = tables.claim(connection, uuid4(), 10, desk.now)
+                claimed += tables.take_over(connection, uuid4(), 10, SILENT_SECONDS, desk.now)
                 assert len(claimed) == 1
             desk.pass_time(SILENT_SECONDS + 1)
         report = desk.publish()
@@ -217,7 +217,7 @@ class TestOwners:
         with desk.database.connection() as connection:
             for _ in range(150):
                 desk.post()
-            outbox.claim(connection, uuid4(), 150, desk.now)
+            tables.claim(connection, uuid4(), 150, desk.now)
         desk.pass_time(SILENT_SECONDS + 1)
         late = publish(desk.publishing(), desk.now, elapsed=iter((0.0, 30.0)).__next__)
         assert (late.taken_over, late.published, late.stopped_early) == (100, 100, True)
@@ -256,7 +256,7 @@ class TestWhatAQueueLost:
     def test_what_was_handled_before_its_publisher_could_note_it_is_done(self, desk: Desk) -> None:
         auth_error_id = desk.post()
         with desk.database.connection() as connection:
-            outbox.claim(connection, uuid4(), 10, desk.now)
+            tables.claim(connection, uuid4(), 10, desk.now)
         assert desk.consume(desk.message(auth_error_id)).outcome == "HANDLED"
         desk.pass_time(SILENT_SECONDS + 1)
         desk.settle()

@@ -8,10 +8,11 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from dpp.auth_errors import outbox, store
+from dpp.auth_errors import store
 from dpp.auth_errors.machine import AuthErrorStatus
+from dpp.auth_errors.outbox import tables
 from dpp.money.credits import create_tenant
-from dpp_cli.servers import PostgresServer
+from dpp_cli.local.servers import PostgresServer
 from tests import plans
 from tests.plans import explained, nodes, pages
 
@@ -104,7 +105,7 @@ def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
 
 
 def _explained(connection: psycopg.Connection[Any], query: str, **changes: Any) -> dict[str, Any]:
-    queries = outbox.QUERIES if query in outbox.QUERIES.names() else store.QUERIES
+    queries = tables.QUERIES if query in tables.QUERIES.names() else store.QUERIES
     return explained(connection, queries[query], _PARAMS | changes)
 
 

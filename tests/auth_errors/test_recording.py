@@ -8,7 +8,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from dpp.auth_errors import events, outbox, store
+from dpp.auth_errors import store
+from dpp.auth_errors.api.record import Recorded, record
 from dpp.auth_errors.errors import AuthErrorConflict, OutboxConflict
 from dpp.auth_errors.machine import (
     OUTBOX_TRANSITIONS,
@@ -19,10 +20,10 @@ from dpp.auth_errors.machine import (
     OutboxStatus,
     ProcessedStatus,
 )
-from dpp.auth_errors.publish import Waker
-from dpp.auth_errors.record import Recorded, record
+from dpp.auth_errors.outbox import events, tables
+from dpp.auth_errors.outbox.publish import Waker
 from dpp.money.credits import create_tenant
-from dpp.platform.postgres import Database
+from dpp.platform.db.postgres import Database
 from tests.auth_errors.conftest import AT_NOON, TENANT, WAKE, Desk
 
 
@@ -117,7 +118,7 @@ class TestTogether:
         def refused(*_: object) -> bool:
             raise OutboxConflict
 
-        monkeypatch.setattr(outbox, "enqueue", refused)
+        monkeypatch.setattr(tables, "enqueue", refused)
         with pytest.raises(OutboxConflict):
             desk.record()
         assert desk.rows("SELECT count(*) FROM auth_error") == [(0,)]
@@ -135,10 +136,10 @@ class TestTogether:
         event = events.recorded(auth_error_id, "r1", AT_NOON)
         desk.rows("SET session_replication_role = replica; DELETE FROM outbox_message")
         with desk.database.connection() as connection:
-            assert outbox.enqueue(connection, event)
-            assert not outbox.enqueue(connection, event)
+            assert tables.enqueue(connection, event)
+            assert not tables.enqueue(connection, event)
             with pytest.raises(OutboxConflict):
-                outbox.enqueue(connection, events.recorded(auth_error_id, "r2", AT_NOON))
+                tables.enqueue(connection, events.recorded(auth_error_id, "r2", AT_NOON))
         assert desk.rows("SELECT payload ->> 'requestId' FROM outbox_message") == [("r1",)]
 
     @pytest.mark.parametrize(

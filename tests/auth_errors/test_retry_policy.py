@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpp.auth_errors.retry_policy import LADDER_SECONDS, Dead, Fault, Retry, RetryPolicy
+from dpp.auth_errors.outbox.retry_policy import LADDER_SECONDS, Dead, Fault, Retry, RetryPolicy
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 COUNTS = st.integers(0, 1_200)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpp.auth_errors.stack_hash import VERSION, StackHash, normal_form, stack_hash
+from dpp.auth_errors.traces.stack_hash import VERSION, StackHash, normal_form, stack_hash
 from tests.auth_errors.corpus import FAILURES, LANGUAGES, Failure
 from tests.auth_errors.corpus.contrasts import CONTRASTS
 from tests.auth_errors.corpus.variations import VARIATIONS

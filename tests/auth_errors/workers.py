@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 import boto3
 from botocore.config import Config
 
-from dpp.auth_errors import consume as consume_module
-from dpp.auth_errors import publish as publish_module
-from dpp.auth_errors.consume import ConsumeEffects, Outcome, consume
-from dpp.auth_errors.events import EVENT_TYPE_HEADER, EventType
-from dpp.auth_errors.handlers import HANDLERS
-from dpp.auth_errors.message import Message
-from dpp.auth_errors.publish import PublishEffects, Waker, publish
-from dpp.auth_errors.retry_policy import RetryPolicy
-from dpp.platform import postgres
-from dpp.platform.postgres import Database
-from dpp.platform.queue import MAX_BATCH, Queue
+from dpp.auth_errors.outbox import consume as consume_module
+from dpp.auth_errors.outbox import publish as publish_module
+from dpp.auth_errors.outbox.consume import ConsumeEffects, Outcome, consume
+from dpp.auth_errors.outbox.events import EVENT_TYPE_HEADER, EventType
+from dpp.auth_errors.outbox.handlers import HANDLERS
+from dpp.auth_errors.outbox.message import Message
+from dpp.auth_errors.outbox.publish import PublishEffects, Waker, publish
+from dpp.auth_errors.outbox.retry_policy import RetryPolicy
+from dpp.platform.aws.queue import MAX_BATCH, Queue
+from dpp.platform.db import postgres
+from dpp.platform.db.postgres import Database
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

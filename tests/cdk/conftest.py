@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dpp_cli.deploy.toolchain import with_node
 from dpp_cli.paths import FUNCTIONS, ROOT
-from dpp_cli.toolchain import with_node
 from tests.cdk.template import Assembly, Stack
 
 if TYPE_CHECKING:
-    from dpp_cdk.config import Deployment
+    from dpp_cdk.settings.config import Deployment
 
 LOCAL = {"DATABASE_URL": "postgresql://db.test/dpp", "REDIS_URL": "redis://cache.test:6379/0"}
 LIFECYCLE = {
@@ -44,8 +44,8 @@ def node() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def deployment(node: None, tmp_path_factory: pytest.TempPathFactory) -> "Deployment":
     """A production deployment whose layers are stand-ins: what is in them isn't asked here."""
-    from dpp_cdk.config import Deployment, LayerFolders
-    from dpp_cdk.sizes import PROD
+    from dpp_cdk.settings.config import Deployment, LayerFolders
+    from dpp_cdk.settings.sizes import PROD
 
     layers = tmp_path_factory.mktemp("layers")
     for name in _LAYERS:
@@ -71,8 +71,8 @@ def described(tmp_path_factory: pytest.TempPathFactory, node: None) -> Describe:
     def described(deployment: "Deployment") -> Assembly:
         from aws_cdk import App
 
-        from dpp_cdk.deployment import describe
         from dpp_cdk.nag import check
+        from dpp_cdk.stacks.deployment import describe
 
         context = json.loads((ROOT / "cdk.json").read_text())["context"]
         app = App(outdir=str(tmp_path_factory.mktemp("cdk.out")), context=context)
@@ -102,7 +102,7 @@ def dev(described: Describe, deployment: "Deployment") -> Assembly:
     """`-c size=dev`."""
     import dataclasses
 
-    from dpp_cdk.sizes import DEV
+    from dpp_cdk.settings.sizes import DEV
 
     return described(dataclasses.replace(deployment, stage="dev", size=DEV, alarm_email=""))
 
@@ -112,7 +112,7 @@ def local(described: Describe, deployment: "Deployment") -> Assembly:
     """The local stack: servers by URL, everything else the same constructs."""
     import dataclasses
 
-    from dpp_cdk.sizes import DEV
+    from dpp_cdk.settings.sizes import DEV
 
     variables: Mapping[str, str] = {**LOCAL, **LIFECYCLE, "DPP_WORKSPACE_ROOT": "/var/lib/dpp/workspaces"}
     return described(dataclasses.replace(deployment, stage="local", size=DEV, variables=variables))

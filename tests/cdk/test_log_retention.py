@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpp.lifecycle.retention import Retention
+from dpp.lifecycle.retention.periods import Retention
 from tests.cdk.conftest import Describe
 from tests.cdk.template import Assembly
 
 if TYPE_CHECKING:
-    from dpp_cdk.config import Deployment
+    from dpp_cdk.settings.config import Deployment
 
 EVIDENCE = ("AccessLog", "Refused")
 
@@ -42,21 +42,21 @@ def test_the_option_moves_the_platform_s_logs_and_not_the_evidence(
     ("days", "taken"), [(1, 1), (2, 3), (7, 7), (8, 14), (31, 60), (401, 545), (3_650, 3_653)]
 )
 def test_a_period_that_cloudwatch_does_not_take_is_the_next_longer(node: None, days: int, taken: int) -> None:
-    from dpp_cdk.log_retention import days_kept
+    from dpp_cdk.functions.log_retention import days_kept
 
     assert days_kept(days) == taken
 
 
 @given(st.integers(1, 3_650))
 def test_nothing_is_forgotten_before_its_time_and_little_after(node: None, days: int) -> None:
-    from dpp_cdk.log_retention import PERIODS, days_kept
+    from dpp_cdk.functions.log_retention import PERIODS, days_kept
 
     assert days_kept(days) in PERIODS
     assert not [period for period in PERIODS if days <= period < days_kept(days)]
 
 
 def test_longer_than_cloudwatch_keeps_is_refused(node: None) -> None:
-    from dpp_cdk.log_retention import days_kept
+    from dpp_cdk.functions.log_retention import days_kept
 
     with pytest.raises(ValueError, match="at most 3653 days, not for 3654"):
         days_kept(3_654)
@@ -67,7 +67,7 @@ def test_every_period_is_written_into_the_template_as_its_days(node: None) -> No
     from aws_cdk import aws_logs as logs
     from aws_cdk.assertions import Template
 
-    from dpp_cdk.log_retention import PERIODS
+    from dpp_cdk.functions.log_retention import PERIODS
 
     stack = Stack(App())
     for days, period in PERIODS.items():

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from dpp.platform import metrics
+from dpp.platform.observability import metrics
 from dpp_cli.paths import ROOT
 from tests.cdk.template import Assembly
 from tests.cdk.test_stack import API_FUNCTIONS, EVENT_FUNCTIONS, FUNCTIONS, JOBS, ROLES
@@ -69,7 +69,7 @@ def test_the_servers_are_watched(prod: Assembly, dev: Assembly) -> None:
 
 
 def test_every_metric_that_promises_an_alarm_has_it(prod: Assembly) -> None:
-    """`dpp.platform.metrics` names the runbook entries that watch a metric."""
+    """`dpp.platform.observability.metrics` names the runbook entries that watch a metric."""
     found = prod["observability"].all("AWS::CloudWatch::Alarm").values()
     by_metric = {
         (alarm["MetricName"], alarm["AlarmDescription"].rpartition("#")[2])

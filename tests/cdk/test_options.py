@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpp.lifecycle.retention import Retention, RetentionSettings
+from dpp.lifecycle.retention.periods import Retention, RetentionSettings
 from tests.cdk.test_sizes import LOCAL, read
 from tests.cdk.test_sizes import root as root  # noqa: PLC0414 - a fixture
 
@@ -142,7 +142,7 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
     ],
 )
 def test_a_wrong_file_is_answered_by_its_name(root: Path, kept: object, told: str) -> None:
-    from dpp_cdk.config import DeploymentError
+    from dpp_cdk.settings.config import DeploymentError
 
     keep(root, "dev", kept)
     with pytest.raises(DeploymentError) as refused:
@@ -151,7 +151,7 @@ def test_a_wrong_file_is_answered_by_its_name(root: Path, kept: object, told: st
 
 
 def test_a_file_that_is_no_json_is_answered_by_its_name(root: Path) -> None:
-    from dpp_cdk.config import DeploymentError
+    from dpp_cdk.settings.config import DeploymentError
 
     keep(root, "dev", {})
     (root / "deploy" / "dev.json").write_text("{", encoding="utf-8")
@@ -161,7 +161,7 @@ def test_a_file_that_is_no_json_is_answered_by_its_name(root: Path) -> None:
 
 def test_a_size_that_was_forgotten_never_makes_another_of_a_deployment(root: Path) -> None:
     """`dpp deploy --stage live` says size=dev; prod's servers would be replaced."""
-    from dpp_cdk.config import DeploymentError
+    from dpp_cdk.settings.config import DeploymentError
 
     keep(root, "live", KEPT)
     with pytest.raises(DeploymentError, match=r"-c size=dev: deploy/live\.json says that live is prod"):
@@ -178,7 +178,7 @@ def test_a_size_that_was_forgotten_never_makes_another_of_a_deployment(root: Pat
 )
 def test_a_model_that_only_the_environment_names_is_refused(root: Path, exported: Mapping[str, str]) -> None:
     """The next shell, which lacks it, would take the model away."""
-    from dpp_cdk.config import DeploymentError
+    from dpp_cdk.settings.config import DeploymentError
 
     ((variable, value),) = exported.items()
     option = variable.removeprefix("DPP_").lower()
@@ -216,7 +216,7 @@ def test_the_reaper_s_rules_go_to_the_functions_as_they_are_written(root: Path) 
 def test_what_is_said_of_events_goes_to_the_functions(root: Path) -> None:
     """AUTH-5, AUTH-8."""
     from dpp.auth_errors.config import RetrySettings
-    from dpp.lifecycle.retention import RetentionSettings
+    from dpp.lifecycle.retention.periods import RetentionSettings
 
     keep(root, "dev", {"auth_error_max_retries": 3, "retention": {"outbox_days": 60}})
     variables = read(root, {}).variables
@@ -242,7 +242,7 @@ def test_the_retention_section_goes_to_the_functions(root: Path, said: object) -
 
 
 def test_the_retention_section_of_the_local_stack_is_the_environment_s(root: Path) -> None:
-    from dpp_cdk.config import DeploymentError
+    from dpp_cdk.settings.config import DeploymentError
 
     made = read(root, {}, {**LOCAL, "DPP_RETENTION": '{"logs_days": 2}'})
     assert made.retention.logs_days == 2
@@ -256,7 +256,7 @@ def test_rules_that_do_not_fit_each_other_end_the_synthesis(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """AUTH-5: with a ladder of such steps, each is right alone, and an event would outlive what is known of it."""
-    from dpp_cdk.config import DeploymentError
+    from dpp_cdk.settings.config import DeploymentError
 
     monkeypatch.setattr("dpp.auth_errors.config.LADDER_SECONDS", (6_000,))
     said: dict[str, object] = {"auth_error_max_retries": 100, "retention": '{"outbox_days": 25}'}
@@ -273,7 +273,7 @@ def test_rules_that_do_not_fit_each_other_end_the_synthesis(
 
 def test_a_rule_that_only_the_environment_names_is_refused(root: Path) -> None:
     """The next shell, which lacks it, would reap by another."""
-    from dpp_cdk.config import DeploymentError
+    from dpp_cdk.settings.config import DeploymentError
 
     exported = {"DPP_TICKET_REAPER_THRESHOLD_SECONDS": "3600"}
     with pytest.raises(DeploymentError, match=r"write ticket_reaper_threshold_seconds into deploy/dev\.json"):
@@ -281,7 +281,7 @@ def test_a_rule_that_only_the_environment_names_is_refused(root: Path) -> None:
 
 
 def test_the_local_stack_takes_the_rules_of_the_environment_and_looks_at_them(root: Path) -> None:
-    from dpp_cdk.config import DeploymentError
+    from dpp_cdk.settings.config import DeploymentError
 
     made = read(root, {}, {**LOCAL, "DPP_TIME_ZONE": "UTC", "DPP_TICKET_REAPER_MAX_CLEAN": "7"})
     assert (made.variables["DPP_TIME_ZONE"], made.variables["DPP_TICKET_REAPER_MAX_CLEAN"]) == ("UTC", "7")

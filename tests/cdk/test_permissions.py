@@ -9,7 +9,7 @@ from tests.cdk.template import Assembly, Stack
 from tests.cdk.test_stack import FUNCTIONS
 
 if TYPE_CHECKING:
-    from dpp_cdk.config import Deployment
+    from dpp_cdk.settings.config import Deployment
 
 OWN_LOGS = {"logs:CreateLogStream", "logs:PutLogEvents"}
 IN_NETWORK = {
@@ -296,7 +296,7 @@ def test_only_who_iam_lets_invoke_it_reaches_the_operator_s_function(
     prod: Assembly, dev: Assembly, local: Assembly
 ) -> None:
     """No API route, no rule, no queue, no URL and no other function calls it; its name is what the command asks for."""
-    from dpp_cli.remote import REPLY_SECONDS, function_name
+    from dpp_cli.operator.remote import REPLY_SECONDS, function_name
 
     for assembly, stage in ((prod, "prod"), (dev, "dev"), (local, "local")):
         whole = assembly.whole
@@ -379,7 +379,7 @@ def test_only_the_configured_model_may_be_asked(
     from types import SimpleNamespace
     from typing import Any
 
-    from dpp_cdk.models import model_arns
+    from dpp_cdk.settings.models import model_arns
 
     stack: Any = SimpleNamespace(partition="p", region="r", account="a")
     assert list(model_arns(stack, model_id)) == expected
@@ -405,7 +405,7 @@ class TestSecrets:
     ) -> None:
         import dataclasses
 
-        from dpp_cdk.config import DeploymentError
+        from dpp_cdk.settings.config import DeploymentError
 
         with pytest.raises(DeploymentError, match="openai_secret_arn") as refused:
             dataclasses.replace(deployment, variables={"DPP_DECISION_OPENAI_API_KEY": "hunter2"})
@@ -415,7 +415,7 @@ class TestSecrets:
         """PLAT-2: the secret of the flow is one, and the functions that need it read it by themselves."""
         import dataclasses
 
-        from dpp_cdk.config import DeploymentError
+        from dpp_cdk.settings.config import DeploymentError
 
         for name in (
             *("DPP_GITHUB_TOKEN", "DPP_JIRA_TOKEN", "DPP_SLACK_URL", "DPP_SLACK_TOKEN"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from dpp_cdk.config import Deployment
+    from dpp_cdk.settings.config import Deployment
 
 LOCAL = {
     "DATABASE_URL": "postgresql://db.test/dpp",
@@ -32,7 +32,7 @@ def root(node: None, tmp_path: Path) -> Path:
 def read(root: Path, context: Mapping[str, str], environ: Mapping[str, str] | None = None) -> "Deployment":
     from aws_cdk import App
 
-    from dpp_cdk.config import Deployment
+    from dpp_cdk.settings.config import Deployment
 
     return Deployment.from_context(App(context=dict(context)), root, environ or {})
 
@@ -53,7 +53,7 @@ def read(root: Path, context: Mapping[str, str], environ: Mapping[str, str] | No
     ],
 )
 def test_a_wrong_value_is_answered_by_name(root: Path, context: dict[str, str], told: str) -> None:
-    from dpp_cdk.config import DeploymentError
+    from dpp_cdk.settings.config import DeploymentError
 
     with pytest.raises(DeploymentError) as refused:
         read(root, context)
@@ -71,7 +71,7 @@ def test_servers_of_a_local_stack_are_refused_where_no_localstack_is_meant(
     root: Path, given: tuple[str, ...]
 ) -> None:
     """Exported by hand they would move a deployment's functions out of the VPC, passwords in the clear."""
-    from dpp_cdk.config import DeploymentError
+    from dpp_cdk.settings.config import DeploymentError
 
     with pytest.raises(DeploymentError) as refused:
         read(root, {"size": "prod"}, {name: LOCAL[name] for name in given})
@@ -90,7 +90,7 @@ def test_on_aws_it_is_arm_unless_said_and_locally_this_machine(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A `cdk deploy` by hand makes what `dpp deploy` makes."""
-    from dpp_cli.deploy import ARCHITECTURE
+    from dpp_cli.deploy.commands import ARCHITECTURE
 
     for machine, named in (("x86_64", "x86_64"), ("arm64", "aarch64")):
         monkeypatch.setattr(platform, "machine", lambda machine=machine: machine)
@@ -100,7 +100,7 @@ def test_on_aws_it_is_arm_unless_said_and_locally_this_machine(
 
 
 def test_layers_that_are_not_built_are_asked_for_by_architecture(root: Path) -> None:
-    from dpp_cdk.config import DeploymentError
+    from dpp_cdk.settings.config import DeploymentError
 
     (root / ".dpp/build/layers/deps/aarch64").rmdir()
     with pytest.raises(DeploymentError, match=r"run `dpp layers --architecture aarch64`"):
@@ -125,14 +125,14 @@ def test_layers_that_are_not_built_are_asked_for_by_architecture(root: Path) -> 
     ],
 )
 def test_a_size_whose_numbers_do_not_fit_cannot_be_written(change: dict[str, object], told: str) -> None:
-    from dpp_cdk.sizes import DEV
+    from dpp_cdk.settings.sizes import DEV
 
     with pytest.raises(ValueError, match=told):
         dataclasses.replace(DEV, **change)  # type: ignore[arg-type]
 
 
 def test_a_node_of_the_cache_stands_in_a_zone_of_its_own() -> None:
-    from dpp_cdk.sizes import PROD
+    from dpp_cdk.settings.sizes import PROD
 
     with pytest.raises(ValueError, match="zone of its own"):
         dataclasses.replace(PROD, cache=dataclasses.replace(PROD.cache, replicas=2))

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dpp.auth_errors.config import RetrySettings
-from dpp.lifecycle.retention import Retention
+from dpp.lifecycle.retention.periods import Retention
 from dpp.platform.config import ConfigurationError, Settings
 from dpp.tickets.staleness import LATEST_KEY
 from dpp.workspaces.providers.aws_settings import AwsWorkspaceSettings
-from dpp_cli.openapi import gateway
+from dpp_cli.docs.openapi import gateway
 from tests.cdk.conftest import LOCAL
 from tests.cdk.template import Assembly, Stack
 
 if TYPE_CHECKING:
-    from dpp_cdk.config import Deployment
+    from dpp_cdk.settings.config import Deployment
 
 API_FUNCTIONS = (
     *("runs_submit", "runs_read", "runs_mcp", "health", "tickets_api", "auth_errors_api", "workspaces_api"),
@@ -77,7 +77,7 @@ class TestFunctions:
     def test_one_server_without_the_other_ends_the_synthesis_by_name(
         self, deployment: "Deployment", variable: str
     ) -> None:
-        from dpp_cdk.config import DeploymentError
+        from dpp_cdk.settings.config import DeploymentError
 
         rest = {name: value for name, value in LOCAL.items() if name != variable}
         with pytest.raises(DeploymentError, match="given alone"):
@@ -174,8 +174,8 @@ class TestRunQueue:
         self, prod: Assembly, dev: Assembly, local: Assembly
     ) -> None:
         """A poller that is throttled instead would use up a message's three receives."""
-        from dpp_cdk.config import LOCAL_MAX_WORKERS
-        from dpp_cdk.sizes import DEV, PROD
+        from dpp_cdk.settings.config import LOCAL_MAX_WORKERS
+        from dpp_cdk.settings.sizes import DEV, PROD
 
         most = ((prod, PROD.max_workers), (dev, DEV.max_workers), (local, LOCAL_MAX_WORKERS))
         for assembly, max_workers in most:
@@ -331,7 +331,7 @@ class TestEvents:
         assert source["BatchSize"] == {"workspaces_control": 5, "workspaces_storage": 1}.get(name, 10)
 
     def test_how_many_are_at_work_is_bounded(self, prod: Assembly, dev: Assembly, local: Assembly) -> None:
-        from dpp_cdk.sizes import DEV, MAX_PUBLISHERS, PROD
+        from dpp_cdk.settings.sizes import DEV, MAX_PUBLISHERS, PROD
 
         for assembly, size in ((prod, PROD), (dev, DEV), (local, DEV)):
             most = (MAX_PUBLISHERS, size.max_consumers, size.max_control, size.max_storage)
@@ -378,7 +378,7 @@ class TestEvents:
         assert {"AuthErrorQueueUrl", "AuthErrorDeadLetterQueueUrl", "AuthErrorWakeQueueUrl"} <= told
 
     def test_no_owner_of_an_event_lives_past_its_takeover(self, stack: Stack) -> None:
-        from dpp.auth_errors import consume, publish
+        from dpp.auth_errors.outbox import consume, publish
 
         assert stack.function("auth_errors_publish")["Timeout"] < publish.SILENT_SECONDS
         assert stack.function("auth_errors_consume")["Timeout"] < consume.LEASE_SECONDS
@@ -469,7 +469,7 @@ class TestFlow:
         assert not any(named in text for named in ("webhooks", "lifecycle_king", "LIFECYCLE_", "flow-stuck"))
 
     def test_without_what_opens_the_sources_it_is_refused(self, deployment: "Deployment") -> None:
-        from dpp_cdk.config import DeploymentError
+        from dpp_cdk.settings.config import DeploymentError
 
         with pytest.raises(DeploymentError, match="lifecycle_tenant needs lifecycle_secret_arn"):
             dataclasses.replace(deployment, variables={"DPP_LIFECYCLE_TENANT": "acme"})
@@ -556,7 +556,7 @@ class TestApi:
         assert stack.one("AWS::ApiGateway::Stage")["StageName"] == "prod"
 
     def test_all_clients_together_are_throttled(self, prod: Assembly, dev: Assembly) -> None:
-        from dpp_cdk.sizes import DEV, PROD
+        from dpp_cdk.settings.sizes import DEV, PROD
 
         for assembly, size in ((prod, PROD), (dev, DEV)):
             (settings,) = assembly.whole.one("AWS::ApiGateway::Stage")["MethodSettings"]
@@ -580,7 +580,7 @@ class TestApi:
     def test_a_name_of_ones_own_becomes_the_only_way_in(
         self, deployment: "Deployment", described: Callable[["Deployment"], Assembly]
     ) -> None:
-        from dpp_cdk.config import DeploymentError
+        from dpp_cdk.settings.config import DeploymentError
 
         arn = "arn:aws:acm:us-east-1:123456789012:certificate/x"
         with pytest.raises(DeploymentError, match="belong together"):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from dpp.platform import aws
+from dpp.platform.aws import clients
 from dpp.tickets.config import ReaperSettings
-from dpp_cdk import timings
-from dpp_cdk.functions import AUTH_ERRORS_CONSUME, AUTH_ERRORS_PUBLISH, FUNCTIONS, HEALTH, OPS_CYCLE
-from dpp_cdk.timings import (
+from dpp_cdk.functions.table import AUTH_ERRORS_CONSUME, AUTH_ERRORS_PUBLISH, FUNCTIONS, HEALTH, OPS_CYCLE
+from dpp_cdk.settings import timings
+from dpp_cdk.settings.timings import (
     DeployTiming,
     LeaseTiming,
     OperatorTiming,
@@ -59,7 +59,7 @@ def test_a_function_behind_the_api_outlives_a_call_that_aws_leaves_unanswered() 
     """Issue 10: else it is killed with a reservation in its hands, where it could have given it back and said so."""
     for spec in FUNCTIONS:
         if isinstance(spec.timing, RequestTiming) and spec.grants and spec is not HEALTH:
-            assert spec.timing.timeout_seconds >= aws.LONGEST_CALL_SECONDS + 5, spec.name
+            assert spec.timing.timeout_seconds >= clients.LONGEST_CALL_SECONDS + 5, spec.name
 
 
 @pytest.mark.parametrize("timing", _QUEUES)

@@ -15,7 +15,7 @@ from tests.cdk.template import Assembly, Stack
 from tests.cdk.test_nag import nag
 
 if TYPE_CHECKING:
-    from dpp_cdk.config import Deployment
+    from dpp_cdk.settings.config import Deployment
 
 CONTROLS = "operate"
 type Synthesize = Callable[["Deployment"], tuple[Assembly, Mapping[str, str]]]
@@ -30,12 +30,12 @@ def synthesized(node: None, tmp_path_factory: pytest.TempPathFactory) -> Synthes
         from aws_cdk import Stack as CdkStack
 
         from dpp.platform.config import Settings
-        from dpp_cdk import functions
-        from dpp_cdk.function import FunctionRecipe, LambdaFunction, Layers
+        from dpp_cdk.functions import table
+        from dpp_cdk.functions.function import FunctionRecipe, LambdaFunction, Layers
         from dpp_cdk.nag import check
-        from dpp_cdk.network import NetworkStack
-        from dpp_cdk.storage import ArchiveStore, ResultStore
-        from dpp_cdk.workspaces import Workspaces
+        from dpp_cdk.resources.storage import ArchiveStore, ResultStore
+        from dpp_cdk.resources.workspaces import Workspaces
+        from dpp_cdk.stacks.network import NetworkStack
 
         context = json.loads((ROOT / "cdk.json").read_text())["context"]
         app = App(outdir=str(tmp_path_factory.mktemp("cdk.out")), context=context)
@@ -61,7 +61,7 @@ def synthesized(node: None, tmp_path_factory: pytest.TempPathFactory) -> Synthes
             findings={},
             homes=workspaces.file_system_mount,
         )
-        spec = dataclasses.replace(functions.OPERATE, settings=Settings, grants=(), mounts_homes=True)
+        spec = dataclasses.replace(table.OPERATE, settings=Settings, grants=(), mounts_homes=True)
         workspaces.controlled_by(LambdaFunction(stack, recipe, spec))
         check(app)
         assembly = app.synth()
@@ -91,7 +91,7 @@ def made(kept: tuple[Assembly, Mapping[str, str]]) -> Stack:
 @pytest.fixture(scope="module")
 def torn(synthesized: Synthesize, deployment: "Deployment") -> Stack:
     """Size dev."""
-    from dpp_cdk.sizes import DEV
+    from dpp_cdk.settings.sizes import DEV
 
     return synthesized(dataclasses.replace(deployment, stage="dev", size=DEV))[0].whole
 
@@ -173,7 +173,7 @@ class TestNetwork:
         from aws_cdk import App
         from aws_cdk.assertions import Template
 
-        from dpp_cdk.network import NetworkStack
+        from dpp_cdk.stacks.network import NetworkStack
 
         network = Template.from_stack(NetworkStack(App(), "Dpp-network", deployment))
         without = network.find_resources("AWS::EC2::Subnet")
@@ -184,7 +184,7 @@ class TestNetwork:
     def test_without_room_there_are_no_workspaces(self, deployment: "Deployment") -> None:
         from aws_cdk import App
 
-        from dpp_cdk.network import NetworkStack
+        from dpp_cdk.stacks.network import NetworkStack
 
         network = NetworkStack(App(), "Dpp-network", deployment)
         with pytest.raises(ValueError, match="without room"):
@@ -310,9 +310,9 @@ class TestRest:
         from aws_cdk import App
         from aws_cdk import Stack as CdkStack
 
-        from dpp_cdk.config import DeploymentError
-        from dpp_cdk.network import NetworkStack
-        from dpp_cdk.workspaces import Workspaces
+        from dpp_cdk.resources.workspaces import Workspaces
+        from dpp_cdk.settings.config import DeploymentError
+        from dpp_cdk.stacks.network import NetworkStack
 
         app = App()
         network = NetworkStack(app, "Dpp-network", deployment, workspaces=True)

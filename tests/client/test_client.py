@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from dpp.packs.contract import PackFailure, PackReason, PackSuccess
-from dpp.runs.retain import retain
+from dpp.runs.jobs.retain import retain
 from dpp_client import (
     BudgetDrained,
     Client,

@@ -9,7 +9,7 @@ import psycopg
 from moto import mock_aws
 
 from dpp_cli import migrate
-from dpp_cli.servers import PostgresServer, ValkeyServer
+from dpp_cli.local.servers import PostgresServer, ValkeyServer
 from tests.crash.playhouse import Playhouse, recorded
 from tests.crash.points import LISTED
 

@@ -1,9 +1,9 @@
 """What comes after a crash: clients who come again, messages that come again, the jobs on their schedules, time."""
 
-from dpp.runs.reap import reap
-from dpp.runs.reconcile import reconcile
-from dpp.runs.retain import retain
-from dpp.runs.sweep import sweep
+from dpp.runs.jobs.reap import reap
+from dpp.runs.jobs.reconcile import reconcile
+from dpp.runs.jobs.retain import retain
+from dpp.runs.jobs.sweep import sweep
 from tests.crash.stage import Stage
 
 ROUNDS_SECONDS = (6, 70, 70, 320, 320, 3_000, 400)

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from dpp_cli.servers import PostgresServer, ValkeyServer
+from dpp_cli.local.servers import PostgresServer, ValkeyServer
 from tests.crash.playhouse import Playhouse
 from tests.crash.points import listed
 

@@ -17,16 +17,16 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from dpp.money.ledger import Ledger
+from dpp.platform.aws.queue import Queue
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Connection, Database
+from dpp.platform.db.redis import Script
+from dpp.platform.db.sql import Queries
 from dpp.platform.errors import PostgresNotReached
-from dpp.platform.postgres import Connection, Database
-from dpp.platform.queue import Queue
-from dpp.platform.redis import Script
-from dpp.platform.sql import Queries
-from dpp.platform.storage import ObjectStore
 from tests.crash.points import Call, Killed, Points
 
 _ROLES = {"SET LOCAL ROLE dpp_chamberlain": "act_as_chamberlain", "SET LOCAL ROLE NONE": "act_as_oneself"}
-"""What dpp/platform/retention.py says besides named queries."""
+"""What dpp/platform/db/retention.py says besides named queries."""
 _CONTEXTS = ("dpp.platform", "dpp.money", "dpp.runs")
 _READING_COMMANDS = frozenset({"get", "time", "zrangebyscore", "hget", "hgetall", "hkeys", "ttl"})
 _WRITING_LUA = ("SET'", "INCRBY'", "DECRBY'", "DEL'", "ADD'", "REM'", "EXPIRE'")
@@ -243,5 +243,5 @@ def _postgres_lost() -> Exception:
 
 
 def _postgres_overdue() -> Exception:
-    # What psycopg's own wait raises, at which dpp/platform/postgres.py ends each reply.
+    # What psycopg's own wait raises, at which dpp/platform/db/postgres.py ends each reply.
     return psycopg.errors._WaitTimeout("wait timeout expired")

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import psycopg
 
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Database
 from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
 from tests.crash.drivers import names_of_scripts, scripts
 from tests.crash.kept import Kept, for_each_table
 from tests.crash.points import Killed, Point, Points

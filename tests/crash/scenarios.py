@@ -8,14 +8,14 @@ from uuid import uuid4
 import pytest
 
 from dpp.packs.contract import PackFailure, PackReason
+from dpp.platform.aws.queue import Queue
 from dpp.platform.errors import DependencyUnavailable, RedisUnavailable, StorageUnavailable
-from dpp.platform.queue import Queue
 from dpp.runs import execute, store
+from dpp.runs.jobs.reap import reap
+from dpp.runs.jobs.reconcile import reconcile
+from dpp.runs.jobs.retain import retain
+from dpp.runs.jobs.sweep import sweep
 from dpp.runs.model import Run
-from dpp.runs.reap import reap
-from dpp.runs.reconcile import reconcile
-from dpp.runs.retain import retain
-from dpp.runs.sweep import sweep
 from tests.crash.stage import Container, Stage
 from tests.faults import Flaky
 from tests.http.faulty import FailingClient

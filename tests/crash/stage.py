@@ -14,18 +14,18 @@ from moto.sqs.models import sqs_backends
 
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackRequest, PackResult
+from dpp.platform.aws.queue import Queue
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Database
 from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp.platform.storage import ObjectStore
 from dpp.runs import execute, store
 from dpp.runs.errors import RunsError
 from dpp.runs.execute import WorkEffects
 from dpp.runs.finalize import FinalizeEffects
+from dpp.runs.jobs.reconcile import ReconcileEffects
 from dpp.runs.lease import Heartbeat, LeaseEffects
 from dpp.runs.message import RunMessage
 from dpp.runs.model import Run
-from dpp.runs.reconcile import ReconcileEffects
 from dpp.runs.submit import Order, SubmitEffects, Submitted, submit
 from tests.crash.drivers import CountedDatabase, counted_ledger, counted_queue, counted_storage
 from tests.crash.points import Points

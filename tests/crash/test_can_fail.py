@@ -43,7 +43,7 @@ def test_without_a_look_at_orphans_a_reservation_stays(
     playhouse: Playhouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D2: the submit died between reserve and insert, and the client's money stays set aside."""
-    monkeypatch.setattr("dpp.runs.reconcile.refund_orphans", lambda *_: None)
+    monkeypatch.setattr("dpp.runs.jobs.reconcile.refund_orphans", lambda *_: None)
     stage = _crash(playhouse, "submit", "admit", Kind.KILLED_AFTER)
     assert not come_to_rest(stage)
     assert any("stay reserved" in broken for broken in broken_at_rest(stage))

@@ -13,18 +13,18 @@ import pytest
 from dpp.money.keys import KeySpace
 from dpp.money.ledger import _REFUND_FULL, _SETTLE, Closed, Ledger
 from dpp.packs.contract import PackRequest, PackResult
-from dpp.platform import redis
+from dpp.platform.db import redis
+from dpp.platform.db.redis import Script
 from dpp.platform.errors import QueueUnavailable, RedisUnavailable
-from dpp.platform.redis import Script
 from dpp.runs.errors import BudgetDrained, EnqueueFailed
 from dpp.runs.execute import execute
 from dpp.runs.finalize import FinalizeEffects
+from dpp.runs.jobs.reap import reap
+from dpp.runs.jobs.reconcile import finish_expired, reconcile
+from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import MoneyState, Status
 from dpp.runs.model import envelope_key
-from dpp.runs.reap import reap
-from dpp.runs.reconcile import finish_expired, reconcile
 from dpp.runs.submit import SubmitEffects, Submitted, submit
-from dpp.runs.sweep import sweep
 from tests.faults import Flaky
 from tests.proxy import Fault, Proxy
 from tests.world import A_COST, A_CREDIT, A_RESERVATION, DONE, ScriptedPacks, World, an_order, message_of

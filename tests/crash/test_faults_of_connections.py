@@ -7,7 +7,7 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from dpp.platform.postgres import Database
+from dpp.platform.db.postgres import Database
 from dpp.runs.execute import execute
 from dpp.runs.machine import Status
 from tests.api import ApiClient, a_body, lambda_context

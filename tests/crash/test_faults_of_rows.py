@@ -7,15 +7,15 @@ from typing import Any, cast
 import psycopg
 import pytest
 
+from dpp.platform.db.postgres import Database
 from dpp.platform.errors import StorageUnavailable
-from dpp.platform.postgres import Database
-from dpp.runs.batch import BATCH_LIMIT
 from dpp.runs.finalize import FinalizeEffects
+from dpp.runs.jobs.batch import BATCH_LIMIT
+from dpp.runs.jobs.reap import reap
+from dpp.runs.jobs.reconcile import ReconcileEffects, reconcile
+from dpp.runs.jobs.retain import retain
+from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import Status
-from dpp.runs.reap import reap
-from dpp.runs.reconcile import ReconcileEffects, reconcile
-from dpp.runs.retain import retain
-from dpp.runs.sweep import sweep
 from tests.crash.aftermath import come_to_rest, retire
 from tests.crash.playhouse import Playhouse
 from tests.crash.promises import broken_after_retention, broken_at_rest

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from moto import mock_aws
 
-from dpp.platform.api_keys import Caller
+from dpp.platform.keys.api_keys import Caller
 from tests.crash.points import Kind, Point, Points
 from tests.crash.scenarios import SCENARIOS
 from tests.crash.stage import Client, Clock, Container, Stage

@@ -18,8 +18,8 @@ import pytest
 from dpp.money.audit import LedgerPosition, audit_tenant
 from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger
-from dpp.platform import api_keys
-from dpp.platform.api_keys import Caller
+from dpp.platform.keys import api_keys
+from dpp.platform.keys.api_keys import Caller
 from dpp_cli.local.localstack import client_environment
 from dpp_cli.local.state import StackState, running_state
 

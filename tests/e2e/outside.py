@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from dpp_cli.servers import free_port
+from dpp_cli.local.servers import free_port
 from tests.lifecycle.outside import LOGIN, comment, notification
 
 CHANNEL = "C0E2E"

@@ -9,7 +9,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from dpp.platform import operator_keys
+from dpp.platform.keys import operator_keys
 from dpp_cli.local.localstack import client_session
 from tests.e2e.conftest import E2eTenant, Platform
 

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner
 
-from dpp.platform.api_keys import Caller
+from dpp.platform.keys.api_keys import Caller
 from dpp_cli.errors import StackError
 from dpp_cli.main import app
 from tests.e2e.conftest import E2eTenant, Platform

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dpp.platform import operator_keys
+from dpp.platform.keys import operator_keys
 from dpp_cli.paths import ROOT
 from tests.e2e.conftest import Platform
 

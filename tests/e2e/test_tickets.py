@@ -12,9 +12,10 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from dpp.platform import exclusive, operator_keys
-from dpp.platform.exclusive import LeaseTaken
-from dpp.platform.postgres import Database
+from dpp.platform.db import exclusive
+from dpp.platform.db.exclusive import LeaseTaken
+from dpp.platform.db.postgres import Database
+from dpp.platform.keys import operator_keys
 from dpp.tickets.cycle import LEASE_NAME
 from dpp.tickets.staleness import LATEST_KEY, snapshot_key_of
 from dpp_cli.local.localstack import client_session

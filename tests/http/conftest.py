@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from api_docs.wiring import PACKAGE, wiring
-from dpp_cli import api_docs_layer
+from dpp_cli.layers import api_docs
 from tests.api import ApiClient, a_body
 from tests.http.faulty import Faulty, faulty_functions
 from tests.http.state import work
@@ -16,7 +16,7 @@ from tests.world import World
 def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The layer of the API's description, where its function finds it."""
     folder = tmp_path_factory.mktemp("layer")
-    api_docs_layer.write(folder / PACKAGE)
+    api_docs.write(folder / PACKAGE)
     wiring.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
@@ -28,7 +28,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def broken(api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faulty]:
     """The functions behind proxies, everything still whole; scripts are loaded by a submit and a read."""
     # How long a client waits is what these tests tell.
-    monkeypatch.setattr("dpp.platform.postgres._CONNECT_TIMEOUT_SECONDS", 3)
+    monkeypatch.setattr("dpp.platform.db.postgres._CONNECT_TIMEOUT_SECONDS", 3)
     with faulty_functions(world, monkeypatch) as functions:
         warm = world.tenant()
         api.submit(warm, a_body())

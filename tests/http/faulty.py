@@ -13,17 +13,17 @@ from botocore.exceptions import EndpointConnectionError
 import health.wiring
 from dpp.money.keys import KeySpace
 from dpp.money.ledger import Ledger
-from dpp.platform import redis
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp.platform.storage import ObjectStore
+from dpp.platform.aws.queue import Queue
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db import redis
+from dpp.platform.db.postgres import Database
 from dpp.runs import admission
-from dpp.runs.batch import BatchReport
+from dpp.runs.jobs.batch import BatchReport
+from dpp.runs.jobs.reconcile import reconcile, refund_orphans
+from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import TERMINAL
 from dpp.runs.read import ReadEffects
-from dpp.runs.reconcile import reconcile, refund_orphans
 from dpp.runs.submit import SubmitEffects
-from dpp.runs.sweep import sweep
 from tests.http.state import work
 from tests.proxy import Proxy
 from tests.world import Tenant, World

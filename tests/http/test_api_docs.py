@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from api_docs import wiring
-from dpp_cli import api_docs_layer, api_page, openapi
-from dpp_cli.api_page.markup import Markup, join, prose, tag
-from dpp_cli.api_page.schemas import kind
+from dpp_cli.docs import api_page, openapi
+from dpp_cli.docs.api_page.markup import Markup, join, prose, tag
+from dpp_cli.docs.api_page.schemas import kind
+from dpp_cli.layers import api_docs
 from tests.api import Answer, gateway_event, lambda_context
 
 DOCUMENT: dict[str, Any] = json.loads(openapi.DOCUMENT.read_text(encoding="utf-8"))
@@ -228,16 +229,16 @@ def test_a_kind_of_value_is_said_in_a_few_words(schema: dict[str, Any], told: st
 def test_the_layer_is_made_of_what_is_committed_and_fits_an_answer_of_lambda(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api_docs_layer, "API_DOCS_LAYER", tmp_path / "layer")
-    root = api_docs_layer.build_api_docs_layer()
-    made = {path.name: path for path in (root / "python" / api_docs_layer.PACKAGE).iterdir()}
+    monkeypatch.setattr(api_docs, "API_DOCS_LAYER", tmp_path / "layer")
+    root = api_docs.build_api_docs_layer()
+    made = {path.name: path for path in (root / "python" / api_docs.PACKAGE).iterdir()}
     assert set(made) == {"openapi.json", "docs.html", "docs.policy"}
-    assert sum(path.stat().st_size for path in made.values()) < api_docs_layer.MAX_BYTES / 4
+    assert sum(path.stat().st_size for path in made.values()) < api_docs.MAX_BYTES / 4
     before = made["docs.html"].stat().st_mtime_ns
-    assert api_docs_layer.build_api_docs_layer() == root
+    assert api_docs.build_api_docs_layer() == root
     assert made["docs.html"].stat().st_mtime_ns == before
-    assert wiring.PACKAGE == api_docs_layer.PACKAGE
-    assert openapi.DOCUMENT in api_docs_layer.sources()
+    assert wiring.PACKAGE == api_docs.PACKAGE
+    assert openapi.DOCUMENT in api_docs.sources()
 
 
 def test_the_same_document_makes_the_same_page() -> None:

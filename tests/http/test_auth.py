@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from dpp.platform import api_keys
+from dpp.platform.keys import api_keys
 from tests.api import Answer, ApiClient, a_body
 from tests.http.state import footprint
 from tests.world import Tenant, World

@@ -190,7 +190,7 @@ def test_packs_that_are_not_here_are_refused_by_name(
     api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RUN-3, RUN-28: the API names five packs; one that this deployment lacks is a 422 of its own."""
-    monkeypatch.setattr("dpp.runs.http.INPUT_MODELS", {PackType.DECISION: DecisionInputs})
+    monkeypatch.setattr("dpp.runs.api.http.INPUT_MODELS", {PackType.DECISION: DecisionInputs})
     tenant = world.tenant()
     before = footprint(world, tenant)
     for pack in ("ocr", "url", "compliance", "eval"):

@@ -55,9 +55,15 @@ def test_health_loads_nothing_of_a_run_but_its_errors() -> None:
     """It answers with the problems and headers of every function, and with no run."""
     loaded = said_after_import("health", "'\\n'.join(sys.modules)")
     of_runs = {name for name in loaded if name.startswith(("dpp.runs.", "dpp.packs.", "dpp.money."))}
-    assert "dpp.runs.problems" in of_runs
+    assert "dpp.runs.api.problems" in of_runs
     assert of_runs.isdisjoint(
-        {"dpp.runs.http", "dpp.runs.contract", "dpp.runs.submit", "dpp.runs.read", "dpp.packs.registry"}
+        {
+            "dpp.runs.api.http",
+            "dpp.runs.api.contract",
+            "dpp.runs.submit",
+            "dpp.runs.read",
+            "dpp.packs.registry",
+        }
     )
 
 
@@ -65,20 +71,31 @@ def test_the_api_of_workspaces_loads_nothing_that_does_what_it_asks_for() -> Non
     """It writes what is wanted and sends a hint; looking, acting and packing homes are others'."""
     loaded = said_after_import("workspaces_api", "'\\n'.join(sys.modules)")
     unwanted = (
-        *("dpp.workspaces.providers", "dpp.workspaces.ports", "dpp.workspaces.look", "dpp.workspaces.act"),
-        *("dpp.workspaces.reconcile", "dpp.workspaces.monitor", "dpp.runs", "zstandard", "tarfile"),
+        *(
+            "dpp.workspaces.providers",
+            "dpp.workspaces.ports",
+            "dpp.workspaces.control.observe",
+            "dpp.workspaces.control.act",
+        ),
+        *(
+            "dpp.workspaces.control.reconcile",
+            "dpp.workspaces.control.monitor",
+            "dpp.runs",
+            "zstandard",
+            "tarfile",
+        ),
     )
     assert [name for name in loaded if name.startswith(unwanted)] == []
-    assert "dpp.workspaces.hints" in loaded
+    assert "dpp.workspaces.control.hints" in loaded
 
 
 def test_the_webhooks_load_nothing_of_what_becomes_of_a_delivery() -> None:
     """They take in what comes and wake a role; the roles, and the way to the outside, are others'."""
     loaded = said_after_import("lifecycle_webhook", "'\\n'.join(sys.modules)")
     roles = ("sentinel", "king", "general", "envoy", "chamberlain", "outside", "egress", "slack", "prompts")
-    unwanted = (*(f"dpp.lifecycle.{name}" for name in roles), "dpp.platform.secrets", "dpp.runs")
+    unwanted = (*(f"dpp.lifecycle.{name}" for name in roles), "dpp.platform.aws.secrets", "dpp.runs")
     assert [name for name in loaded if name.startswith(unwanted)] == []
-    assert "dpp.lifecycle.deliveries" in loaded
+    assert "dpp.lifecycle.flow.intake.deliveries" in loaded
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

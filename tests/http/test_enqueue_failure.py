@@ -5,8 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from dpp.money.ledger import _REFUND_FULL
+from dpp.platform.aws.queue import Queue
 from dpp.platform.errors import QueueUnavailable
-from dpp.platform.queue import Queue
 from dpp.runs import store
 from dpp.runs.machine import Status
 from dpp.runs.message import RunMessage

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dpp.money.ledger import Ledger
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Database
 from dpp.runs import admission, store
 from dpp.runs.errors import IdempotencyConflict, IdempotencyInProgress, RunsError
 from dpp.runs.submit import Order, SubmitEffects, Submitted, submit

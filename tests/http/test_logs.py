@@ -20,7 +20,7 @@ import run_worker.handler
 import runs_submit.handler
 from dpp.packs.contract import PackFailure, PackReason
 from dpp.runs import store
-from dpp.runs.contract import RunCreateRequest
+from dpp.runs.api.contract import RunCreateRequest
 from tests.api import ApiClient, a_body, lambda_context
 from tests.http.faulty import Faulty
 from tests.http.state import raw_messages

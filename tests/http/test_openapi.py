@@ -20,21 +20,21 @@ from referencing.jsonschema import DRAFT202012
 from schemathesis.core import NotSet
 from schemathesis.core.failures import FailureGroup
 
-from dpp.auth_errors import http as auth_errors_http
-from dpp.lifecycle import webhook_http
+from dpp.auth_errors.api import http as auth_errors_http
+from dpp.lifecycle.flow.intake import webhook_http
 from dpp.packs.contract import PackFailure, PackReason
-from dpp.platform import exclusive
+from dpp.platform.db import exclusive
 from dpp.platform.http import problem
 from dpp.platform.http.problem import ProblemKind
-from dpp.runs.problems import PROBLEMS
+from dpp.runs.api.problems import PROBLEMS
 from dpp.tickets import http as tickets_http
 from dpp.tickets import store
 from dpp.tickets.config import ReaperSettings
 from dpp.tickets.model import REAPER
-from dpp.workspaces import http as workspaces_http
-from dpp_cli import openapi
-from dpp_cli.openapi import run_examples, ticket_examples
-from dpp_cli.openapi.schemas import merged
+from dpp.workspaces.api import http as workspaces_http
+from dpp_cli.docs import openapi
+from dpp_cli.docs.openapi import run_examples, ticket_examples
+from dpp_cli.docs.openapi.schemas import merged
 from tests.api import Answer, ApiClient, a_body
 from tests.http.state import work
 from tests.operator_api import OperatorApi
@@ -92,7 +92,7 @@ def contents() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_the_committed_document_is_what_the_code_makes() -> None:
-    """Conventions: `python -m dpp_cli.openapi` after a change of the contract."""
+    """Conventions: `python -m dpp_cli.docs.openapi` after a change of the contract."""
     assert openapi.DOCUMENT.read_text(encoding="utf-8") == openapi.as_text()
 
 

@@ -12,8 +12,8 @@ import schemathesis
 from hypothesis import given, settings
 from schemathesis.core.failures import FailureGroup
 
-from dpp.auth_errors.http import PROBLEMS
-from dpp_cli.openapi import auth_error_examples as examples
+from dpp.auth_errors.api.http import PROBLEMS
+from dpp_cli.docs.openapi import auth_error_examples as examples
 from tests.api import Answer
 from tests.auth_errors.api import AuthErrorsApi, Machinery, Queues, a_report, the_documents_own
 from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of, show, validator

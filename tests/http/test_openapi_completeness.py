@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from dpp.auth_errors.http import PROBLEMS as OF_AUTH_ERRORS
-from dpp.lifecycle.webhook_http import PROBLEMS as OF_WEBHOOKS
+from dpp.auth_errors.api.http import PROBLEMS as OF_AUTH_ERRORS
+from dpp.lifecycle.flow.intake.webhook_http import PROBLEMS as OF_WEBHOOKS
 from dpp.platform.http import problem
 from dpp.platform.http.problem import ProblemKind
-from dpp.runs.problems import PROBLEMS as OF_RUNS
+from dpp.runs.api.problems import PROBLEMS as OF_RUNS
 from dpp.tickets.http import PROBLEMS as OF_TICKETS
-from dpp.workspaces.http import PROBLEMS as OF_WORKSPACES
-from dpp_cli import openapi
+from dpp.workspaces.api.http import PROBLEMS as OF_WORKSPACES
+from dpp_cli.docs import openapi
 
 DOCUMENT: dict[str, Any] = json.loads(openapi.DOCUMENT.read_text(encoding="utf-8"))
 LISTED: list[tuple[str, str, dict[str, Any]]] = [

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.failures import FailureGroup
 
-from dpp.lifecycle.webhook_http import MAX_DELIVERY_BYTES, PROBLEMS
-from dpp_cli.openapi import webhook_examples as examples
+from dpp.lifecycle.flow.intake.webhook_http import MAX_DELIVERY_BYTES, PROBLEMS
+from dpp_cli.docs.openapi import webhook_examples as examples
 from health.handler import handler as of_no_route
 from lifecycle_webhook.handler import handler
 from lifecycle_webhook.wiring import wiring

@@ -12,9 +12,9 @@ import schemathesis
 from hypothesis import given, settings
 from schemathesis.core.failures import FailureGroup
 
+from dpp.workspaces.api.http import PROBLEMS
 from dpp.workspaces.errors import OperationFailed
-from dpp.workspaces.http import PROBLEMS
-from dpp_cli.openapi import workspace_examples as examples
+from dpp_cli.docs.openapi import workspace_examples as examples
 from tests.api import Answer
 from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of, show, validator
 from tests.workspaces.api import ROOT, WorkspacesApi, the_documents_own

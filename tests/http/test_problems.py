@@ -11,7 +11,7 @@ from dpp.packs.registry import DecisionInputs
 from dpp.platform.http import problem
 from dpp.platform.http.problem import ProblemKind
 from dpp.runs import store
-from dpp.runs.problems import PROBLEMS
+from dpp.runs.api.problems import PROBLEMS
 from tests.api import COST_HEADERS, Answer, ApiClient, a_body
 from tests.http.faulty import Faulty
 from tests.http.state import footprint
@@ -84,7 +84,7 @@ def test_each_error_is_a_problem_document(
     api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RUN-9, RUN-13: every kind that a client can bring about, in a deployment of the decision pack alone."""
-    monkeypatch.setattr("dpp.runs.http.INPUT_MODELS", {PackType.DECISION: DecisionInputs})
+    monkeypatch.setattr("dpp.runs.api.http.INPUT_MODELS", {PackType.DECISION: DecisionInputs})
     for expected, ask in ERRORS.items():
         tenant = world.tenant()
         answer = ask(api, tenant, world)

@@ -11,10 +11,10 @@ import pytest
 from botocore.config import Config
 
 from dpp.packs.contract import PackFailure, PackReason, PackSuccess
-from dpp.platform.signing import assumed_role
-from dpp.runs.contract import INLINE_LIMIT_BYTES
-from dpp.runs.reap import reap
-from dpp_cli.servers import HOST, free_port
+from dpp.platform.aws.signing import assumed_role
+from dpp.runs.api.contract import INLINE_LIMIT_BYTES
+from dpp.runs.jobs.reap import reap
+from dpp_cli.local.servers import HOST, free_port
 from tests.api import Answer, ApiClient, a_body
 from tests.http.state import work
 from tests.world import A_COST, DONE, Tenant, World

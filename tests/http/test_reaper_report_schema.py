@@ -18,8 +18,8 @@ from dpp.tickets.model import RequestType
 from dpp.tickets.reap import ReapEffects, ReapOrder, reap
 from dpp.tickets.report import ReaperReport, raw_path
 from dpp.tickets.store import NewTicket
-from dpp_cli import report_schema
-from dpp_cli.openapi.schemas import RAW_PATH
+from dpp_cli.docs import report_schema
+from dpp_cli.docs.openapi.schemas import RAW_PATH
 from tests.world import World
 
 SCHEMA: dict[str, Any] = json.loads(report_schema.PATH.read_text(encoding="utf-8"))
@@ -82,7 +82,7 @@ BROKEN: dict[str, Break] = {
 
 
 def test_the_committed_schema_is_what_the_code_makes() -> None:
-    """Write it anew with `python -m dpp_cli.report_schema`."""
+    """Write it anew with `python -m dpp_cli.docs.report_schema`."""
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert report_schema.PATH.read_text(encoding="utf-8") == report_schema.as_text()
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from dpp.platform import postgres
+from dpp.platform.db import postgres
 from tests.api import Answer, ApiClient, a_body
 from tests.http.faulty import Faulty
 from tests.http.state import work

@@ -14,12 +14,11 @@ import pytest
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from dpp.lifecycle import answer, store
-from dpp.lifecycle.envoy import EnvoyEffects, EnvoyReport, deliver
-from dpp.lifecycle.general import GeneralEffects, GeneralReport, command
-from dpp.lifecycle.king import KingEffects, KingReport, rule
-from dpp.lifecycle.model import Task, Thread
-from dpp.lifecycle.ports import (
+from dpp.lifecycle.flow import answer, store
+from dpp.lifecycle.flow.dispatcher import KingEffects, KingReport, rule
+from dpp.lifecycle.flow.model import Task, Thread
+from dpp.lifecycle.flow.notifier import EnvoyEffects, EnvoyReport, deliver
+from dpp.lifecycle.flow.ports import (
     Orders,
     Outside,
     OutsideReply,
@@ -28,9 +27,10 @@ from dpp.lifecycle.ports import (
     Soldiers,
     SoldierState,
 )
-from dpp.platform.postgres import Database
-from dpp.platform.storage import ObjectStore
-from dpp_cli.servers import PostgresServer
+from dpp.lifecycle.flow.runner import GeneralEffects, GeneralReport, command
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Database
+from dpp_cli.local.servers import PostgresServer
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CHANNEL = "C0COURT"

@@ -8,10 +8,10 @@ from itertools import groupby
 from typing import Any, cast
 from uuid import UUID
 
-from dpp.lifecycle import answer
-from dpp.lifecycle.errors import WireUnavailable
-from dpp.lifecycle.general import GeneralEffects
-from dpp.lifecycle.ports import Orders, OutsideReply, OutsideRequest, SoldierReport
+from dpp.lifecycle.flow import answer
+from dpp.lifecycle.flow.errors import WireUnavailable
+from dpp.lifecycle.flow.ports import Orders, OutsideReply, OutsideRequest, SoldierReport
+from dpp.lifecycle.flow.runner import GeneralEffects
 from dpp.platform.errors import RedisUnavailable
 from tests.crash.drivers import CountedDatabase, counted_storage
 from tests.crash.points import Call, Points

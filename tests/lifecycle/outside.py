@@ -10,11 +10,11 @@ from typing import Any
 
 import psycopg
 
-from dpp.lifecycle.errors import WireUnavailable
-from dpp.lifecycle.model import EventKind, NewEvent, Source, Subject
-from dpp.lifecycle.ports import OutsideReply, OutsideRequest, Target
-from dpp.lifecycle.sentinel import SentinelEffects, SentinelReport, SourceReport, watch
-from dpp.platform.postgres import Database
+from dpp.lifecycle.flow.errors import WireUnavailable
+from dpp.lifecycle.flow.intake.poller import SentinelEffects, SentinelReport, SourceReport, watch
+from dpp.lifecycle.flow.model import EventKind, NewEvent, Source, Subject
+from dpp.lifecycle.flow.ports import OutsideReply, OutsideRequest, Target
+from dpp.platform.db.postgres import Database
 
 NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from typing import Any
 
-from dpp.lifecycle.deliveries import Delivery, WebhookSecrets
+from dpp.lifecycle.flow.intake.deliveries import Delivery, WebhookSecrets
 from tests.lifecycle.outside import NOW
 
 SECRETS = WebhookSecrets(github="of-github", jira="of-jira", slack="of-slack")

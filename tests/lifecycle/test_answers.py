@@ -2,8 +2,8 @@
 
 import pytest
 
-from dpp.lifecycle.errors import NothingAwaited, TaskNotFound
-from dpp.lifecycle.model import Thread
+from dpp.lifecycle.flow.errors import NothingAwaited, TaskNotFound
+from dpp.lifecycle.flow.model import Thread
 from tests.lifecycle.court import ASKS, SUCCEEDED, Court, a_court, a_url  # noqa: F401 - fixtures
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import psycopg
 
-from dpp.lifecycle import store
-from dpp.platform.postgres import Database
+from dpp.lifecycle.flow import store
+from dpp.platform.db.postgres import Database
 from tests.lifecycle.court import Court, a_court, a_url  # noqa: F401 - fixtures
 from tests.threads import at_once
 

@@ -15,13 +15,13 @@ from uuid import uuid4
 
 import pytest
 
-from dpp.lifecycle import king, prompts, results, store
-from dpp.lifecycle.model import MessageKind, Task
-from dpp.lifecycle.ports import Objects, Orders
-from dpp.lifecycle.results import Item
-from dpp.lifecycle.store import NewMessage
+from dpp.lifecycle.flow import dispatcher, prompts, results, store
+from dpp.lifecycle.flow.model import MessageKind, Task
+from dpp.lifecycle.flow.ports import Objects, Orders
+from dpp.lifecycle.flow.results import Item
+from dpp.lifecycle.flow.store import NewMessage
+from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.postgres import Connection, Database
 from tests.crash.points import Killed, Kind, Points, is_tried
 from tests.lifecycle.court import ASKS, AT_WORK, FAILED, SUCCEEDED, Court, a_url, opened_court  # noqa: F401 - fixture
 from tests.lifecycle.crash_court import Fate, Process, Stage, as_any, broken, process
@@ -209,7 +209,7 @@ def _dispatch_without_a_task(patch: pytest.MonkeyPatch) -> None:
         store.dispatch_event(connection, event_id, now)
         raise Killed
 
-    patch.setattr(king, "_dispatch", dispatch)
+    patch.setattr(dispatcher, "_dispatch", dispatch)
 
 
 def _out_of_order(patch: pytest.MonkeyPatch) -> None:

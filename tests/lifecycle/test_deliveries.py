@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from dpp.lifecycle import answer
-from dpp.lifecycle.deliveries import (
+from dpp.lifecycle.flow import answer
+from dpp.lifecycle.flow.errors import BadSignature, NotConfigured, StaleDelivery, UnreadableDelivery
+from dpp.lifecycle.flow.intake.deliveries import (
     Delivered,
     Delivery,
     DeliveryOutcome,
@@ -18,11 +19,10 @@ from dpp.lifecycle.deliveries import (
     from_jira,
     from_slack,
 )
-from dpp.lifecycle.errors import BadSignature, NotConfigured, StaleDelivery, UnreadableDelivery
-from dpp.lifecycle.model import Thread
-from dpp.lifecycle.sources.github_webhook import mentions
-from dpp.platform.postgres import Connection
-from dpp.platform.renewable import Renewable
+from dpp.lifecycle.flow.model import Thread
+from dpp.lifecycle.flow.sources.github_webhook import mentions
+from dpp.platform.aws.renewable import Renewable
+from dpp.platform.db.postgres import Connection
 from tests.lifecycle.outside import (
     JQL,
     LOGIN,

@@ -12,11 +12,11 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from dpp.lifecycle.config import CredentialSettings
-from dpp.lifecycle.egress import Credentials, Egress, PathRefused, address
-from dpp.lifecycle.errors import WireUnavailable
-from dpp.lifecycle.outside import OutsideFunction
-from dpp.lifecycle.ports import MAX_REPLY_BYTES, OUTCOME_HEADER, OutsideReply, OutsideRequest, Target
-from dpp.platform.renewable import Renewable
+from dpp.lifecycle.flow.egress import Credentials, Egress, PathRefused, address
+from dpp.lifecycle.flow.errors import WireUnavailable
+from dpp.lifecycle.flow.outside import OutsideFunction
+from dpp.lifecycle.flow.ports import MAX_REPLY_BYTES, OUTCOME_HEADER, OutsideReply, OutsideRequest, Target
+from dpp.platform.aws.renewable import Renewable
 from lifecycle_outside.handler import handler
 from tests.api import lambda_context
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpp.lifecycle import slack, store
-from dpp.lifecycle.envoy import LAST_PAUSE_SECONDS, pause_after
-from dpp.lifecycle.errors import NotConfigured, WireUnavailable
-from dpp.lifecycle.model import MessageKind, Thread
-from dpp.lifecycle.ports import OutsideReply
-from dpp.lifecycle.slack import Delivered, Refused
-from dpp.lifecycle.store import NewMessage
+from dpp.lifecycle.flow import slack, store
+from dpp.lifecycle.flow.errors import NotConfigured, WireUnavailable
+from dpp.lifecycle.flow.model import MessageKind, Thread
+from dpp.lifecycle.flow.notifier import LAST_PAUSE_SECONDS, pause_after
+from dpp.lifecycle.flow.ports import OutsideReply
+from dpp.lifecycle.flow.slack import Delivered, Refused
+from dpp.lifecycle.flow.store import NewMessage
 from tests.lifecycle.court import CHANNEL, Court, a_court, a_url  # noqa: F401 - fixtures
 
 

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from dpp.lifecycle.errors import SoldierRefused, SoldiersUnavailable
-from dpp.lifecycle.ports import Orders
+from dpp.lifecycle.flow.errors import SoldierRefused, SoldiersUnavailable
+from dpp.lifecycle.flow.ports import Orders
 from dpp.platform.errors import RedisUnavailable
 from tests.lifecycle.court import ASKS, AT_WORK, FAILED, SUCCEEDED, Court, a_court, a_url  # noqa: F401 - fixtures
 

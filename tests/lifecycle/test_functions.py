@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dpp.lifecycle.errors import WireUnavailable
+from dpp.lifecycle.flow.errors import WireUnavailable
 from dpp.platform.config import ConfigurationError
-from dpp.platform.metrics import FIRINGS
+from dpp.platform.observability.metrics import FIRINGS
 from tests.api import lambda_context
 from tests.lifecycle.court import Court, a_court, a_url  # noqa: F401 - fixtures
 
@@ -65,7 +65,7 @@ def test_no_word_of_an_event_is_logged(
     def ask(_self: object, _request: object) -> None:
         raise WireUnavailable("away")
 
-    monkeypatch.setattr("dpp.lifecycle.outside.OutsideFunction.ask", ask)
+    monkeypatch.setattr("dpp.lifecycle.flow.outside.OutsideFunction.ask", ask)
     court.emit("a-secret-title", body="a-secret-body")
     with caplog.at_level(logging.DEBUG):
         assert fire("king")["dispatched"] == 1

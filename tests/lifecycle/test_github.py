@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dpp.lifecycle.model import MAX_BODY
-from dpp.lifecycle.ports import OUTCOME_HEADER, OutsideOutcome, OutsideReply
-from dpp.lifecycle.sentinel import PollOutcome
-from dpp.lifecycle.sources.github import path_of
+from dpp.lifecycle.flow.intake.poller import PollOutcome
+from dpp.lifecycle.flow.model import MAX_BODY
+from dpp.lifecycle.flow.ports import OUTCOME_HEADER, OutsideOutcome, OutsideReply
+from dpp.lifecycle.flow.sources.github import path_of
 from tests.lifecycle.outside import (
     DAY,
     NOW,

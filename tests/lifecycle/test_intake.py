@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpp.lifecycle.intake import TakenIn, take_in
-from dpp.lifecycle.model import Arrival, NewEvent
-from dpp.platform.postgres import Connection
+from dpp.lifecycle.flow.intake.take_in import TakenIn, take_in
+from dpp.lifecycle.flow.model import Arrival, NewEvent
+from dpp.platform.db.postgres import Connection
 from tests.lifecycle.outside import DAY, HORIZON_DAYS, NOW, new_event
 
 A_MOMENT = timedelta(microseconds=1)

@@ -8,9 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from dpp.lifecycle.ports import OUTCOME_HEADER, OutsideOutcome, OutsideReply
-from dpp.lifecycle.sentinel import PollOutcome
-from dpp.lifecycle.sources.jira import text_of
+from dpp.lifecycle.flow.intake.poller import PollOutcome
+from dpp.lifecycle.flow.ports import OUTCOME_HEADER, OutsideOutcome, OutsideReply
+from dpp.lifecycle.flow.sources.jira import text_of
 from tests.lifecycle.outside import JQL, NOW, SEARCH, Tower, issue, reply, tower
 
 ED_1 = "jira:ED-1:2026-11-28T11:30:00.123Z"

@@ -6,7 +6,7 @@ from itertools import product
 import psycopg
 import pytest
 
-from dpp.lifecycle.machine import (
+from dpp.lifecycle.flow.machine import (
     EVENT_WAYS,
     MESSAGE_WAYS,
     TASK_WAYS,

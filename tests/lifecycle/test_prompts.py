@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpp.lifecycle import prompts
-from dpp.lifecycle.machine import TaskStatus
-from dpp.lifecycle.model import MAX_BODY, MAX_TITLE, EventKind, Subject, Task
+from dpp.lifecycle.flow import prompts
+from dpp.lifecycle.flow.machine import TaskStatus
+from dpp.lifecycle.flow.model import MAX_BODY, MAX_TITLE, EventKind, Subject, Task
 from dpp.packs.registry import DecisionInputs
 
 _AT = datetime(2026, 3, 1, tzinfo=UTC)

@@ -4,8 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from dpp.lifecycle import classes, read
-from dpp.lifecycle.machine import EventStatus
+from dpp.lifecycle.flow.machine import EventStatus
+from dpp.lifecycle.flow.reading import read
+from dpp.lifecycle.retention import classes
 from tests.aging import deleted, named
 from tests.lifecycle.court import ASKS, AT_WORK, SUCCEEDED, Court, a_court, a_url  # noqa: F401 - fixtures
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dpp.lifecycle import read
-from dpp.lifecycle.errors import TaskNotFound
-from dpp.lifecycle.machine import EventStatus, TaskStatus
+from dpp.lifecycle.flow.errors import TaskNotFound
+from dpp.lifecycle.flow.machine import EventStatus, TaskStatus
+from dpp.lifecycle.flow.reading import read
 from tests.lifecycle.court import ASKS, AT_WORK, Court, a_court, a_url  # noqa: F401 - fixtures
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dpp.lifecycle import intake, source_store
-from dpp.lifecycle.model import Source
-from dpp.lifecycle.sentinel import MAX_PAUSE_SECONDS, PollOutcome, pause_seconds
+from dpp.lifecycle.flow.intake import source_rows, take_in
+from dpp.lifecycle.flow.intake.poller import MAX_PAUSE_SECONDS, PollOutcome, pause_seconds
+from dpp.lifecycle.flow.model import Source
 from dpp.platform.errors import PostgresUnavailable
 from tests.lifecycle.outside import (
     JQL,
@@ -72,8 +72,8 @@ class Fuse:
 
 def fire(post: Tower, fuse: Fuse) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intake, "take_in", fuse.wrap(intake.take_in))
-        patch.setattr(source_store, "polled", fuse.wrap(source_store.polled))
+        patch.setattr(take_in, "take_in", fuse.wrap(take_in.take_in))
+        patch.setattr(source_rows, "polled", fuse.wrap(source_rows.polled))
         patch.setattr(type(post.outside), "ask", fuse.wrap(type(post.outside).ask))
         patch.setattr(type(post), "wake", fuse.wrap(type(post).wake))
         post.watch()
@@ -122,7 +122,7 @@ def test_one_failing_source_never_stops_the_other(post: Tower, failing: str) -> 
 def test_a_fault_of_ours_in_one_source_does_not_silence_the_other(
     post: Tower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpp.lifecycle.sources.github.path_of", lambda url: 1 / 0)
+    monkeypatch.setattr("dpp.lifecycle.flow.sources.github.path_of", lambda url: 1 / 0)
     first, second = post.watch().sources
     assert (first.error, second.outcome) == ("unexpected: ZeroDivisionError", PollOutcome.TAKEN_IN)
 
@@ -133,7 +133,7 @@ def test_without_postgres_the_firing_fails_and_no_source_is_blamed(
     def lost(*_: object) -> None:
         raise PostgresUnavailable("OperationalError")
 
-    monkeypatch.setattr(intake, "take_in", lost)
+    monkeypatch.setattr(take_in, "take_in", lost)
     with pytest.raises(PostgresUnavailable):
         post.watch()
     assert post.standing() is None

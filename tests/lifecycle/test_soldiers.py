@@ -9,13 +9,14 @@ from uuid import UUID, uuid4
 import pytest
 
 from dpp.lifecycle.config import TaskSettings
-from dpp.lifecycle.errors import SoldierRefused, SoldiersUnavailable
-from dpp.lifecycle.ports import Orders, SoldierState
+from dpp.lifecycle.flow.errors import SoldierRefused, SoldiersUnavailable
+from dpp.lifecycle.flow.ports import Orders, SoldierState
 from dpp.packs.contract import PackFailure, PackReason, PackSuccess
 from dpp.platform.errors import DependencyUnavailable
-from dpp.runs import store, switch
+from dpp.runs import store
 from dpp.runs.execute import execute
 from dpp.runs.model import Run
+from dpp.runs.operations import switch
 from lifecycle_general.soldiers import RunSoldiers
 from tests.lifecycle.court import Court, opened_court
 from tests.world import A_CREDIT, DONE, ScriptedPacks, Tenant, World, message_of

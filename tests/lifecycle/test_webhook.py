@@ -9,7 +9,7 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from dpp.lifecycle.webhook_http import MAX_DELIVERY_BYTES
+from dpp.lifecycle.flow.intake.webhook_http import MAX_DELIVERY_BYTES
 from lifecycle_sentinel import handler as sentinel
 from lifecycle_sentinel.wiring import wiring as sentinel_wiring
 from lifecycle_webhook.handler import handler
@@ -68,12 +68,12 @@ def test_a_ping_is_ignored(environ: pytest.MonkeyPatch) -> None:
 
 def test_slack_is_told_its_challenge(environ: pytest.MonkeyPatch) -> None:
     body = b'{"type": "url_verification", "challenge": "3eZbrw1a"}'
-    environ.setattr("dpp.lifecycle.sources.signatures.SLACK_WINDOW_SECONDS", 10**9)
+    environ.setattr("dpp.lifecycle.flow.sources.signatures.SLACK_WINDOW_SECONDS", 10**9)
     assert call("slack", body) == (200, {"challenge": "3eZbrw1a"})
 
 
 def test_what_slack_signed_long_ago_is_refused(environ: pytest.MonkeyPatch) -> None:
-    environ.setattr("dpp.lifecycle.sources.signatures.SLACK_WINDOW_SECONDS", -1)
+    environ.setattr("dpp.lifecycle.flow.sources.signatures.SLACK_WINDOW_SECONDS", -1)
     status, told = call("slack", b"{}")
     assert (status, told["reason_code"]) == (401, "DELIVERY_STALE")
 
@@ -87,7 +87,7 @@ def test_a_secret_that_was_rotated_is_fetched_by_the_first_delivery_that_it_sign
     arn = secret.create_secret(Name=f"flow-{uuid4().hex}", SecretString=json.dumps(kept))["ARN"]
     environ.delenv("DPP_GITHUB_WEBHOOK_SECRET")
     environ.setenv("DPP_LIFECYCLE_SECRET_ARN", arn)
-    environ.setattr("dpp.platform.secrets._WORTH_ASKING_AGAIN_SECONDS", 0)
+    environ.setattr("dpp.platform.aws.secrets._WORTH_ASKING_AGAIN_SECONDS", 0)
     body = json.dumps(recorded("github_delivery_issue_comment"))
     assert call("github", body)[0] == 401
     secret.put_secret_value(SecretId=arn, SecretString=json.dumps({"github_webhook_secret": "of-github"}))

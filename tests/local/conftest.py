@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dpp_cli.toolchain import lambda_python
+from dpp_cli.deploy.toolchain import lambda_python
 from tests.local.functions import Workbench
 
 

@@ -13,12 +13,12 @@ sys.path.append(str(Path(__file__).parents[2] / "cdk"))
 
 from aws_cdk import App, Stack  # noqa: E402
 
-from dpp_cdk.config import Deployment, LayerFolders  # noqa: E402
-from dpp_cdk.function import FunctionRecipe, LambdaFunction, Layers  # noqa: E402
-from dpp_cdk.function_spec import Resource  # noqa: E402
-from dpp_cdk.functions import HEALTH, MIGRATE, RUNS_READ  # noqa: E402
-from dpp_cdk.migration import Migration  # noqa: E402
-from dpp_cdk.sizes import DEV  # noqa: E402
+from dpp_cdk.functions.function import FunctionRecipe, LambdaFunction, Layers  # noqa: E402
+from dpp_cdk.functions.migration import Migration  # noqa: E402
+from dpp_cdk.functions.spec import Resource  # noqa: E402
+from dpp_cdk.functions.table import HEALTH, MIGRATE, RUNS_READ  # noqa: E402
+from dpp_cdk.settings.config import Deployment, LayerFolders  # noqa: E402
+from dpp_cdk.settings.sizes import DEV  # noqa: E402
 
 
 def main() -> None:

@@ -8,11 +8,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from dpp.auth_errors import decide as deciding
-from dpp.auth_errors.decide import decide_cluster
+from dpp.auth_errors.api.record import record
+from dpp.auth_errors.decisions import decide as deciding
+from dpp.auth_errors.decisions.decide import decide_cluster
 from dpp.auth_errors.model import AuthError, AuthErrorReport
-from dpp.auth_errors.publish import Waker
-from dpp.auth_errors.record import record
+from dpp.auth_errors.outbox.publish import Waker
 from dpp.money.credits import create_tenant
 from dpp.platform.errors import PostgresUnavailable
 from dpp_cli.paths import ROOT
@@ -28,7 +28,7 @@ EXAMPLE = str(ROOT / "docs" / "auth-errors-policies.json")
 @pytest.fixture
 def queues(world: World, monkeypatch: pytest.MonkeyPatch) -> Queues:
     """The queues that the environment names."""
-    monkeypatch.setattr("dpp.auth_errors.dead_letters.WAIT_SECONDS", 0)
+    monkeypatch.setattr("dpp.auth_errors.outbox.dead_letters.WAIT_SECONDS", 0)
     made = Queues.made()
     monkeypatch.setenv("DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL", made.dead_letters)
     monkeypatch.setenv("DPP_AUTH_ERROR_WAKE_QUEUE_URL", made.wake)
@@ -207,7 +207,7 @@ class TestDeciding:
 
         words = ("auth-errors", "decide", AN_ID, "FAIL", "--reason", "x", "--id", AN_ID)
         with monkeypatch.context() as patch:
-            patch.setattr("dpp_cli.auth_errors.decide", lost)
+            patch.setattr("dpp_cli.auth_errors.commands.decide", lost)
             assert shell.refused(*words).endswith(f"it may have been decided: repeat it with --id {AN_ID}")
 
     @pytest.mark.parametrize("decision", ["PROCESS", "ESCALATE"])
@@ -313,7 +313,7 @@ class TestPolicies:
         told = shell.out("auth-errors", "policy", "replay")
         assert told == "1 decision replayed: none would be another now\n"
         assert "POLICY/known" in shell.out("auth-errors", "show", str(error.auth_error_id))
-        monkeypatch.setattr("dpp.auth_errors.replay.first_match", lambda *_: None)
+        monkeypatch.setattr("dpp.auth_errors.decisions.replay.first_match", lambda *_: None)
         differs = shell.run("auth-errors", "policy", "replay")
         assert differs.exit_code == 1
         assert "IGNORE by known" in differs.stdout
@@ -341,7 +341,7 @@ class TestPolicies:
         machinery.run()
         assert shell.out("auth-errors", "rehash") == "0 errors put into a cluster of v1\n"
         monkeypatch.setattr("dpp.auth_errors.rehash.VERSION", "v2")
-        monkeypatch.setattr("dpp.auth_errors.stack_hash.VERSION", "v2")
+        monkeypatch.setattr("dpp.auth_errors.traces.stack_hash.VERSION", "v2")
         cut = shell.run("auth-errors", "rehash", "--limit", "2")
         assert (cut.stdout, cut.stderr) == (
             "2 errors put into a cluster of v2\n",

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dpp_cli import deploy
-from dpp_cli.deploy import Described, Invocation, deploy_words, invocation, outputs_file
+from dpp_cli.deploy import commands
+from dpp_cli.deploy.commands import Described, Invocation, deploy_words, invocation, outputs_file
+from dpp_cli.deploy.toolchain import node_folder
 from dpp_cli.errors import StackError
 from dpp_cli.main import app
 from dpp_cli.paths import BUILD, ROOT
-from dpp_cli.toolchain import node_folder
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Invocation]:
         became.append(made)
 
     monkeypatch.setattr(Invocation, "replace_this_process", recorded)
-    monkeypatch.setattr(deploy, "build_layers", lambda _architecture: None)
+    monkeypatch.setattr(commands, "build_layers", lambda _architecture: None)
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     return became
 

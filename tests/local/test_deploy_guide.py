@@ -17,17 +17,17 @@ import typer.main
 from botocore import xform_name
 from typer.testing import CliRunner
 
-from dpp.platform import api_keys
-from dpp_cdk.alarm_spec import Named
-from dpp_cdk.alarms import alarms
-from dpp_cdk.function_spec import Part
-from dpp_cdk.functions import functions_of
-from dpp_cdk.network import _CONTAINER_ENDPOINTS, _CONTROL_ENDPOINTS, _ENDPOINTS
-from dpp_cdk.options import PASSED_ON, Options, read_options, variable_of
-from dpp_cdk.sizes import SIZES, Size
-from dpp_cli import costs
+from dpp.platform.keys import api_keys
+from dpp_cdk.functions.spec import Part
+from dpp_cdk.functions.table import functions_of
+from dpp_cdk.monitoring.alarm_spec import Named
+from dpp_cdk.monitoring.alarms import alarms
+from dpp_cdk.settings.options import PASSED_ON, Options, read_options, variable_of
+from dpp_cdk.settings.sizes import SIZES, Size
+from dpp_cdk.stacks.network import _CONTAINER_ENDPOINTS, _CONTROL_ENDPOINTS, _ENDPOINTS
+from dpp_cli.docs import costs
 from dpp_cli.main import app
-from dpp_cli.operators import GROUPS
+from dpp_cli.operator.app import GROUPS
 from dpp_cli.paths import ROOT
 from tests.local.operator import InProcessLambda
 from tests.world import Tenant, World
@@ -173,7 +173,7 @@ def test_the_first_tenant_has_its_money_and_a_key_that_can_be_revoked(
 ) -> None:
     """The guide's own commands, run by the function that they invoke (RUN-2, D2)."""
     there = InProcessLambda()
-    monkeypatch.setattr("dpp_cli.remote.boto3.client", lambda *_args, **_more: there)
+    monkeypatch.setattr("dpp_cli.operator.remote.boto3.client", lambda *_args, **_more: there)
     for name, value in world.environ().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("DPP_RUN_DEAD_LETTER_QUEUE_URL", world.queue_url)
@@ -202,7 +202,7 @@ def test_the_first_tenant_has_its_money_and_a_key_that_can_be_revoked(
 
 
 def test_the_costs_are_those_of_the_script_and_add_up() -> None:
-    """Write them anew with `python -m dpp_cli.costs`."""
+    """Write them anew with `python -m dpp_cli.docs.costs`."""
     assert costs.written_into(GUIDE) == GUIDE
     table = GUIDE.partition(costs.BEGIN)[2].partition(costs.END)[0]
     sums: dict[int, list[Decimal]] = {4: [], 6: []}

@@ -41,7 +41,7 @@ class Shell:
 
 @pytest.fixture
 def shell(world: World, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    monkeypatch.setattr("dpp.runs.dead_letters.WAIT_SECONDS", 0)
+    monkeypatch.setattr("dpp.runs.operations.dead_letters.WAIT_SECONDS", 0)
     made = Shell(world)
     for name, value in world.environ().items():
         monkeypatch.setenv(name, value)

@@ -17,7 +17,7 @@ import pytest
 import typer.main
 
 from dpp_cli.main import app
-from dpp_cli.operators import GROUPS
+from dpp_cli.operator.app import GROUPS
 from dpp_cli.paths import ROOT
 
 DOCS = ROOT / "docs"

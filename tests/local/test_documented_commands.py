@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from dpp.auth_errors import outbox
+from dpp.auth_errors.outbox import tables
 from dpp.lifecycle.config import (
     ChannelSettings,
     CredentialSettings,
@@ -18,11 +18,11 @@ from dpp.lifecycle.config import (
     TaskSettings,
     WebhookSecretSettings,
 )
-from dpp.lifecycle.intake import take_in
-from dpp.lifecycle.model import Arrival, EventKind, NewEvent, Source, Subject
+from dpp.lifecycle.flow.intake.take_in import take_in
+from dpp.lifecycle.flow.model import Arrival, EventKind, NewEvent, Source, Subject
 from dpp.platform.ids import parse_uuid
-from dpp.workspaces import create as creating
-from dpp.workspaces.contract import WorkspaceChangeRequest, WorkspaceCreateRequest
+from dpp.workspaces.api import create as creating
+from dpp.workspaces.api.contract import WorkspaceChangeRequest, WorkspaceCreateRequest
 from dpp.workspaces.providers.s3_archives import S3Archives
 from dpp_cli.paths import ROOT
 from tests.auth_errors.api import AuthErrorsApi, the_documents_own
@@ -91,15 +91,15 @@ def test_every_command_about_authentication_errors_works(
     shell: OperatorShell, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """AUTH-8, AUTH-10, AUTH-11: in their order, where the page's own error and cluster stand and its event is dead."""
-    monkeypatch.setattr("dpp.auth_errors.dead_letters.WAIT_SECONDS", 0)
+    monkeypatch.setattr("dpp.auth_errors.outbox.dead_letters.WAIT_SECONDS", 0)
     monkeypatch.setenv("DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL", world.queue_url)
     monkeypatch.chdir(ROOT)
     with AuthErrorsApi.of_world(world, monkeypatch) as client:
         the_documents_own(client)
     with world.database.connection() as connection:
         owner = uuid4()
-        [event] = outbox.claim(connection, owner, 1)
-        outbox.put_back(
+        [event] = tables.claim(connection, owner, 1)
+        tables.put_back(
             connection, owner, event.outbox_id, retry_count=6, next_retry_at=None, error="refused"
         )
     assert len(OF_AUTH_ERRORS) > 15

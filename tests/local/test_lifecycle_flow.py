@@ -7,13 +7,14 @@ from uuid import uuid4
 
 import pytest
 
-from dpp.lifecycle import heartbeat, source_store
-from dpp.lifecycle.answer import MAX_ANSWER
-from dpp.lifecycle.errors import SoldiersUnavailable
-from dpp.lifecycle.machine import EventStatus, TaskStatus
-from dpp.lifecycle.model import Role, Source
-from dpp.lifecycle.ports import OutsideReply
-from dpp.lifecycle.wake import WakeByInvocation
+from dpp.lifecycle.flow import heartbeat
+from dpp.lifecycle.flow.answer import MAX_ANSWER
+from dpp.lifecycle.flow.errors import SoldiersUnavailable
+from dpp.lifecycle.flow.intake import source_rows
+from dpp.lifecycle.flow.machine import EventStatus, TaskStatus
+from dpp.lifecycle.flow.model import Role, Source
+from dpp.lifecycle.flow.ports import OutsideReply
+from dpp.lifecycle.flow.wake import WakeByInvocation
 from operate import handler as operate
 from operate import wiring as operates
 from tests.api import lambda_context
@@ -299,7 +300,7 @@ class TestAnswer:
             def __call__(self, role: str) -> None:
                 woken.append((role, self._functions[role]))
 
-        monkeypatch.setattr("dpp_cli.lifecycle_tasks.WakeByInvocation", Waker)
+        monkeypatch.setattr("dpp_cli.lifecycle.tasks.WakeByInvocation", Waker)
         monkeypatch.setenv("DPP_LIFECYCLE_GENERAL_FUNCTION", "dpp-x-lifecycle_general")
         task_id = asked(court)
         for _ in range(2):
@@ -360,7 +361,7 @@ class TestStanding:
         beat(world, Role.SENTINEL)
         court.admin.execute("DELETE FROM lifecycle_heartbeats WHERE role = 'KING'")
         with world.database.connection() as connection:
-            source_store.failed(connection, Source.JIRA, "JIRA_401", world.now(), 960)
+            source_rows.failed(connection, Source.JIRA, "JIRA_401", world.now(), 960)
         court.slack.replies = lambda _told: OutsideReply(status=503)
         court.started("another", looks=0)
         beat(world, Role.GENERAL, seconds_ago=599)
@@ -429,9 +430,9 @@ class TestStanding:
         assert shell.out("lifecycle", "sources").startswith("no source was ever asked")
         now = world.now()
         with world.database.connection() as connection:
-            source_store.polled(connection, Source.GITHUB, 'W/"a"', now, 60)
+            source_rows.polled(connection, Source.GITHUB, 'W/"a"', now, 60)
             for _ in range(4):
-                source_store.failed(connection, Source.JIRA, "JIRA_401", now, 960)
+                source_rows.failed(connection, Source.JIRA, "JIRA_401", now, 960)
         lines = shell.out("lifecycle", "sources").splitlines()
         assert [" ".join(line.split()[-2:]) for line in lines[1:]][1] == "4 JIRA_401"
         assert ("in 5" in lines[1], "in 15 min  never" in lines[2]) == (True, True)

@@ -15,8 +15,8 @@ import boto3
 import pytest
 
 from dpp_cli.local.localstack import LocalStackServer, client_environment, endpoint_url, function_log_dir
-from dpp_cli.processes import marked
-from dpp_cli.servers import free_port
+from dpp_cli.local.processes import marked
+from dpp_cli.local.servers import free_port
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

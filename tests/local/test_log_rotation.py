@@ -15,13 +15,12 @@ from zoneinfo import ZoneInfo
 import pytest
 from typer.testing import CliRunner
 
-from dpp_cli import log_files
 from dpp_cli.errors import StackError
-from dpp_cli.local import events, parts, rotation, rotator, stack
+from dpp_cli.local import events, log_files, parts, rotation, rotator, stack
+from dpp_cli.local.processes import ProcessIdentity, marked
 from dpp_cli.local.rotation import LogRules, tidy
 from dpp_cli.local.state import PartRecord, StateStore, running_state
 from dpp_cli.main import app
-from dpp_cli.processes import ProcessIdentity, marked
 
 NOW = datetime(2026, 11, 28, 3, 0, tzinfo=UTC)
 SEOUL = ZoneInfo("Asia/Seoul")

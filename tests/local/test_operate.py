@@ -8,10 +8,10 @@ import redis
 from typer.testing import CliRunner, Result
 
 from dpp.money.ledger import Ledger
-from dpp.runs.reap import reap
+from dpp.runs.jobs.reap import reap
 from dpp_cli.errors import StackError
+from dpp_cli.local.servers import ValkeyServer
 from dpp_cli.main import app
-from dpp_cli.servers import ValkeyServer
 from tests.api import ApiClient
 from tests.world import World
 

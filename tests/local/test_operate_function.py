@@ -12,10 +12,10 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from typer.testing import CliRunner
 
 from dpp.platform.config import ConfigurationError
-from dpp_cli import operate_layer
 from dpp_cli.errors import StackError
+from dpp_cli.layers import operate
 from dpp_cli.main import app
-from dpp_cli.operators import GROUPS
+from dpp_cli.operator.app import GROUPS
 from dpp_cli.paths import DOMAIN_LAYER, FUNCTIONS, ROOT
 from operate import handler as function
 from operate import wiring as wired
@@ -37,7 +37,7 @@ def dead_letters(world: World) -> str:
 @pytest.fixture
 def invoke(world: World, dead_letters: str, monkeypatch: pytest.MonkeyPatch) -> Invoke:
     """Invokes the function with the environment that it has on AWS, URLs for hosts."""
-    monkeypatch.setattr("dpp.runs.dead_letters.WAIT_SECONDS", 0)
+    monkeypatch.setattr("dpp.runs.operations.dead_letters.WAIT_SECONDS", 0)
     for name, value in world.environ().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("DPP_RUN_DEAD_LETTER_QUEUE_URL", dead_letters)
@@ -210,14 +210,15 @@ def test_the_layer_has_every_module_that_the_function_imports_and_no_other() -> 
         text=True,
         check=True,
     )
-    named = {"dpp_cli" if name == "__init__" else f"dpp_cli.{name}" for name in operate_layer.MODULES}
+    files = [source.relative_to(ROOT / "cli").with_suffix("") for source in operate.sources()]
+    named = {".".join(file.parts).removesuffix(".__init__") for file in files}
     assert set(json.loads(done.stdout)) == named
-    assert all(path.is_file() for path in operate_layer.sources())
+    assert all(path.is_file() for path in operate.sources())
 
 
 def _standing_in(monkeypatch: pytest.MonkeyPatch, answer: object = None) -> InProcessLambda:
     made = InProcessLambda(answer)
-    monkeypatch.setattr("dpp_cli.remote.boto3.client", lambda *_args, **_more: made)
+    monkeypatch.setattr("dpp_cli.operator.remote.boto3.client", lambda *_args, **_more: made)
     return made
 
 

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from dpp.platform import api_keys, operator_keys
+from dpp.platform.keys import api_keys, operator_keys
 from tests.local.shell import OperatorShell, named_rows
 from tests.world import World
 

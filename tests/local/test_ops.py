@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from dpp.packs.contract import PackType
-from dpp.runs import switch
+from dpp.runs.operations import switch
 from dpp.tickets import stop
 from dpp.tickets.config import ReaperSettings
 from dpp.tickets.cycle import CycleEffects, run_cycle

@@ -7,7 +7,7 @@ from dpp.platform.config import PostgresSettings, QueueSettings
 from dpp.tickets.config import ReaperSettings, ReportsSettings
 from dpp_cli.errors import StackError
 from dpp_cli.local.state import StackState
-from dpp_cli.reach import reach
+from dpp_cli.operator.connect import reach
 from operate.settings import OperateSettings
 
 _LOCAL = StackState(

@@ -25,9 +25,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from dpp.money.credits import create_tenant
-from dpp.platform import api_keys
-from dpp_cli.cdk import build_layers, cdk
-from dpp_cli.layers import machine_architecture
+from dpp.platform.keys import api_keys
+from dpp_cli.deploy.cdk import build_layers, cdk
+from dpp_cli.deploy.toolchain import ToolError
+from dpp_cli.layers.packages import machine_architecture
 from dpp_cli.local.deploy import bootstrap
 from dpp_cli.local.localstack import (
     REGION,
@@ -36,11 +37,10 @@ from dpp_cli.local.localstack import (
     endpoint_url,
     function_log_dir,
 )
+from dpp_cli.local.processes import marked
+from dpp_cli.local.servers import PostgresServer, ValkeyServer, free_port
 from dpp_cli.local.state import StateStore
 from dpp_cli.paths import FUNCTIONS, MIGRATIONS
-from dpp_cli.processes import marked
-from dpp_cli.servers import PostgresServer, ValkeyServer, free_port
-from dpp_cli.toolchain import ToolError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]  # each deployment synthesizes and uploads
 

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from dpp.packs.contract import PackFailure, PackReason
-from dpp_cli import run
 from dpp_cli.local.state import StateStore
 from dpp_cli.paths import ROOT
+from dpp_cli.runs import commands
 from tests.client.gateway import Gateway, lost_reply, not_reached, page, problem
 from tests.http.state import work
 from tests.local.typed import DPP, NOWHERE, RUN_ID, SUBMIT, Typed, gateway, tenant, typed
@@ -306,5 +306,11 @@ def test_the_exit_codes_are_documented() -> None:
     """docs/cli.md names each, and no other."""
     page_text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     told = re.findall(r"^\| ([0-9]+) \| ", page_text, re.MULTILINE)
-    ours = (run.FAILED, run.TIMED_OUT, run.UNAVAILABLE, run.MISMATCH, run.INTERRUPTED)
+    ours = (
+        commands.FAILED,
+        commands.TIMED_OUT,
+        commands.UNAVAILABLE,
+        commands.MISMATCH,
+        commands.INTERRUPTED,
+    )
     assert told == [str(code) for code in (0, 1, 2, *ours)]

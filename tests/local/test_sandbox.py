@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from dpp_localstack.sandbox import MAX_RESPONSE_BYTES, InitError
 
-from dpp_cli.processes import ProcessIdentity
+from dpp_cli.local.processes import ProcessIdentity
 from tests.local.functions import Workbench, answer, invoke
 
 ECHO = "import os\ndef handler(event, context):\n    return {'event': event, 'pid': os.getpid()}\n"

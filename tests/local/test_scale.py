@@ -13,9 +13,9 @@ from bench import scale_sim as sim
 from bench.scale_cells import both_ways
 from bench.scale_day import DAY_SECONDS, MONTH_DAYS, PATH, Day, Run, Units
 from bench.scale_model import FULL, LARGEST, Kind, Limit, Scope, limits, shipped
-from dpp_cdk import sizes
-from dpp_cdk.sizes import PROD
-from dpp_cli import costs
+from dpp_cdk.settings import sizes
+from dpp_cdk.settings.sizes import PROD
+from dpp_cli.docs import costs
 from dpp_cli.paths import ROOT
 
 UNITS = Units.read()

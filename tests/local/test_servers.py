@@ -13,8 +13,8 @@ import psycopg
 import pytest
 import redis
 
-from dpp_cli.processes import MARK, ProcessIdentity, marked
-from dpp_cli.servers import HOST, PostgresServer, ServerError, ValkeyServer
+from dpp_cli.local.processes import MARK, ProcessIdentity, marked
+from dpp_cli.local.servers import HOST, PostgresServer, ServerError, ValkeyServer
 
 
 def listening_addresses(port: int) -> set[str]:
@@ -101,7 +101,7 @@ def test_a_reused_pid_is_not_taken_for_the_process() -> None:
 def test_a_marked_process_that_runs_the_command_is_no_stray(tmp_path: Path) -> None:
     """`DPP_LOCAL_STATE=… timeout 60 dpp local up` must not end the `timeout` that it runs under."""
     look = (
-        "from pathlib import Path; from dpp_cli.processes import marked;"
+        "from pathlib import Path; from dpp_cli.local.processes import marked;"
         f" print(len(list(marked(Path({str(tmp_path)!r})))))"
     )
     script = f"{sys.executable} -c {shlex.quote(look)}; true"  # `; true` keeps the shell as the parent
@@ -137,7 +137,7 @@ def test_a_marked_process_is_found_though_its_parent_is_gone(tmp_path: Path) -> 
 def test_a_server_of_a_test_dies_with_it_however_it_ends(tmp_path: Path) -> None:
     """Tests leave no server behind, even killed outright; `dpp local up` asks for the opposite."""
     code = (
-        "import sys, time; from pathlib import Path; from dpp_cli.servers import ValkeyServer\n"
+        "import sys, time; from pathlib import Path; from dpp_cli.local.servers import ValkeyServer\n"
         "server = ValkeyServer.start(Path(sys.argv[1]), outlives_starter=False)\n"
         "print(server.pid, flush=True); time.sleep(60)"
     )

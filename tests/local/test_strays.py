@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from dpp_cli.local import localstack, parts
+from dpp_cli.local.processes import MARK, ProcessIdentity
 from dpp_cli.local.state import PartRecord, StateStore
-from dpp_cli.processes import MARK, ProcessIdentity
 
 _SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 

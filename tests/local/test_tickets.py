@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from dpp.platform import exclusive
+from dpp.platform.db import exclusive
 from dpp.platform.errors import PostgresUnavailable
 from dpp.tickets import stop, store
 from dpp.tickets.machine import TicketStatus
@@ -142,7 +142,7 @@ def test_a_filing_whose_outcome_is_unknown_says_how_to_repeat_it(
     def lost(*_: object) -> None:
         raise PostgresUnavailable
 
-    monkeypatch.setattr("dpp_cli.tickets.file", lost)
+    monkeypatch.setattr("dpp_cli.tickets.commands.file", lost)
     told = shell.refused("tickets", "file", "DLQ_REDRIVE", "--reason", "why", "--id", AN_ID)
     assert told.endswith(f"it may have been filed: repeat it with --id {AN_ID}")
     monkeypatch.undo()

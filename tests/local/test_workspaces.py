@@ -9,11 +9,11 @@ import boto3
 import pytest
 
 from dpp.platform.ids import new_id
-from dpp.workspaces.beat import TTL
-from dpp.workspaces.create import OWNER
-from dpp.workspaces.message import Collect, Look, parse
+from dpp.workspaces.api.create import OWNER
+from dpp.workspaces.api.own import CONNECT
+from dpp.workspaces.control.message import Collect, Look, parse
+from dpp.workspaces.control.tick import TTL
 from dpp.workspaces.model import archive_key_of
-from dpp.workspaces.own import CONNECT
 from dpp.workspaces.providers.s3_archives import S3Archives, proof_key_of
 from tests.auth_errors.api import Queues
 from tests.local.operator import InProcessLambda
@@ -305,7 +305,7 @@ class TestActing:
     def test_a_dry_run_says_what_a_run_would_delete(
         self, shell: OperatorShell, desk: Desk, archives: S3Archives, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("dpp.workspaces.garbage.GRACE_SECONDS", -60)
+        monkeypatch.setattr("dpp.workspaces.archives.garbage.GRACE_SECONDS", -60)
         workspace_id = desk.made("ARCHIVED")
         archives.write(archive_key_of(workspace_id, new_id()), iter([b"old"]), no_beat)
         archives.write(archive_key_of(uuid4(), new_id()), iter([b"whose"]), no_beat)
@@ -360,7 +360,7 @@ class TestElsewhere:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         there = InProcessLambda()
-        monkeypatch.setattr("dpp_cli.remote.boto3.client", _answering(there))
+        monkeypatch.setattr("dpp_cli.operator.remote.boto3.client", _answering(there))
         for name, value in world.environ().items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("DPP_RUN_DEAD_LETTER_QUEUE_URL", world.queue_url)

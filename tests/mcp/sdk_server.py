@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from dpp.runs.tools import TOOLS, listed
+from dpp.runs.api.tools import TOOLS, listed
 from tests.api import Answer
 from tests.mcp.posted import Posted
 

@@ -6,8 +6,8 @@ import jsonschema
 import pytest
 
 from dpp.packs.contract import PackType
-from dpp.runs.tool_schemas import INPUT_SCHEMAS
-from dpp.runs.tools import TOOLS, listed
+from dpp.runs.api.tool_schemas import INPUT_SCHEMAS
+from dpp.runs.api.tools import TOOLS, listed
 
 COST = {"type": "number", "minimum": 0.01}
 SECONDS = {"type": "integer", "minimum": 1, "maximum": 90}

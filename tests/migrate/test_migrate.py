@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from dpp_cli.servers import HOST, PostgresServer, free_port
+from dpp_cli.local.servers import HOST, PostgresServer, free_port
 from migrate import wiring
 from migrate.handler import handler
 from migrate.request import PHYSICAL_ID, Request, answer

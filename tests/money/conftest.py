@@ -13,7 +13,7 @@ from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
 from dpp.money.ledger import Ledger
-from dpp_cli.servers import HOST, ValkeyServer, free_port, valkey_url
+from dpp_cli.local.servers import HOST, ValkeyServer, free_port, valkey_url
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpp.money.books import QUERIES, read_books
-from dpp.platform.postgres import Connection
-from dpp.runs import retention
+from dpp.platform.db.postgres import Connection
+from dpp.runs.jobs import retention
 from tests.aging import APPEND_ONLY, NO_RIGHT, ROLE, deleted, named, refusal
 from tests.schema.rows import (
     add_tenant,

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpp.money.books import QUERIES
-from dpp.platform.postgres import Connection
+from dpp.platform.db.postgres import Connection
 from dpp.runs import store
 from dpp_cli import migrate
 from tests.aging import NO_RIGHT, ROLE, refusal

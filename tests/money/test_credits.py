@@ -14,8 +14,8 @@ from dpp.money.audit import LedgerPosition, audit_tenant
 from dpp.money.credits import CreditConflict, all_tenants, create_tenant, credit, tenants_in_turn
 from dpp.money.ledger import AmountRefused, Ledger
 from dpp.money.micros import MAX_AMOUNT_USD_MICROS
+from dpp.platform.db.postgres import Connection
 from dpp.platform.errors import RedisUnavailable
-from dpp.platform.postgres import Connection
 from dpp.runs import store
 from dpp.runs.machine import MoneyState, Status
 from dpp.runs.model import Intent

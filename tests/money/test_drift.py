@@ -17,9 +17,10 @@ from dpp.money.drift import Audit, Verdict, audit, due_audits, measure
 from dpp.money.ledger import Ledger
 from dpp.money.rebuild import RebuildReason, rebuild
 from dpp.platform.errors import PostgresUnavailable
-from dpp.runs import batch, execute, reap, store
+from dpp.runs import execute, store
+from dpp.runs.jobs import batch, reap
+from dpp.runs.jobs.reconcile import reconcile
 from dpp.runs.machine import Status
-from dpp.runs.reconcile import reconcile
 from dpp.runs.store import Guard
 from dpp.runs.submit import submit
 from tests.world import A_COST, A_CREDIT, A_RESERVATION, Tenant, World, an_order, message_of

@@ -21,9 +21,9 @@ from dpp.money.ledger import (
     NoReservation,
 )
 from dpp.money.micros import MAX_AMOUNT_USD_MICROS
+from dpp.platform.db.redis import Reply, Script
 from dpp.platform.errors import RedisUnavailable
-from dpp.platform.redis import Reply, Script
-from dpp_cli.servers import HOST, ValkeyServer, free_port
+from dpp_cli.local.servers import HOST, ValkeyServer, free_port
 
 _BAD_AMOUNTS = [
     "",

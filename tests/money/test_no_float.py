@@ -16,8 +16,8 @@ _NOT_MONEY = {"float(run.min_reliability_score)", "float(score)"}
 
 def _money_modules() -> list[str]:
     """All of dpp/money, the prices, and every module of runs that names an amount in micros."""
-    runs = (path for path in _ROOT.glob("runs/*.py") if "usd_micros" in path.read_text())
-    found = {*_ROOT.glob("money/*.py"), _ROOT / "packs/prices.py", *runs}
+    runs = (path for path in _ROOT.glob("runs/**/*.py") if "usd_micros" in path.read_text())
+    found = {*_ROOT.glob("money/**/*.py"), _ROOT / "packs/prices.py", *runs}
     return sorted(path.relative_to(_ROOT).as_posix() for path in found)
 
 
@@ -38,7 +38,13 @@ def test_the_money_paths_are_found() -> None:
     """A test that looked at nothing would hold for ever."""
     names = set(_money_modules())
     expected = {"money/fees.py", "money/micros.py", "money/ledger.py", "money/credits.py", "money/audit.py"}
-    expected |= {"runs/submit.py", "runs/finalize.py", "runs/reap.py", "runs/reconcile.py", "runs/sweep.py"}
+    expected |= {
+        "runs/submit.py",
+        "runs/finalize.py",
+        "runs/jobs/reap.py",
+        "runs/jobs/reconcile.py",
+        "runs/jobs/sweep.py",
+    }
     assert names >= expected | {"packs/prices.py"}
 
 

@@ -9,9 +9,10 @@ import pytest
 from dpp.money.books import Books
 from dpp.money.ledger import LedgerLost
 from dpp.money.rebuild import RebuildReason, is_lost, rebuild
-from dpp.runs import execute, reap, store
+from dpp.runs import execute, store
+from dpp.runs.jobs import reap
+from dpp.runs.jobs.reconcile import reconcile
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
-from dpp.runs.reconcile import reconcile
 from dpp.runs.store import Guard
 from dpp.runs.submit import submit
 from tests.world import A_COST, A_CREDIT, A_RESERVATION, DONE, Tenant, World, an_order, message_of

@@ -9,7 +9,7 @@ FAULTS = (
     Fault(
         "event-apart-from-its-error",
         "A crash between two transactions leaves an error that nobody ever analyses.",
-        "auth_errors/record.py",
+        "auth_errors/api/record.py",
         "        with connection.transaction():\n            taken",
         "        if True:\n            taken",
         "tests/auth_errors/test_recording.py::TestTogether::test_an_event_that_is_refused_takes_its_error_with_it",
@@ -17,7 +17,7 @@ FAULTS = (
     Fault(
         "finalize-by-anybody",
         "A publisher that slept past its takeover buries what another is sending.",
-        "auth_errors/outbox.sql",
+        "auth_errors/outbox/outbox.sql",
         "WHERE outbox_id = %(outbox_id)s AND status IS NOT DISTINCT FROM 'PROCESSING'"
         " AND processing_owner = %(owner)s\n",
         "WHERE outbox_id = %(outbox_id)s AND status IS NOT DISTINCT FROM 'PROCESSING'\n",
@@ -26,7 +26,7 @@ FAULTS = (
     Fault(
         "no-takeover",
         "What a publisher died with is never sent.",
-        "auth_errors/publish.py",
+        "auth_errors/outbox/publish.py",
         "            partial(_taken_over, effects, owner, report, now),\n",
         "",
         f"{_OUTBOX}::TestOwners::test_a_crash_between_send_and_finalize_sends_again_later",
@@ -34,7 +34,7 @@ FAULTS = (
     Fault(
         "die-of-an-outage",
         "Half an hour without SQS buries every event of it.",
-        "auth_errors/publish.py",
+        "auth_errors/outbox/publish.py",
         "Fault.OUTAGE if error == _OUTAGE else Fault.OF_THE_MESSAGE",
         "Fault.OF_THE_MESSAGE",
         f"{_OUTBOX}::TestFailures::test_no_event_dies_of_an_outage",
@@ -42,7 +42,7 @@ FAULTS = (
     Fault(
         "trust-the-queue",
         "A message that a queue lost is never handled, and nobody learns of it.",
-        "auth_errors/publish.py",
+        "auth_errors/outbox/publish.py",
         "        if beat:\n            _send_again(",
         "        if False:\n            _send_again(",
         f"{_OUTBOX}::TestWhatAQueueLost::test_it_is_sent_again_and_handled_once",
@@ -50,7 +50,7 @@ FAULTS = (
     Fault(
         "later-before-earlier",
         "An error's second event overtakes its first.",
-        "auth_errors/outbox.sql",
+        "auth_errors/outbox/outbox.sql",
         "      AND earlier.status NOT IN ('PUBLISHED', 'DEAD'))\n",
         "      AND false)\n",
         f"{_OUTBOX}::TestPublishing::test_of_one_error_no_event_goes_before_an_earlier_one",
@@ -66,7 +66,7 @@ FAULTS = (
     Fault(
         "done-by-anybody",
         "Two consumers both commit the effects of one event.",
-        "auth_errors/consume.py",
+        "auth_errors/outbox/consume.py",
         "        if after is None:\n            raise LeaseLost\n",
         "",
         f"{_CONSUMER}::TestLeases::test_one_that_slept_past_its_lease_leaves_nothing",
@@ -74,7 +74,7 @@ FAULTS = (
     Fault(
         "count-at-the-end",
         "A message that kills its consumer is tried for ever.",
-        "auth_errors/outbox.sql",
+        "auth_errors/outbox/outbox.sql",
         "  status = 'PROCESSING', attempts = p.attempts + 1, lease_owner",
         "  status = 'PROCESSING', attempts = greatest(p.attempts, 1), lease_owner",
         f"{_CONSUMER}::TestLeases::test_one_that_kills_each_consumer_is_dead_and_says_so",
@@ -82,7 +82,7 @@ FAULTS = (
     Fault(
         "the-message-decides",
         "A message that comes early is worked on before its time.",
-        "auth_errors/outbox.sql",
+        "auth_errors/outbox/outbox.sql",
         "p.status = 'RETRY_WAIT' AND p.next_retry_at <= coalesce(%(now)s, now())\n    OR p.status = 'PROC",
         "p.status = 'RETRY_WAIT'\n    OR p.status = 'PROC",
         f"{_CONSUMER}::TestRetries::test_a_message_before_its_time_waits_for_the_row",
@@ -90,7 +90,7 @@ FAULTS = (
     Fault(
         "letter-after-the-note",
         "A dead event is called told, and its letter is never sent.",
-        "auth_errors/consume.py",
+        "auth_errors/outbox/consume.py",
         "    elif row.dead_lettered_at is not None:\n",
         "    else:\n",
         f"{_CONSUMER}::TestDead::test_a_letter_lost_between_row_and_queue_is_sent_by_the_next_delivery",
@@ -98,7 +98,7 @@ FAULTS = (
     Fault(
         "handle-the-terminal",
         "An error that an operator closed is analysed and decided anew.",
-        "auth_errors/handlers.py",
+        "auth_errors/outbox/handlers.py",
         "    if error.status not in {AuthErrorStatus.NEW, AuthErrorStatus.RETRY}:\n        return SKIPPED\n",
         "",
         f"{_CONSUMER}::TestTerminal::test_a_terminal_error_is_skipped",

@@ -282,7 +282,7 @@ FAULTS = (
     Fault(
         "refund-whatever-is-old",
         "A run that is worked on for long finds its reservation gone.",
-        "runs/reconcile.py",
+        "runs/jobs/reconcile.py",
         "        for orphan in sorted(set(ids) - {run.run_id for run in known}):\n",
         "        for orphan in sorted(set(ids)):\n",
         "tests/runs/test_lost_ledger.py::test_a_living_runs_old_reservation_is_left_alone",
@@ -290,7 +290,7 @@ FAULTS = (
     Fault(
         "orphans-at-once",
         "A submit between reserve and insert loses its reservation to reconcile.",
-        "runs/reconcile.py",
+        "runs/jobs/reconcile.py",
         "ORPHANED_AFTER_SECONDS = 300\n",
         "ORPHANED_AFTER_SECONDS = 0\n",
         f"{_JOBS}::TestReconcile::test_d2_a_reservation_without_a_run_is_refunded_after_five_minutes",

@@ -16,7 +16,7 @@ FAULTS = (
     Fault(
         "off-the-list-before-s3-answers",
         "S3 is away for a moment, and nothing knows of its objects any more.",
-        "lifecycle/deletions.py",
+        "lifecycle/retention/deletions.py",
         "    try:\n        refused = storage.delete(keys)\n",
         "    with database.connection() as connection:\n"
         "        cleanup_store.note_deletions(connection, keys, {}, now)\n"
@@ -26,7 +26,7 @@ FAULTS = (
     Fault(
         "refused-counts-as-gone",
         "What S3 refused to delete stays there for ever.",
-        "lifecycle/deletions.py",
+        "lifecycle/retention/deletions.py",
         "    gone = [key for key in keys if key not in refused]\n",
         "    gone = list(keys)\n",
         f"{_FAILURES}::test_what_s3_refuses_stays_on_the_list_is_warned_of_and_goes_later",
@@ -34,7 +34,7 @@ FAULTS = (
     Fault(
         "nothing-waits-for-a-failed-class",
         "A batch fails, and what its rows pointed at is kept for a night longer.",
-        "lifecycle/chamberlain.py",
+        "lifecycle/retention/cleaner.py",
         "            self._note(report, error)\n            return False\n",
         "            self._note(report, error)\n",
         f"{_FAILURES}::test_what_a_failed_class_points_at_waits_with_it_and_no_other_does",
@@ -42,7 +42,7 @@ FAULTS = (
     Fault(
         "delete-without-the-lease",
         "Two chamberlains delete, each by figures of its own.",
-        "lifecycle/chamberlain.py",
+        "lifecycle/retention/cleaner.py",
         "            exclusive.keep(connection, self.lease)\n",
         "",
         f"{_CHAMBERLAIN}::test_a_chamberlain_that_slept_past_its_time_deletes_nothing",
@@ -50,7 +50,7 @@ FAULTS = (
     Fault(
         "delete-what-was-stopped",
         "An operator stops a cleanup, and it goes on deleting without a word of it.",
-        "lifecycle/chamberlain.py",
+        "lifecycle/retention/cleaner.py",
         "                raise _Stopped\n",
         "                pass\n",
         f"{_CHAMBERLAIN}::test_a_batch_that_an_operator_stopped_is_undone",
@@ -58,7 +58,7 @@ FAULTS = (
     Fault(
         "half-a-tasks-results",
         "A batch ends within a task's results, and half of them are shown.",
-        "lifecycle/classes.sql",
+        "lifecycle/retention/classes.sql",
         f"{_DUE_RESULTS}  ORDER BY created_at FETCH FIRST (%(limit)s) ROWS WITH TIES\n",
         f"{_DUE_RESULTS}  ORDER BY created_at, object_key LIMIT %(limit)s\n",
         f"{_READERS}::test_a_task_is_read_with_all_of_its_results_or_with_none",
@@ -66,7 +66,7 @@ FAULTS = (
     Fault(
         "read-at-many-moments",
         "A ticket is shown whose result and history have just gone.",
-        "platform/postgres.py",
+        "platform/db/postgres.py",
         '        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")\n',
         "",
         f"{_READERS}::test_what_goes_with_its_history_is_read_with_all_of_it_or_not_found",

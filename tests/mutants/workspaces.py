@@ -42,7 +42,7 @@ FAULTS = (
     Fault(
         "nothing-is-lost",
         "An older home, or an empty one, takes the place of one whose volume vanished.",
-        "workspaces/planner.py",
+        "workspaces/control/planner.py",
         "    if (lost := _lost(workspace, now)) is not None:\n        return lost\n    return _towards",
         "    return _towards",
         f"{_CONTROL}::TestFromOutside::test_a_volume_that_vanished_is_never_replaced_unasked",
@@ -50,7 +50,7 @@ FAULTS = (
     Fault(
         "lost-at-one-look",
         "A look that errs calls a home lost, and a person is woken.",
-        "workspaces/planner.py",
+        "workspaces/control/planner.py",
         "LOSS_GRACE_SECONDS = 10\n",
         "LOSS_GRACE_SECONDS = 0\n",
         f"{_CONTROL}::TestFromOutside::test_a_volume_that_is_not_seen_for_a_moment_is_no_loss",
@@ -58,7 +58,7 @@ FAULTS = (
     Fault(
         "start-on-any-volume",
         "A container starts on half a home.",
-        "workspaces/planner.py",
+        "workspaces/control/planner.py",
         "    if phase is Phase.STANDBY and workspace.home_ctx.restore_marker is None:\n",
         "    if False:\n",
         f"{_PLANNER}::test_a_volume_whose_home_was_never_proved_is_not_started_on",
@@ -66,7 +66,7 @@ FAULTS = (
     Fault(
         "wait-for-ever-in-error",
         "An operation never ends, and nobody may recover or delete the workspace.",
-        "workspaces/planner.py",
+        "workspaces/control/planner.py",
         "        if now - health.last_transition_time <= deadline:\n",
         "        if now - health.last_transition_time <= deadline or workspace.next_attempt_at is not None:\n",
         f"{_CONTROL}::TestFromOutside::test_an_operation_ends_where_its_provider_was_away_and_its_archive_is_lost",
@@ -74,7 +74,7 @@ FAULTS = (
     Fault(
         "late-without-a-try",
         "What nobody was at work to try fails, and three times of it are an ERROR.",
-        "workspaces/planner.py",
+        "workspaces/control/planner.py",
         "    if workspace.tried_at is not None and now - workspace.tried_at > deadline:\n",
         "    if now - (workspace.tried_at or workspace.op_started_at or now) > deadline:\n",
         f"{_CONTROL}::TestActuators::test_what_nobody_tried_is_not_late",
@@ -82,7 +82,7 @@ FAULTS = (
     Fault(
         "any-object-is-the-archive",
         "An archive that was altered counts as one that can be had.",
-        "workspaces/conditions.py",
+        "workspaces/control/conditions.py",
         "    if proof is not None and proof.key == archive_key:\n",
         "    if False:\n",
         f"{_CONTROL}::TestFromOutside::test_an_archive_that_can_not_be_had_is_an_error",
@@ -90,7 +90,7 @@ FAULTS = (
     Fault(
         "container-without-volume",
         "The invariant is broken, and nobody is told.",
-        "workspaces/conditions.py",
+        "workspaces/control/conditions.py",
         "    if any(seen.ready for seen in observed.container.values()) and not observed.volume.ready:\n",
         "    if False:\n",
         f"{_CONTROL}::TestFromOutside::test_a_volume_that_vanished_from_under_a_container_is_an_error",
@@ -98,7 +98,7 @@ FAULTS = (
     Fault(
         "collect-from-the-unhealthy",
         "The last archive of a home goes while a person is asked about it.",
-        "workspaces/garbage.py",
+        "workspaces/archives/garbage.py",
         "    if not claim.healthy:\n        return Verdict.UNHEALTHY\n",
         "",
         f"{_GARBAGE}::test_the_first_rule_that_speaks_decides",
@@ -106,7 +106,7 @@ FAULTS = (
     Fault(
         "collect-at-once",
         "An archive goes while its operation is about to name it.",
-        "workspaces/garbage.py",
+        "workspaces/archives/garbage.py",
         "    if age_seconds < GRACE_SECONDS:\n",
         "    if False:\n",
         f"{_GARBAGE}::test_nothing_goes_within_two_hours",
@@ -114,7 +114,7 @@ FAULTS = (
     Fault(
         "delete-any-generation",
         "A deletion that comes late takes the home that was restored meanwhile.",
-        "workspaces/act.py",
+        "workspaces/control/act.py",
         "    generation = workspace.home_ctx.generation if workspace.deleted_at is None else None\n",
         "    generation = None\n",
         f"{_CONTROL}::TestTwoAtOnce::test_a_deletion_that_comes_late_takes_no_later_volume",
@@ -122,7 +122,7 @@ FAULTS = (
     Fault(
         "marker-outlives-its-volume",
         "A workspace that was archived well is called lost.",
-        "workspaces/reconcile.py",
+        "workspaces/control/reconcile.py",
         "        return HomeContext(archive=home.archive)\n",
         "        return home\n",
         f"{_CONTROL}::TestTheWay::test_a_home_goes_the_whole_way_and_back",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dpp.platform.metrics import DIMENSIONS, FUNCTION, METRICS, NAMESPACE
+from dpp.platform.observability.metrics import DIMENSIONS, FUNCTION, METRICS, NAMESPACE
 
 _TABLE = {metric.name: metric for metric in METRICS}
 _MAX_VALUES = 100

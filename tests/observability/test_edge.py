@@ -8,9 +8,9 @@ import pytest
 
 from dpp.platform.config import ConfigurationError
 from dpp.platform.errors import PostgresNotReached
-from dpp.platform.invocation import InvocationFailed, invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
+from dpp.platform.observability.invocation import InvocationFailed, invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
 from dpp_cli.paths import FUNCTIONS
 from tests.api import lambda_context
 

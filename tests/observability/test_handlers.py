@@ -13,18 +13,19 @@ import pytest
 from auth_errors_api.wiring import Wiring as AuthErrorParts
 from auth_errors_consume.wiring import Wiring as ConsumerParts
 from dpp.auth_errors import store as auth_errors
-from dpp.auth_errors.consume import ConsumeEffects
-from dpp.auth_errors.publish import PublishEffects, Waker
-from dpp.auth_errors.retry_policy import RetryPolicy
-from dpp.lifecycle.retention import Retention
+from dpp.auth_errors.outbox.consume import ConsumeEffects
+from dpp.auth_errors.outbox.publish import PublishEffects, Waker
+from dpp.auth_errors.outbox.retry_policy import RetryPolicy
+from dpp.lifecycle.retention.periods import Retention
 from dpp.packs.contract import PackFailure, PackReason
-from dpp.platform import operator_keys
+from dpp.platform.aws.queue import Queue
 from dpp.platform.errors import RedisUnavailable
-from dpp.platform.invocation import InvocationFailed
-from dpp.platform.metrics import METRICS
-from dpp.platform.queue import Queue
+from dpp.platform.keys import operator_keys
+from dpp.platform.observability.invocation import InvocationFailed
+from dpp.platform.observability.metrics import METRICS
 from dpp.registered import registered
-from dpp.runs import finalize, reap, store
+from dpp.runs import finalize, store
+from dpp.runs.jobs import reap
 from dpp.runs.machine import Status
 from dpp.runs.model import Run
 from dpp.tickets import stop
@@ -36,9 +37,9 @@ from dpp.tickets.model import RequestType
 from dpp.tickets.process import ProcessEffects
 from dpp.tickets.reap import ReapEffects
 from dpp.tickets.store import NewTicket
+from dpp.workspaces.control.observe import ControlEffects
 from dpp.workspaces.errors import ProviderUnavailable
-from dpp.workspaces.look import ControlEffects
-from dpp_cdk.alarms import OPS_STEPS
+from dpp_cdk.monitoring.alarms import OPS_STEPS
 from lifecycle_chamberlain.wiring import Wiring as ChamberlainParts
 from tests.api import ApiClient, a_body, gateway_event
 from tests.http.faulty import faulty_functions
@@ -386,7 +387,7 @@ def test_a_scan_that_ran_into_its_limit_says_so(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.tenant()
-    monkeypatch.setattr("dpp.runs.reconcile.SCAN_SECONDS", -1)
+    monkeypatch.setattr("dpp.runs.jobs.reconcile.SCAN_SECONDS", -1)
     job(world, monkeypatch, "run_reconcile")
     stopped = totals(capsys.readouterr().out, "StoppedEarly")
     assert stopped == QUIET_RECONCILE | {("lost_ledgers",): 1, ("orphans",): 1, ("audits",): 1}

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 import pytest
 
-from dpp.platform import operator_keys
+from dpp.platform.keys import operator_keys
 from dpp_cli.paths import ROOT
 from tests.api import a_body, function_of, gateway_event
 from tests.conftest import _AWS_ENVIRONMENT
@@ -584,7 +584,7 @@ SABOTAGE = (
     ("dpp.runs.store", "claim", "library"),
     ("dpp.runs.store", "page_through", "chained"),
     ("dpp.runs.store", "find_for_owner", "value"),
-    ("dpp.platform.api_keys", "verify", "lookup"),
+    ("dpp.platform.keys.api_keys", "verify", "lookup"),
     ("dpp.tickets.store", "reap", "library"),
     ("dpp.tickets.store", "take_open", "chained"),
 )

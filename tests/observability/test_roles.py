@@ -5,15 +5,15 @@ from typing import Any, cast
 
 import pytest
 
-from dpp.lifecycle.deliveries import Desk
-from dpp.lifecycle.envoy import EnvoyEffects
-from dpp.lifecycle.errors import WireUnavailable
-from dpp.lifecycle.general import GeneralEffects
-from dpp.lifecycle.king import KingEffects
-from dpp.lifecycle.ports import Outside, OutsideReply, Wake
-from dpp.lifecycle.sentinel import SentinelEffects
-from dpp.platform.renewable import Renewable
-from dpp.platform.storage import ObjectStore
+from dpp.lifecycle.flow.dispatcher import KingEffects
+from dpp.lifecycle.flow.errors import WireUnavailable
+from dpp.lifecycle.flow.intake.deliveries import Desk
+from dpp.lifecycle.flow.intake.poller import SentinelEffects
+from dpp.lifecycle.flow.notifier import EnvoyEffects
+from dpp.lifecycle.flow.ports import Outside, OutsideReply, Wake
+from dpp.lifecycle.flow.runner import GeneralEffects
+from dpp.platform.aws.renewable import Renewable
+from dpp.platform.aws.storage import ObjectStore
 from tests.api import gateway_event
 from tests.lifecycle.court import ASKS, Bucket, CannedSlack, CannedSoldiers
 from tests.lifecycle.outside import LOGIN, PAGE, Played, comment, comment_path, notification, reply

@@ -7,11 +7,11 @@ import psycopg
 import pytest
 import typer.main
 
-from dpp.platform.metrics import METRICS
-from dpp_cdk.alarm_spec import Named
-from dpp_cdk.alarms import alarms
-from dpp_cdk.function_spec import Part
-from dpp_cdk.sizes import SIZES
+from dpp.platform.observability.metrics import METRICS
+from dpp_cdk.functions.spec import Part
+from dpp_cdk.monitoring.alarm_spec import Named
+from dpp_cdk.monitoring.alarms import alarms
+from dpp_cdk.settings.sizes import SIZES
 from dpp_cli.main import app
 from dpp_cli.paths import FUNCTIONS, ROOT
 

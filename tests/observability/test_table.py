@@ -6,20 +6,20 @@ from typing import Any
 import pytest
 
 from dpp.packs.contract import PackReason
-from dpp.platform import metrics
-from dpp.platform.invocation import InvocationFailed, invocation
-from dpp.platform.logging import service_logger
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import DIMENSIONS, FUNCTION, METRICS, Metric
+from dpp.platform.observability import metrics
+from dpp.platform.observability.invocation import InvocationFailed, invocation
+from dpp.platform.observability.logging import service_logger
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import DIMENSIONS, FUNCTION, METRICS, Metric
 from dpp.runs import endings
 from dpp.runs.machine import Reason
-from dpp_cli import metrics_page
+from dpp_cli.docs import metrics_page
 from tests.api import lambda_context
 from tests.observability.emf import measured, totals
 
 
 def test_the_page_is_written_from_the_table() -> None:
-    """docs/metrics.md; write it anew with `python -m dpp_cli.metrics_page`."""
+    """docs/metrics.md; write it anew with `python -m dpp_cli.docs.metrics_page`."""
     assert metrics_page.PATH.read_text(encoding="utf-8") == metrics_page.render()
 
 

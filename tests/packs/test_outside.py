@@ -14,8 +14,8 @@ import pytest
 from dpp.packs.contract import PACK_RESULT, PackFailure, PackReason, PackRequest, PackSuccess, PackType
 from dpp.packs.outside import OutsidePacks, RoutedPacks
 from dpp.packs.process import PackProcess
-from dpp.platform import secrets
-from dpp.platform.aws import lambda_client
+from dpp.platform.aws import secrets
+from dpp.platform.aws.clients import lambda_client
 
 type Reply = tuple[int, dict[str, str], bytes]
 

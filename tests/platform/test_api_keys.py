@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from dpp.money.credits import create_tenant
-from dpp.platform import api_keys
-from dpp.platform.api_keys import Caller
-from dpp.platform.postgres import Connection
-from dpp.platform.tokens import MintedKey
+from dpp.platform.db.postgres import Connection
+from dpp.platform.keys import api_keys
+from dpp.platform.keys.api_keys import Caller
+from dpp.platform.keys.tokens import MintedKey
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -1,11 +1,11 @@
 """docs/configuration.md says of every variable what it is."""
 
 from dpp.platform.config import Settings
-from dpp_cli import configuration_page
+from dpp_cli.docs import configuration_page
 
 
 def test_the_page_is_what_the_settings_say() -> None:
-    """Write it anew with `python -m dpp_cli.configuration_page`."""
+    """Write it anew with `python -m dpp_cli.docs.configuration_page`."""
     assert configuration_page.PATH.read_text(encoding="utf-8") == configuration_page.render()
 
 

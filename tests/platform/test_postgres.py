@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.errors import PostgresNotReached, PostgresUnavailable
-from dpp.platform.postgres import Connection, Database
-from dpp_cli.servers import HOST, free_port
+from dpp_cli.local.servers import HOST, free_port
 
 
 class _Clock:

@@ -12,11 +12,11 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from dpp.platform.aws import s3_client, sqs_client
+from dpp.platform.aws.clients import s3_client, sqs_client
+from dpp.platform.aws.queue import Queue
+from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.errors import QueueUnavailable, StorageUnavailable
-from dpp.platform.queue import Queue
-from dpp.platform.storage import ObjectStore
-from dpp_cli.servers import HOST, free_port
+from dpp_cli.local.servers import HOST, free_port
 from tests.world import World
 
 _FAST = Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
@@ -174,7 +174,7 @@ def test_a_call_to_who_never_answers_ends_within_its_bound(
     aws: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Issue 10: SQS takes the connection and falls silent. Its caller must be told while it can still answer."""
-    monkeypatch.setattr("dpp.platform.aws._READ_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("dpp.platform.aws.clients._READ_TIMEOUT_SECONDS", 0.2)
     with socket.create_server((HOST, 0)) as silent:
         endpoint = f"http://{HOST}:{silent.getsockname()[1]}"
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpp.platform.rate_limit import RETRY_AFTER_SECONDS, RateState
-from dpp.platform.redis import connect
-from dpp_cli.servers import ValkeyServer
+from dpp.platform.db.rate_limit import RETRY_AFTER_SECONDS, RateState
+from dpp.platform.db.redis import connect
+from dpp_cli.local.servers import ValkeyServer
 
 _PARTS_A_TOKEN = 60_000
-_TAKE = (files("dpp.platform.lua") / "rate_limit.lua").read_text() + (
+_TAKE = (files("dpp.platform.db.lua") / "rate_limit.lua").read_text() + (
     "\nlocal allowed, remaining, reset = take_token(KEYS[1], ARGV[1])"
     "\nreturn {tostring(allowed), tostring(remaining), tostring(reset)}"
 )

@@ -9,11 +9,11 @@ import pytest
 from redis.exceptions import DataError, RedisClusterException, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeout
 
+from dpp.platform.db.redis import Script, connect, unavailable_as_typed
 from dpp.platform.errors import DependencyUnavailable, RedisUnavailable
-from dpp.platform.redis import Script, connect, unavailable_as_typed
-from dpp_cli.servers import HOST, ValkeyServer, free_port
+from dpp_cli.local.servers import HOST, ValkeyServer, free_port
 
-_OBSERVE = Script(("dpp.platform.lua", "rate_limit.lua"), ("dpp.runs.lua", "observe.lua"))
+_OBSERVE = Script(("dpp.platform.db.lua", "rate_limit.lua"), ("dpp.runs.lua", "observe.lua"))
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def keys() -> list[str]:
 
 def test_a_script_is_its_files_in_order() -> None:
     """Functions first, the body last; called by the digest of what is sent."""
-    parts = [files("dpp.platform.lua") / "rate_limit.lua", files("dpp.runs.lua") / "observe.lua"]
+    parts = [files("dpp.platform.db.lua") / "rate_limit.lua", files("dpp.runs.lua") / "observe.lua"]
     assert _OBSERVE.source == "\n".join(part.read_text() for part in parts)
     assert len(_OBSERVE.sha1) == 40
 
@@ -58,7 +58,7 @@ def test_a_script_that_answers_no_list_is_an_error(
     client: Any, keys: list[str], valkey_server: ValkeyServer
 ) -> None:
     """Whatever stands behind the digest then, it is not ours."""
-    empty = Script(("dpp.platform.lua", "rate_limit.lua"))
+    empty = Script(("dpp.platform.db.lua", "rate_limit.lua"))
     with pytest.raises(RedisUnavailable):
         empty.run(client, keys, (60,))
 

@@ -17,14 +17,14 @@ from psycopg import sql
 from redis import Redis, SSLConnection
 
 from dpp.money.ledger import Ledger
-from dpp.platform import secrets
-from dpp.platform.aws import secrets_client
+from dpp.platform.aws import secrets
+from dpp.platform.aws.clients import secrets_client
+from dpp.platform.aws.secrets import Secret
 from dpp.platform.config import ConfigurationError, DatabaseBySecret, RedisBySecret
+from dpp.platform.db.postgres import Database
+from dpp.platform.db.redis import _Token, connect
 from dpp.platform.errors import PostgresNotReached, RedisUnavailable, SecretUnavailable
-from dpp.platform.postgres import Database
-from dpp.platform.redis import _Token, connect
-from dpp.platform.secrets import Secret
-from dpp_cli.servers import HOST, PostgresServer, ValkeyServer, free_port
+from dpp_cli.local.servers import HOST, PostgresServer, ValkeyServer, free_port
 
 
 @dataclass
@@ -201,7 +201,7 @@ class TestRedis:
         """Issue 4: the token is rotated and the connections cut; the next command succeeds."""
         user = f"guarded-{uuid4().hex}"
         admin: Any = Redis.from_url(valkey_server.url)
-        monkeypatch.setattr("dpp.platform.redis._SCHEME", "redis")  # this server speaks no TLS
+        monkeypatch.setattr("dpp.platform.db.redis._SCHEME", "redis")  # this server speaks no TLS
 
         def rotate(token: str) -> None:
             admin.execute_command("ACL", "SETUSER", user, "resetpass", f">{token}", "on", "~*", "+@all")
@@ -291,11 +291,11 @@ class TestSecret:
     def test_a_given_url_costs_no_boto3(self, database_url: str) -> None:
         """Design, Dependencies: 185 ms that the local stack and the tests need not pay."""
         program = (
-            "import sys; from dpp.platform.postgres import Database; from dpp.platform.redis import connect\n"
+            "import sys; from dpp.platform.db.postgres import Database; from dpp.platform.db.redis import connect\n"
             f"with Database({database_url!r}).connection() as c: c.execute('SELECT 1')\n"
             "connect('redis://127.0.0.1:1/0')\n"
             "print([name for name in sys.modules if name.split('.')[0] in ('boto3', 'certifi')"
-            " or name == 'dpp.platform.secrets'])"
+            " or name == 'dpp.platform.aws.secrets'])"
         )
         ran = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60

@@ -12,11 +12,11 @@ import pytest
 from botocore.config import Config
 from botocore.credentials import Credentials, RefreshableCredentials
 
-from dpp.platform import signing
-from dpp.platform.aws import AwsKeys, s3_client, sts_client
+from dpp.platform.aws import signing
+from dpp.platform.aws.clients import AwsKeys, s3_client, sts_client
+from dpp.platform.aws.signing import MARGIN_SECONDS, SESSION_SECONDS, Signer, assumed_role, own_keys
 from dpp.platform.errors import CredentialsUnavailable
-from dpp.platform.signing import MARGIN_SECONDS, SESSION_SECONDS, Signer, assumed_role, own_keys
-from dpp_cli.servers import HOST, free_port
+from dpp_cli.local.servers import HOST, free_port
 
 TTL = 600
 ROLE = "arn:aws:iam::123456789012:role/dpp-signing"

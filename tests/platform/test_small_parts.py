@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpp.platform.db.sql import Queries
 from dpp.platform.errors import DependencyUnavailable, QueueUnavailable, RedisUnavailable
-from dpp.platform.health import readiness
 from dpp.platform.ids import new_id, parse_uuid, trace_id_from
+from dpp.platform.observability.health import readiness
 from dpp.platform.retry import patiently
-from dpp.platform.sql import Queries
 
 _FILES = [("dpp.money", "queries.sql"), ("dpp.platform", "queries.sql"), ("dpp.runs", "queries.sql")]
 
@@ -189,7 +189,7 @@ def test_patience_ends_with_the_last_error_and_defects_get_none() -> None:
 
 _LOGGING = """
 import logging
-from dpp.platform.logging import service_logger
+from dpp.platform.observability.logging import service_logger
 service_logger("worker")
 logging.getLogger("dpp.runs.finalize").info("run ended", extra={
     "run_id": "r", "tenant_id": "t", "trace_id": "x", "version_before": 1, "version_after": 2,

@@ -7,12 +7,13 @@ from datetime import datetime
 
 import pytest
 
-from dpp.runs import execute, reap, reconcile, store
+from dpp.runs import execute, store
 from dpp.runs.execute import WorkEffects
 from dpp.runs.finalize import FinalizeEffects
+from dpp.runs.jobs import reap, reconcile
+from dpp.runs.jobs.reconcile import ReconcileEffects
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.model import Run, envelope_key
-from dpp.runs.reconcile import ReconcileEffects
 from tests.race.turns import SteppedDatabase, SteppedLedger, SteppedStorage, Steps, Turns
 from tests.world import A_COST, DONE, ScriptedPacks, Tenant, World
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from dpp.money.ledger import Closed, Ledger
-from dpp.platform.postgres import Connection, Database
-from dpp.platform.storage import ObjectStore
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Connection, Database
 
 _PATIENCE_SECONDS = 20
 

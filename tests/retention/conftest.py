@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpp.platform.postgres import Database
+from dpp.platform.db.postgres import Database
 from tests.retention.house import House
 
 

@@ -9,14 +9,14 @@ from uuid import uuid4
 
 import psycopg
 
-from dpp.lifecycle import store
-from dpp.lifecycle.chamberlain import tend
-from dpp.lifecycle.cleanup import Cleanup
-from dpp.lifecycle.cleanups import ChamberlainEffects
-from dpp.lifecycle.model import MessageKind
-from dpp.lifecycle.store import NewMessage
+from dpp.lifecycle.flow import store
+from dpp.lifecycle.flow.model import MessageKind
+from dpp.lifecycle.flow.store import NewMessage
+from dpp.lifecycle.retention.begin import ChamberlainEffects
+from dpp.lifecycle.retention.cleaner import tend
+from dpp.lifecycle.retention.cleanup import Cleanup
+from dpp.platform.db.postgres import Connection
 from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.postgres import Connection
 from tests.crash.drivers import CountedDatabase, counted_storage
 from tests.crash.points import Killed, Points
 from tests.retention.house import NIGHT, House

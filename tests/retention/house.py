@@ -10,16 +10,16 @@ from zoneinfo import ZoneInfo
 import psycopg
 from psycopg.types.json import Jsonb
 
-from dpp.lifecycle import cleanup_store
-from dpp.lifecycle.breaker import Bounds
-from dpp.lifecycle.chamberlain import Tending, tend
-from dpp.lifecycle.classes import CLASSES
-from dpp.lifecycle.cleanup import ClassReport, Cleanup
-from dpp.lifecycle.cleanups import ChamberlainEffects, Pace
-from dpp.lifecycle.registry import ordered
-from dpp.lifecycle.retention import Retention
+from dpp.lifecycle.retention import cleanup_rows
+from dpp.lifecycle.retention.begin import ChamberlainEffects, Pace
+from dpp.lifecycle.retention.breaker import Bounds
+from dpp.lifecycle.retention.classes import CLASSES
+from dpp.lifecycle.retention.cleaner import Tending, tend
+from dpp.lifecycle.retention.cleanup import ClassReport, Cleanup
+from dpp.lifecycle.retention.periods import Retention
+from dpp.lifecycle.retention.registry import ordered
+from dpp.platform.db.postgres import Database
 from dpp.platform.errors import StorageUnavailable
-from dpp.platform.postgres import Database
 
 SEOUL = ZoneInfo("Asia/Seoul")
 NIGHT = datetime(2026, 11, 28, 18, 5, tzinfo=UTC)
@@ -115,7 +115,7 @@ class House:
     def report(self, name: str) -> ClassReport:
         """What the latest cleanup did with a class."""
         with self.database.connection() as connection:
-            [cleanup] = cleanup_store.latest(connection, 1)
+            [cleanup] = cleanup_rows.latest(connection, 1)
         [found] = [one for one in cleanup.classes if one.name == name]
         return found
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dpp.lifecycle import announce
+from dpp.lifecycle.flow import announce
 from lifecycle_chamberlain import handler as chamberlain
 from lifecycle_chamberlain.wiring import Wiring, wiring
 from tests.api import lambda_context

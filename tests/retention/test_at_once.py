@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dpp.lifecycle.chamberlain import LEASE_SECONDS, tend
-from dpp.lifecycle.cleanups import begin_manual, stop
-from dpp.lifecycle.errors import CleanupRunning
-from dpp.platform.postgres import Database
-from dpp.platform.retention import Batch, QueriedClass, RetentionClass
+from dpp.lifecycle.flow.errors import CleanupRunning
+from dpp.lifecycle.retention.begin import begin_manual, stop
+from dpp.lifecycle.retention.cleaner import LEASE_SECONDS, tend
+from dpp.platform.db.postgres import Database
+from dpp.platform.db.retention import Batch, QueriedClass, RetentionClass
 from tests.retention.house import DAY, NIGHT, House
 from tests.threads import at_once
 

@@ -8,16 +8,17 @@ from typing import Any, ClassVar
 import psycopg
 import pytest
 
-from dpp.lifecycle import cleanup_store, heartbeat
-from dpp.lifecycle.breaker import Bounds
-from dpp.lifecycle.chamberlain import LEASE_NAME, LEASE_SECONDS, MAX_ERRORS, tend
-from dpp.lifecycle.cleanup import ClassStatus, CleanupKind
-from dpp.lifecycle.cleanups import Pace, begin_manual, preview, stop
-from dpp.lifecycle.errors import CleanupRunning, NoSuchClass
-from dpp.lifecycle.model import Role
-from dpp.platform import exclusive
-from dpp.platform.postgres import Connection, Database
-from dpp.platform.retention import Batch, Cursor, QueriedClass
+from dpp.lifecycle.flow import heartbeat
+from dpp.lifecycle.flow.errors import CleanupRunning, NoSuchClass
+from dpp.lifecycle.flow.model import Role
+from dpp.lifecycle.retention import cleanup_rows
+from dpp.lifecycle.retention.begin import Pace, begin_manual, preview, stop
+from dpp.lifecycle.retention.breaker import Bounds
+from dpp.lifecycle.retention.cleaner import LEASE_NAME, LEASE_SECONDS, MAX_ERRORS, tend
+from dpp.lifecycle.retention.cleanup import ClassStatus, CleanupKind
+from dpp.platform.db import exclusive
+from dpp.platform.db.postgres import Connection, Database
+from dpp.platform.db.retention import Batch, Cursor, QueriedClass
 from tests.retention.house import DAY, NIGHT, House
 
 A_MOMENT = timedelta(microseconds=1)
@@ -222,7 +223,7 @@ def test_what_a_tripped_night_or_an_operator_deleted_is_not_what_is_usual(house:
     begin_manual(house.effects, "kim", ["seen"], over_breaker=True, now=NIGHT)
     house.clean()
     with house.database.connection() as connection:
-        assert cleanup_store.history(connection, "seen", 14) == []
+        assert cleanup_rows.history(connection, "seen", 14) == []
 
 
 def test_two_chamberlains_are_one(house: House) -> None:

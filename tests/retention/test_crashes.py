@@ -14,13 +14,13 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from dpp.lifecycle import chamberlain, classes, cleanup_store, cleanups, deletions
-from dpp.lifecycle.cleanup import ClassReport, Cleanup
-from dpp.lifecycle.cleanups import ChamberlainEffects, begin_daily, begin_manual, stop
-from dpp.lifecycle.ports import Objects
-from dpp.platform.postgres import Database
-from dpp.platform.retention import Batch, Cursor, RetentionClass
-from dpp_cli.servers import PostgresServer
+from dpp.lifecycle.flow.ports import Objects
+from dpp.lifecycle.retention import begin, classes, cleaner, cleanup_rows, deletions
+from dpp.lifecycle.retention.begin import ChamberlainEffects, begin_daily, begin_manual, stop
+from dpp.lifecycle.retention.cleanup import ClassReport, Cleanup
+from dpp.platform.db.postgres import Database
+from dpp.platform.db.retention import Batch, Cursor, RetentionClass
+from dpp_cli.local.servers import PostgresServer
 from tests.crash.points import WHOLE, Kind, Point, Points, is_tried
 from tests.retention.crash_house import Act, Figures, Stage, say_once, torn, unfinished
 from tests.retention.house import DAY, NIGHT, House
@@ -53,7 +53,7 @@ def _on_the_list(stage: Stage) -> None:
     """The night is over, but S3 was away."""
     _tasks_and_prompts(stage)
     stage.house.bucket.away = True
-    chamberlain.tend(stage.effects, NIGHT)
+    cleaner.tend(stage.effects, NIGHT)
     stage.house.bucket.away = False
 
 
@@ -67,7 +67,7 @@ def _half_way(stage: Stage) -> None:
     _ids(stage)
     stage.house.glass.a_look = 10.0
     while not stage.figures() or stage.figures()["seen"][1] == 0:
-        chamberlain.tend(stage.effects, NIGHT)
+        cleaner.tend(stage.effects, NIGHT)
     stage.house.glass.a_look = 0.0
 
 
@@ -80,13 +80,13 @@ def _all_over(stage: Stage) -> None:
 
 def _end(effects: Any) -> None:
     with effects.database.connection() as connection:
-        running = cleanup_store.running(connection)
+        running = cleanup_rows.running(connection)
     assert running is not None
-    cleanups.end(effects, running.cleanup_id, NIGHT)
+    begin.end(effects, running.cleanup_id, NIGHT)
 
 
 def _tend(effects: Any) -> None:
-    chamberlain.tend(effects, NIGHT)
+    cleaner.tend(effects, NIGHT)
 
 
 _BEGINS = {"postgres.begin", "postgres.begin_class", "postgres.commit transaction"}
@@ -206,7 +206,7 @@ def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(stage: Stage, 
 
 def _object_before_its_row(patch: pytest.MonkeyPatch) -> None:
     """The file first, as one who deletes files would."""
-    real = chamberlain._Firing._batch
+    real = cleaner._Firing._batch
 
     def batch(self: Any, *args: Any) -> Batch:
         with self.effects.database.connection() as connection:
@@ -217,7 +217,7 @@ def _object_before_its_row(patch: pytest.MonkeyPatch) -> None:
             self.effects.storage.delete([_PROMPT.format(0)])
         return real(self, *args)
 
-    patch.setattr(chamberlain._Firing, "_batch", batch)
+    patch.setattr(cleaner._Firing, "_batch", batch)
 
 
 def _figures_apart(patch: pytest.MonkeyPatch) -> None:
@@ -229,10 +229,10 @@ def _figures_apart(patch: pytest.MonkeyPatch) -> None:
         with self.effects.database.connection() as connection:
             with connection.transaction():
                 done = kept.delete(connection, report.before, cursor, limit, self.now)
-            cleanup_store.advance(connection, self.begun.cleanup_id, kept.name, done, cursor)
+            cleanup_rows.advance(connection, self.begun.cleanup_id, kept.name, done, cursor)
         return done
 
-    patch.setattr(chamberlain._Firing, "_batch", batch)
+    patch.setattr(cleaner._Firing, "_batch", batch)
 
 
 def _off_the_list_unasked(patch: pytest.MonkeyPatch) -> None:
@@ -240,29 +240,29 @@ def _off_the_list_unasked(patch: pytest.MonkeyPatch) -> None:
 
     def drain(database: Database, storage: Objects, done: deletions.Drained, now: datetime | None) -> bool:
         with database.connection() as connection:
-            keys = cleanup_store.due_deletions(connection, now)
-            cleanup_store.note_deletions(connection, keys, {}, now)
+            keys = cleanup_rows.due_deletions(connection, now)
+            cleanup_rows.note_deletions(connection, keys, {}, now)
         if keys:
             storage.delete(keys)
         return False
 
-    patch.setattr(chamberlain, "drain", drain)
+    patch.setattr(cleaner, "drain", drain)
 
 
 def _hold_nothing_up(patch: pytest.MonkeyPatch) -> None:
     """What a class points at has its turn, though the class failed."""
-    real = chamberlain._Firing._class
+    real = cleaner._Firing._class
 
     def turn(self: Any, *args: Any) -> bool:
         real(self, *args)
         return True
 
-    patch.setattr(chamberlain._Firing, "_class", turn)
+    patch.setattr(cleaner._Firing, "_class", turn)
 
 
 def _tell_apart(patch: pytest.MonkeyPatch) -> None:
     """The night's end is written down, and told of afterwards."""
-    real = cleanups.end
+    real = begin.end
 
     def end(effects: ChamberlainEffects, cleanup_id: UUID, now: datetime | None) -> Cleanup | None:
         ended = real(replace(effects, announce=None), cleanup_id, now)
@@ -271,7 +271,7 @@ def _tell_apart(patch: pytest.MonkeyPatch) -> None:
             say_once(connection, ended, now)
         return ended
 
-    patch.setattr(cleanups, "end", end)
+    patch.setattr(begin, "end", end)
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from botocore.exceptions import ConnectionClosedError
 from moto.s3.exceptions import AccessDeniedByLock
 from moto.s3.models import S3Backend
 
-from dpp.lifecycle import standing
-from dpp.lifecycle.cleanup_store import DELETIONS_A_CALL
-from dpp.platform.aws import s3_client
-from dpp.platform.retention import Batch, QueriedClass
-from dpp.platform.storage import ObjectStore
+from dpp.lifecycle.retention import stats
+from dpp.lifecycle.retention.cleanup_rows import DELETIONS_A_CALL
+from dpp.platform.aws.clients import s3_client
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.retention import Batch, QueriedClass
 from tests.retention.house import DAY, NIGHT, House
 
 _OLD = NIGHT - 8 * DAY
@@ -89,7 +89,7 @@ def test_what_s3_refuses_stays_on_the_list_is_warned_of_and_goes_later(house: Ho
     assert house.tend(NIGHT + _MINUTE).objects.refused == 1
     assert house.tend(NIGHT + 2 * _MINUTE).objects.refused == 0
     with house.database.connection() as connection:
-        assert standing.standing(connection, NIGHT + 2 * _MINUTE).deletions.refused == 1
+        assert stats.standing(connection, NIGHT + 2 * _MINUTE).deletions.refused == 1
     bucket.locked = set()
     assert house.tend(NIGHT + 3 * _MINUTE).objects.deleted == 1
     assert (bucket.keys(), _listed(house)) == ([], [])

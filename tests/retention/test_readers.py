@@ -10,14 +10,14 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from dpp.auth_errors import read as auth_errors
 from dpp.auth_errors import retention as auth_errors_retention
+from dpp.auth_errors.api import read as auth_errors
 from dpp.auth_errors.errors import AuthErrorNotFound
-from dpp.lifecycle import classes, deletions
-from dpp.lifecycle import read as lifecycle
-from dpp.lifecycle.errors import TaskNotFound
-from dpp.platform.postgres import Connection, Database
-from dpp.platform.retention import Cursor, RetentionClass
+from dpp.lifecycle.flow.errors import TaskNotFound
+from dpp.lifecycle.flow.reading import read as lifecycle
+from dpp.lifecycle.retention import classes, deletions
+from dpp.platform.db.postgres import Connection, Database
+from dpp.platform.db.retention import Cursor, RetentionClass
 from dpp.tickets import read as tickets
 from dpp.tickets import retention as tickets_retention
 from dpp.tickets.errors import TicketNotFound

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpp.lifecycle.breaker import Bounds
-from dpp.lifecycle.classes import CLASSES
-from dpp.lifecycle.errors import RetentionContradiction
-from dpp.lifecycle.registry import ordered
-from dpp.lifecycle.retention import Retention, RetentionSettings
-from dpp.lifecycle.schedule import due_at, due_day
+from dpp.lifecycle.flow.errors import RetentionContradiction
+from dpp.lifecycle.retention.breaker import Bounds
+from dpp.lifecycle.retention.classes import CLASSES
+from dpp.lifecycle.retention.periods import Retention, RetentionSettings
+from dpp.lifecycle.retention.registry import ordered
+from dpp.lifecycle.retention.schedule import due_at, due_day
 from dpp.platform.config import ConfigurationError
-from dpp.platform.retention import RetentionClass
+from dpp.platform.db.retention import RetentionClass
 
 SEED = {
     "log_max_mb": 100,

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from dpp.packs.contract import PackType
-from dpp.platform.postgres import Database
-from dpp.runs.switch import decide
+from dpp.platform.db.postgres import Database
+from dpp.runs.operations.switch import decide
 
 
 def switch(

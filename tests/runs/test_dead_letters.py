@@ -6,17 +6,18 @@ from uuid import uuid4
 
 import pytest
 
+from dpp.platform.aws.held_messages import Choice
+from dpp.platform.aws.queue import Queue
 from dpp.platform.errors import DependencyUnavailable, QueueUnavailable, RedisUnavailable
-from dpp.platform.held_messages import Choice
-from dpp.platform.queue import Queue
-from dpp.runs import dead_letters, finalize
-from dpp.runs.dead_letters import Action, DeadLetterEffects, Standing, drop, look, redrive
+from dpp.runs import finalize
 from dpp.runs.execute import execute
 from dpp.runs.finalize import FinalizeEffects
+from dpp.runs.jobs.reconcile import reconcile
+from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.model import Run
-from dpp.runs.reconcile import reconcile
-from dpp.runs.sweep import sweep
+from dpp.runs.operations import dead_letters
+from dpp.runs.operations.dead_letters import Action, DeadLetterEffects, Standing, drop, look, redrive
 from tests.world import A_CREDIT, ScriptedPacks, World, message_of
 
 ALL = Choice(100)
@@ -267,7 +268,7 @@ class TestDrop:
             execute(message_of(run), "receipt", world.work_effects())
             return finish(effects, stale, *rest, **options)
 
-        monkeypatch.setattr("dpp.runs.dead_letters.finalize.finish", after_the_worker)
+        monkeypatch.setattr("dpp.runs.operations.dead_letters.finalize.finish", after_the_worker)
         (one,) = drop(letters.effects, ALL)
         assert one.action == Action.DELETED
         assert one.letter.run is not None

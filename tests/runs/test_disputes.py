@@ -8,11 +8,12 @@ import pytest
 
 from dpp.money.ledger import CloseKind
 from dpp.platform.errors import PostgresUnavailable, RedisUnavailable
-from dpp.runs import execute, reap, store, sweep
-from dpp.runs.disputes import DecisionRefused, DisputeEffects, NotDisputed, decide, look
+from dpp.runs import execute, store
+from dpp.runs.jobs import reap, sweep
+from dpp.runs.jobs.reconcile import reconcile
 from dpp.runs.machine import FinalizeStage, MoneyState, Reason, Status
 from dpp.runs.model import Run
-from dpp.runs.reconcile import reconcile
+from dpp.runs.operations.disputes import DecisionRefused, DisputeEffects, NotDisputed, decide, look
 from tests.faults import Flaky, FlakyDatabase
 from tests.world import A_COST, A_CREDIT, A_RESERVATION, DONE, Tenant, World
 

@@ -11,12 +11,13 @@ import pytest
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackFailure, PackReason
 from dpp.platform.errors import PostgresUnavailable, RedisUnavailable, StorageUnavailable
-from dpp.runs import envelope, execute, finalize, reap, store
+from dpp.runs import envelope, execute, finalize, store
 from dpp.runs.finalize import FinalizeEffects
+from dpp.runs.jobs import reap
+from dpp.runs.jobs.reconcile import reconcile
+from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.model import Run, envelope_key
-from dpp.runs.reconcile import reconcile
-from dpp.runs.sweep import sweep
 from tests.faults import Flaky, FlakyDatabase
 from tests.world import A_CREDIT, A_RESERVATION, DONE, ScriptedPacks, Tenant, World, message_of
 
@@ -148,7 +149,7 @@ class TestSweeper:
         seen = world.submit(tenant).run
         with world.database.connection() as connection:
             assert store.start_processing(connection, seen, "a lease") is not None
-        from dpp.runs.sweep import sweep_run
+        from dpp.runs.jobs.sweep import sweep_run
 
         assert sweep_run(world.finalize_effects(), seen, world.later(hours=2)) is None
         assert world.run(seen).status == Status.PROCESSING

@@ -7,8 +7,8 @@ import pytest
 from dpp.money.credits import credit
 from dpp.money.ledger import LedgerLost
 from dpp.runs import execute
+from dpp.runs.jobs.reconcile import reconcile
 from dpp.runs.model import Run
-from dpp.runs.reconcile import reconcile
 from tests.world import A_COST, A_CREDIT, A_RESERVATION, Tenant, World, message_of
 
 

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from dpp.packs.contract import PackRequest, PackResult, PackType
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Connection
 from dpp.platform.errors import DependencyUnavailable, QueueUnavailable
-from dpp.platform.postgres import Connection
-from dpp.platform.queue import Queue
 from dpp.runs import store
-from dpp.runs.batch import BATCH_LIMIT
 from dpp.runs.execute import WorkOutcome, execute
+from dpp.runs.jobs.batch import BATCH_LIMIT
+from dpp.runs.jobs.reap import reap
+from dpp.runs.jobs.reconcile import ReconcileReport, reconcile, send_again
+from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import MoneyState, Status
 from dpp.runs.model import Run
-from dpp.runs.reap import reap
-from dpp.runs.reconcile import ReconcileReport, reconcile, send_again
 from dpp.runs.submit import SubmitEffects, submit
-from dpp.runs.sweep import sweep
 from tests.faults import FlakyDatabase
 from tests.runs.switched import disable, enable
 from tests.world import A_COST, A_CREDIT, A_RESERVATION, DONE, ScriptedPacks, World, an_order, message_of

@@ -3,8 +3,8 @@
 import psycopg
 import pytest
 
-from dpp.platform import api_keys
 from dpp.platform.errors import PostgresUnavailable
+from dpp.platform.keys import api_keys
 from dpp.runs import store
 from dpp.runs.execute import WorkOutcome, execute
 from dpp.runs.machine import FinalizeStage

@@ -10,11 +10,12 @@ import pytest
 
 from dpp.money.drift import Verdict, audit
 from dpp.money.rebuild import RebuildReason, rebuild
-from dpp.platform.postgres import Connection
-from dpp.runs import execute, retention, store
+from dpp.platform.db.postgres import Connection
+from dpp.runs import execute, store
+from dpp.runs.jobs import retention
+from dpp.runs.jobs.retain import RetentionReport, retain
+from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import MoneyState, Status
-from dpp.runs.retain import RetentionReport, retain
-from dpp.runs.sweep import sweep
 from tests.aging import NO_RIGHT, ROLE, batches, deleted, named, refusal
 from tests.api import ApiClient, a_body
 from tests.schema.rows import (

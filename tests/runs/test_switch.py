@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from dpp.packs.contract import PackType
-from dpp.platform.postgres import Connection
-from dpp.runs.switch import Decision, DecisionConflict, DecisionOutcome, Switch, decide, switches
+from dpp.platform.db.postgres import Connection
+from dpp.runs.operations.switch import Decision, DecisionConflict, DecisionOutcome, Switch, decide, switches
 
 APPLIED, REPEATED, SUPERSEDED = DecisionOutcome
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

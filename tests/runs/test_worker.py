@@ -12,8 +12,8 @@ import pytest
 
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess
 from dpp.packs.process import PackProcess
+from dpp.platform.aws.queue import Queue
 from dpp.platform.errors import PostgresUnavailable, QueueUnavailable, RedisUnavailable
-from dpp.platform.queue import Queue
 from dpp.runs.execute import WorkOutcome, execute
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.message import RunMessage

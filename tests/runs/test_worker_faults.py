@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from dpp.platform.errors import DependencyUnavailable, RedisUnavailable, StorageUnavailable
-from dpp.runs import reap
 from dpp.runs.execute import WorkEffects, WorkOutcome, execute
+from dpp.runs.jobs import reap
+from dpp.runs.jobs.reconcile import reconcile
+from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import TERMINAL, MoneyState, Status
-from dpp.runs.reconcile import reconcile
-from dpp.runs.sweep import sweep
 from tests.faults import Flaky, FlakyDatabase
 from tests.world import A_COST, A_CREDIT, World, message_of
 

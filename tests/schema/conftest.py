@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from dpp.platform.postgres import Connection
+from dpp.platform.db.postgres import Connection
 from tests.schema.rows import add_tenant
 
 

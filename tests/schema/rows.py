@@ -6,7 +6,7 @@ from uuid import uuid4
 import psycopg
 from psycopg import sql
 
-from dpp.platform.postgres import Connection
+from dpp.platform.db.postgres import Connection
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 
 TENANT_ID = "t_schema"

@@ -9,16 +9,16 @@ import pytest
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from dpp.platform.postgres import Connection
-from dpp.platform.sql import Queries
-from dpp.runs import retention
-from dpp.runs import standing as run_standing
+from dpp.platform.db.postgres import Connection
+from dpp.platform.db.sql import Queries
+from dpp.runs.jobs import retention
+from dpp.runs.operations import stats as run_standing
 from dpp.runs.store import QUERIES
-from dpp_cli.servers import PostgresServer
+from dpp_cli.local.servers import PostgresServer
 from tests.plans import database
 
 _MONEY = Queries("dpp.money", "queries.sql")
-_PLATFORM = Queries("dpp.platform", "queries.sql")
+_PLATFORM = Queries("dpp.platform.keys", "api_keys.sql")
 _RUNS = 100_000
 _FILL = """
 INSERT INTO tenants (tenant_id, display_name) SELECT 't-' || n, 'x' FROM generate_series(0, 4999) n;

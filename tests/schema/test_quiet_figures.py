@@ -12,10 +12,10 @@ from uuid import uuid4
 import pytest
 
 from bench.cleanup_rows import fill
-from dpp.auth_errors import outbox
-from dpp.platform.postgres import Connection
+from dpp.auth_errors.outbox import tables
+from dpp.platform.db.postgres import Connection
 from dpp.runs import store
-from dpp_cli.servers import PostgresServer
+from dpp_cli.local.servers import PostgresServer
 from tests.plans import database
 from tests.schema.test_plans import _PARAMS
 
@@ -74,6 +74,6 @@ def test_an_event_is_found_by_its_key(quiet: Connection, name: str) -> None:
         "next_retry_at": None,
         "error": "x",
     }
-    plan = _plan(quiet, outbox.QUERIES[name], params)
+    plan = _plan(quiet, tables.QUERIES[name], params)
     assert "using outbox_message_pkey on outbox_message" in plan, plan
     assert "outbox_message_to_go" not in plan, plan

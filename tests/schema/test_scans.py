@@ -5,7 +5,7 @@ from typing import LiteralString
 
 import pytest
 
-from dpp.platform.postgres import Connection
+from dpp.platform.db.postgres import Connection
 from dpp.runs import store
 from dpp.runs.store import QUERIES
 

@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from dpp.platform.postgres import Connection
+from dpp.platform.db.postgres import Connection
 from dpp.runs.machine import STATES, TERMINAL, TRANSITIONS, FinalizeStage, MoneyState, State, Status
 from tests.schema import rows
 from tests.schema.rows import (

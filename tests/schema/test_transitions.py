@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from dpp.packs.contract import PackType
-from dpp.platform.postgres import Connection
+from dpp.platform.db.postgres import Connection
 from dpp.runs import store
 from dpp.runs.machine import STATES, TRANSITIONS, MoneyState, State, Status
 from dpp.runs.model import Intent, ResultPointer, Run

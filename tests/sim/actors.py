@@ -8,18 +8,18 @@ from functools import partial
 from dpp.money.credits import all_tenants, create_tenant, credit
 from dpp.money.rebuild import RebuildReason, rebuild
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess, PackType
-from dpp.platform.api_keys import Caller
 from dpp.platform.errors import DependencyUnavailable
+from dpp.platform.keys.api_keys import Caller
 from dpp.runs.errors import BudgetDrained, IdempotencyConflict, RunsError
 from dpp.runs.execute import WorkEffects, execute
 from dpp.runs.finalize import FinalizeEffects
+from dpp.runs.jobs.reap import reap
+from dpp.runs.jobs.reconcile import ReconcileEffects, reconcile
+from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import TERMINAL
 from dpp.runs.message import RunMessage
-from dpp.runs.reap import reap
-from dpp.runs.reconcile import ReconcileEffects, reconcile
+from dpp.runs.operations.switch import Switch, decide
 from dpp.runs.submit import Order, SubmitEffects, submit
-from dpp.runs.sweep import sweep
-from dpp.runs.switch import Switch, decide
 from tests.sim.faults import Fault
 from tests.sim.ports import Message
 from tests.sim.scheduler import Vanished

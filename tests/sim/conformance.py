@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, settings
 from dpp.money import credits as accounts
 from dpp.money.keys import KeySpace
 from dpp.money.ledger import Ledger, LedgerError
+from dpp.platform.db.postgres import Connection
 from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.postgres import Connection
 from dpp.runs.errors import DuplicateKey, SwitchedOff
-from dpp.runs.switch import DecisionConflict
-from dpp_cli.servers import ValkeyServer
+from dpp.runs.operations.switch import DecisionConflict
+from dpp_cli.local.servers import ValkeyServer
 from tests.sim.faults import Fault
 from tests.sim.model_postgres import Tables
 from tests.sim.model_redis import Keys

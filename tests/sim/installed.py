@@ -13,8 +13,10 @@ from typing import Any, ClassVar, Protocol
 from unittest.mock import patch
 from uuid import UUID
 
-from dpp.platform import ids, postgres, retry
-from dpp.runs import batch, envelope, lease, reconcile, submit
+from dpp.platform import ids, retry
+from dpp.platform.db import postgres
+from dpp.runs import envelope, lease, submit
+from dpp.runs.jobs import batch, reconcile
 from tests.sim.faults import Fault
 from tests.sim.model_postgres import BEGINNING
 from tests.sim.ports import SimConnection

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from psycopg import errors
 
-from dpp.platform.sql import Queries
+from dpp.platform.db.sql import Queries
 from tests.sim.model_postgres import BEGINNING, Answer, Params, Tables, models
 
 MONEY = Queries("dpp.money", "queries.sql")

@@ -15,9 +15,9 @@ from uuid import UUID
 from psycopg import errors
 from psycopg.types.json import Jsonb
 
-from dpp.platform.sql import Queries
+from dpp.platform.db.sql import Queries
 from dpp.runs import store
-from dpp.runs.switch import Switch
+from dpp.runs.operations.switch import Switch
 from tests.sim.schema import COLUMNS, Row, ViolatedUnique, check
 
 type Params = Mapping[str, Any]

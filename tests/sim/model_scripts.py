@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpp.money import ledger
-from dpp.platform.redis import Script
+from dpp.platform.db.redis import Script
 from dpp.runs import admission, lease
 from tests.sim.model_redis import Keys
 

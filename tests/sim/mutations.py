@@ -12,11 +12,12 @@ from unittest.mock import patch
 
 from dpp.money.ledger import Closed, CloseKind, Ledger, NoReservation
 from dpp.platform.errors import PostgresUnavailable
-from dpp.runs import execute, finalize, reap, reconcile, store, submit
+from dpp.runs import execute, finalize, store, submit
 from dpp.runs.finalize import FinalizeEffects
+from dpp.runs.jobs import reap, reconcile
+from dpp.runs.jobs.reap import timed_out
 from dpp.runs.machine import MoneyState, Status
 from dpp.runs.model import Intent, Run
-from dpp.runs.reap import timed_out
 from dpp.runs.store import Guard
 from tests.sim import model_postgres, model_scans, model_scripts
 from tests.sim import model_switch as _registers_its_queries  # noqa: F401

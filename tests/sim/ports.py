@@ -145,7 +145,7 @@ class SimConnection:
 
 
 class SimRedis:
-    """redis-py's client with its one retry of a lost call (see dpp/platform/redis.py)."""
+    """redis-py's client with its one retry of a lost call (see dpp/platform/db/redis.py)."""
 
     def __init__(self, wire: Wire, keys: Keys, before_write: Callable[[Sequence[str]], None]) -> None:
         self._wire = wire

@@ -14,9 +14,9 @@ from dpp.money.audit import audit_tenant
 from dpp.money.keys import KeySpace
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackResult
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp.platform.storage import ObjectStore
+from dpp.platform.aws.queue import Queue
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Database
 from tests.sim import installed
 from tests.sim.choices import Choices
 from tests.sim.faults import ALL, ANYWHERE, Fault

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from dpp.money import ledger as scripts
 from dpp.money.books import Books
 from dpp.money.ledger import Ledger
-from dpp.platform.api_keys import Caller
-from dpp.platform.redis import Script
+from dpp.platform.db.redis import Script
+from dpp.platform.keys.api_keys import Caller
 from dpp.runs import admission, lease
 from dpp.runs.admission import Ticket
-from dpp_cli.servers import ValkeyServer
+from dpp_cli.local.servers import ValkeyServer
 from tests.sim.conformance import EXAMPLES, HASH, OTHER_HASH, outcome, two_ledgers
 from tests.sim.model_redis import Keys
 from tests.sim.ports import SimRedis

@@ -18,13 +18,13 @@ from dpp.money.books import read_books
 from dpp.money.drift import disputed_ledgers, due_audits
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackType
-from dpp.platform.postgres import Connection
+from dpp.platform.db.postgres import Connection
 from dpp.runs import store
 from dpp.runs.machine import MoneyState, Status
 from dpp.runs.model import Intent, ResultPointer, Run
+from dpp.runs.operations.switch import decide, switches
 from dpp.runs.store import Guard, NewRun
-from dpp.runs.switch import decide, switches
-from dpp_cli.servers import ValkeyServer
+from dpp_cli.local.servers import ValkeyServer
 from tests.sim.conformance import EXAMPLES, HASH, TENANT, both, outcome, two_ledgers
 from tests.sim.model_money import MONEY
 

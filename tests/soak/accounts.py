@@ -7,7 +7,7 @@ import psycopg
 
 from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger
-from dpp.platform import api_keys
+from dpp.platform.keys import api_keys
 from tests.soak.clients import Account
 
 _CREDIT_USD_MICROS = 1_000_000_000

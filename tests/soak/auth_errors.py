@@ -17,7 +17,7 @@ import httpx
 import psycopg
 
 from dpp.money.credits import create_tenant
-from dpp.platform import api_keys
+from dpp.platform.keys import api_keys
 from dpp_cli.local.state import StackState, running_state
 from dpp_cli.paths import state_dir
 from tests.soak.havoc import environments, kill_one

@@ -12,8 +12,8 @@ from pathlib import Path
 import psycopg
 import redis
 
+from dpp_cli.local.processes import marked
 from dpp_cli.local.state import StackState
-from dpp_cli.processes import marked
 
 
 @dataclass(slots=True)

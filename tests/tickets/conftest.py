@@ -14,8 +14,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from dpp.platform.postgres import Database
-from dpp.platform.storage import ObjectStore
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Database
 from dpp.tickets import read, store
 from dpp.tickets.cycle import Cycle, CycleEffects, run_cycle
 from dpp.tickets.file import file
@@ -25,7 +25,7 @@ from dpp.tickets.read import WholeTicket
 from dpp.tickets.reap import Reaped, ReapEffects, ReapOrder, reap
 from dpp.tickets.staleness import LATEST_KEY, Breaker, ReaperRules
 from dpp.tickets.store import NewTicket
-from dpp_cli.servers import PostgresServer
+from dpp_cli.local.servers import PostgresServer
 
 SEOUL = ZoneInfo("Asia/Seoul")
 A_DAY = 86_400

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from dpp.money.credits import create_tenant
-from dpp.platform import api_keys, operator_keys
+from dpp.platform.keys import api_keys, operator_keys
 from dpp.tickets import stop
 from tests.operator_api import OperatorApi
 from tests.tickets.conftest import A_DAY, Desk

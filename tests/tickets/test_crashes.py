@@ -17,8 +17,8 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
+from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.errors import DependencyUnavailable, RedisUnavailable
-from dpp.platform.storage import ObjectStore
 from dpp.tickets.cycle import LEASE_SECONDS, CycleEffects, run_cycle
 from dpp.tickets.errors import CycleRunning, ReaperRunning
 from dpp.tickets.machine import TRANSITIONS

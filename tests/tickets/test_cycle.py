@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from dpp.platform.db.postgres import Database
 from dpp.platform.errors import StorageUnavailable
-from dpp.platform.postgres import Database
 from dpp.tickets import counters, cycle, stop
 from dpp.tickets.cycle import LEASE_SECONDS
 from dpp.tickets.errors import CycleRunning, EmergencyStopSet, NoReceiptYet

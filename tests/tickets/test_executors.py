@@ -8,9 +8,9 @@ import boto3
 import pytest
 
 from dpp.packs.contract import PackType
+from dpp.platform.aws.queue import Queue
 from dpp.platform.errors import RedisUnavailable
-from dpp.platform.queue import Queue
-from dpp.runs import switch
+from dpp.runs.operations import switch
 from dpp.tickets.errors import TicketRefused
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import RequestType, Ticket
@@ -128,7 +128,7 @@ def switches(world: World) -> tuple[switch.Switch, ...]:
 
 
 class TestRedrive:
-    """Dead letters, by `dpp.runs.dead_letters`."""
+    """Dead letters, by `dpp.runs.operations.dead_letters`."""
 
     def test_what_is_queued_goes_back_and_the_rest_is_told(
         self, world: World, desk: Desk, owners: Owners, dead_letters: Queue

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from dpp.tickets.store import QUERIES
-from dpp_cli.servers import PostgresServer
+from dpp_cli.local.servers import PostgresServer
 from tests import plans
 from tests.plans import explained, nodes, pages
 from tests.tickets.conftest import A_DAY

@@ -7,9 +7,9 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from dpp_cli.reach import Reach
-from dpp_cli.top_gather import Gatherer, TopSettings
-from dpp_cli.top_model import Condition, Snapshot
+from dpp_cli.operator.connect import Reach
+from dpp_cli.top.gather import Gatherer, TopSettings
+from dpp_cli.top.model import Condition, Snapshot
 from tests.world import World
 
 

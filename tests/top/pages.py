@@ -3,8 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from dpp_cli.top_judge import judge
-from dpp_cli.top_model import (
+from dpp_cli.top.model import (
     DataPart,
     EventsPart,
     FlowPart,
@@ -18,6 +17,7 @@ from dpp_cli.top_model import (
     TicketsPart,
     WorkspacesPart,
 )
+from dpp_cli.top.problems import judge
 
 NOON = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
 _EMPTY = QueuePart(visible=0, taken=0, delayed=0)

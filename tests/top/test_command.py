@@ -18,8 +18,8 @@ import boto3
 import pytest
 
 from dpp_cli.errors import StackError
-from dpp_cli.top_model import Snapshot
-from dpp_cli.top_remote import StageLooks
+from dpp_cli.top.model import Snapshot
+from dpp_cli.top.remote import StageLooks
 from operate import wiring as wired
 from tests.local.operator import InProcessLambda
 from tests.local.shell import OperatorShell
@@ -86,7 +86,7 @@ def there(shell: OperatorShell, monkeypatch: pytest.MonkeyPatch) -> Iterator[InP
     """The deployment's function, in this process."""
     made, client = InProcessLambda(), boto3.client
     monkeypatch.setattr(
-        "dpp_cli.remote.boto3.client",
+        "dpp_cli.operator.remote.boto3.client",
         lambda service, **more: made if service == "lambda" else client(service, **more),
     )
     wired.wiring.cache_clear()
@@ -135,7 +135,9 @@ def test_a_deployment_that_knows_no_such_page_is_told_in_its_words(
     with pytest.raises(StackError, match="there is no `top`"):
         StageLooks("prod")()
     monkeypatch.setattr("operate.command.refusal", lambda _words: None)
-    monkeypatch.setattr("dpp_cli.remote._asked", lambda *_: {"exit_code": 0, "stdout": "{}", "stderr": ""})
+    monkeypatch.setattr(
+        "dpp_cli.operator.remote._asked", lambda *_: {"exit_code": 0, "stdout": "{}", "stderr": ""}
+    )
     with pytest.raises(StackError, match="another version"):
         StageLooks("prod")()
 

@@ -7,10 +7,11 @@ import pytest
 
 from dpp.money.drift import Verdict, audit
 from dpp.packs.contract import PackType
-from dpp.runs import store, switch
+from dpp.runs import store
 from dpp.runs.execute import execute
+from dpp.runs.operations import switch
 from dpp.tickets import stop
-from dpp_cli.top_model import Level, Unit
+from dpp_cli.top.model import Level, Unit
 from tests.top.conftest import Watch
 from tests.world import message_of
 

@@ -6,14 +6,14 @@ import psycopg
 import pytest
 from psycopg.errors import ReadOnlySqlTransaction
 
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Connection
+from dpp.platform.db.rate_limit import requests_left
 from dpp.platform.errors import QueueUnavailable
-from dpp.platform.postgres import Connection
-from dpp.platform.queue import Queue
-from dpp.platform.rate_limit import requests_left
-from dpp_cli import top_gather, top_parts
-from dpp_cli.reach import Reach
-from dpp_cli.top_gather import Gatherer, TopSettings
-from dpp_cli.top_model import Snapshot, TenantsPart
+from dpp_cli.operator.connect import Reach
+from dpp_cli.top import gather, parts
+from dpp_cli.top.gather import Gatherer, TopSettings
+from dpp_cli.top.model import Snapshot, TenantsPart
 from tests.proxy import Proxy
 from tests.top.conftest import Watch, environ
 
@@ -65,7 +65,7 @@ def test_what_a_bucket_lets_through_is_what_the_script_says() -> None:
 def test_of_very_many_tenants_so_many_are_looked_at_and_it_says_so(
     watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(top_gather, "_TENANTS", 3)
+    monkeypatch.setattr(gather, "_TENANTS", 3)
     busy = sorted(watch.world.tenant().tenant_id for _ in range(2))
     watch.write(
         "INSERT INTO tenants (tenant_id, display_name) SELECT '0-' || n, 'x' FROM generate_series(1, 9) n"
@@ -147,7 +147,7 @@ def test_a_look_may_only_read(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> 
     def writes(connection: Connection) -> None:
         connection.execute("UPDATE emergency_stop SET actor = 'somebody'")
 
-    monkeypatch.setitem(top_parts.PARTS, "runs", writes)
+    monkeypatch.setitem(parts.PARTS, "runs", writes)
     found = watch.look()
     assert found.away == {
         "postgres": str(ReadOnlySqlTransaction("cannot execute UPDATE in a read-only transaction"))
@@ -160,8 +160,8 @@ def test_a_part_that_takes_too_long_is_named_and_hides_no_other(
     def sleeps(connection: Connection) -> None:
         connection.execute("SELECT pg_sleep(20)")
 
-    monkeypatch.setattr(top_gather, "_BOUND", "SET LOCAL statement_timeout = '50ms'")
-    monkeypatch.setitem(top_parts.PARTS, "money", sleeps)
+    monkeypatch.setattr(gather, "_BOUND", "SET LOCAL statement_timeout = '50ms'")
+    monkeypatch.setitem(parts.PARTS, "money", sleeps)
     found = watch.look()
     assert found.slow == ("money",)
     assert (found.money, found.away) == (None, {})

@@ -1,15 +1,15 @@
-"""The page calls wrong what an alarm rises for, from the same figure on (`dpp.platform.limits`)."""
+"""The page calls wrong what an alarm rises for, from the same figure on (`dpp.platform.observability.limits`)."""
 
 import pytest
 
-from dpp.money import standing as money_standing
-from dpp.platform import limits
-from dpp.platform.limits import Limit
-from dpp_cdk.alarm_spec import AT_LEAST, BELOW, AlarmSpec, Named
-from dpp_cdk.alarms import alarms
-from dpp_cdk.function_spec import Part
-from dpp_cdk.sizes import SIZES
-from dpp_cli import top_judge
+from dpp.money import stats as money_standing
+from dpp.platform.observability import limits
+from dpp.platform.observability.limits import Limit
+from dpp_cdk.functions.spec import Part
+from dpp_cdk.monitoring.alarm_spec import AT_LEAST, BELOW, AlarmSpec, Named
+from dpp_cdk.monitoring.alarms import alarms
+from dpp_cdk.settings.sizes import SIZES
+from dpp_cli.top import problems
 
 NAMED = Named(
     "test", "api", "runs", "dead", "events", "dead-events", "database", ("cache-001",), parts=frozenset(Part)
@@ -53,6 +53,6 @@ def test_what_happened_lately_is_what_happened_in_an_alarm_s_period() -> None:
 
 def test_each_limit_is_asked_by_the_page() -> None:
     """One that the page forgot would be an alarm that nobody sees there."""
-    source = top_judge.__loader__.get_source(top_judge.__name__)  # type: ignore[union-attr]
+    source = problems.__loader__.get_source(problems.__name__)  # type: ignore[union-attr]
     forgotten = [name for name, one in vars(limits).items() if isinstance(one, Limit) and name not in source]
     assert forgotten == []

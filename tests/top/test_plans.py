@@ -7,17 +7,18 @@ import psycopg
 import pytest
 
 from bench.cleanup_rows import fill as fill_ended
-from dpp.auth_errors import outbox
 from dpp.auth_errors import store as auth_error_store
-from dpp.lifecycle import cleanup_store, heartbeat
-from dpp.lifecycle import store as lifecycle_store
-from dpp.money import standing as money_standing
-from dpp.platform.sql import Queries
-from dpp.runs import standing as run_standing
+from dpp.auth_errors.outbox import tables
+from dpp.lifecycle.flow import heartbeat
+from dpp.lifecycle.flow import store as lifecycle_store
+from dpp.lifecycle.retention import cleanup_rows
+from dpp.money import stats as money_standing
+from dpp.platform.db.sql import Queries
 from dpp.runs import store as run_store
+from dpp.runs.operations import stats as run_standing
 from dpp.tickets import store as ticket_store
 from dpp.workspaces import store as workspace_store
-from dpp_cli.servers import PostgresServer
+from dpp_cli.local.servers import PostgresServer
 from tests import plans
 from tests.plans import explained, nodes, pages
 from tests.tickets.filled import fill as fill_tickets
@@ -73,14 +74,14 @@ _ASKED: list[tuple[Queries, str]] = [
     (ticket_store.QUERIES, "count_waiting"),
     (ticket_store.QUERIES, "backlog"),
     (ticket_store.QUERIES, "latest_receipts"),
-    (outbox.QUERIES, "lag"),
-    (outbox.QUERIES, "unhandled"),
+    (tables.QUERIES, "lag"),
+    (tables.QUERIES, "unhandled"),
     (auth_error_store.QUERIES, "escalated_lately"),
     *((workspace_store.QUERIES, name) for name in ("unsettled", "in_error", "by_phase")),
     (lifecycle_store.QUERIES, "backlog"),
     (heartbeat.QUERIES, "silences"),
     *(
-        (cleanup_store.QUERIES, name)
+        (cleanup_rows.QUERIES, name)
         for name in (
             "latest_of_classes",
             "age_of_daily",

@@ -7,10 +7,10 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from dpp.platform import limits
-from dpp_cli.top_model import Snapshot
-from dpp_cli.top_screen import draw
-from dpp_cli.top_view import DEPLOYMENT, Memory, View
+from dpp.platform.observability import limits
+from dpp_cli.top.model import Snapshot
+from dpp_cli.top.screen import draw
+from dpp_cli.top.view import DEPLOYMENT, Memory, View
 from tests.top.pages import NOON, WELL, but, tenant
 
 WELL_AT_80 = """\

@@ -8,10 +8,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from dpp.money.credits import create_tenant
-from dpp.platform import api_keys
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp_cli.openapi import workspace_examples as examples
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Database
+from dpp.platform.keys import api_keys
+from dpp_cli.docs.openapi import workspace_examples as examples
 from tests.api import Answer, gateway_event, lambda_context
 from tests.auth_errors.sqs import MemorySqs
 from tests.workspaces.desk import LOOKS, STRANGER, TENANT

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 from moto.ecs.models import ecs_backends
 from moto.efs.models import efs_backends
 
-from dpp.platform.aws import ecs_client, efs_client
+from dpp.platform.aws.clients import ecs_client, efs_client
 from dpp.workspaces.ports import Volume
 from dpp.workspaces.providers.access_points import AccessPoints
 from dpp.workspaces.providers.aws_settings import AwsWorkspaceSettings

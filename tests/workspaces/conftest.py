@@ -8,7 +8,7 @@ import pytest
 from psycopg import sql
 
 from dpp.workspaces.ports import Provider
-from dpp_cli.servers import PostgresServer
+from dpp_cli.local.servers import PostgresServer
 from tests.workspaces.desk import Desk, opened_desk
 from tests.workspaces.memory import MemoryProvider
 

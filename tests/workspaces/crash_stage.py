@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from dpp.workspaces import own
-from dpp.workspaces.look import ControlEffects, look
+from dpp.workspaces.api import own
+from dpp.workspaces.control.observe import ControlEffects, look
 from tests.crash.points import Points
 from tests.workspaces.desk import TENANT, Desk
 from tests.workspaces.fleet_machine import EMPTY

@@ -10,14 +10,15 @@ from uuid import UUID, uuid4
 import psycopg
 
 from dpp.money.credits import create_tenant
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp.workspaces import own, store
-from dpp.workspaces.beat import BeatReport, beat, look_at_fleet
-from dpp.workspaces.collect import Collected, collect
-from dpp.workspaces.create import NewWorkspace, create
-from dpp.workspaces.look import ControlEffects, Looked, look
-from dpp.workspaces.message import Beat, Collect, Fleet, Look, Work, parse
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Database
+from dpp.workspaces import store
+from dpp.workspaces.api import own
+from dpp.workspaces.api.create import NewWorkspace, create
+from dpp.workspaces.archives.collect import Collected, collect
+from dpp.workspaces.control.message import Beat, Collect, Fleet, Look, Work, parse
+from dpp.workspaces.control.observe import ControlEffects, Looked, look
+from dpp.workspaces.control.tick import BeatReport, beat, look_at_fleet
 from dpp.workspaces.model import DesiredState, Phase, Workspace
 from dpp.workspaces.ports import Provider
 from dpp.workspaces.store import Change

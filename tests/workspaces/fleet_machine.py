@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from dpp.platform.errors import DependencyUnavailable, StorageUnavailable
-from dpp.workspaces import own
+from dpp.workspaces.api import own
+from dpp.workspaces.control.observe import look
+from dpp.workspaces.control.recover import Recovery, Way, recover
 from dpp.workspaces.errors import (
     ArchiveUnknown,
     NotDeletable,
@@ -21,10 +23,8 @@ from dpp.workspaces.errors import (
     ProviderUnavailable,
     WorkspaceDeleted,
 )
-from dpp.workspaces.look import look
 from dpp.workspaces.machine import WISHES
 from dpp.workspaces.model import HEALTHY, Operation, Phase, Workspace
-from dpp.workspaces.recover import Recovery, Way, recover
 from tests.auth_errors.sqs import MemorySqs
 from tests.crash.drivers import CountedDatabase
 from tests.crash.points import Killed, Kind, Points

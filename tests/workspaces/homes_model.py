@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from dpp.workspaces import store
-from dpp.workspaces.conditions import calculate_phase
+from dpp.workspaces.control.conditions import calculate_phase
 from dpp.workspaces.machine import DOWN, UP
 from dpp.workspaces.model import LEVELS, Operation, Phase, Workspace
 from dpp.workspaces.ports import Volume

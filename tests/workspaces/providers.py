@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from dpp.platform.aws import s3_client
+from dpp.platform.aws.clients import s3_client
 from dpp.workspaces.errors import OperationFailed
 from dpp.workspaces.ports import HomeFormat, Provider
 from dpp.workspaces.providers import home_tar, processes

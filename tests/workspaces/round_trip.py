@@ -20,10 +20,10 @@ from uuid import UUID, uuid4
 import psycopg
 
 from dpp.money.credits import create_tenant
-from dpp.platform.postgres import Database
-from dpp.workspaces import own
-from dpp.workspaces.create import NewWorkspace, create
-from dpp.workspaces.message import Beat, body_of
+from dpp.platform.db.postgres import Database
+from dpp.workspaces.api import own
+from dpp.workspaces.api.create import NewWorkspace, create
+from dpp.workspaces.control.message import Beat, body_of
 from dpp.workspaces.model import DesiredState
 from dpp.workspaces.providers import processes
 from dpp.workspaces.store import Change

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from dpp.workspaces.conditions import Observed, calculate_phase, conditions_after
+from dpp.workspaces.control.conditions import Observed, calculate_phase, conditions_after
 from dpp.workspaces.model import (
     Archive,
     Conditions,

@@ -11,11 +11,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from dpp.platform import api_keys, operator_keys, postgres
-from dpp.platform.postgres import Database
-from dpp.workspaces.create import NewWorkspace, create
+from dpp.platform.db import postgres
+from dpp.platform.db.postgres import Database
+from dpp.platform.keys import api_keys, operator_keys
+from dpp.workspaces.api.create import NewWorkspace, create
+from dpp.workspaces.api.own import MAX_EVENTS
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
-from dpp.workspaces.own import MAX_EVENTS
 from tests.api import Answer
 from tests.proxy import Fault, Proxy
 from tests.workspaces.api import ROOT, WorkspacesApi

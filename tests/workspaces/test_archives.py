@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError, ConnectTimeoutError
 from botocore.response import StreamingBody
 from urllib3.exceptions import ProtocolError
 
-from dpp.platform.aws import s3_client
+from dpp.platform.aws.clients import s3_client
 from dpp.platform.errors import StorageUnavailable
 from dpp.workspaces.errors import OperationFailed
 from dpp.workspaces.model import Archive, archive_key_of

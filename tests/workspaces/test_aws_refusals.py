@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 from botocore.stub import Stubber
 
-from dpp.platform.aws import ecs_client, efs_client
+from dpp.platform.aws.clients import ecs_client, efs_client
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from dpp.workspaces.providers.access_points import AccessPoints
 from dpp.workspaces.providers.fargate_containers import FargateContainers

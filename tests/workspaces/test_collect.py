@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from dpp.workspaces import collect as collector
+from dpp.workspaces.archives import collect as collector
+from dpp.workspaces.archives.garbage import GRACE_SECONDS, Verdict
 from dpp.workspaces.errors import ProviderUnavailable
-from dpp.workspaces.garbage import GRACE_SECONDS, Verdict
 from dpp.workspaces.model import Phase
 from tests.workspaces.desk import Desk
 from tests.workspaces.memory import MemoryProvider, StoredObject

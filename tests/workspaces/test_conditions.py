@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpp.workspaces.conditions import (
+from dpp.workspaces.control.conditions import (
     Observed,
     calculate_phase,
     conditions_after,

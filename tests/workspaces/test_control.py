@@ -9,8 +9,13 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from dpp.workspaces import lease, monitor, own, store
-from dpp.workspaces.create import NewWorkspace, create
+from dpp.workspaces import store
+from dpp.workspaces.api import own
+from dpp.workspaces.api.create import NewWorkspace, create
+from dpp.workspaces.control import lease, monitor
+from dpp.workspaces.control.planner import LOSS_GRACE_SECONDS, SETTLE_SECONDS
+from dpp.workspaces.control.reconcile import Outcome, reconcile
+from dpp.workspaces.control.recover import Recovery, Way, recover
 from dpp.workspaces.errors import (
     IdempotencyConflict,
     NotDeletable,
@@ -22,10 +27,7 @@ from dpp.workspaces.errors import (
 )
 from dpp.workspaces.machine import WISHES
 from dpp.workspaces.model import DesiredState, Operation, Phase
-from dpp.workspaces.planner import LOSS_GRACE_SECONDS, SETTLE_SECONDS
 from dpp.workspaces.ports import Seen
-from dpp.workspaces.reconcile import Outcome, reconcile
-from dpp.workspaces.recover import Recovery, Way, recover
 from dpp.workspaces.store import Change, Writer
 from tests.crash.points import Killed
 from tests.workspaces.desk import LOOKS, STRANGER, WORKS, Desk

@@ -14,17 +14,19 @@ from typing import Any, cast
 import pytest
 
 from dpp.platform.errors import DependencyUnavailable
-from dpp.workspaces import own, planner, store
-from dpp.workspaces.act import _ACTIONS, _Done
-from dpp.workspaces.beat import beat, look_at_fleet
-from dpp.workspaces.collect import collect
-from dpp.workspaces.create import NewWorkspace, create
-from dpp.workspaces.look import ControlEffects
+from dpp.workspaces import store
+from dpp.workspaces.api import own
+from dpp.workspaces.api.create import NewWorkspace, create
+from dpp.workspaces.archives.collect import collect
+from dpp.workspaces.control import planner
+from dpp.workspaces.control.act import _ACTIONS, _Done
+from dpp.workspaces.control.message import Fleet
+from dpp.workspaces.control.observe import ControlEffects
+from dpp.workspaces.control.planner import Kind as StepKind
+from dpp.workspaces.control.planner import Step
+from dpp.workspaces.control.tick import beat, look_at_fleet
 from dpp.workspaces.machine import RULES, Action, OperationRule
-from dpp.workspaces.message import Fleet
 from dpp.workspaces.model import DesiredState, Operation, Workspace, archive_key_of
-from dpp.workspaces.planner import Kind as StepKind
-from dpp.workspaces.planner import Step
 from dpp.workspaces.providers.s3_archives import proof_key_of
 from dpp.workspaces.store import Change, Writer
 from tests.crash.drivers import CountedDatabase, counted_queue
@@ -384,7 +386,7 @@ def _complete_unseen(patch: pytest.MonkeyPatch) -> None:
         starts = row.operation is Operation.STARTING
         return replace(found, kind=StepKind.COMPLETE, operation=row.operation) if starts else found
 
-    patch.setattr("dpp.workspaces.reconcile.next_step", step)
+    patch.setattr("dpp.workspaces.control.reconcile.next_step", step)
 
 
 def _leave_what_restores_left(patch: pytest.MonkeyPatch) -> None:

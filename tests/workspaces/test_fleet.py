@@ -74,7 +74,7 @@ def _delete_unproved(patch: pytest.MonkeyPatch) -> None:
 
 def _lose_nothing(patch: pytest.MonkeyPatch) -> None:
     """A volume that vanished is as one that was archived."""
-    patch.setattr("dpp.workspaces.planner._lost", lambda *_: None)
+    patch.setattr("dpp.workspaces.control.planner._lost", lambda *_: None)
 
 
 def _trust_an_older_archive(patch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,12 @@ from uuid import UUID
 import pytest
 
 from dpp.platform.errors import PostgresUnavailable, QueueUnavailable
-from dpp.workspaces import beat as beats
-from dpp.workspaces.beat import LOST_AFTER_SECONDS, PAGE, beat, look_at_fleet
+from dpp.workspaces.control import tick as beats
+from dpp.workspaces.control.message import Beat, Collect, Fleet, Look, Work, body_of, parse
+from dpp.workspaces.control.monitor import ARCHIVE_TURNS, REFRESH_AFTER_SECONDS
+from dpp.workspaces.control.tick import LOST_AFTER_SECONDS, PAGE, beat, look_at_fleet
 from dpp.workspaces.errors import ProviderUnavailable
-from dpp.workspaces.message import Beat, Collect, Fleet, Look, Work, body_of, parse
 from dpp.workspaces.model import Phase
-from dpp.workspaces.monitor import ARCHIVE_TURNS, REFRESH_AFTER_SECONDS
 from dpp.workspaces.store import NO_BOUND
 from tests.workspaces.desk import LOOKS, Desk
 from tests.workspaces.memory import MemoryProvider

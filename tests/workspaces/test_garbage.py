@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpp.workspaces.garbage import GRACE_SECONDS, Claim, Verdict, verdict
+from dpp.workspaces.archives.garbage import GRACE_SECONDS, Claim, Verdict, verdict
 from dpp.workspaces.model import archive_key_of
 from tests.workspaces.rows import OP, OTHER_KEY, OTHER_OP, OWN_KEY, WORKSPACE
 

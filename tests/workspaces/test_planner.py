@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpp.workspaces.conditions import calculate_phase
+from dpp.workspaces.control.conditions import calculate_phase
+from dpp.workspaces.control.planner import (
+    LOOK_IN_OPERATION_SECONDS,
+    LOOK_TO_CONVERGE_SECONDS,
+    LOOK_WHEN_STABLE_SECONDS,
+    LOSS_GRACE_SECONDS,
+    SETTLE_SECONDS,
+    Kind,
+    Step,
+    next_step,
+)
 from dpp.workspaces.machine import DOWN, LONG, OPERATIONS, RULES, UP, WISHES, Action
 from dpp.workspaces.model import (
     ARCHIVE_READY,
@@ -21,16 +31,6 @@ from dpp.workspaces.model import (
     Operation,
     Phase,
     Workspace,
-)
-from dpp.workspaces.planner import (
-    LOOK_IN_OPERATION_SECONDS,
-    LOOK_TO_CONVERGE_SECONDS,
-    LOOK_WHEN_STABLE_SECONDS,
-    LOSS_GRACE_SECONDS,
-    SETTLE_SECONDS,
-    Kind,
-    Step,
-    next_step,
 )
 from tests.workspaces.rows import (
     INFRA,

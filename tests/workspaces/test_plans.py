@@ -11,7 +11,7 @@ import pytest
 
 from dpp.workspaces import retention
 from dpp.workspaces.store import NO_BOUND, QUERIES
-from dpp_cli.servers import PostgresServer
+from dpp_cli.local.servers import PostgresServer
 from tests import plans
 from tests.aging import ROLE
 from tests.plans import cost, explained, nodes, pages

@@ -4,10 +4,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from dpp.workspaces.api.explain import explain
+from dpp.workspaces.control.recover import Recovery, Way, recover
 from dpp.workspaces.errors import ArchiveUnknown, NotRecoverable, OperationFailed, WorkspaceNotFound
-from dpp.workspaces.explain import explain
 from dpp.workspaces.model import Phase, Workspace, archive_key_of
-from dpp.workspaces.recover import Recovery, Way, recover
 from tests.workspaces.desk import Desk
 from tests.workspaces.memory import MemoryProvider
 from tests.workspaces.test_control import CONTENT, home, write

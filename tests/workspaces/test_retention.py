@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from dpp.platform.postgres import Connection, Database
-from dpp.platform.retention import RetentionBusy
+from dpp.platform.db.postgres import Connection, Database
+from dpp.platform.db.retention import RetentionBusy
 from dpp.workspaces.retention import CLASSES
 from tests.aging import batches, deleted, named
 from tests.workspaces.filled import fill

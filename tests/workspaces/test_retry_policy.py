@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpp.workspaces.retry_policy import MAX_BACKOFF_SECONDS, MAX_RETRY, backoff_seconds, is_exhausted
+from dpp.workspaces.control.retry_policy import MAX_BACKOFF_SECONDS, MAX_RETRY, backoff_seconds, is_exhausted
 
 
 def test_the_ladder_is_the_documents() -> None:

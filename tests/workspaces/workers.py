@@ -17,17 +17,17 @@ from uuid import UUID
 import boto3
 from botocore.config import Config
 
-from dpp.platform import postgres
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db import postgres
+from dpp.platform.db.postgres import Database
 from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp.workspaces import act
-from dpp.workspaces import beat as beat_module
-from dpp.workspaces import lease as lease_module
-from dpp.workspaces import look as look_module
-from dpp.workspaces.beat import beat, look_at_fleet
-from dpp.workspaces.look import ControlEffects, look
-from dpp.workspaces.message import Beat, Fleet, Look, Work, parse
+from dpp.workspaces.control import act
+from dpp.workspaces.control import lease as lease_module
+from dpp.workspaces.control import observe as look_module
+from dpp.workspaces.control import tick as beat_module
+from dpp.workspaces.control.message import Beat, Fleet, Look, Work, parse
+from dpp.workspaces.control.observe import ControlEffects, look
+from dpp.workspaces.control.tick import beat, look_at_fleet
 from dpp.workspaces.model import Archive
 from dpp.workspaces.ports import Archives, HomeFormat, Provider, Volume, Volumes
 from dpp.workspaces.ports import Beat as LeaseBeat

@@ -13,10 +13,10 @@ from rich.markup import escape
 
 from dpp_cli.errors import StackError
 from dpp_cli.local import events, localstack, stack
+from dpp_cli.local.log_files import last_lines
 from dpp_cli.local.progress import Steps
 from dpp_cli.local.rotation import LogRules, tidy
 from dpp_cli.local.state import running_state
-from dpp_cli.log_files import last_lines
 from dpp_cli.paths import state_dir
 
 app = typer.Typer(no_args_is_help=True, help="The local stack: Postgres, Valkey, and AWS by LocalStack.")

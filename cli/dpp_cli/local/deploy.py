@@ -13,17 +13,17 @@ from pathlib import Path
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dpp_cli import cdk
-from dpp_cli.api_docs_layer import sources as api_docs_sources
+from dpp_cli.deploy import cdk
+from dpp_cli.deploy.toolchain import fingerprint
 from dpp_cli.errors import StackError
-from dpp_cli.layers import machine_architecture, size_bytes
+from dpp_cli.layers.api_docs import sources as api_docs_sources
+from dpp_cli.layers.operate import sources as operate_sources
+from dpp_cli.layers.packages import machine_architecture, size_bytes
 from dpp_cli.local import events
 from dpp_cli.local.localstack import ACCOUNT, REGION, client_environment
 from dpp_cli.local.parts import LOCALSTACK
 from dpp_cli.local.state import StateStore
-from dpp_cli.operate_layer import sources as operate_sources
 from dpp_cli.paths import FUNCTIONS, MIGRATIONS, ROOT
-from dpp_cli.toolchain import fingerprint
 
 STAGE = "dev"
 _STACKS = (f"Dpp-{STAGE}-data", f"Dpp-{STAGE}-app")  # in the order of their deployment

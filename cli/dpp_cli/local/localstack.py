@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from dpp_cli.processes import MARK, ProcessIdentity, spawn
-from dpp_cli.servers import HOST, ServerError, log_tail
-from dpp_cli.toolchain import lambda_python, localstack_python
+from dpp_cli.deploy.toolchain import lambda_python, localstack_python
+from dpp_cli.local.processes import MARK, ProcessIdentity, spawn
+from dpp_cli.local.servers import HOST, ServerError, log_tail
 
 if TYPE_CHECKING:
     from boto3 import Session

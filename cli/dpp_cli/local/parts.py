@@ -17,10 +17,9 @@ from psycopg import sql
 
 from dpp_cli.errors import StackError
 from dpp_cli.local import localstack
+from dpp_cli.local.processes import MARK, ProcessIdentity, marked, spawn
 from dpp_cli.local.rotation import LogRules
-from dpp_cli.local.state import PartRecord, StateStore
-from dpp_cli.processes import MARK, ProcessIdentity, marked, spawn
-from dpp_cli.servers import (
+from dpp_cli.local.servers import (
     HOST,
     PostgresServer,
     ValkeyServer,
@@ -31,6 +30,7 @@ from dpp_cli.servers import (
     redis_answers,
     valkey_url,
 )
+from dpp_cli.local.state import PartRecord, StateStore
 
 DATABASE = "dpp"
 POSTGRES, VALKEY, LOCALSTACK, ROTATION = "postgres", "valkey", "localstack", "rotation"

@@ -19,11 +19,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from dpp.lifecycle.retention import Retention, RetentionSettings
+from dpp.lifecycle.retention.periods import Retention, RetentionSettings
 from dpp.platform.config import ConfigurationError, TimeZoneSettings
-from dpp_cli import log_files
 from dpp_cli.errors import StackError
-from dpp_cli.local import events
+from dpp_cli.local import events, log_files
 
 LOCK_NAME = "logs.lock"
 _FOLDERS = ("", "functions", "workspaces/containers/logs")

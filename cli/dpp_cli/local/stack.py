@@ -13,9 +13,9 @@ import httpx
 from dpp_cli.errors import StackError
 from dpp_cli.local import deploy, events, localstack, parts
 from dpp_cli.local.progress import Steps
+from dpp_cli.local.servers import postgres_answers, redis_answers
 from dpp_cli.local.state import LOCK_NAME, StackState, StateStore, exclusive, load_state
 from dpp_cli.migrate import upgrade
-from dpp_cli.servers import postgres_answers, redis_answers
 
 _STOPS = {
     parts.ROTATION: (signal.SIGTERM, 5.0),

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dpp_cli.errors import StackError
 from dpp_cli.local import events
+from dpp_cli.local.processes import ProcessIdentity
 from dpp_cli.paths import state_dir as default_state_dir
-from dpp_cli.processes import ProcessIdentity
 
 LOCK_NAME = "lock"
 

@@ -15,7 +15,7 @@ from dpp.packs.ocr.profiles import PROFILES
 from dpp.packs.ocr.reading import PageReading, read_page
 from dpp.packs.ocr.settings import OcrSettings
 from dpp.packs.registry import OcrInputs
-from dpp_cli.ocr_layer import trained_data
+from dpp_cli.layers.ocr import trained_data
 from tests.packs.ocr.drawing import inline
 
 type RunPack = Callable[..., PackResult]

@@ -21,7 +21,7 @@ from dpp.packs.ocr.faults import ImageFault, ImageFaultError
 from dpp.packs.ocr.images import MAX_IMAGE_BYTES
 from dpp.packs.ocr.sources import fetch_object
 from dpp.packs.process import PackProcess
-from dpp.platform.storage import ObjectStore
+from dpp.platform.aws.storage import ObjectStore
 from tests.packs.loopback import reply, serving
 from tests.packs.ocr.drawing import ENGLISH, character_error_rate, draw, encoded, inline
 

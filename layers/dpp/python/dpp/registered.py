@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from dpp.auth_errors import retention as auth_errors
 from dpp.auth_errors.config import check_outbox_days
-from dpp.lifecycle.classes import CLASSES
-from dpp.lifecycle.registry import ordered
-from dpp.lifecycle.retention import Retention
-from dpp.platform.retention import RetentionClass
-from dpp.runs import retention as runs
+from dpp.lifecycle.retention.classes import CLASSES
+from dpp.lifecycle.retention.periods import Retention
+from dpp.lifecycle.retention.registry import ordered
+from dpp.platform.db.retention import RetentionClass
+from dpp.runs.jobs import retention as runs
 from dpp.tickets import retention as tickets
 from dpp.workspaces import retention as workspaces
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from dpp.auth_errors.retry_policy import DEFAULT_MAX_RETRIES, LADDER_SECONDS, RetryPolicy
+from dpp.auth_errors.outbox.retry_policy import DEFAULT_MAX_RETRIES, LADDER_SECONDS, RetryPolicy
 from dpp.platform.config import ConfigurationError, Settings
 
 QUEUE_RETENTION_DAYS = 4

@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from dpp.auth_errors.events import EventType
 from dpp.auth_errors.machine import AuthErrorStatus, DecisionType, OutboxStatus, ProcessedStatus
+from dpp.auth_errors.outbox.events import EventType
 
 
 class DecidedBy(StrEnum):

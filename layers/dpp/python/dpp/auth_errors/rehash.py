@@ -3,8 +3,8 @@
 from uuid import uuid4
 
 from dpp.auth_errors import store
-from dpp.auth_errors.stack_hash import VERSION, stack_hash
-from dpp.platform.postgres import Database
+from dpp.auth_errors.traces.stack_hash import VERSION, stack_hash
+from dpp.platform.db.postgres import Database
 
 BATCH = 200
 

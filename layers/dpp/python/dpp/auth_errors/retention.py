@@ -5,8 +5,8 @@ whoever reads the retention section asks it. A cluster's `error_count` is how ma
 that loses its last one goes with it. Deployments and versions of policies stay: they are few, and evidence.
 """
 
-from dpp.platform.retention import QueriedClass, RetentionClass
-from dpp.platform.sql import Queries
+from dpp.platform.db.retention import QueriedClass, RetentionClass
+from dpp.platform.db.sql import Queries
 
 QUERIES = Queries("dpp.auth_errors", "retention.sql")
 CLASSES: tuple[RetentionClass, ...] = (

@@ -14,8 +14,8 @@ from psycopg.types.json import Jsonb
 
 from dpp.auth_errors.machine import AuthErrorStatus, DecisionType
 from dpp.auth_errors.model import AuthError, AuthErrorReport, Cluster, DecidedBy, Decision, KeptTransition
-from dpp.platform.postgres import Connection, named_rows
-from dpp.platform.sql import Queries
+from dpp.platform.db.postgres import Connection, named_rows
+from dpp.platform.db.sql import Queries
 
 QUERIES = Queries("dpp.auth_errors", "queries.sql")
 

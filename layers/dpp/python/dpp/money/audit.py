@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from dpp.money.books import QUERIES
 from dpp.money.ledger import Ledger
-from dpp.platform.postgres import Connection
+from dpp.platform.db.postgres import Connection
 
 
 @dataclass(frozen=True, slots=True)

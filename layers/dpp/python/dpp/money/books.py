@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpp.platform.postgres import Connection
-from dpp.platform.sql import Queries
+from dpp.platform.db.postgres import Connection
+from dpp.platform.db.sql import Queries
 
 QUERIES = Queries("dpp.money", "queries.sql")
 

@@ -10,7 +10,7 @@ from dpp.money.books import QUERIES
 from dpp.money.ledger import AmountRefused, Ledger, LedgerLost
 from dpp.money.micros import MAX_AMOUNT_USD_MICROS
 from dpp.money.rebuild import RebuildReason, rebuild
-from dpp.platform.postgres import Connection
+from dpp.platform.db.postgres import Connection
 
 _PAGE_SIZE = 500
 

@@ -24,7 +24,7 @@ from uuid import UUID
 from dpp.money.books import QUERIES, read_books
 from dpp.money.ledger import RECEIPT_TTL_SECONDS, Ledger, whole_number
 from dpp.money.rebuild import RebuildReason, rebuild
-from dpp.platform.postgres import Connection
+from dpp.platform.db.postgres import Connection
 
 _LOG = logging.getLogger("dpp.money.drift")
 AUDIT_EVERY_SECONDS = 55

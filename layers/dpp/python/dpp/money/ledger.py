@@ -15,8 +15,8 @@ from typing import Self
 from dpp.money.books import Books
 from dpp.money.keys import KeySpace
 from dpp.platform.config import RedisAddress
+from dpp.platform.db.redis import RedisClient, Reply, Script, connect, unavailable_as_typed
 from dpp.platform.errors import RedisUnavailable
-from dpp.platform.redis import RedisClient, Reply, Script, connect, unavailable_as_typed
 
 RESERVATION_TTL_SECONDS = 3_600
 RECEIPT_TTL_SECONDS = 7 * 86_400

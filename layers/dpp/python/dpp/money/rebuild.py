@@ -13,8 +13,8 @@ from enum import StrEnum
 
 from dpp.money.books import QUERIES, read_books
 from dpp.money.ledger import Ledger, whole_number
+from dpp.platform.db.postgres import Connection
 from dpp.platform.errors import RedisUnavailable
-from dpp.platform.postgres import Connection
 
 _LOG = logging.getLogger("dpp.money.rebuild")
 _TRIES = 50

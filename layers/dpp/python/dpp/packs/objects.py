@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from dpp.packs.contract import PackType
 from dpp.packs.registry import INPUT_MODELS, OcrInputs, tenant_context
-from dpp.platform.storage import ObjectStore
+from dpp.platform.aws.storage import ObjectStore
 
 _SPARE_SECONDS = 60
 """Beyond the timebox, for a pack process that has to be started first."""

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from dpp.packs.contract import PACK_RESULT, PackFailure, PackReason, PackRequest, PackResult, PackType
 from dpp.packs.process import PackProcess
-from dpp.platform.aws import lambda_client
+from dpp.platform.aws.clients import lambda_client
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient

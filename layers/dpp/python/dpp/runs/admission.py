@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from dpp.money.ledger import LEDGER_FUNCTIONS, RESERVATION_TTL_SECONDS, AmountRefused, Ledger, read_balance
-from dpp.platform.api_keys import Caller
-from dpp.platform.rate_limit import RATE_LIMIT_FUNCTIONS, RateState
-from dpp.platform.redis import Script
+from dpp.platform.db.rate_limit import RATE_LIMIT_FUNCTIONS, RateState
+from dpp.platform.db.redis import Script
+from dpp.platform.keys.api_keys import Caller
 
 LOCK_TTL_SECONDS = 5
 MAPPING_TTL_SECONDS = 30 * 86_400

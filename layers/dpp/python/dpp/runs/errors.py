@@ -1,9 +1,9 @@
 """What can go wrong with a run as a client sees it; the docstring is the default message.
 
-`dpp/runs/problems.py` maps each class to its status, reason code and title.
+`dpp/runs/api/problems.py` maps each class to its status, reason code and title.
 """
 
-from dpp.platform.rate_limit import RateState
+from dpp.platform.db.rate_limit import RateState
 from dpp.runs.endings import Ending
 from dpp.runs.model import Costs
 

@@ -17,11 +17,11 @@ from dpp.money.fees import charge_within
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess
 from dpp.packs.objects import ObjectRefusedError, signed_urls
+from dpp.platform.aws.queue import Queue
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Database
 from dpp.platform.ids import new_id
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
 from dpp.platform.retry import PAUSES_SECONDS, patiently
-from dpp.platform.storage import ObjectStore
 from dpp.runs import envelope, finalize, lease, store
 from dpp.runs.endings import Ending, ending_of
 from dpp.runs.lease import Heartbeat, LeaseEffects

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dpp.money.ledger import Closed, CloseKind, Ledger, NoReservation, ReservationLost
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Database
 from dpp.platform.ids import new_id
-from dpp.platform.postgres import Database
 from dpp.platform.retry import patiently
-from dpp.platform.storage import ObjectStore
 from dpp.runs import store
 from dpp.runs.machine import MoneyState, Reason
 from dpp.runs.model import Intent, Run

@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import Self
 
 from dpp.money.ledger import Ledger
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Database
+from dpp.platform.db.redis import Script, unavailable_as_typed
 from dpp.platform.errors import DependencyUnavailable, PostgresUnavailable, RedisUnavailable
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp.platform.redis import Script, unavailable_as_typed
 from dpp.runs import store
 from dpp.runs.model import Run
 

@@ -6,15 +6,15 @@ from typing import Any
 from uuid import UUID
 
 from dpp.money.ledger import Ledger
-from dpp.platform.api_keys import Caller
+from dpp.platform.aws.signing import PresignedUrl
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Database
+from dpp.platform.db.rate_limit import RateState
 from dpp.platform.errors import StorageUnavailable
 from dpp.platform.ids import parse_uuid
-from dpp.platform.postgres import Database
-from dpp.platform.rate_limit import RateState
-from dpp.platform.signing import PresignedUrl
-from dpp.platform.storage import ObjectStore
+from dpp.platform.keys.api_keys import Caller
 from dpp.runs import admission, store
-from dpp.runs.contract import INLINE_LIMIT_BYTES, PRESIGNED_URL_TTL_SECONDS
+from dpp.runs.api.contract import INLINE_LIMIT_BYTES, PRESIGNED_URL_TTL_SECONDS
 from dpp.runs.errors import RateLimited, RunExpired, RunNotFound
 from dpp.runs.machine import Status
 from dpp.runs.model import Costs, ResultPointer, Run

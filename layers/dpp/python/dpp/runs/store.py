@@ -14,8 +14,8 @@ from psycopg.types.json import Jsonb
 
 from dpp.money.fees import minimum_fee
 from dpp.packs.contract import PackType
-from dpp.platform.postgres import Connection, named_rows
-from dpp.platform.sql import Queries
+from dpp.platform.db.postgres import Connection, named_rows
+from dpp.platform.db.sql import Queries
 from dpp.runs.errors import DuplicateKey, SwitchedOff
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.model import Intent, Run

@@ -16,8 +16,10 @@ from typing import Self, assert_never
 from dpp.money.ledger import Ledger, LedgerError, LedgerLost
 from dpp.money.rebuild import is_lost
 from dpp.packs.contract import PackType
-from dpp.platform.api_keys import Caller
+from dpp.platform.aws.queue import Queue
 from dpp.platform.config import PostgresSettings, QueueSettings, RedisSettings
+from dpp.platform.db.postgres import Database
+from dpp.platform.db.rate_limit import RateState
 from dpp.platform.errors import (
     DependencyUnavailable,
     PostgresNotReached,
@@ -26,9 +28,7 @@ from dpp.platform.errors import (
     RedisUnavailable,
 )
 from dpp.platform.ids import new_id
-from dpp.platform.postgres import Database
-from dpp.platform.queue import Queue
-from dpp.platform.rate_limit import RateState
+from dpp.platform.keys.api_keys import Caller
 from dpp.runs import admission, finalize, store
 from dpp.runs.admission import Admission, Admitted, Drained, Locked, Mapped, Ticket, TooMany
 from dpp.runs.endings import Ending, ending_of

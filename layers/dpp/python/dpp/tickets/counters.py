@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from dpp.platform.postgres import Connection
+from dpp.platform.db.postgres import Connection
 from dpp.tickets import store
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import RequestType

@@ -14,11 +14,11 @@ from zoneinfo import ZoneInfo
 
 from psycopg.types.json import Jsonb
 
-from dpp.platform import exclusive
+from dpp.platform.db import exclusive
+from dpp.platform.db.exclusive import LeaseTaken
+from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.exclusive import LeaseTaken
-from dpp.platform.logging import where
-from dpp.platform.postgres import Connection, Database
+from dpp.platform.observability.logging import where
 from dpp.tickets import counters, process, stop, store
 from dpp.tickets.counters import OpsCounters
 from dpp.tickets.errors import CycleRunning, EmergencyStopSet, NoReceiptYet, ReaperRunning
@@ -40,7 +40,7 @@ from dpp.tickets.store import QUERIES
 _LOG = logging.getLogger("dpp.tickets.cycle")
 LEASE_NAME = "OPS_CYCLE"
 LEASE_SECONDS = 90
-"""Longer than the function that runs it may live (`cdk/dpp_cdk/timings.py`)."""
+"""Longer than the function that runs it may live (`cdk/dpp_cdk/settings/timings.py`)."""
 
 
 @dataclass(frozen=True, slots=True)

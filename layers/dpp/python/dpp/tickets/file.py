@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass
 
-from dpp.platform.postgres import Database
+from dpp.platform.db.postgres import Database
 from dpp.tickets import store
 from dpp.tickets.errors import TicketConflict
 from dpp.tickets.model import Ticket

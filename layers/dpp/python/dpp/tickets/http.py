@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from dpp.platform.http.problem import ProblemKind
 from dpp.platform.http.request import read_body, read_optional_body, validation_failed
-from dpp.platform.operator_keys import Operator
+from dpp.platform.keys.operator_keys import Operator
 from dpp.tickets.contract import (
     CountersView,
     EmergencyStopView,

@@ -14,8 +14,8 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from dpp.platform.db.postgres import Database
 from dpp.platform.errors import DependencyUnavailable, PostgresUnavailable
-from dpp.platform.postgres import Database
 from dpp.tickets import stop, store
 from dpp.tickets.errors import TicketRefused
 from dpp.tickets.machine import TicketStatus

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from dpp.platform.postgres import Connection, one_snapshot
+from dpp.platform.db.postgres import Connection, one_snapshot
 from dpp.tickets import store
 from dpp.tickets.errors import TicketNotFound
 from dpp.tickets.machine import TicketStatus

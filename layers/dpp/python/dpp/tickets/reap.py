@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from dpp.platform import exclusive
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db import exclusive
+from dpp.platform.db.exclusive import Lease, LeaseOver, LeaseTaken
+from dpp.platform.db.postgres import Database
 from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.exclusive import Lease, LeaseOver, LeaseTaken
-from dpp.platform.postgres import Database
-from dpp.platform.storage import ObjectStore
 from dpp.tickets import reports, stop, store
 from dpp.tickets.errors import ReaperOvertaken, ReaperRunning
 from dpp.tickets.model import REAPER, Backlog, CleanedTicket
@@ -24,7 +24,7 @@ from dpp.tickets.staleness import ReaperRules
 
 _LOG = logging.getLogger("dpp.tickets.reap")
 LEASE_SECONDS = 180
-"""Longer than any function that runs the reaper may live (`cdk/dpp_cdk/timings.py`)."""
+"""Longer than any function that runs the reaper may live (`cdk/dpp_cdk/settings/timings.py`)."""
 
 
 @dataclass(frozen=True, slots=True)

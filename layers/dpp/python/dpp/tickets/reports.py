@@ -14,8 +14,8 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from dpp.platform.postgres import Connection, Database
-from dpp.platform.storage import ObjectStore
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.db.postgres import Connection, Database
 from dpp.tickets.errors import NoReportYet, SnapshotNotFound
 from dpp.tickets.report import ReaperReport
 from dpp.tickets.staleness import LATEST_KEY, snapshot_key, snapshot_key_of

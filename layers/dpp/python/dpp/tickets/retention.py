@@ -4,8 +4,8 @@ Never what is OPEN, IN_PROGRESS, RUNNING or unpublished, however old; nor a tick
 runs still stands (TIX-1), nor the newest report (TIX-5).
 """
 
-from dpp.platform.retention import QueriedClass, RetentionClass
-from dpp.platform.sql import Queries
+from dpp.platform.db.retention import QueriedClass, RetentionClass
+from dpp.platform.db.sql import Queries
 
 QUERIES = Queries("dpp.tickets", "retention.sql")
 CLASSES: tuple[RetentionClass, ...] = (

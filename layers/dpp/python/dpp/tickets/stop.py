@@ -7,7 +7,7 @@ setting the flag waits for such transactions, and after it none begins.
 from dataclasses import dataclass
 from datetime import datetime
 
-from dpp.platform.postgres import Connection
+from dpp.platform.db.postgres import Connection
 from dpp.tickets.errors import EmergencyStopSet
 from dpp.tickets.store import QUERIES
 

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from dpp.platform.postgres import Connection, named_rows
-from dpp.platform.sql import Queries
+from dpp.platform.db.postgres import Connection, named_rows
+from dpp.platform.db.sql import Queries
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import (
     REAPER,

@@ -9,8 +9,8 @@ from datetime import datetime
 
 from psycopg import errors
 
-from dpp.platform.postgres import Connection, named_rows
-from dpp.platform.retention import (
+from dpp.platform.db.postgres import Connection, named_rows
+from dpp.platform.db.retention import (
     Batch,
     Cursor,
     QueriedClass,
@@ -19,7 +19,7 @@ from dpp.platform.retention import (
     Use,
     as_chamberlain,
 )
-from dpp.platform.sql import Queries
+from dpp.platform.db.sql import Queries
 
 QUERIES = Queries("dpp.workspaces", "retention.sql")
 WEEKS_AHEAD = 4

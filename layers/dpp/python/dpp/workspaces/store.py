@@ -15,9 +15,9 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from dpp.platform.postgres import Connection, named_rows
-from dpp.platform.sql import Queries
-from dpp.workspaces.garbage import Claim
+from dpp.platform.db.postgres import Connection, named_rows
+from dpp.platform.db.sql import Queries
+from dpp.workspaces.archives.garbage import Claim
 from dpp.workspaces.model import (
     Conditions,
     DesiredState,

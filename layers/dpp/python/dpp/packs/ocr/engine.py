@@ -28,7 +28,7 @@ class Rotation:
 
 
 DATA_PACKAGE = "dpp_tessdata"
-"""The folder with the trained data in the ocr layer (dpp_cli/ocr_layer.py)."""
+"""The folder with the trained data in the ocr layer (dpp_cli/layers/ocr.py)."""
 
 _RESOLUTION = 300  # Tesseract warns about images that state none; it only guides how it judges sizes
 _OSD = "osd"

@@ -26,9 +26,9 @@ from dpp.platform.http.problem import (
     ProblemKind,
 )
 from dpp.platform.ids import trace_id_from
-from dpp.platform.logging import where
-from dpp.platform.meter import Meter
-from dpp.platform.metrics import REFUSALS
+from dpp.platform.observability.logging import where
+from dpp.platform.observability.meter import Meter
+from dpp.platform.observability.metrics import REFUSALS
 
 _LOG = logging.getLogger("dpp.http")
 _TRACE_HEADER = "X-Trace-Id"

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dpp.platform import api_keys, operator_keys
-from dpp.platform.api_keys import Caller
+from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.http.request import auth_invalid, bearer_token
-from dpp.platform.operator_keys import Operator
-from dpp.platform.postgres import Connection, Database
+from dpp.platform.keys import api_keys, operator_keys
+from dpp.platform.keys.api_keys import Caller
+from dpp.platform.keys.operator_keys import Operator
 from dpp.platform.retry import patiently
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from dpp.platform.aws import efs_client
+from dpp.platform.aws.clients import efs_client
 from dpp.workspaces.errors import ProviderUnavailable
 from dpp.workspaces.providers.aws_failures import code_of, provider_failures
 from dpp.workspaces.providers.aws_settings import AwsWorkspaceSettings

@@ -57,7 +57,7 @@ class ContainerSizeSettings(Settings):
 
 
 class AwsWorkspaceSettings(ContainerSizeSettings):
-    """Fargate and EFS (WS-9). The network, the roles and the file system are those of dpp_cdk/workspaces.py.
+    """Fargate and EFS (WS-9). The network, the roles and the file system are those of dpp_cdk/resources/workspaces.py.
 
     `posix_uid`, `posix_gid`: whose every file is that a container writes, whoever it thinks it is; EFS sees to that.
     """

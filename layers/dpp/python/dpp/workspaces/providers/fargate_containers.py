@@ -6,7 +6,7 @@ from itertools import batched
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
-from dpp.platform.aws import ecs_client, efs_client
+from dpp.platform.aws.clients import ecs_client, efs_client
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from dpp.workspaces.ports import Seen, Volume
 from dpp.workspaces.providers.access_points import AccessPoints

@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TypedDict
 
-from dpp.platform.aws import s3_client, unavailable_as
+from dpp.platform.aws.clients import s3_client, unavailable_as
 from dpp.platform.errors import StorageUnavailable
 from dpp.workspaces.errors import OperationFailed
 from dpp.workspaces.model import Archive

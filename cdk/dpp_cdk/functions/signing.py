@@ -1,0 +1,28 @@
+"""The role that signs the URLs of results (RUN-10).
+
+A URL dies with the credentials that signed it, and a function can't see when its own end. A session that it
+assumes tells its end, so the reader signs with one.
+"""
+
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from dpp.platform.config import SigningSettings
+from dpp_cdk.functions.function import LambdaFunction
+
+
+class SigningRole(Construct):
+    """May read results, and nothing else; only the reader's role may be it, for an hour at a time."""
+
+    def __init__(self, scope: Construct, id: str, *, reader: LambdaFunction, objects_arn: str) -> None:
+        super().__init__(scope, id)
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ArnPrincipal(reader.role_arn),
+            description="Signs the URLs of results for the function that reads runs",
+        )
+        role.add_to_principal_policy(iam.PolicyStatement(actions=["s3:GetObject"], resources=[objects_arn]))
+        reader.allow(["sts:AssumeRole"], role.role_arn)
+        (variable,) = SigningSettings.variables()
+        reader.function.add_environment(variable, role.role_arn)

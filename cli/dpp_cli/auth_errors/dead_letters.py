@@ -1,0 +1,206 @@
+"""Operator commands: the dead-letter queue of events (AUTH-7, AUTH-8). See `dpp.auth_errors.outbox.dead_letters`."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+from rich.table import Table
+
+from dpp.auth_errors.config import EventDeadLetterSettings
+from dpp.auth_errors.outbox import dead_letters
+from dpp.auth_errors.outbox.dead_letters import Action, EventLetter, EventLetterEffects, HandledLetter
+from dpp.auth_errors.outbox.redrive import Standing
+from dpp.platform.aws.held_messages import Choice
+from dpp.platform.aws.queue import Queue
+from dpp_cli.auth_errors.events import WakeSettings, waker_of
+from dpp_cli.errors import StackError
+from dpp_cli.operator.output import ago, as_array, plain, print_table
+from dpp_cli.operator.rows import opened_rows
+from dpp_cli.operator.tenants import console
+
+letters_app = typer.Typer(no_args_is_help=True, help="Copies of events that nobody could handle.")
+_DONE = {
+    Action.REVIVED: "event revived; deleted",
+    Action.DELETED: "deleted",
+    Action.LEFT: "left",
+}
+_STANDS = {
+    Standing.DEAD: "dead",
+    Standing.HANDLED: "handled since",
+    Standing.UNDER_WAY: "under way again",
+    Standing.UNKNOWN: "no such event",
+}
+
+Ids = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ID…", help="Of events or of messages, as `list` shows them.", show_default=False),
+]
+All = Annotated[bool, typer.Option("--all", help="Every message, up to --limit.")]
+Limit = Annotated[int, typer.Option(min=1, max=1_000, help="Look at no more messages than this.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON array.")]
+
+
+class _LetterSettings(WakeSettings, EventDeadLetterSettings):
+    """The rows, the dead-letter queue, and what wakes the publisher."""
+
+
+class _LetterView(BaseModel):
+    """A message as JSON; `standing` is its event's."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    message_id: str
+    outbox_id: int | None
+    event_type: str | None
+    reason: str | None
+    detail: str | None
+    standing: Standing
+    auth_error_id: str | None
+    sent_at: datetime
+    receive_count: int
+    action: Action | None = None
+
+    @classmethod
+    def of(cls, letter: EventLetter, action: Action | None = None) -> "_LetterView":
+        """This message, and what was done with it."""
+        return cls(
+            message_id=letter.message.message_id,
+            outbox_id=letter.outbox_id,
+            event_type=letter.event_type,
+            reason=letter.reason,
+            detail=letter.detail,
+            standing=letter.standing,
+            auth_error_id=str(letter.entry.auth_error_id) if letter.entry else None,
+            sent_at=letter.message.sent_at,
+            receive_count=letter.message.receive_count,
+            action=action,
+        )
+
+
+@letters_app.command("list")
+def show(limit: Limit = 100, as_json: AsJson = False) -> None:
+    """Show each message, why it is dead, and where its event stands now. They are hidden only meanwhile."""
+    with _effects() as effects:
+        letters = dead_letters.look(effects, Choice(limit))
+    if as_json:
+        typer.echo(as_array(_LetterView.of(letter) for letter in letters))
+        return
+    _print_letters(letters)
+    more = "; there may be more (--limit)" if len(letters) == limit else ""
+    console.print(f"{_count(letters)} in the dead-letter queue{more}", highlight=False)
+
+
+@letters_app.command("redrive")
+def redrive(ids: Ids = None, every: All = False, limit: Limit = 100, as_json: AsJson = False) -> None:
+    """Revive the events that are dead, delete the copies that nobody needs, leave what is no event.
+
+    Safe to repeat. Exit code 1 if one that was named is not there or was left.
+    """
+    choice = _choice(ids, every, limit)
+    with _effects() as effects:
+        handled = _told(dead_letters.send_again(effects, choice), as_json=as_json)
+    _account_for(choice, handled)
+
+
+@letters_app.command("drop")
+def drop(
+    ids: Ids = None,
+    every: All = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    limit: Limit = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Delete messages. An event that is dead stays dead; `redrive` by its id in `outbox` still revives it.
+
+    Safe to repeat. Exit code 1 if one that was named is not there.
+    """
+    choice = _choice(ids, every, limit)
+    if as_json and not yes:
+        raise StackError("with --json nobody can be asked: add --yes")
+    with _effects() as effects:
+        if not yes:
+            _confirm(dead_letters.look(effects, choice))
+        handled = _told(dead_letters.drop(effects, choice), as_json=as_json)
+    _account_for(choice, handled)
+
+
+@contextmanager
+def _effects() -> Iterator[EventLetterEffects]:
+    """Everything that a command touches. Raises StackError, also for a dependency that fails inside the block."""
+    with opened_rows(_LetterSettings) as rows:
+        at = rows.at
+        queue = Queue(at.settings.event_dead_letter_queue_url, lambda: at.client("sqs"))
+        yield EventLetterEffects(rows.database, queue, waker_of(at))
+
+
+def _choice(ids: list[str] | None, every: bool, limit: int) -> Choice:
+    if bool(ids) == every:
+        raise StackError(
+            "name some, or say --all: not both" if every else "name events or messages, or say --all"
+        )
+    return Choice(limit, None if every else frozenset(ids or ()))
+
+
+def _confirm(letters: list[EventLetter]) -> None:
+    """Show what would be dropped and ask; an answer other than yes ends the command."""
+    if letters:
+        _print_letters(letters)
+        typer.confirm(f"Drop {_count(letters)}?", abort=True)
+
+
+def _told(handled: Iterator[HandledLetter], *, as_json: bool) -> list[HandledLetter]:
+    """Carry it out, telling each message as it is done, so that a failure half-way hides nothing."""
+    done: list[HandledLetter] = []
+    try:
+        for one in handled:
+            done.append(one)
+            if not as_json:
+                line = f"{_id(one.letter)}  {_STANDS[one.letter.standing]}: {_DONE[one.action]}"
+                console.print(plain(line), highlight=False, soft_wrap=True)
+    finally:
+        if as_json:
+            typer.echo(as_array(_LetterView.of(one.letter, one.action) for one in done))
+        else:
+            counts = Counter(_DONE[one.action] for one in done)
+            console.print(", ".join(f"{n} {what}" for what, n in counts.items()) or "nothing to do")
+    return done
+
+
+def _account_for(choice: Choice, handled: list[HandledLetter]) -> None:
+    """Exit code 1 for what was named and not done."""
+    if choice.ids is None:
+        return
+    found = frozenset[str]().union(*(one.letter.ids for one in handled))
+    if absent := choice.ids - found:
+        raise StackError(f"not among the first {choice.limit} messages: {', '.join(sorted(absent))}")
+    if any(one.action is Action.LEFT for one in handled):
+        raise typer.Exit(1)
+
+
+def _print_letters(letters: list[EventLetter]) -> None:
+    if not letters:
+        return
+    names = ("event (or message)", "type", "event is", "reason", "age", "detail")
+    table = Table(*names, box=None, header_style="dim", pad_edge=False)
+    for column in table.columns[:5]:
+        column.no_wrap = True
+    now = datetime.now(UTC)
+    for letter in letters:
+        kind = (letter.event_type or "").removeprefix("auth.error.")
+        reason, detail = letter.reason or "none given", letter.detail or ""
+        cells = (plain(_id(letter)), plain(kind[:30]), _STANDS[letter.standing], plain(reason[:30]))
+        table.add_row(*cells, ago(letter.message.sent_at, now), plain(detail))
+    print_table(table)
+
+
+def _id(letter: EventLetter) -> str:
+    return letter.message.message_id if letter.outbox_id is None else str(letter.outbox_id)
+
+
+def _count(letters: list[EventLetter]) -> str:
+    return "1 message" if len(letters) == 1 else f"{len(letters)} messages"

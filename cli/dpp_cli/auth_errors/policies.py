@@ -1,0 +1,197 @@
+"""Operator commands: what the system decides of authentication errors by itself, as data (AUTH-11)."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+from rich.table import Table
+
+from dpp.auth_errors import store
+from dpp.auth_errors.decisions.policies import PoliciesRefused, Policy, When, as_data, read_policies
+from dpp.auth_errors.decisions.replay import Replayed, replay
+from dpp.platform.http.fields import Reason
+from dpp.platform.strict_json import JsonRefused, parse
+from dpp_cli.errors import StackError
+from dpp_cli.operator.output import faults, moment, plain, print_table, print_values, say
+from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows
+
+policy_app = typer.Typer(
+    no_args_is_help=True,
+    help="Policies: what is decided without an operator. The first that matches decides.",
+)
+_REASON: TypeAdapter[str] = TypeAdapter(Reason)
+
+File = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="A JSON array of policies (docs/auth-errors.md); or, on a deployment, the array itself.",
+    ),
+]
+
+
+@policy_app.command("show")
+def show(
+    version: Annotated[
+        int | None,
+        typer.Option(min=1, help="An earlier one; the one that decides if not given.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The array, as `set` takes it.")] = False,
+) -> None:
+    """Show the policies in the order in which they are asked, and who set them."""
+    with connected_rows(RowSettings) as (connection, settings):
+        found = store.policy_set(connection, version)
+    if found is None:
+        if version is not None:
+            raise StackError(f"there is no version {version}")
+        if as_json:
+            typer.echo("[]")
+        say("no policy was ever set: operators decide alone")
+        return
+    if as_json:
+        typer.echo(json.dumps(found.policies, ensure_ascii=False, indent=2))
+        return
+    values = {
+        "version": str(found.version),
+        "set by": f"{found.actor}, {moment(found.created_at, settings.zone)}",
+        "because": found.reason,
+    }
+    print_values(values)
+    _print_policies(_read(found.policies))
+
+
+@policy_app.command("check")
+def check(file: File) -> None:
+    """Read policies and name every fault; changes nothing and asks no deployment."""
+    found = _read(_data(file))
+    typer.echo(f"{_count(found)}, no fault")
+
+
+@policy_app.command("set")
+def set_policies(
+    file: File,
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept with the version.")],
+    who: Who = None,
+) -> None:
+    """Make these the policies that decide from now on, as a new version; the older ones stay on record.
+
+    Safe to repeat: what decides already is not set again.
+    """
+    asked_by = actor(who)
+    found = _read(_data(file))
+    try:
+        said = _REASON.validate_python(reason)
+    except ValidationError as error:
+        raise StackError(faults(error, "--reason")) from None
+    data = as_data(found)
+    with connected_rows(RowSettings) as (connection, _):
+        kept = store.latest_policies(connection)
+        if kept is not None and kept[1] == data:
+            typer.echo(f"version {kept[0]} says the same and decides already")
+            return
+        version = store.insert_policies(connection, data, asked_by, said)
+    typer.echo(f"version {version} decides from now on: {_count(found)}")
+
+
+@policy_app.command("replay")
+def replay_decisions(
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="The newest so many.")] = 10_000,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Decide anew what policies decided, each from its kept inputs and the kept version; changes nothing.
+
+    Exit code 1 if a decision would be another now.
+    """
+    with connected_rows(RowSettings) as (connection, _):
+        found = list(replay(connection, limit))
+    differing = [one for one in found if one.differs]
+    if as_json:
+        typer.echo(json.dumps({"replayed": len(found), "differing": [_fields(one) for one in differing]}))
+    else:
+        if differing:
+            _print_differing(differing)
+        decisions = "1 decision" if len(found) == 1 else f"{len(found)} decisions"
+        typer.echo(f"{decisions} replayed: {len(differing) or 'none'} would be another now")
+    if differing:
+        raise typer.Exit(1)
+
+
+def _data(file: str) -> Any:
+    """What stands in the file, or in the word itself. Raises StackError."""
+    try:
+        text: str | bytes = file if file.lstrip().startswith("[") else Path(file).read_bytes()
+        return parse(text)
+    except OSError as error:
+        raise StackError(f"can't read {file}: {error.strerror}") from None
+    except JsonRefused as refused:
+        raise StackError(f"no policies: {refused}") from None
+
+
+def _read(data: object) -> tuple[Policy, ...]:
+    try:
+        return read_policies(data)
+    except PoliciesRefused as refused:
+        raise StackError(f"policies have faults:\n{refused}") from None
+
+
+def _print_policies(found: Sequence[Policy]) -> None:
+    if not found:
+        say("no policy: operators decide alone")
+        return
+    table = Table("", "policy", "when", "decides", "because", box=None, header_style="dim", pad_edge=False)
+    table.columns[0].no_wrap = table.columns[3].no_wrap = True
+    for number, one in enumerate(found, 1):
+        cells = (str(number), plain(one.name), plain(_said(one.when)), one.decide.value)
+        table.add_row(*cells, plain(one.reason))
+    print_table(table)
+
+
+def _said(when: When) -> str:
+    """What must hold, in words."""
+    seen = when.seen
+    parts = (
+        when.exception_class and f"class is {_either(when.exception_class)}",
+        when.http_status and f"status is {_either(when.http_status)}",
+        when.service and f"service is {_either(when.service)}",
+        seen and f"{seen.at_least} or more within {seen.within_minutes} min",
+        when.deployed_within_minutes and f"deployed within {when.deployed_within_minutes} min",
+        when.cluster_younger_than_minutes and f"cluster younger than {when.cluster_younger_than_minutes} min",
+        when.not_escalated_within_minutes and f"not escalated within {when.not_escalated_within_minutes} min",
+    )
+    return ", ".join(part for part in parts if part) or "always"
+
+
+def _either(values: Sequence[object]) -> str:
+    return " or ".join(map(str, values))
+
+
+def _print_differing(differing: Sequence[Replayed]) -> None:
+    table = Table("decision", "version", "was", "would be", box=None, header_style="dim", pad_edge=False)
+    table.columns[0].no_wrap = True
+    for one in differing:
+        now = one.fault or (" by ".join(reversed(one.now)) if one.now else "none")
+        was = " by ".join(reversed(one.kept))
+        table.add_row(str(one.decision_id), str(one.version), plain(was), plain(now))
+    print_table(table)
+
+
+def _fields(one: Replayed) -> dict[str, object]:
+    return {
+        "decisionId": str(one.decision_id),
+        "policyVersion": one.version,
+        "kept": _decided(one.kept),
+        "now": None if one.now is None else _decided(one.now),
+        "fault": one.fault,
+    }
+
+
+def _decided(found: tuple[str, str]) -> dict[str, str]:
+    return {"policyName": found[0], "decisionType": found[1]}
+
+
+def _count(found: Sequence[Policy]) -> str:
+    return "1 policy" if len(found) == 1 else f"{len(found)} policies"

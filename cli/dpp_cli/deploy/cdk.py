@@ -1,0 +1,59 @@
+"""Runs the pinned CDK command line over the project's app."""
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from dpp_cli.deploy.toolchain import cdk_command, run, with_node
+from dpp_cli.layers.api_docs import build_api_docs_layer
+from dpp_cli.layers.migrations import build_migrations_layer
+from dpp_cli.layers.ocr import build_ocr_layer
+from dpp_cli.layers.operate import build_operate_layer
+from dpp_cli.layers.packages import build_deps_layer, build_domain_layer
+from dpp_cli.paths import ASSEMBLY
+
+_LOCAL = (
+    "DATABASE_URL",
+    "REDIS_URL",
+    "DPP_DECISION_",
+    "DPP_TIME_ZONE",
+    "DPP_TICKET_REAPER_",
+    "DPP_AUTH_ERROR_",
+)
+SIZES = ("dev", "prod")
+
+
+def synth(sizes: Sequence[str], architecture: str) -> list[Path]:
+    """Build the layers and describe a deployment of each size; return their assemblies. Raises ToolError."""
+    build_layers(architecture)
+    # Servers, models and rules that the environment names are the local stack's; on AWS they are made, or in a file.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_LOCAL)}
+
+    def one(size: str) -> Path:
+        target = ASSEMBLY / size
+        context = ["-c", f"size={size}", "-c", f"architecture={architecture}"]
+        cdk(["synth", "--quiet", "--output", str(target), *context], environment)
+        return target
+
+    with ThreadPoolExecutor(len(sizes)) as side_by_side:
+        return list(side_by_side.map(one, sizes))
+
+
+def build_layers(architecture: str) -> dict[str, Path]:
+    """Build every layer that is out of date; return their folders by name. Raises ToolError."""
+    return {
+        "packages": build_deps_layer(architecture),
+        "domain": build_domain_layer(),
+        "ocr": build_ocr_layer(architecture),
+        "migrations": build_migrations_layer(architecture),
+        "operate": build_operate_layer(architecture),
+        "api_docs": build_api_docs_layer(),
+    }
+
+
+def cdk(arguments: Sequence[str], environment: Mapping[str, str], log_path: Path | None = None) -> str:
+    """Run `cdk` to its end. Raises ToolError."""
+    chosen = {**with_node(environment), "CDK_DISABLE_CLI_TELEMETRY": "true"}
+    chosen.pop("PYTHONDONTWRITEBYTECODE", None)  # byte code halves the time of the next synthesis
+    return run([*cdk_command(), *arguments, "--no-notices", "--ci"], environment=chosen, log_path=log_path)

@@ -1,0 +1,368 @@
+"""What a deployment costs a month, written into docs/deploy.md: `python -m dpp_cli.docs.costs`.
+
+Nodes, zones and gigabytes come from `cdk/dpp_cdk/settings/sizes.py`; what depends on use is assumed here. Prices are
+the list prices of us-east-1 in US dollars, without free tiers, discounts and taxes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from typing import TYPE_CHECKING
+
+from dpp.lifecycle.retention.periods import Retention
+from dpp_cli.paths import ROOT, importable
+
+if TYPE_CHECKING:
+    from dpp_cdk.settings.sizes import Size
+
+PATH = ROOT / "docs" / "deploy.md"
+BEGIN, END = "<!-- costs: python -m dpp_cli.docs.costs -->", "<!-- end of costs -->"
+BEGIN_WORKSPACES = "<!-- costs of workspaces: python -m dpp_cli.docs.costs -->"
+END_WORKSPACES = "<!-- end of the costs of workspaces -->"
+
+BEGIN_LIFECYCLE = "<!-- costs of the flow: python -m dpp_cli.docs.costs -->"
+END_LIFECYCLE = "<!-- end of the costs of the flow -->"
+
+HOURS = 730
+"""A month, as AWS's own calculator has it."""
+INTERFACE_ENDPOINTS = 4
+ALARMS = {"dev": 93, "prod": 108}
+METRIC_SERIES = 129
+RUNS = {"dev": 1_000, "prod": 1_000_000}
+
+REQUESTS_A_RUN = 6
+"""One submit, five polls."""
+REQUEST_SECONDS = Decimal("0.05")
+WORK_SECONDS = 2
+ENVELOPE_KB, LOG_KB = 20, 8
+_FIRINGS = 7 * HOURS * 60  # of five jobs, one of which fires twice a minute, and of the outbox's publisher
+_REQUEST_GB_SECONDS = Decimal("0.5") * REQUEST_SECONDS
+_WORK_GB_SECONDS = Decimal(1769) / 1024 * WORK_SECONDS
+_FIRING_GB_SECONDS = Decimal("0.5") * Decimal("0.2")
+_POLLS = 4 * 5 * HOURS * 3600 // 20  # four event sources, five pollers each, 20 s a poll
+_BEATS = 2 * 3 * HOURS * 60  # sent, received, deleted, once a minute: the reaper's and the publisher's
+_REPORT_WRITES = 2 * HOURS * 60  # a snapshot and `latest`, each time that the ops cycle's reaper runs
+_KB = Decimal("0.000001")  # in GB
+_LOG_DAYS = Retention().logs_days
+_LOG_TAKEN_IN, _LOG_KEPT_A_MONTH = Decimal("0.50"), Decimal("0.03")
+
+ASSUMPTIONS = f"""Per month: {RUNS["dev"]:,} runs in dev, {RUNS["prod"]:,} in prod. A run: {REQUESTS_A_RUN} requests \
+of {REQUEST_SECONDS * 1_000:.0f} ms, {WORK_SECONDS} s of work, an envelope of {ENVELOPE_KB} KB that is kept 30 days \
+and fetched once, {LOG_KB} KB of logs, no model. Jobs: {_FIRINGS:,} firings of 200 ms with 2 KB of logs each, a report \
+of the ticket reaper each minute. {METRIC_SERIES} metric series. {HOURS} hours."""
+
+# What workspaces add, where a deployment has them.
+WORKSPACE_ENDPOINTS = 5
+WORKSPACE_ALARMS = {"dev": 16, "prod": 19}
+WORKSPACE_SERIES = 60
+WORKSPACES = {"dev": 2, "prod": 100}
+
+_RUN_HOURS = 160  # a month of work
+_HOME_GB, _ARCHIVE_GB = 5, 2
+_MOVES = 2  # archived and restored so often
+_WORKSPACE_FIRINGS = 4 * HOURS * 60  # a beat and a page of the fleet, twice a minute
+_LOOK_GB_SECONDS = Decimal("0.5") * Decimal("0.5")
+_MOVE_GB_SECONDS = (
+    Decimal(1769) / 1024 * 300
+)  # a home archived, read back and restored: assumed, not measured
+_WORKSPACE_POLLS = 2 * 5 * HOURS * 3600 // 20  # two event sources more
+_INSIGHTS_SERIES = 17  # of each service and each family of tasks, by the hours that they run
+
+WORKSPACE_ASSUMPTIONS = f"""Per month, with {WORKSPACES["dev"]} workspaces in dev and {WORKSPACES["prod"]} in prod. \
+Each: one CPU and 2 GB that run {_RUN_HOURS} hours, a home of {_HOME_GB} GB on its volume all month, an archive of \
+{_ARCHIVE_GB} GB, archived and restored {_MOVES} times. {WORKSPACE_SERIES} metric series of ours, and of Container \
+Insights {_INSIGHTS_SERIES} a workspace while it runs."""
+
+# What the roles add that carry events to answers, where a deployment has them.
+LIFECYCLE_ALARMS = {"dev": 27, "prod": 29}
+LIFECYCLE_SERIES = 50
+_ROLE_FIRINGS = 5 * HOURS * 60  # four roles, one of which fires twice a minute
+_ASKED = 2 * HOURS * 60  # both sources, each minute
+_ASKED_GB_SECONDS = Decimal("0.5") * Decimal("0.5")
+
+LIFECYCLE_ASSUMPTIONS = f"""Per month, without the runs that tasks are, each of which costs what a run costs: \
+{_ROLE_FIRINGS:,} firings of 200 ms and {_ASKED:,} requests to GitHub and Jira of 500 ms, with 2 KB of logs each. \
+{LIFECYCLE_SERIES} metric series."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """A list price. `confirmed`: found in a source that says where it stands; docs/deploy.md says which."""
+
+    usd: Decimal
+    per: str
+    confirmed: bool = True
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the bill: how many units of what."""
+
+    what: str
+    price: Price
+    quantity: Callable[["Size"], Decimal | int]
+
+    def usd(self, size: "Size") -> Decimal:
+        """Its part of the month, to the cent. Raises KeyError where a size has a part that no price is known of."""
+        return (self.price.usd * self.quantity(size)).quantize(Decimal("0.01"), ROUND_HALF_UP)
+
+
+def _priced(usd: str, per: str, *, confirmed: bool = True) -> Price:
+    return Price(Decimal(usd), per, confirmed)
+
+
+_LOGS = Price((_LOG_TAKEN_IN + _LOG_KEPT_A_MONTH * _LOG_DAYS / 30).quantize(Decimal("0.001")), "GB")
+"""Taken in once, and kept for as long as the retention section says."""
+
+_INSTANCES = {
+    "t4g.micro": _priced("0.016", "hour"),
+    "m7g.large": _priced("0.168", "hour", confirmed=False),
+}
+_NODES = {
+    "cache.t4g.micro": _priced("0.0128", "hour"),
+    "cache.m7g.large": _priced("0.1264", "hour", confirmed=False),
+}
+
+
+def database_price(name: str) -> Price:
+    """An instance class of RDS, without its standby. Raises KeyError where no price is known."""
+    return _INSTANCES[name]
+
+
+def node_price(name: str) -> Price:
+    """A node type of ElastiCache. Raises KeyError where no price is known."""
+    return _NODES[name]
+
+
+def _instance(name: str) -> Line:
+    """A standby costs what the instance costs."""
+    return Line(
+        f"RDS PostgreSQL db.{name}, instance and standby",
+        _INSTANCES[name],
+        lambda size: (HOURS * (1 + size.database.multi_az)) if size.database.instance_class == name else 0,
+    )
+
+
+def _node(name: str) -> Line:
+    return Line(
+        f"ElastiCache Valkey {name}",
+        _NODES[name],
+        lambda size: HOURS * size.cache.nodes if size.cache.node_type == name else 0,
+    )
+
+
+def _runs(size: "Size") -> int:
+    return RUNS[size.name]
+
+
+STANDING: Sequence[Line] = (
+    *(_instance(name) for name in _INSTANCES),
+    Line(
+        "RDS storage gp3, with the standby's",
+        _priced("0.115", "GB"),
+        lambda size: size.database.storage_gib * (1 + size.database.multi_az),
+    ),
+    Line(
+        "RDS Proxy, two vCPU",
+        _priced("0.015", "vCPU hour"),
+        lambda size: 2 * HOURS if size.database.proxy else 0,
+    ),
+    *(_node(name) for name in _NODES),
+    Line(
+        "Interface endpoints (SQS, Secrets Manager, STS, Lambda)",
+        _priced("0.01", "hour and zone"),
+        lambda size: INTERFACE_ENDPOINTS * size.endpoint_zones * HOURS,
+    ),
+    Line("Secrets", _priced("0.40", "secret"), lambda _: 2),
+    Line("CloudWatch alarms", _priced("0.10", "alarm"), lambda size: ALARMS[size.name]),
+    Line("CloudWatch metrics", _priced("0.30", "series"), lambda _: METRIC_SERIES),
+    Line("CloudWatch dashboard", _priced("3.00", "dashboard"), lambda _: 1),
+    Line("Jobs: Lambda arm64", _priced("0.0000133334", "GB-second"), lambda _: _FIRINGS * _FIRING_GB_SECONDS),
+    Line("Jobs: Lambda requests", _priced("0.0000002", "request"), lambda _: _FIRINGS),
+    Line("Jobs: logs", _LOGS, lambda _: _FIRINGS * 2 * _KB),
+    Line(
+        "Jobs: S3 writes of reports",
+        _priced("0.000005", "request", confirmed=False),
+        lambda _: _REPORT_WRITES,
+    ),
+    Line(
+        "SQS, looked at without a message",
+        _priced("0.0000004", "request", confirmed=False),
+        lambda _: _POLLS + _BEATS,
+    ),
+)
+"""What is paid for though nobody uses it."""
+
+BY_USE: Sequence[Line] = (
+    Line("API Gateway REST", _priced("0.0000035", "request"), lambda size: _runs(size) * REQUESTS_A_RUN),
+    Line(
+        "Lambda arm64",
+        _priced("0.0000133334", "GB-second"),
+        lambda size: _runs(size) * (REQUESTS_A_RUN * _REQUEST_GB_SECONDS + _WORK_GB_SECONDS),
+    ),
+    Line("Lambda requests", _priced("0.0000002", "request"), lambda size: _runs(size) * (REQUESTS_A_RUN + 1)),
+    Line("SQS", _priced("0.0000004", "request", confirmed=False), lambda size: _runs(size) * 3),
+    Line("S3 storage", _priced("0.023", "GB", confirmed=False), lambda size: _runs(size) * ENVELOPE_KB * _KB),
+    Line("S3 writes", _priced("0.000005", "request", confirmed=False), _runs),
+    Line("S3 reads", _priced("0.0000004", "request", confirmed=False), _runs),
+    Line(f"Logs, taken in and kept {_LOG_DAYS} days", _LOGS, lambda size: _runs(size) * LOG_KB * _KB),
+    Line("Endpoint traffic", _priced("0.01", "GB"), lambda size: _runs(size) * 10 * _KB),
+    Line(
+        "Traffic to the internet", _priced("0.09", "GB", confirmed=False), lambda size: _runs(size) * 30 * _KB
+    ),
+)
+"""What grows with the runs."""
+
+
+def _workspaces(size: "Size") -> int:
+    return WORKSPACES[size.name]
+
+
+OF_WORKSPACES: Sequence[Line] = (
+    Line(
+        "Interface endpoints (ECS, EFS, ECR twice, logs)",
+        _priced("0.01", "hour and zone"),
+        lambda size: WORKSPACE_ENDPOINTS * size.endpoint_zones * HOURS,
+    ),
+    Line("CloudWatch alarms", _priced("0.10", "alarm"), lambda size: WORKSPACE_ALARMS[size.name]),
+    Line("CloudWatch metrics", _priced("0.30", "series"), lambda _: WORKSPACE_SERIES),
+    Line(
+        "Looks: Lambda arm64",
+        _priced("0.0000133334", "GB-second"),
+        lambda _: _WORKSPACE_FIRINGS * _LOOK_GB_SECONDS,
+    ),
+    Line("Looks: logs", _LOGS, lambda _: _WORKSPACE_FIRINGS * 2 * _KB),
+    Line(
+        "SQS, looked at and sent",
+        _priced("0.0000004", "request", confirmed=False),
+        lambda _: _WORKSPACE_POLLS + 3 * _WORKSPACE_FIRINGS,
+    ),
+    Line(
+        "Fargate, Linux on arm64: CPU",
+        _priced("0.03238", "vCPU hour"),
+        lambda size: _workspaces(size) * _RUN_HOURS,
+    ),
+    Line(
+        "Fargate, Linux on arm64: memory",
+        _priced("0.00356", "GB hour"),
+        lambda size: _workspaces(size) * _RUN_HOURS * 2,
+    ),
+    Line(
+        "Container Insights",
+        _priced("0.30", "series", confirmed=False),
+        lambda size: _workspaces(size) * _INSIGHTS_SERIES * Decimal(_RUN_HOURS) / HOURS,
+    ),
+    Line("EFS storage", _priced("0.30", "GB"), lambda size: _workspaces(size) * _HOME_GB),
+    Line("EFS, read to archive", _priced("0.03", "GB"), lambda size: _workspaces(size) * _HOME_GB * _MOVES),
+    Line(
+        "EFS, written to restore", _priced("0.06", "GB"), lambda size: _workspaces(size) * _HOME_GB * _MOVES
+    ),
+    Line(
+        "S3 storage of archives",
+        _priced("0.023", "GB", confirmed=False),
+        lambda size: _workspaces(size) * _ARCHIVE_GB,
+    ),
+    Line(
+        "Homes: Lambda arm64",
+        _priced("0.0000133334", "GB-second"),
+        lambda size: _workspaces(size) * _MOVES * _MOVE_GB_SECONDS,
+    ),
+)
+"""What a deployment with workspaces costs besides."""
+
+OF_LIFECYCLE: Sequence[Line] = (
+    Line("Secret", _priced("0.40", "secret"), lambda _: 1),
+    Line("CloudWatch alarms", _priced("0.10", "alarm"), lambda size: LIFECYCLE_ALARMS[size.name]),
+    Line("CloudWatch metrics", _priced("0.30", "series"), lambda _: LIFECYCLE_SERIES),
+    Line(
+        "Roles: Lambda arm64",
+        _priced("0.0000133334", "GB-second"),
+        lambda _: _ROLE_FIRINGS * _FIRING_GB_SECONDS + 2 * _ASKED * _ASKED_GB_SECONDS,
+    ),
+    Line("Roles: Lambda requests", _priced("0.0000002", "request"), lambda _: _ROLE_FIRINGS + _ASKED),
+    Line("Roles: logs", _LOGS, lambda _: (_ROLE_FIRINGS + _ASKED) * 2 * _KB),
+    Line(
+        "SQS, looked at and sent",
+        _priced("0.0000004", "request", confirmed=False),
+        lambda _: 5 * HOURS * 3600 // 20 + 3 * HOURS * 60,
+    ),
+)
+"""What a deployment with these roles costs besides; who waits for the way outside is paid for, too."""
+
+
+def total(lines: Sequence[Line], size: "Size") -> Decimal:
+    """The sum of the lines as they are shown, each to the cent."""
+    return sum((line.usd(size) for line in lines), Decimal())
+
+
+def render() -> str:
+    """The table of every deployment, between its marks."""
+    sizes = _sizes()
+    rows = [BEGIN, ASSUMPTIONS, "", *_head(sizes)]
+    rows += [_row(line, sizes) for line in STANDING]
+    rows.append(_sum("what stands, used or not", STANDING, sizes))
+    rows += [_row(line, sizes) for line in BY_USE]
+    rows.append(_sum("what grows with the runs", BY_USE, sizes))
+    rows.append(_sum("a month", [*STANDING, *BY_USE], sizes))
+    return "\n".join([*rows, END])
+
+
+def render_workspaces() -> str:
+    """The table of what workspaces add, between its marks."""
+    sizes = _sizes()
+    rows = [BEGIN_WORKSPACES, WORKSPACE_ASSUMPTIONS, "", *_head(sizes)]
+    rows += [_row(line, sizes) for line in OF_WORKSPACES]
+    rows.append(_sum("a month, besides", OF_WORKSPACES, sizes))
+    return "\n".join([*rows, END_WORKSPACES])
+
+
+def render_lifecycle() -> str:
+    """The table of what the roles add, between its marks."""
+    sizes = _sizes()
+    rows = [BEGIN_LIFECYCLE, LIFECYCLE_ASSUMPTIONS, "", *_head(sizes)]
+    rows += [_row(line, sizes) for line in OF_LIFECYCLE]
+    rows.append(_sum("a month, besides", OF_LIFECYCLE, sizes))
+    return "\n".join([*rows, END_LIFECYCLE])
+
+
+def written_into(page: str) -> str:
+    """The page with the tables of today in the place of those that it has. Raises ValueError without the marks."""
+    page = _put(page, BEGIN, render(), END)
+    page = _put(page, BEGIN_WORKSPACES, render_workspaces(), END_WORKSPACES)
+    return _put(page, BEGIN_LIFECYCLE, render_lifecycle(), END_LIFECYCLE)
+
+
+def _put(page: str, begin: str, table: str, end: str) -> str:
+    before, found, rest = page.partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise ValueError(f"{PATH.name} has no place for the costs: {begin} … {end}")
+    return before + table + after
+
+
+def _head(sizes: Sequence["Size"]) -> list[str]:
+    names = " | ".join(f"{size.name}: units | {size.name}: USD" for size in sizes)
+    return [f"| | unit price, USD | {names} |", "|---|---|" + "--:|--:|" * len(sizes)]
+
+
+def _row(line: Line, sizes: Sequence["Size"]) -> str:
+    mark = "" if line.price.confirmed else "†"
+    cells = [f"{line.quantity(size):,.0f} | {line.usd(size):,.2f}" for size in sizes]
+    return f"| {line.what} | {line.price.usd:f}{mark} / {line.price.per} | {' | '.join(cells)} |"
+
+
+def _sum(what: str, lines: Sequence[Line], sizes: Sequence["Size"]) -> str:
+    cells = [f"| **{total(lines, size):,.2f}**" for size in sizes]
+    return f"| **{what}** | | {' | '.join(cells)} |"
+
+
+def _sizes() -> Sequence["Size"]:
+    """`cdk/` stands in the checkout and is no part of the command's package."""
+    importable(ROOT / "cdk")
+    from dpp_cdk.settings.sizes import SIZES  # noqa: PLC0415
+
+    return tuple(SIZES.values())
+
+
+if __name__ == "__main__":
+    PATH.write_text(written_into(PATH.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,41 @@
+"""Writes docs/metrics.md from dpp/platform/observability/metrics.py: `python -m dpp_cli.docs.metrics_page`."""
+
+from pathlib import Path
+
+from dpp.platform.observability.metrics import DIMENSIONS, FUNCTION, METRICS, NAMESPACE, Metric
+
+PATH = Path(__file__).parents[3] / "docs" / "metrics.md"
+
+_HEAD = f"""# Metrics
+
+What the functions measure, in the CloudWatch namespace `{NAMESPACE}`. Generated from
+`dpp/platform/observability/metrics.py`. They go out as lines of the functions' own logs (embedded metric format), so
+no call is made and nothing waits for them. A function that is killed loses what it measured; rows and ledger lose
+nothing, and `dpp ledger check` tells the truth.
+
+Every metric has the dimension `{FUNCTION}`. Add the functions up for a total: the end of a run is counted by whoever
+committed it, be it the worker, the reaper, the sweeper, reconcile or a submit that could not be queued. Amounts are in
+millionths of a US dollar. What an alarm watches is emitted at every firing, a zero too; [runbook.md](runbook.md) says
+what to do.
+
+| metric | unit | dimensions | meaning | alarm |
+|---|---|---|---|---|
+"""
+
+
+def render() -> str:
+    """The whole page."""
+    lines = [_row(metric) for metric in METRICS]
+    lines += ["", "| dimension | values |", "|---|---|"]
+    lines += [f"| {name} | {values} |" for name, values in DIMENSIONS.items()]
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def _row(metric: Metric) -> str:
+    dimensions = ", ".join((FUNCTION, *metric.dimensions))
+    alarms = ", ".join(f"[{name}](runbook.md#{name})" for name in metric.alarms)
+    return f"| {metric.name} | {metric.unit.value} | {dimensions} | {metric.meaning} | {alarms} |"
+
+
+if __name__ == "__main__":
+    PATH.write_text(render(), encoding="utf-8")

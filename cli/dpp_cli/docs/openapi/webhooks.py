@@ -1,0 +1,161 @@
+"""The part of the document that sources use: where GitHub, Jira and Slack call.
+
+What they send is theirs to describe. Responses and problems come from
+dpp/lifecycle/flow/intake/webhook_http.py.
+"""
+
+from collections.abc import Sequence
+
+from dpp.lifecycle.flow.intake.webhook_http import MAX_DELIVERY_BYTES, PROBLEMS, ChallengeView, DeliveryView
+from dpp.platform.http import problem
+from dpp.platform.http.problem import ProblemKind
+from dpp_cli.docs.openapi import webhook_examples as examples
+from dpp_cli.docs.openapi.parts import COST_HEADERS, Family, Json, in_header, maybe, sent
+from dpp_cli.docs.openapi.schemas import merged, of_answers
+
+_KINDS = {kind.reason_code: kind for kind in PROBLEMS.values()}
+_FAMILY = Family(
+    always=("X-Trace-Id",),
+    of_status={404: maybe(COST_HEADERS)},  # where a deployment has none of it, another function answers
+    texts={kind: (error.__doc__ or "").partition("\n")[0] for error, kind in PROBLEMS.items()},
+)
+_ROOT = "/v1/webhooks"
+_HMAC_SHA256 = r"^sha256=[0-9a-f]{64}$"
+_WHERE = (
+    " No API key is asked for. Only a deployment that has a `lifecycle_tenant` can be called; any other answers"
+    " NOT_FOUND."
+)
+_SIGNED = (
+    "`sha256=` and, in lower-case hex, the HMAC-SHA256 of the body's bytes by the secret of the webhook."
+)
+_TAKEN = (
+    "Received, whatever became of it, since a source that is told anything else sends it again. ACCEPTED: it is an"
+    " event now. DUPLICATE: it was one already, by poll or webhook. TOO_OLD: it is as old as `horizon_days`, or over a"
+    " day ahead. IGNORED: it doesn't concern us."
+)
+_ANSWERED = (
+    "Received. ACCEPTED: it is the answer. IGNORED: no task waits for it, as when it comes a second time, or it is no"
+    " person's reply."
+)
+
+
+def paths() -> Json:
+    """The operations."""
+    return {
+        f"{_ROOT}/github": {"post": _github()},
+        f"{_ROOT}/jira": {"post": _jira()},
+        f"{_ROOT}/slack": {"post": _slack()},
+    }
+
+
+def schemas() -> Json:
+    """What they take and answer."""
+    described = (
+        "What the source sends, as its own documentation has it. Members that are not needed are not read."
+    )
+    return merged(
+        of_answers((DeliveryView, ChallengeView)),
+        {"SourceDelivery": {"description": described, "type": "object"}},
+    )
+
+
+def _github() -> Json:
+    signature = in_header("X-Hub-Signature-256", _SIGNED, examples.GITHUB_SIGNATURE, _HMAC_SHA256)
+    kind = in_header(
+        "X-GitHub-Event",
+        "What the delivery tells of. `issues`, `issue_comment`, `pull_request`, `pull_request_review` and"
+        " `pull_request_review_comment` are read; any other, and one without this header, is IGNORED.",
+        "issue_comment",
+        r"^[a-z_]+$",
+        required=False,
+    )
+    return _operation(
+        "deliverGithubEvent",
+        "Tell of an event on GitHub",
+        "A webhook of GitHub's calls here: somebody mentions us, assigns us an issue or asks for our review. It is"
+        " signed by `X-Hub-Signature-256`.",
+        path=f"{_ROOT}/github",
+        parameters=(signature, kind),
+        body=examples.GITHUB,
+        answers={"202": _FAMILY.answer_of_several(_TAKEN, "DeliveryView", examples.OF_GITHUB)},
+    )
+
+
+def _jira() -> Json:
+    return _operation(
+        "deliverJiraEvent",
+        "Tell of an event in Jira",
+        "A webhook of Jira's calls here: an issue is created or changed. It is signed by `X-Hub-Signature`.",
+        path=f"{_ROOT}/jira",
+        parameters=(in_header("X-Hub-Signature", _SIGNED, examples.JIRA_SIGNATURE, _HMAC_SHA256),),
+        body=examples.JIRA,
+        answers={"202": _FAMILY.answer_of_several(_TAKEN, "DeliveryView", examples.OF_JIRA)},
+    )
+
+
+def _slack() -> Json:
+    signature = in_header(
+        "X-Slack-Signature",
+        "`v0=` and, in lower-case hex, the HMAC-SHA256 of `v0:`, the timestamp, `:` and the body's bytes by the app's"
+        " signing secret.",
+        examples.SLACK_SIGNATURE,
+        r"^v0=[0-9a-f]{64}$",
+    )
+    timestamp = in_header(
+        "X-Slack-Request-Timestamp",
+        "When it was sent, in seconds since 1970; 300 from now at the most.",
+        examples.SLACK_TIMESTAMP,
+        r"^[0-9]{1,12}$",
+    )
+    challenge = _FAMILY.answer(
+        "Slack asked whether the address is ours (`url_verification`).",
+        (),
+        "ChallengeView",
+        examples.CHALLENGE,
+    )
+    return _operation(
+        "deliverSlackEvent",
+        "Tell of a reply in Slack",
+        "Slack's Events API calls here: a reply in the thread of a task that waits for an answer is the answer. It is"
+        " signed by `X-Slack-Signature`, together with `X-Slack-Request-Timestamp`.",
+        path=f"{_ROOT}/slack",
+        parameters=(signature, timestamp),
+        body=examples.SLACK,
+        answers={
+            "200": challenge,
+            "202": _FAMILY.answer_of_several(_ANSWERED, "DeliveryView", examples.OF_SLACK),
+        },
+        problems=(_KINDS["DELIVERY_STALE"],),
+    )
+
+
+def _operation(
+    operation_id: str,
+    summary: str,
+    description: str,
+    *,
+    path: str,
+    parameters: Sequence[Json],
+    body: Json,
+    answers: Json,
+    problems: Sequence[ProblemKind] = (),
+) -> Json:
+    made = _FAMILY.operation(
+        operation_id,
+        summary,
+        description + _WHERE,
+        parameters=parameters,
+        answers=answers,
+        problems=(
+            _KINDS["SIGNATURE_INVALID"],
+            *problems,
+            _KINDS["SOURCE_NOT_CONFIGURED"],
+            problem.NOT_FOUND,
+            problem.PAYLOAD_TOO_LARGE,
+        ),
+        security=None,
+        path=path,
+    )
+    taken = sent("SourceDelivery", body, max_mib=MAX_DELIVERY_BYTES // 2**20)
+    taken["description"] += " It is read as JSON whatever its Content-Type says: a form is a 400."
+    return made | {"requestBody": taken}

@@ -1,0 +1,50 @@
+"""Builds the layer that only the function of the API's description has: the document, and the page made from it."""
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+from dpp_cli.deploy.toolchain import fresh, stamp
+from dpp_cli.docs import api_page
+from dpp_cli.docs.openapi import DOCUMENT
+from dpp_cli.paths import API_DOCS_LAYER
+
+PACKAGE = "dpp_api_docs"
+"""The folder under the layer's `python/`: Python finds it on its path, wherever a layer is unpacked."""
+
+MAX_BYTES = 6_000_000
+"""What Lambda lets a function answer."""
+
+
+def build_api_docs_layer() -> Path:
+    """Build it unless it is up to date; return its root. Raises OSError."""
+    target = API_DOCS_LAYER
+    stamped = target.with_suffix(".stamp")
+    if target.exists() and fresh(stamped, sources()):
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        built = Path(scratch) / "layer"
+        write(built / "python" / PACKAGE)
+        shutil.rmtree(target, ignore_errors=True)
+        built.rename(target)
+    stamped.mkdir(exist_ok=True)
+    stamp(stamped, sources())
+    return target
+
+
+def write(folder: Path) -> None:
+    """What the function serves, made from the committed document."""
+    document = json.loads(DOCUMENT.read_text(encoding="utf-8"))
+    page = api_page.render(document)
+    compact = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    folder.mkdir(parents=True)
+    for name, text in (("openapi.json", compact), ("docs.html", page.html), ("docs.policy", page.policy)):
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def sources() -> list[Path]:
+    """The files that it is made of."""
+    folder = Path(api_page.__file__).parent
+    return [DOCUMENT, Path(__file__), *sorted((*folder.glob("*.py"), *folder.glob("*.css")))]

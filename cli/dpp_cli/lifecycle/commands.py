@@ -1,0 +1,201 @@
+"""Operator commands: what has outlived its use (LIFE-8, LIFE-13). What they do is in `dpp.lifecycle`.
+
+What events, tasks and messages are shown by, and answered, is in `lifecycle_events`, `lifecycle_tasks` and
+`lifecycle_standing`.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from dpp.auth_errors.config import RetrySettings
+from dpp.lifecycle.config import ChamberlainSettings, StateSettings
+from dpp.lifecycle.retention import begin, cleanup_rows
+from dpp.lifecycle.retention.begin import ChamberlainEffects
+from dpp.lifecycle.retention.breaker import Bounds
+from dpp.lifecycle.retention.cleaner import tend
+from dpp.lifecycle.retention.cleanup import Cleanup
+from dpp.lifecycle.retention.periods import RetentionSettings
+from dpp.lifecycle.retention.usage import measure
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.config import PostgresSettings, TimeZoneSettings
+from dpp.registered import registered
+from dpp_cli.errors import StackError
+from dpp_cli.lifecycle import events, status, tasks
+from dpp_cli.operator.output import moment, print_table, say
+from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows, opened_rows
+
+lifecycle_app = typer.Typer(
+    no_args_is_help=True,
+    help="Events, the tasks that are made of them and what is said of those; and what deletes data that has served.",
+)
+lifecycle_app.command("status")(status.show_status)
+lifecycle_app.add_typer(events.events_app, name="events")
+lifecycle_app.add_typer(tasks.tasks_app, name="tasks")
+lifecycle_app.command("answer")(tasks.answer_one)
+lifecycle_app.command("messages")(status.show_messages)
+lifecycle_app.command("sources")(status.show_sources)
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+class _LifecycleSettings(
+    PostgresSettings, StateSettings, RetentionSettings, RetrySettings, ChamberlainSettings, TimeZoneSettings
+):
+    """As the chamberlain's function."""
+
+
+@contextmanager
+def _effects() -> Iterator[ChamberlainEffects]:
+    with opened_rows(_LifecycleSettings) as rows:
+        settings = rows.settings
+        yield ChamberlainEffects(
+            database=rows.database,
+            storage=ObjectStore(settings.state_bucket, lambda: rows.at.client("s3")),
+            classes=registered(settings.retention, settings.max_retries),
+            retention=settings.retention,
+            zone=settings.zone,
+            bounds=Bounds(settings.max_deletes, settings.breaker_factor, settings.breaker_floor),
+        )
+
+
+@lifecycle_app.command("preview")
+def show_preview(as_json: AsJson = False) -> None:
+    """Show what a cleanup of now would delete; what is due and still needed is counted, and stays."""
+    with _effects() as effects:
+        shown = begin.preview(effects)
+    if as_json:
+        typer.echo(json.dumps([asdict(one) | {"trips": one.trips} for one in shown], default=str))
+        return
+    table = Table("class", "kept for", "older than", "due", "let through")
+    for one in shown:
+        due = f"more than {one.allowed:,}" if one.trips else f"{one.due:,}"
+        table.add_row(one.name, f"{one.days} d", moment(one.before, effects.zone), due, f"{one.allowed:,}")
+    print_table(table)
+    for one in shown:
+        if one.trips:
+            say(f"{one.name}: far more than usual is due, so a cleanup deletes none: --over-breaker lets it")
+
+
+@lifecycle_app.command("run")
+def run_cleanup(
+    *,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--class", metavar="NAME", help="Only this class; may be repeated.", show_default=False),
+    ] = None,
+    over_breaker: Annotated[
+        bool, typer.Option(help="Delete though far more than usual is due: look at the preview first.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option(help="As preview: change nothing.")] = False,
+    who: Who = None,
+    as_json: AsJson = False,
+) -> None:
+    """Begin a cleanup and work on it for 40 s; the chamberlain's schedule goes on with it."""
+    if dry_run:
+        show_preview(as_json)
+        return
+    asked_by = actor(who)
+    with _effects() as effects:
+        begun = begin.begin_manual(effects, asked_by, only or (), over_breaker=over_breaker)
+        done = tend(effects).cleanup or begun
+    _print(done, effects, as_json=as_json)
+    if not done.is_done:
+        say("it is under way: `dpp lifecycle report` shows how far, `dpp lifecycle stop` stops it")
+
+
+@lifecycle_app.command("stop")
+def stop_cleanup(who: Who = None, as_json: AsJson = False) -> None:
+    """Stop the cleanup under way. What is deleted stays deleted; a day's own begins again the next day."""
+    asked_by = actor(who)
+    with _effects() as effects:
+        stopped = begin.stop(effects, asked_by)
+    if stopped is None:
+        raise StackError("no cleanup is under way")
+    _print(stopped, effects, as_json=as_json)
+
+
+@lifecycle_app.command("report")
+def show_report(
+    limit: Annotated[int, typer.Option(min=1, max=100, help="The newest so many.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the latest cleanups deleted, class by class."""
+    with connected_rows(RowSettings) as (connection, settings):
+        found = cleanup_rows.latest(connection, limit)
+    if not found:
+        raise StackError(
+            "no cleanup has run yet: the chamberlain runs one a day, `dpp lifecycle run` at once"
+        )
+    if as_json:
+        typer.echo(json.dumps([_document(one) for one in found], default=str))
+        return
+    for one in found:
+        _print_table(one, settings)
+
+
+@lifecycle_app.command("usage")
+def show_usage(as_json: AsJson = False) -> None:
+    """Show what each class of data takes, and will take once its period is full (LIFE-13)."""
+    with _effects() as effects:
+        usage = measure(effects.database, effects.classes, effects.retention)
+    if as_json:
+        typer.echo(json.dumps([one.as_dict() for one in usage.classes]))
+        return
+    table = Table("class", "kept for", "rows", "bytes", "a day", "once full", "oldest that is over")
+    for one in usage.classes:
+        table.add_row(
+            one.name,
+            f"{one.days} d",
+            f"{one.rows:,}",
+            _bytes(one.bytes),
+            f"{one.rows_a_day:,.0f} rows, {_bytes(one.bytes_a_day)}",
+            _bytes(one.projected_bytes),
+            moment(one.oldest_at, effects.zone),
+        )
+    print_table(table)
+    if usage.unmeasured:
+        say(f"not measured: {', '.join(usage.unmeasured)}")
+
+
+def _print(cleanup: Cleanup, effects: ChamberlainEffects, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(_document(cleanup), default=str))
+    else:
+        _print_table(cleanup, effects)
+
+
+def _print_table(cleanup: Cleanup, zoned: "ChamberlainEffects | TimeZoneSettings") -> None:
+    state = f"done {moment(cleanup.ended_at, zoned.zone)}" if cleanup.is_done else "under way"
+    table = Table("class", "status", "examined", "deleted", "bytes", "errors", "oldest left")
+    table.title = f"{cleanup.kind} of {cleanup.day}, asked by {cleanup.requested_by}, {state}"
+    for one in cleanup.classes:
+        table.add_row(
+            one.name,
+            one.status,
+            f"{one.examined:,}",
+            f"{one.deleted:,}",
+            _bytes(one.bytes),
+            str(one.errors),
+            moment(one.oldest_left_at, zoned.zone),
+        )
+    print_table(table)
+    for warning in cleanup.warnings:
+        say(f"warning: {warning}")
+
+
+def _document(cleanup: Cleanup) -> dict[str, Any]:
+    return asdict(cleanup) | {"deleted": cleanup.deleted, "bytes": cleanup.bytes}
+
+
+def _bytes(count: float) -> str:
+    for unit in _UNITS[:-1]:
+        if count < 1_000:
+            return f"{count:.0f} {unit}"
+        count /= 1_000
+    return f"{count:,.0f} {_UNITS[-1]}"

@@ -1,0 +1,123 @@
+"""Operator commands: events, what GitHub and Jira told, and what became of each (LIFE-1, LIFE-6)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import typer
+from pydantic_core import to_jsonable_python
+from rich.table import Table
+from rich.text import Text
+
+from dpp.lifecycle.flow.errors import EventNotFound
+from dpp.lifecycle.flow.machine import EventStatus
+from dpp.lifecycle.flow.model import Event, Subject, Task
+from dpp.lifecycle.flow.reading import read
+from dpp.lifecycle.flow.reading.read import EventRecord
+from dpp_cli.errors import StackError
+from dpp_cli.operator.output import as_json, moment, plain, plain_lines, print_table, print_values, say
+from dpp_cli.operator.rows import RowSettings, connected_rows
+from dpp_cli.operator.tenants import console
+
+events_app = typer.Typer(no_args_is_help=True, help="What GitHub and Jira told, and what became of it.")
+
+
+@events_app.command("list")
+def show_events(
+    status: Annotated[EventStatus | None, typer.Option(help="Only those that stand so.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="The newest so many.")] = 50,
+    as_array: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
+) -> None:
+    """Show events, the newest first, and the task that was made of each."""
+    with connected_rows(RowSettings) as (connection, settings):
+        page = read.events(connection, below=None, limit=limit, status=status)
+        task_ids = read.task_ids(connection, page.events)
+    if as_array:
+        typer.echo(
+            as_json(
+                [to_jsonable_python(one) | {"task_id": task_ids.get(one.event_id)} for one in page.events]
+            )
+        )
+    elif page.events:
+        _print_events(page.events, task_ids, settings.zone)
+    else:
+        console.print("no such event")
+    if page.below is not None:
+        say("there are more (--limit)")
+
+
+@events_app.command("show")
+def show_event(
+    event_id: Annotated[str, typer.Argument(metavar="EVENT_ID", help="As `list` shows it.")],
+    as_object: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Show an event with all that it told, and its task."""
+    with connected_rows(RowSettings) as (connection, settings):
+        try:
+            found = read.event(connection, event_id)
+        except EventNotFound as error:
+            raise StackError(_missing(event_id, error, settings.zone)) from None
+    if as_object:
+        typer.echo(as_json(to_jsonable_python(found.event) | {"task": found.task}))
+    else:
+        _print_event(found, settings.zone)
+
+
+def about(subject: Subject) -> str:
+    """What something is about, in a line."""
+    return f"{subject.place}: {subject.title}"
+
+
+def stands(task: Task) -> str:
+    """Where a task stands, with what came of it."""
+    return ", ".join(filter(None, (task.status, task.outcome)))
+
+
+def _missing(event_id: str, error: EventNotFound, zone: ZoneInfo) -> str:
+    named = plain(event_id).plain
+    if error.seen_at is None:
+        return f"there is no event {named}"
+    return (
+        f"event {named} came {moment(error.seen_at, zone)} and is deleted since;"
+        " its id is remembered, so that it is not taken in again"
+    )
+
+
+def _print_events(events: Sequence[Event], task_ids: Mapping[str, str], zone: ZoneInfo) -> None:
+    names = ("came", "by", "status", "kind", "task", "event", "about")
+    table = Table(*names, box=None, header_style="dim", pad_edge=False)
+    for column in table.columns[:5]:
+        column.no_wrap = True
+    table.columns[5].overflow = "fold"
+    for one in events:
+        came = f"{one.created_at.astimezone(zone):%m-%d %H:%M}"
+        cells = (came, one.arrived_by, one.status, one.kind, task_ids.get(one.event_id, ""))
+        table.add_row(*cells, plain(one.event_id), plain(about(one.subject)))
+    print_table(table)
+
+
+def _print_event(found: EventRecord, zone: ZoneInfo) -> None:
+    event, subject, task = found.event, found.event.subject, found.task
+    console.print(plain(f"event {event.event_id}"), soft_wrap=True)
+    values = {
+        "about": about(subject),
+        "kind": f"{event.kind}, came by {event.arrived_by}",
+        "by": subject.actor or None,
+        "link": subject.url or None,
+        "stands at": ": ".join(filter(None, (event.status, event.reason))),
+        "task": None if task is None else f"{task.task_id}, {stands(task)}",
+        "happened": moment(event.happened_at, zone),
+        "came": moment(event.created_at, zone),
+        "dispatched": moment(event.dispatched_at, zone) or None,
+        "ended": moment(event.ended_at, zone) or None,
+    }
+    print_values(values, indent="  ")
+    if subject.body:
+        print_words("said", subject.body)
+
+
+def print_words(name: str, text: str) -> None:
+    """What somebody wrote, of several lines perhaps, below its name."""
+    console.print(f"  {name}", highlight=False)
+    for line in plain_lines(text).split(allow_blank=True):
+        console.print(Text("    ") + line, soft_wrap=True)

@@ -1,0 +1,244 @@
+"""Operator commands: tasks, what each waits for, and an answer to what a person is asked (LIFE-2, LIFE-10)."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+import typer
+from pydantic_core import to_jsonable_python
+from rich.table import Table
+
+from dpp.lifecycle.config import WakesGeneral
+from dpp.lifecycle.flow import heartbeat, store
+from dpp.lifecycle.flow.answer import MAX_ANSWER, answer
+from dpp.lifecycle.flow.errors import NothingAwaited, TaskNotFound
+from dpp.lifecycle.flow.machine import TaskStatus
+from dpp.lifecycle.flow.model import Role, Task
+from dpp.lifecycle.flow.reading import read
+from dpp.lifecycle.flow.reading.read import TaskRecord
+from dpp.lifecycle.flow.reading.read_rows import ObjectRow, Question
+from dpp.lifecycle.flow.wake import WakeByInvocation
+from dpp.platform.db.postgres import Connection
+from dpp.runs import store as runs_store
+from dpp.runs.model import Run
+from dpp_cli.errors import StackError
+from dpp_cli.lifecycle.events import about, print_words, stands
+from dpp_cli.lifecycle.status import message_fields, print_messages
+from dpp_cli.operator.output import ago, as_json, moment, plain, print_table, print_values, say, span, until
+from dpp_cli.operator.rows import RowSettings, connected_rows
+from dpp_cli.operator.tenants import console
+
+tasks_app = typer.Typer(no_args_is_help=True, help="What is made of events, and who waits for whom.")
+
+TaskId = Annotated[str, typer.Argument(metavar="TASK_ID", help="As `tasks list` shows it.")]
+AsObject = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+_OF_RUN = ("run_id", "tenant_id", "status", "money_state", "last_error_reason_code", "last_error_detail")
+
+
+class _AnswerSettings(RowSettings, WakesGeneral):
+    """The rows, and the general's function where one is known."""
+
+
+@tasks_app.command("list")
+def show_tasks(
+    status: Annotated[TaskStatus | None, typer.Option(help="Only those that stand so.")] = None,
+    waiting: Annotated[
+        bool, typer.Option("--waiting", help="Only those that wait for a person, the longest first.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="The first so many.")] = 50,
+    as_array: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
+) -> None:
+    """Show tasks, the newest first, and what each waits for."""
+    if waiting and status not in (None, TaskStatus.IN_PROGRESS):
+        raise StackError(f"what waits for a person is IN_PROGRESS: leave --waiting or --status {status} out")
+    with connected_rows(RowSettings) as (connection, settings):
+        if waiting:
+            found = read.waiting(connection, limit + 1)
+            shown, more = [task for task, _ in found[:limit]], len(found) > limit
+            asked: Mapping[str, Question] = {task.task_id: question for task, question in found}
+        else:
+            page = read.tasks(connection, below=None, limit=limit, status=status)
+            shown, asked, more = page.tasks, read.questions(connection, page.tasks), page.below is not None
+        now = store.clock(connection)
+    if as_array:
+        typer.echo(as_json([to_jsonable_python(one) | {"question": asked.get(one.task_id)} for one in shown]))
+    elif shown:
+        _print_tasks(shown, asked, now, settings.zone)
+    else:
+        console.print("no such task")
+    if more:
+        say("there are more (--limit)")
+
+
+@tasks_app.command("show")
+def show_task(task_id: TaskId, as_object: AsObject = False) -> None:
+    """Show a task with its event, run, question, messages and the keys of its objects."""
+    with connected_rows(RowSettings) as (connection, settings):
+        try:
+            found = read.task(connection, task_id)
+        except TaskNotFound:
+            raise StackError(_no_task(task_id)) from None
+        run_id = found.task.run_id
+        run = None if run_id is None else runs_store.find_by_id(connection, run_id)
+        now = store.clock(connection)
+    if as_object:
+        typer.echo(as_json(_document(found, run)))
+        return
+    _print_task(found, run, now, settings.zone)
+    if found.question is not None:
+        say(f"answer it: `dpp lifecycle answer {found.task.task_id} TEXT`")
+
+
+def answer_one(
+    task_id: TaskId,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What its next soldier is told.")],
+    as_object: AsObject = False,
+) -> None:
+    """Answer what a task asks of a person; its next attempt has the answer."""
+    if len(text.strip()) > MAX_ANSWER:
+        raise StackError(f"an answer has {MAX_ANSWER:,} characters at most; this has {len(text.strip()):,}")
+    with connected_rows(_AnswerSettings) as (connection, settings):
+        try:
+            answer(connection, task_id, text)
+        except TaskNotFound:
+            raise StackError(_no_task(task_id)) from None
+        except NothingAwaited:
+            raise StackError(_not_asked(connection, task_id)) from None
+        found = read.task(connection, task_id)
+        silent = heartbeat.silences(connection).get(Role.GENERAL)
+    WakeByInvocation(settings.functions)(Role.GENERAL)
+    if as_object:
+        typer.echo(as_json(_document(found, None)))
+    else:
+        typer.echo(f"task {task_id} is answered: attempt {found.task.attempt} has it")
+    say(_who_goes_on(silent))
+
+
+def _no_task(task_id: str) -> str:
+    return f"there is no task {plain(task_id).plain}"
+
+
+def _not_asked(connection: Connection, task_id: str) -> str:
+    """Why there is nothing to answer. Another may have answered a moment ago."""
+    task = read.task(connection, task_id).task
+    if task.status is TaskStatus.IN_PROGRESS and task.answer is not None:
+        return f"task {task_id} waits for no answer: it has one, and goes on with it"
+    return f"task {task_id} waits for no answer: it is {stands(task)}"
+
+
+def _who_goes_on(silent_seconds: float | None) -> str:
+    if silent_seconds is None:
+        return (
+            "the answer is kept, but nobody goes on with it: no general was ever heard here"
+            " (docs/lifecycle.md tells how a deployment has one)"
+        )
+    if silent_seconds > heartbeat.DEAD_AFTER_SECONDS:
+        heard = span(silent_seconds)
+        return f"the answer is kept, but nobody goes on with it yet: the general has been silent for {heard}"
+    return "the general goes on with it within a minute"
+
+
+def _document(found: TaskRecord, run: Run | None) -> dict[str, Any]:
+    """The task, and beside its own members all that belongs to it."""
+    placed = found.placed
+    thread = None if placed.thread is None else to_jsonable_python(placed.thread)
+    document: dict[str, Any] = to_jsonable_python(found.task)
+    return document | {
+        "next_look_at": placed.next_look_at if found.task.status is not TaskStatus.COMPLETED else None,
+        "event": found.event,
+        "run": None if run is None else {name: getattr(run, name) for name in _OF_RUN},
+        "thread": None if thread is None else thread | {"since": placed.thread_since},
+        "question": found.question,
+        "messages": [message_fields(one) for one in found.messages],
+        "objects": found.objects,
+    }
+
+
+def _waits_for(task: Task, question: Question | None, now: datetime) -> str:
+    match task.status:
+        case TaskStatus.PENDING:
+            return f"the general, {ago(task.created_at, now)}"
+        case TaskStatus.IN_PROGRESS if question is not None:
+            told = "" if question.told_at else ", not told yet"
+            return f"a person, {ago(question.asked_at, now)}{told}"
+        case TaskStatus.IN_PROGRESS:
+            return "a soldier" if task.run_id is None else "its run"
+        case TaskStatus.COMPLETED:
+            return ""
+
+
+def _print_tasks(tasks: Sequence[Task], asked: Mapping[str, Question], now: datetime, zone: ZoneInfo) -> None:
+    names = ("task", "made", "stands at", "try", "waits for", "about", "last failure")
+    table = Table(*names, box=None, header_style="dim", pad_edge=False)
+    for column in table.columns[:5]:
+        column.no_wrap = True
+    table.columns[3].justify = "right"
+    table.columns[-1].overflow = "fold"
+    for one in tasks:
+        made = f"{one.created_at.astimezone(zone):%m-%d %H:%M}"
+        waits = _waits_for(one, asked.get(one.task_id), now)
+        cells = (one.task_id, made, stands(one), str(one.attempt), waits)
+        table.add_row(*cells, plain(about(one.subject)), plain(one.last_failure or ""))
+    print_table(table)
+
+
+def _print_task(found: TaskRecord, run: Run | None, now: datetime, zone: ZoneInfo) -> None:
+    console.print(f"task {found.task.task_id}", highlight=False)
+    print_values(_values(found, run, now, zone), indent="  ")
+    if found.question is not None and found.question.body is not None:
+        print_words("asks", found.question.body)
+    if found.task.answer is not None:
+        print_words("was answered", found.task.answer)
+    if found.messages:
+        print_messages(found.messages, now, zone, of_one_task=True)
+    _print_objects(found.objects, zone)
+
+
+def _values(found: TaskRecord, run: Run | None, now: datetime, zone: ZoneInfo) -> dict[str, str | None]:
+    task, event, placed = found.task, found.event, found.placed
+    is_gone = f"{task.event_id}, which is deleted"
+    thread = placed.thread
+    under_way = task.status is TaskStatus.IN_PROGRESS and not task.waits_for_person
+    return {
+        "about": about(task.subject),
+        "link": task.subject.url or None,
+        "event": is_gone if event is None else f"{event.event_id}, {event.status}",
+        "stands at": stands(task),
+        "try": str(task.attempt),
+        "run": _run(task, run),
+        "waits for": _waits_for(task, found.question, now) or None,
+        "asked": None if found.question is None else _asked(found.question, zone),
+        "last failure": task.last_failure,
+        "thread": None if thread is None else f"{thread.channel} {thread.thread_ts}",
+        "made": moment(task.created_at, zone),
+        "begun": moment(task.started_at, zone) or None,
+        "next look": until(placed.next_look_at, now) if under_way else None,
+        "ended": moment(task.ended_at, zone) or None,
+    }
+
+
+def _run(task: Task, run: Run | None) -> str | None:
+    if task.run_id is None:
+        return None
+    if run is None:
+        return f"{task.run_id}, which is gone"
+    failed = f": {run.last_error_reason_code}" if run.last_error_reason_code else ""
+    return f"{run.run_id}, {run.status}, {run.money_state}{failed}, paid by {run.tenant_id}"
+
+
+def _asked(question: Question, zone: ZoneInfo) -> str:
+    told = f"told {moment(question.told_at, zone)}" if question.told_at else "not told yet"
+    return f"{moment(question.asked_at, zone)}, {told}"
+
+
+def _print_objects(objects: Sequence[ObjectRow], zone: ZoneInfo) -> None:
+    if not objects:
+        return
+    table = Table("object", "kind", "bytes", "written", box=None, header_style="dim", pad_edge=False)
+    table.columns[2].justify = "right"
+    for column in table.columns:
+        column.no_wrap = True
+    for one in objects:
+        table.add_row(plain(one.object_key), one.kind, f"{one.bytes:,}", moment(one.created_at, zone))
+    print_table(table)

@@ -1,0 +1,234 @@
+"""Operator commands: tickets (TIX-1), what an operator asks for and the ops cycle carries out.
+
+`--json` prints what the operators' API answers.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID, uuid4
+from zoneinfo import ZoneInfo
+
+import typer
+from pydantic import ValidationError
+from rich.table import Table
+
+from dpp.platform.config import PostgresSettings
+from dpp.platform.errors import PostgresNotReached, PostgresUnavailable
+from dpp.tickets import read
+from dpp.tickets.config import ReaperSettings
+from dpp.tickets.contract import TicketCreateRequest
+from dpp.tickets.counters import Counters, count
+from dpp.tickets.errors import TicketNotFound
+from dpp.tickets.file import Filed, file
+from dpp.tickets.http import counters_view, ticket_view, whole_view
+from dpp.tickets.machine import TicketStatus
+from dpp.tickets.model import RequestType, Ticket
+from dpp.tickets.read import WholeTicket
+from dpp.tickets.requests import PARAMS, read_params
+from dpp.tickets.store import NewTicket
+from dpp_cli.errors import StackError
+from dpp_cli.operator.output import ago, as_array, faults, moment, plain, print_table, print_values, say
+from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows, opened_rows
+from dpp_cli.operator.tenants import console
+
+tickets_app = typer.Typer(
+    no_args_is_help=True, help="What operators ask for, and the reaper of what nobody ends."
+)
+
+Kind = Annotated[RequestType, typer.Argument(metavar="TYPE", help="What is asked for.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+AsArray = Annotated[bool, typer.Option("--json", help="One JSON array.")]
+
+
+class StaleSettings(PostgresSettings, ReaperSettings):
+    """The rows, and what the reaper calls stale."""
+
+
+@tickets_app.command("file")
+def file_ticket(
+    request_type: Kind,
+    *,
+    reason: Annotated[str, typer.Option(help="Why; kept with the ticket.")],
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="What its type takes (docs/tickets.md).", show_default=False),
+    ] = None,
+    request_id: Annotated[
+        UUID | None,
+        typer.Option("--id", help="Repeat a filing whose outcome is unknown with its own id: files once."),
+    ] = None,
+    who: Who = None,
+    as_json: AsJson = False,
+) -> None:
+    """File a ticket; the next ops cycle carries it out."""
+    new = _new_ticket(request_type, param or [], reason, request_id or uuid4(), actor(who))
+    with opened_rows(RowSettings) as rows:
+        try:
+            filed = file(new, rows.database)
+        except PostgresNotReached:
+            raise
+        except PostgresUnavailable as error:
+            again = f"it may have been filed: repeat it with --id {new.request_id}"
+            raise StackError(f"{error}; {again}") from None
+    if as_json:
+        typer.echo(ticket_view(filed.ticket, rows.settings.zone).model_dump_json(exclude_none=True))
+    else:
+        typer.echo(_told(filed))
+
+
+@tickets_app.command("list")
+def show(
+    status: Annotated[TicketStatus | None, typer.Option(help="Only those that stand so.")] = None,
+    request_type: Annotated[RequestType | None, typer.Option("--type", help="Only these.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="The newest so many.")] = 50,
+    as_json: AsArray = False,
+) -> None:
+    """Show tickets, the newest first."""
+    with connected_rows(RowSettings) as (connection, settings):
+        page = read.page(connection, below=None, limit=limit, status=status, request_type=request_type)
+    print_tickets(page.tickets, settings.zone, as_json=as_json)
+    if page.below is not None:
+        say("there are more (--limit)")
+
+
+@tickets_app.command("show")
+def show_one(
+    request_id: Annotated[UUID, typer.Argument(help="As `list` shows it.")], as_json: AsJson = False
+) -> None:
+    """Show a ticket with its result and every transition."""
+    with connected_rows(RowSettings) as (connection, settings):
+        try:
+            whole = read.read(connection, request_id)
+        except TicketNotFound:
+            raise StackError(f"there is no ticket {request_id}") from None
+    if as_json:
+        typer.echo(whole_view(whole, settings.zone).model_dump_json(exclude_none=True))
+    else:
+        _print_whole(whole, settings.zone)
+
+
+@tickets_app.command("counters")
+def show_counters(as_json: AsJson = False) -> None:
+    """Count the tickets by type and state; what is stale is not in progress."""
+    with connected_rows(StaleSettings) as (connection, settings):
+        found = count(connection, settings.rules)
+    if as_json:
+        typer.echo(counters_view(found, settings.zone).model_dump_json(exclude_none=True))
+        return
+    names = ("", "open", "in progress", "stale", "done 1 d", "7 d", "failed 1 d", "7 d", "oldest open")
+    table = Table(*names, box=None, header_style="dim")
+    for column in table.columns[1:8]:
+        column.justify = "right"
+    for kind, counters in (*found.by_type.items(), ("all", found.total)):
+        table.add_row(str(kind), *_counted(counters), _age(counters.open.oldest_at, found.asof))
+    print_table(table)
+
+
+def print_tickets(tickets: Sequence[Ticket], zone: ZoneInfo, *, as_json: bool) -> None:
+    """Tickets as a table, or as what the API answers."""
+    if as_json:
+        typer.echo(as_array(ticket_view(ticket, zone) for ticket in tickets))
+        return
+    if not tickets:
+        console.print("no such ticket")
+        return
+    names = ("ticket", "type", "status", "filed", "last touched", "by", "why")
+    table = Table(*names, box=None, header_style="dim", pad_edge=False)
+    for column in table.columns[:5]:
+        column.no_wrap = True
+    for one in tickets:
+        times = (
+            f"{at.astimezone(zone):%m-%d %H:%M}" if at else ""
+            for at in (one.created_at, one.last_processed_at)
+        )
+        cells = (str(one.request_id), one.request_type, one.current_status, *times)
+        table.add_row(*cells, plain(one.requested_by), plain(one.reason))
+    print_table(table)
+
+
+def _new_ticket(
+    request_type: RequestType, params: Sequence[str], reason: str, request_id: UUID, requested_by: str
+) -> NewTicket:
+    """What the words say, held against the same models as a request over HTTP. Raises StackError."""
+    try:
+        asked = TicketCreateRequest(request_id=request_id, request_type=request_type, reason=reason)
+    except ValidationError as error:
+        raise StackError(faults(error, "--")) from None
+    try:
+        found = read_params(request_type, _params(request_type, params))
+    except ValidationError as error:
+        raise StackError(faults(error, "--param ")) from None
+    return NewTicket(
+        request_id=asked.request_id,
+        request_type=request_type,
+        params=found,
+        reason=asked.reason,
+        requested_by=requested_by,
+    )
+
+
+def _params(request_type: RequestType, words: Sequence[str]) -> dict[str, Any]:
+    """`NAME=VALUE` as the type's schema has it: a list's values may be repeated or stand with commas between."""
+    properties = PARAMS[request_type].model_json_schema()["properties"]
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise StackError("a --param is NAME=VALUE")
+        if name not in properties:
+            raise StackError(f"{request_type} takes {', '.join(properties)}; there is no param {name}")
+        if (of_json := _type_of(properties[name])) == "array":
+            found.setdefault(name, []).extend(part.strip() for part in value.split(","))
+        elif name in found:
+            raise StackError(f"--param {name} was given twice")
+        else:
+            found[name] = int(value) if of_json == "integer" and value.isdecimal() else value
+    return found
+
+
+def _type_of(schema: Mapping[str, Any]) -> str:
+    """The JSON type of a param, be it optional or not."""
+    branches = (schema, *schema.get("anyOf", ()))
+    return next((kind for one in branches if (kind := one.get("type", "null")) != "null"), "string")
+
+
+def _told(filed: Filed) -> str:
+    ticket = filed.ticket
+    was = "filed" if filed.created else f"was filed before, by {ticket.requested_by}"
+    return f"ticket {ticket.request_id} {was}: {ticket.request_type}, {ticket.current_status}"
+
+
+def _print_whole(whole: WholeTicket, zone: ZoneInfo) -> None:
+    ticket, result = whole.ticket, whole.result
+    console.print(f"ticket {ticket.request_id}", highlight=False)
+    values = {
+        "asks for": ticket.request_type,
+        **{f"  {name}": str(value) for name, value in ticket.params.items()},
+        "because": ticket.reason,
+        "filed by": f"{ticket.requested_by}, {moment(ticket.created_at, zone)}",
+        "stands at": ticket.current_status,
+        "tries": str(ticket.attempts),
+        "last touched": moment(ticket.last_processed_at, zone) or None,
+        "result": result.message if result else None,
+        "by": f"{result.processor_id}, {moment(result.processed_at, zone)}" if result else None,
+    }
+    print_values(values, indent="  ")
+    table = Table("when", "from", "to", "try", "by", box=None, header_style="dim")
+    for one in whole.transitions:
+        cells = (moment(one.happened_at, zone), one.from_status or "", one.to_status, str(one.attempt))
+        table.add_row(*cells, plain(one.actor))
+    print_table(table)
+
+
+def _counted(counters: Counters) -> list[str]:
+    waiting = (counters.open.count, counters.in_progress.count, counters.stale.count)
+    ended = (counters.done.last_day, counters.done.last_week)
+    failed = (counters.failed.last_day, counters.failed.last_week)
+    return [str(number) for number in (*waiting, *ended, *failed)]
+
+
+def _age(oldest_at: datetime | None, asof: datetime) -> str:
+    if oldest_at is None:
+        return ""
+    return ago(oldest_at, asof)

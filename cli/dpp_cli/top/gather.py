@@ -1,0 +1,192 @@
+"""Asks everything that `dpp top` shows: rows in one read-only transaction, balances in one trip, queues one by one.
+
+Every query is read from an index and counted no further than a bound, so that a look each second harms nobody. What
+does not answer is named, and the rest is asked all the same.
+"""
+
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, LiteralString, Self
+
+from psycopg.errors import QueryCanceled
+
+from dpp.auth_errors.config import EventDeadLetterSettings
+from dpp.money import stats as money
+from dpp.money.ledger import Ledger
+from dpp.platform.aws.queue import Depth, Queue
+from dpp.platform.config import DeadLetterSettings, QueueSettings
+from dpp.platform.db.postgres import Connection, Database, one_snapshot
+from dpp.platform.errors import DependencyUnavailable, PostgresUnavailable, QueueUnavailable
+from dpp.runs.operations import stats as runs
+from dpp.runs.operations.stats import WatchedTenant
+from dpp.tickets import store as clock_store
+from dpp.tickets.config import ReaperSettings
+from dpp_cli.operator.connect import BackendSettings, Reach
+from dpp_cli.top import parts
+from dpp_cli.top.model import QueuePart, QueuesPart, Snapshot, TenantLine, TenantsPart
+from dpp_cli.top.problems import judge
+
+_REPLY_SECONDS = 4.0
+_BOUND: LiteralString = "SET LOCAL statement_timeout = '2s'"
+_TENANTS = 1_000
+"""So many balances are looked at."""
+_NEAREST = 20
+
+
+class TopSettings(
+    BackendSettings, QueueSettings, DeadLetterSettings, EventDeadLetterSettings, ReaperSettings
+):
+    """Rows, ledger and queues, what the reaper calls stale, and the zone that times are shown in."""
+
+
+class Gatherer:
+    """Looks as often as it is asked, on connections that it keeps; not for two threads at once."""
+
+    def __init__(self, at: Reach[TopSettings]) -> None:
+        self._settings = settings = at.settings
+        self._database = Database(settings.database, reply_timeout_seconds=_REPLY_SECONDS)
+        self._ledger: Ledger | None = None
+        urls = (
+            settings.run_queue_url,
+            settings.run_dead_letter_queue_url,
+            settings.event_dead_letter_queue_url,
+        )
+        self._queues = [Queue(url, lambda: at.client("sqs", attempts=1)) for url in urls]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close what was opened."""
+        self._database.close()
+        if self._ledger is not None:
+            with closing(self._ledger.client):
+                self._ledger = None
+
+    def __call__(self) -> Snapshot:
+        """Look once. Raises nothing for a dependency that does not answer: the snapshot says so."""
+        away: dict[str, str] = {}
+        found: dict[str, Any] = {"asof": datetime.now(UTC)}
+        tenants: list[WatchedTenant] | None = None
+        try:
+            with self._database.connection() as connection:
+                rows = _Rows(connection, self._settings)
+                found, tenants = rows.read()
+                purses = None if tenants is None else self._purses(tenants, away)
+                if tenants is not None and purses is not None:
+                    found["tenants"] = rows.section("tenants", lambda on: _tenants(on, tenants, purses))
+                found["slow"] = tuple(rows.slow)
+        except PostgresUnavailable as error:
+            away["postgres"] = _why(error)
+            self._ping(away)
+        found["queues"] = self._depths(away)
+        found["asof"] = found["asof"].astimezone(self._settings.zone)
+        snapshot = Snapshot(**found, away=away)
+        return snapshot.model_copy(update={"conditions": judge(snapshot)})
+
+    def _purses(self, tenants: list[WatchedTenant], away: dict[str, str]) -> list[money.Purse] | None:
+        try:
+            asked = [(one.tenant_id, one.rate_limit_per_minute) for one in tenants]
+            return money.purses(self._connected(), asked)
+        except DependencyUnavailable as error:
+            away["redis"] = _why(error)
+            return None
+
+    def _ping(self, away: dict[str, str]) -> None:
+        """Without rows no balance is asked for, and still it is said whether Redis answers."""
+        self._purses([WatchedTenant("", 1, is_busy=False, was_credited=False)], away)
+
+    def _connected(self) -> Ledger:
+        if self._ledger is None:
+            self._ledger = Ledger.connect(self._settings.redis, cluster=self._settings.redis_cluster)
+        return self._ledger
+
+    def _depths(self, away: dict[str, str]) -> QueuesPart | None:
+        try:
+            depths = [_queue(queue.depth()) for queue in self._queues]
+        except QueueUnavailable as error:
+            away["sqs"] = _why(error)
+            return None
+        return QueuesPart(runs=depths[0], dead_letters=depths[1], event_dead_letters=depths[2])
+
+
+class _Rows:
+    """All that Postgres is asked, of one moment; each part on its own, so that a slow one hides no other."""
+
+    def __init__(self, connection: Connection, settings: TopSettings) -> None:
+        self._connection = connection
+        self._settings = settings
+        self.slow: list[str] = []
+
+    def read(self) -> tuple[dict[str, Any], list[WatchedTenant] | None]:
+        """The parts by name with the time, and the tenants to look at; None for what took too long."""
+        rules = self._settings.rules
+        with one_snapshot(self._connection):
+            self._connection.execute(_BOUND)
+            found: dict[str, Any] = {"asof": clock_store.clock(self._connection)}
+            for name, read in parts.PARTS.items():
+                found[name] = self._part(name, read)
+            found["tickets"] = self._part("tickets", lambda on: parts.tickets(on, rules, found["asof"]))
+            tenants = self._part("tenants", lambda on: runs.tenants_to_look_at(on, _TENANTS + 1))
+        return found, tenants
+
+    def section[Part](self, name: str, read: Callable[[Connection], Part]) -> Part | None:
+        """One part that is asked later, in a transaction of its own."""
+        with one_snapshot(self._connection):
+            self._connection.execute(_BOUND)
+            return self._part(name, read)
+
+    def _part[Part](self, name: str, read: Callable[[Connection], Part]) -> Part | None:
+        try:
+            with self._connection.transaction():
+                return read(self._connection)
+        except QueryCanceled:
+            self.slow.append(name)
+            return None
+
+
+def _tenants(connection: Connection, tenants: list[WatchedTenant], purses: list[money.Purse]) -> TenantsPart:
+    """Those at work before all others, and among them whoever has least."""
+    both = list(zip(tenants[:_TENANTS], purses, strict=False))
+    at_work = {one.tenant_id: one.is_busy or purse.requests_left is not None for one, purse in both}
+    known = sorted(
+        (not at_work[purse.tenant_id], purse.balance_usd_micros, purse.tenant_id, purse)
+        for _, purse in both
+        if purse.balance_usd_micros is not None
+    )
+    nearest = [purse for *_, purse in known[:_NEAREST]]
+    reserved = runs.reserved(connection, [purse.tenant_id for purse in nearest])
+    return TenantsPart(
+        nearest=tuple(
+            TenantLine(
+                tenant_id=purse.tenant_id,
+                balance_usd_micros=purse.balance_usd_micros or 0,
+                reserved_usd_micros=reserved.get(purse.tenant_id, 0),
+                requests_left=purse.requests_left,
+            )
+            for purse in nearest
+        ),
+        looked_at=len(both),
+        is_all=len(tenants) <= _TENANTS,
+        throttled=tuple(purse.tenant_id for _, purse in both if purse.requests_left == 0)[:_NEAREST],
+        lost=tuple(
+            one.tenant_id for one, purse in both if one.was_credited and purse.balance_usd_micros is None
+        )[:_NEAREST],
+    )
+
+
+def _queue(depth: Depth) -> QueuePart:
+    return QueuePart(visible=depth.visible, taken=depth.taken, delayed=depth.delayed)
+
+
+def _why(error: DependencyUnavailable) -> str:
+    """What the driver said, in one line; it names hosts and ports, and no password."""
+    said = str(error.__cause__ or error).strip() or type(error).__name__
+    return said.splitlines()[0][:200]

@@ -1,0 +1,65 @@
+"""Read authentication errors: one with all that is known of it, or pages of them; clusters."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+from dpp.auth_errors import store
+from dpp.auth_errors.errors import AuthErrorNotFound, ClusterNotFound
+from dpp.auth_errors.model import AuthError, Cluster, Decision, KeptTransition, OutboxEntry
+from dpp.auth_errors.outbox import tables
+from dpp.auth_errors.store import Filter, Place
+from dpp.platform.db.postgres import Connection, one_snapshot
+
+NEWEST = Place(datetime.max.replace(tzinfo=UTC), 2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeAuthError:
+    """An error with its clusters, its decisions, its history and its events."""
+
+    error: AuthError
+    clusters: list[Cluster]
+    decisions: list[Decision]
+    transitions: list[KeptTransition]
+    events: list[OutboxEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Errors, the newest occurrence first; `place` is where the next page begins, None at the end."""
+
+    errors: list[AuthError]
+    place: Place | None
+
+
+def read(connection: Connection, auth_error_id: UUID | None) -> WholeAuthError:
+    """One error, never half of it (LIFE-12). Raises AuthErrorNotFound, for an id that is none (None), too."""
+    with one_snapshot(connection):
+        error = store.find(connection, auth_error_id) if auth_error_id else None
+        if error is None:
+            raise AuthErrorNotFound
+        found = error.auth_error_id
+        return WholeAuthError(
+            error,
+            store.clusters_of(connection, found),
+            store.decisions(connection, found),
+            store.transitions(connection, found),
+            tables.entries(connection, tables.ids_of_error(connection, found)),
+        )
+
+
+def page(connection: Connection, which: Filter, place: Place | None, limit: int) -> Page:
+    """One page of those that fit."""
+    found = store.page(connection, which, place or NEWEST, limit + 1)
+    shown = found[:limit]
+    more = len(found) > limit
+    return Page(shown, Place(shown[-1].occurred_at, shown[-1].sequence) if more else None)
+
+
+def cluster(connection: Connection, cluster_id: UUID | None) -> Cluster:
+    """One cluster. Raises ClusterNotFound."""
+    found = store.cluster(connection, cluster_id) if cluster_id else None
+    if found is None:
+        raise ClusterNotFound
+    return found

@@ -1,0 +1,244 @@
+"""Handle one message of the event queue (AUTH-5, AUTH-7, AUTH-8): at least once delivered, its effects once.
+
+The ledger row is leased first, which counts the attempt; what the event changes, and DONE, are one transaction that
+only the lease's owner commits. A crash between any two lines leaves a lease that ends by itself, and a message that
+comes again; a dead letter is written down before it is sent, and sent again until that is written down, too.
+"""
+
+import json
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID, uuid4
+
+from dpp.auth_errors import store
+from dpp.auth_errors.errors import AuthErrorsError, LeaseLost, OutboxConflict
+from dpp.auth_errors.machine import ProcessedStatus
+from dpp.auth_errors.model import Decision, Processed
+from dpp.auth_errors.outbox import tables
+from dpp.auth_errors.outbox.events import EventType
+from dpp.auth_errors.outbox.handlers import CONSUMER, HANDLERS, Handled, Handler
+from dpp.auth_errors.outbox.message import DeadLetterReason, Malformed, Message, read
+from dpp.auth_errors.outbox.publish import Waker
+from dpp.auth_errors.outbox.retry_policy import Fault, Retry, RetryPolicy
+from dpp.auth_errors.outbox.tables import Named
+from dpp.platform.aws.queue import OutgoingMessage, Queue
+from dpp.platform.db.postgres import Connection, Database
+from dpp.platform.errors import DependencyUnavailable
+from dpp.platform.observability.logging import where
+
+_LOG = logging.getLogger("dpp.auth_errors.outbox.consume")
+
+LEASE_SECONDS = 60
+"""How long a consumer has a message for itself (004 §2); no consumer lives so long (checked where timeouts are set)."""
+
+REASON_HEADER = "deadLetterReason"
+DETAIL_HEADER = "deadLetterDetail"
+_MAX_WAIT_SECONDS = 900
+_MAX_HEADERS = 8  # SQS takes ten, and two are ours
+_MAX_HEADER_CHARACTERS = 256
+
+
+class Outcome(StrEnum):
+    """What became of a message."""
+
+    HANDLED = "HANDLED"
+    SKIPPED = "SKIPPED"
+    RETRY = "RETRY"
+    EARLY = "EARLY"
+    DEAD_LETTERED = "DEAD_LETTERED"
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """What became of a message; with `return_in_seconds` it is to come again then, else it is done with."""
+
+    outcome: Outcome
+    event_type: EventType | None = None
+    reason: DeadLetterReason | None = None
+    return_in_seconds: int | None = None
+    handled_after_seconds: float | None = None
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeEffects:
+    """What consuming touches, by which policy, and what is done about each event."""
+
+    database: Database
+    dead_letters: Queue
+    waker: Waker
+    policy: RetryPolicy
+    handlers: Mapping[EventType, Handler]
+
+    @classmethod
+    def of(
+        cls, database: Database, dead_letters: Queue, waker: Waker, policy: RetryPolicy
+    ) -> "ConsumeEffects":
+        """With the handlers that there are."""
+        return cls(database, dead_letters, waker, policy, HANDLERS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivery:
+    """One delivery of a message that says what it is."""
+
+    message: Message
+    named: Named
+    effects: ConsumeEffects
+    now: datetime | None
+    owner: UUID = field(default_factory=uuid4)
+
+    def ended(self, outcome: Outcome, return_in_seconds: int | None = None) -> Consumed:
+        """What became of it."""
+        return Consumed(outcome, self.named.event_type, return_in_seconds=return_in_seconds)
+
+
+def consume(message: Message, effects: ConsumeEffects, now: datetime | None = None) -> Consumed:
+    """Handle a message. Raises DependencyUnavailable, after which it comes again."""
+    try:
+        delivery = _Delivery(message, read(message), effects, now)
+    except Malformed as found:
+        return _reject(message, effects, found.reason, found.detail)
+    with effects.database.connection() as connection:
+        with connection.transaction():  # one flush to disk, not two
+            tables.ensure_row_exists(connection, delivery.named, now)
+            attempt = tables.take_lease(
+                connection,
+                delivery.named,
+                delivery.owner,
+                lease_seconds=LEASE_SECONDS,
+                max_retries=effects.policy.max_retries,
+                now=now,
+            )
+        if attempt is None:
+            return _not_to_be_had(connection, delivery)
+    try:
+        return _handle(delivery)
+    except DependencyUnavailable:
+        raise
+    except LeaseLost:
+        return delivery.ended(Outcome.EARLY, LEASE_SECONDS)
+    except Exception as error:  # noqa: BLE001 - whatever a handler meets is its message's failure, counted and told
+        return _failed(delivery, attempt, error)
+
+
+def _handle(delivery: _Delivery) -> Consumed:
+    named, effects, now = delivery.named, delivery.effects, delivery.now
+    with effects.database.connection() as connection, connection.transaction():
+        error = store.lock(connection, named.auth_error_id)
+        if error is None:
+            raise AssertionError("an event without its error")
+        handled: Handled = effects.handlers[named.event_type](connection, error, now)
+        after = tables.finish(connection, named.outbox_id, delivery.owner, now)
+        if after is None:
+            raise LeaseLost
+    if handled.enqueued:
+        effects.waker.wake()
+    return Consumed(
+        Outcome.SKIPPED if handled.skipped else Outcome.HANDLED,
+        named.event_type,
+        handled_after_seconds=after,
+        decision=handled.decision,
+    )
+
+
+def _failed(delivery: _Delivery, attempt: int, error: Exception) -> Consumed:
+    """Count it, and wait or give up; what the handler did is rolled back."""
+    named, effects, now = delivery.named, delivery.effects, delivery.now
+    found = where(error)
+    told = (str(error) if isinstance(error, AuthErrorsError) else str(found["class"]))[:500]
+    _LOG.error(
+        "an event could not be handled",
+        extra={"outbox_id": named.outbox_id, "attempt": attempt, "error": found},
+    )
+    permanent = isinstance(error, OutboxConflict)
+    with effects.database.connection() as connection, connection.transaction():
+        store.lock(connection, named.auth_error_id)
+        if not tables.still_ours(connection, named.outbox_id, delivery.owner):
+            return delivery.ended(Outcome.EARLY, LEASE_SECONDS)
+        at = store.clock(connection, now)
+        fault = Fault.PERMANENT if permanent else Fault.OF_THE_MESSAGE
+        decided = effects.policy.after_failure(attempt - 1, at, fault)
+        if isinstance(decided, Retry):
+            _wait(connection, delivery, decided, told)
+            return delivery.ended(Outcome.RETRY, decided.delay_seconds)
+        tables.bury(connection, named.outbox_id, delivery.owner, told, now)
+    reason = DeadLetterReason.NOT_RETRYABLE if permanent else DeadLetterReason.MAX_RETRIES_EXCEEDED
+    return _lay_out(delivery, reason, told)
+
+
+def _wait(connection: Connection, delivery: _Delivery, retry: Retry, told: str) -> None:
+    named, now = delivery.named, delivery.now
+    store.note_failure(
+        connection,
+        named.auth_error_id,
+        actor=CONSUMER,
+        failure=told,
+        next_retry_at=retry.next_retry_at,
+        now=now,
+    )
+    tables.wait(
+        connection,
+        named.outbox_id,
+        delivery.owner,
+        next_retry_at=retry.next_retry_at,
+        error=told,
+        now=now,
+    )
+
+
+def _not_to_be_had(connection: Connection, delivery: _Delivery) -> Consumed:
+    """Why no lease was given, as the row says by now."""
+    named, now = delivery.named, delivery.now
+    row = tables.processed(connection, named)
+    if row is None:
+        known = store.find(connection, named.auth_error_id) is not None
+        reason = DeadLetterReason.UNKNOWN_EVENT if known else DeadLetterReason.AUTH_ERROR_NOT_FOUND
+        return _reject(delivery.message, delivery.effects, reason, "the outbox has no such event")
+    if row.status is ProcessedStatus.DONE:
+        return delivery.ended(Outcome.SKIPPED)
+    at = store.clock(connection, now)
+    if row.status is not ProcessedStatus.DEAD and not _tries_are_over(row, delivery.effects.policy, at):
+        until = row.next_retry_at or row.lease_until or at
+        wait = min(max(1, math.ceil((until - at).total_seconds())), _MAX_WAIT_SECONDS)
+        return delivery.ended(Outcome.EARLY, wait)
+    told = row.last_error or "each of its consumers did not come back"
+    if row.status is not ProcessedStatus.DEAD:
+        if not tables.bury(connection, named.outbox_id, None, told, now):
+            return delivery.ended(Outcome.EARLY, 1)
+    elif row.dead_lettered_at is not None:
+        return delivery.ended(Outcome.SKIPPED)
+    return _lay_out(delivery, DeadLetterReason.MAX_RETRIES_EXCEEDED, told)
+
+
+def _tries_are_over(row: Processed, policy: RetryPolicy, at: datetime) -> bool:
+    held = row.lease_until is not None and row.lease_until > at
+    return row.attempts > policy.max_retries and not held
+
+
+def _lay_out(delivery: _Delivery, reason: DeadLetterReason, detail: str) -> Consumed:
+    """Send the copy of a dead event, and write that down; the other way round it might never be sent."""
+    effects, named = delivery.effects, delivery.named
+    effects.dead_letters.send_with_headers(_dead_letter(delivery.message, reason, detail))
+    with effects.database.connection() as connection:
+        tables.mark_dead_lettered(connection, named.outbox_id, delivery.now)
+    return Consumed(Outcome.DEAD_LETTERED, named.event_type, reason)
+
+
+def _reject(message: Message, effects: ConsumeEffects, reason: DeadLetterReason, detail: str) -> Consumed:
+    """A message that no retry helps (AUTH-7); the event that it may have been is sent again from the outbox."""
+    _LOG.error("dead letter", extra={"reason": reason})
+    effects.dead_letters.send_with_headers(_dead_letter(message, reason, detail))
+    return Consumed(Outcome.DEAD_LETTERED, reason=reason)
+
+
+def _dead_letter(message: Message, reason: DeadLetterReason, detail: str) -> OutgoingMessage:
+    """The message as it came, with its reason in the attributes; SQS takes no empty body and no empty value."""
+    kept = {name: value[:_MAX_HEADER_CHARACTERS] for name, value in message.headers.items() if value}
+    headers = dict(list(kept.items())[:_MAX_HEADERS])
+    headers |= {REASON_HEADER: reason.value, DETAIL_HEADER: detail[:_MAX_HEADER_CHARACTERS] or reason.value}
+    return OutgoingMessage(message.body or json.dumps(None), headers)

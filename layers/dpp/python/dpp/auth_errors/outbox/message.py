@@ -1,0 +1,81 @@
+"""A message of the event queue, read strictly: what can't be read is a dead letter at once (004 §5.2; AUTH-7)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from dpp.auth_errors.outbox.events import (
+    AGGREGATE_TYPE,
+    AGGREGATE_TYPE_HEADER,
+    EVENT_TYPE_HEADER,
+    HEADERS,
+    OUTBOX_ID_HEADER,
+    EventType,
+)
+from dpp.auth_errors.outbox.tables import Named
+from dpp.platform.ids import parse_uuid
+from dpp.platform.strict_json import JsonRefused, parse
+
+_OUTBOX_ID = re.compile("[1-9][0-9]{0,17}", re.ASCII)
+
+
+class DeadLetterReason(StrEnum):
+    """Why a message is dead; goes with it as an attribute."""
+
+    MISSING_HEADER = "MISSING_HEADER"
+    BAD_HEADER = "BAD_HEADER"
+    BAD_JSON = "BAD_JSON"
+    NO_AUTH_ERROR_ID = "NO_AUTH_ERROR_ID"
+    AUTH_ERROR_NOT_FOUND = "AUTH_ERROR_NOT_FOUND"
+    UNKNOWN_EVENT = "UNKNOWN_EVENT"
+    NOT_RETRYABLE = "NOT_RETRYABLE"
+    MAX_RETRIES_EXCEEDED = "MAX_RETRIES_EXCEEDED"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """As it came off the queue; `headers` are its attributes."""
+
+    body: str = field(repr=False)
+    headers: Mapping[str, str]
+
+
+class Malformed(Exception):
+    """It will never be readable; `detail` names the place, and quotes nothing."""
+
+    def __init__(self, reason: DeadLetterReason, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+def outbox_id_of(headers: Mapping[str, str]) -> int | None:
+    """The event that a message's headers name; None where they name none that could be."""
+    text = headers.get(OUTBOX_ID_HEADER, "")
+    return int(text) if _OUTBOX_ID.fullmatch(text) else None
+
+
+def read(message: Message) -> Named:
+    """What the message says it is. Raises Malformed."""
+    missing = [name for name in HEADERS if not message.headers.get(name)]
+    if missing:
+        raise Malformed(DeadLetterReason.MISSING_HEADER, ", ".join(missing))
+    outbox_id = outbox_id_of(message.headers)
+    if outbox_id is None:
+        raise Malformed(DeadLetterReason.BAD_HEADER, OUTBOX_ID_HEADER)
+    if message.headers[AGGREGATE_TYPE_HEADER] != AGGREGATE_TYPE:
+        raise Malformed(DeadLetterReason.BAD_HEADER, AGGREGATE_TYPE_HEADER)
+    try:
+        event_type = EventType(message.headers[EVENT_TYPE_HEADER])
+    except ValueError:
+        raise Malformed(DeadLetterReason.BAD_HEADER, EVENT_TYPE_HEADER) from None
+    try:
+        payload = parse(message.body)
+    except JsonRefused as refused:
+        raise Malformed(DeadLetterReason.BAD_JSON, str(refused)) from None
+    named = payload.get("authErrorId") if isinstance(payload, dict) else None
+    auth_error_id = parse_uuid(named) if isinstance(named, str) else None
+    if auth_error_id is None:
+        raise Malformed(DeadLetterReason.NO_AUTH_ERROR_ID, "authErrorId")
+    return Named(outbox_id, event_type, auth_error_id)

@@ -1,0 +1,254 @@
+"""The SQL of the outbox and of the consumer's ledger, and nothing else (AUTH-4, AUTH-5).
+
+`now` moves the clock in tests; in production it is None and Postgres's own clock decides (D1).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from dpp.auth_errors.errors import OutboxConflict
+from dpp.auth_errors.machine import OutboxStatus, ProcessedStatus
+from dpp.auth_errors.model import ClaimedEvent, OutboxEntry, Processed
+from dpp.auth_errors.outbox.events import AGGREGATE_TYPE, EventDescriptor, EventType
+from dpp.platform.db.postgres import Connection, named_rows
+from dpp.platform.db.sql import Queries
+
+QUERIES = Queries("dpp.auth_errors.outbox.tables", "outbox.sql")
+
+
+def enqueue(connection: Connection, event: EventDescriptor, now: datetime | None = None) -> bool:
+    """Put an event into the outbox; False where it is there. Raises OutboxConflict for its key with other words."""
+    params = {
+        "aggregate_type": AGGREGATE_TYPE,
+        "auth_error_id": event.auth_error_id,
+        "event_type": event.event_type,
+        "idempotency_key": event.idempotency_key,
+        "payload": Jsonb(dict(event.payload)),
+        "payload_hash": event.payload_hash,
+        "now": now,
+    }
+    if connection.execute(QUERIES["enqueue"], params).fetchone() is not None:
+        return True
+    row = connection.execute(QUERIES["hash_of_key"], params).fetchone()
+    if row is None or row[0] != event.payload_hash:
+        raise OutboxConflict
+    return False
+
+
+def claim(connection: Connection, owner: UUID, limit: int, now: datetime | None = None) -> list[ClaimedEvent]:
+    """Up to `limit` events that are due, now this owner's, in the order in which they were enqueued."""
+    return _claimed(connection, "claim", {"owner": owner, "limit": limit, "now": now})
+
+
+def take_over(
+    connection: Connection, owner: UUID, limit: int, silent_seconds: int, now: datetime | None = None
+) -> list[ClaimedEvent]:
+    """Up to `limit` events whose owner has had them for over `silent_seconds`, now this owner's."""
+    params = {"owner": owner, "limit": limit, "silent_seconds": silent_seconds, "now": now}
+    return _claimed(connection, "take_over", params)
+
+
+def send_again(
+    connection: Connection, limit: int, silent_seconds: int, now: datetime | None = None
+) -> list[ClaimedEvent]:
+    """Up to `limit` published events that nobody came to an end with for so long, and nobody is at."""
+    params = {"limit": limit, "silent_seconds": silent_seconds, "now": now}
+    return _claimed(connection, "send_again", params)
+
+
+def mark_published(
+    connection: Connection, owner: UUID, outbox_ids: Sequence[int], now: datetime | None = None
+) -> int:
+    """To PUBLISHED, what is still this owner's; how many were."""
+    params = {"owner": owner, "outbox_ids": list(outbox_ids), "now": now}
+    return connection.execute(QUERIES["mark_published"], params).rowcount
+
+
+def put_back(
+    connection: Connection,
+    owner: UUID,
+    outbox_id: int,
+    *,
+    retry_count: int,
+    next_retry_at: datetime | None,
+    error: str,
+) -> bool:
+    """To PENDING until then, or without a time to DEAD; False where it is another's by now."""
+    params = {
+        "owner": owner,
+        "outbox_id": outbox_id,
+        "retry_count": retry_count,
+        "next_retry_at": next_retry_at,
+        "error": error,
+    }
+    return connection.execute(QUERIES["put_back"], params).rowcount == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a message says it is; the ledger takes it only where the outbox says the same."""
+
+    outbox_id: int
+    event_type: EventType
+    auth_error_id: UUID
+
+
+def ensure_row_exists(connection: Connection, named: Named, now: datetime | None = None) -> None:
+    """Make the message's ledger row, if there is none and the outbox has such an event; the only way one is made."""
+    connection.execute(QUERIES["ensure_row_exists"], _named(named) | {"now": now})
+
+
+def processed(connection: Connection, named: Named) -> Processed | None:
+    """The message's ledger row; None where the outbox has no such event."""
+    rows = named_rows(connection, QUERIES["processed"], _named(named))
+    return Processed(**rows[0] | {"status": ProcessedStatus(rows[0]["status"])}) if rows else None
+
+
+def take_lease(
+    connection: Connection,
+    named: Named,
+    owner: UUID,
+    *,
+    lease_seconds: int,
+    max_retries: int,
+    now: datetime | None = None,
+) -> int | None:
+    """Have the message for so long; which attempt this is, None where it can't be had."""
+    params = _named(named) | {
+        "owner": owner,
+        "lease_seconds": lease_seconds,
+        "max_retries": max_retries,
+        "now": now,
+    }
+    row = connection.execute(QUERIES["take_lease"], params).fetchone()
+    return None if row is None else int(row[0])
+
+
+def finish(connection: Connection, outbox_id: int, owner: UUID, now: datetime | None = None) -> float | None:
+    """To DONE; seconds from the event to here, None where the lease is another's."""
+    params = {"outbox_id": outbox_id, "owner": owner, "now": now}
+    row = connection.execute(QUERIES["finish"], params).fetchone()
+    return None if row is None else float(row[0])
+
+
+def still_ours(connection: Connection, outbox_id: int, owner: UUID) -> bool:
+    """Whether the lease is this owner's, and will be until the transaction ends."""
+    params = {"outbox_id": outbox_id, "owner": owner}
+    return connection.execute(QUERIES["still_ours"], params).fetchone() is not None
+
+
+def wait(
+    connection: Connection,
+    outbox_id: int,
+    owner: UUID,
+    *,
+    next_retry_at: datetime,
+    error: str,
+    now: datetime | None = None,
+) -> bool:
+    """To RETRY_WAIT until then; False where the lease is another's."""
+    params = {
+        "outbox_id": outbox_id,
+        "owner": owner,
+        "next_retry_at": next_retry_at,
+        "error": error,
+        "now": now,
+    }
+    return connection.execute(QUERIES["wait"], params).rowcount == 1
+
+
+def bury(
+    connection: Connection, outbox_id: int, owner: UUID | None, error: str, now: datetime | None = None
+) -> bool:
+    """To DEAD: by the lease's owner, or without one where nobody has it; False where that is not so."""
+    params = {"outbox_id": outbox_id, "owner": owner, "error": error, "now": now}
+    return connection.execute(QUERIES["bury"], params).rowcount == 1
+
+
+def mark_dead_lettered(connection: Connection, outbox_id: int, now: datetime | None = None) -> None:
+    """Its copy stands in the dead-letter queue."""
+    connection.execute(QUERIES["mark_dead_lettered"], {"outbox_id": outbox_id, "now": now})
+
+
+def revive(connection: Connection, outbox_id: int, now: datetime | None = None) -> bool:
+    """Give a dead event all its tries again, in the outbox or in the ledger; False where it isn't dead."""
+    params = {"outbox_id": outbox_id, "now": now}
+    changed = [
+        connection.execute(QUERIES[name], params).rowcount for name in ("revive_outbox", "revive_processed")
+    ]
+    return any(changed)
+
+
+def entries(connection: Connection, outbox_ids: Sequence[int]) -> list[OutboxEntry]:
+    """These events with what the ledger says of them, the oldest first."""
+    rows = named_rows(connection, QUERIES["entries"], {"outbox_ids": list(outbox_ids)})
+    return [_entry(row) for row in rows]
+
+
+def dead_ids(connection: Connection, limit: int) -> list[int]:
+    """What died, the oldest first."""
+    return [int(row[0]) for row in connection.execute(QUERIES["dead_ids"], {"limit": limit})]
+
+
+def waiting_ids(connection: Connection, limit: int) -> list[int]:
+    """What is on its way, the oldest first."""
+    return [int(row[0]) for row in connection.execute(QUERIES["waiting_ids"], {"limit": limit})]
+
+
+def ids_of_error(connection: Connection, auth_error_id: UUID) -> list[int]:
+    """The events of an error."""
+    rows = connection.execute(QUERIES["ids_of_error"], {"auth_error_id": auth_error_id})
+    return sorted(int(row[0]) for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What waits in the outbox, for how many seconds the oldest is due, and what waits or died besides."""
+
+    unpublished: int
+    oldest_due_seconds: float
+    waiting_for_retry: int
+    dead_in_outbox: int
+    dead_in_ledger: int
+
+
+def lag(connection: Connection, now: datetime | None = None) -> Lag:
+    """As it stands."""
+    (row,) = connection.execute(QUERIES["lag"], {"now": now}).fetchall()
+    return Lag(int(row[0]), float(row[1]), int(row[2]), int(row[3]), int(row[4]))
+
+
+def unhandled(connection: Connection, now: datetime | None = None) -> tuple[int, float]:
+    """How many events are in the queue that nobody works on, up to 1,000, and for how many seconds the oldest is."""
+    (row,) = connection.execute(QUERIES["unhandled"], {"now": now}).fetchall()
+    return int(row[0]), float(row[1])
+
+
+def _named(named: Named) -> dict[str, object]:
+    return {
+        "outbox_id": named.outbox_id,
+        "event_type": named.event_type,
+        "auth_error_id": named.auth_error_id,
+    }
+
+
+def _claimed(connection: Connection, name: str, params: Mapping[str, object]) -> list[ClaimedEvent]:
+    rows = named_rows(connection, QUERIES[name], params)
+    return [ClaimedEvent(**row | {"event_type": EventType(row["event_type"])}) for row in rows]
+
+
+def _entry(row: dict[str, Any]) -> OutboxEntry:
+    processed = row["processed_status"]
+    return OutboxEntry(
+        **row
+        | {
+            "event_type": EventType(row["event_type"]),
+            "status": OutboxStatus(row["status"]),
+            "processed_status": ProcessedStatus(processed) if processed else None,
+        }
+    )

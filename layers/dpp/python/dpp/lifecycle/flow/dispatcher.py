@@ -1,0 +1,82 @@
+"""The king (LIFE-1, LIFE-2): makes a task of each event, and ends the event as its task ended.
+
+An event, its task and the message that opens the task's thread are written in one transaction, so that a crash leaves
+all of them or none; whatever it leaves is found by the next firing. Two kings at once skip what the other has in hand.
+"""
+
+import logging
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from dpp.lifecycle.flow import heartbeat, store
+from dpp.lifecycle.flow.firing import LIMIT, turns
+from dpp.lifecycle.flow.machine import EventStatus
+from dpp.lifecycle.flow.model import Event, MessageKind, Role
+from dpp.lifecycle.flow.ports import Wake
+from dpp.lifecycle.flow.prompts import opening
+from dpp.lifecycle.flow.store import NewMessage
+from dpp.platform.db.postgres import Connection, Database
+
+_LOG = logging.getLogger("dpp.lifecycle.flow.dispatcher")
+
+
+@dataclass(frozen=True, slots=True)
+class KingEffects:
+    """What the king touches."""
+
+    database: Database
+    wake: Wake
+
+
+@dataclass(slots=True)
+class KingReport:
+    """What one firing did; `unreadable`: events that this version can't read, left as they are."""
+
+    dispatched: int = 0
+    completed: int = 0
+    failed: int = 0
+    unreadable: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """The figures, for the log."""
+        return asdict(self)
+
+
+def rule(effects: KingEffects, now: datetime | None = None) -> KingReport:
+    """One firing, of at most 100 events each way. Raises PostgresUnavailable."""
+    report = KingReport()
+    with effects.database.connection() as connection:
+        heartbeat.beat(connection, Role.KING, now)
+        for _, event_id in zip(turns(), store.pending_events(connection), strict=False):
+            try:
+                report.dispatched += _dispatch(connection, event_id, now)
+            except ValidationError:
+                report.unreadable += 1
+                _LOG.error("an event can't be read", extra={"event_id": event_id})
+        with connection.transaction():
+            ended = store.end_events(connection, LIMIT, now)
+    report.completed = ended.count(EventStatus.COMPLETED)
+    report.failed = ended.count(EventStatus.FAILED)
+    if report.dispatched:
+        effects.wake(Role.GENERAL)
+        effects.wake(Role.ENVOY)
+    return report
+
+
+def _dispatch(connection: Connection, event_id: str, now: datetime | None) -> bool:
+    """PENDING to DISPATCHED, with its task; False where another king was first."""
+    with connection.transaction():
+        event = store.dispatch_event(connection, event_id, now)
+        if event is None:
+            return False
+        task_id = store.next_id(connection, "task", now)
+        if store.insert_task(connection, task_id, event_id, now):
+            store.say(connection, _thread_start(task_id, event), now)
+        return True
+
+
+def _thread_start(task_id: str, event: Event) -> NewMessage:
+    body = opening(event.kind, event.subject)
+    return NewMessage(MessageKind.THREAD_START, task_id, f"{task_id}/start", body)

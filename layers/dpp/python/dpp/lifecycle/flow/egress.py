@@ -1,0 +1,187 @@
+"""The way outside itself, where the internet is: one HTTP request with the credentials of its target (PLAT-2).
+
+Nobody who asks sees a credential, or says which host is meant. What comes back is bounded, and no error quotes it.
+"""
+
+import base64
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Self, assert_never
+
+import httpx
+
+from dpp.lifecycle.config import CredentialSettings
+from dpp.lifecycle.flow import slack
+from dpp.lifecycle.flow.errors import LifecycleError, WireUnavailable
+from dpp.lifecycle.flow.ports import (
+    MAX_REPLY_BYTES,
+    OUTCOME_HEADER,
+    OutsideOutcome,
+    OutsideReply,
+    OutsideRequest,
+    Target,
+)
+from dpp.platform.aws.renewable import Renewable
+
+DEADLINE_SECONDS = 15.0
+"""The longest that one request takes: connecting, sending and the first of the reply; or a reply that drips."""
+_TIMEOUT = httpx.Timeout(8.0, connect=3.0, write=3.0)
+_DRIP_SECONDS = DEADLINE_SECONDS - 8.0
+"""A reply that drips must end, too: httpx's own timeout is of each read."""
+_MAX_ANSWER_BYTES = 5_500_000
+"""Of the reply as JSON, whose escapes take room; Lambda hands on 6 MB."""
+_SENT = frozenset({"accept", "content-type", "if-none-match", "x-github-api-version"})
+_HANDED_ON = frozenset(
+    {
+        "content-type",
+        "etag",
+        "link",
+        "retry-after",
+        "x-poll-interval",
+        "x-ratelimit-limit",
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+    }
+)
+_AGENT = {"user-agent": "dpp"}
+_ODD_PATH = re.compile(r"[^!-~]|[\\#]|%2f|%5c|(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
+
+
+class PathRefused(LifecycleError):
+    """The path would lead away from the target's base URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A target's base URL, and the header that opens it."""
+
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What opens which target; one that lacks an address or a credential has no door."""
+
+    doors: Mapping[Target, Door]
+
+    @classmethod
+    def of(cls, settings: CredentialSettings, secret: Mapping[str, str]) -> Self:
+        """The settings' own, else the secret's."""
+
+        def given(value: str | None, name: str) -> str | None:
+            return value or secret.get(name) or None
+
+        doors: dict[Target, Door] = {}
+        if github := given(settings.github_token, "github_token"):
+            doors[Target.GITHUB] = Door(settings.github_url, {"authorization": f"Bearer {github}"})
+        user, token = given(settings.jira_user, "jira_user"), given(settings.jira_token, "jira_token")
+        if settings.jira_url and user and token:
+            basic = base64.b64encode(f"{user}:{token}".encode()).decode()
+            doors[Target.JIRA] = Door(settings.jira_url, {"authorization": f"Basic {basic}"})
+        if slack_url := given(settings.slack_url, "slack_url"):
+            slack = given(settings.slack_token, "slack_token")
+            doors[Target.SLACK] = Door(slack_url, {"authorization": f"Bearer {slack}"} if slack else {})
+        return cls(doors)
+
+
+class Egress:
+    """Asks the outside. Implements `Outside`."""
+
+    def __init__(
+        self,
+        credentials: Renewable[Credentials],
+        transport: httpx.BaseTransport | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._credentials = credentials
+        self._monotonic = monotonic
+        # trust_env: else a proxy or a .netrc of the environment would see or replace the credentials.
+        self._client = httpx.Client(
+            timeout=_TIMEOUT, follow_redirects=False, trust_env=False, transport=transport
+        )
+
+    def ask(self, request: OutsideRequest) -> OutsideReply:
+        """One request. Raises PathRefused, and WireUnavailable where no whole reply came.
+
+        A request that was refused for its credentials had no effect, and is tried again with renewed ones.
+        """
+        reply = self._try(request)
+        if _is_refused(request, reply) and self._credentials.renew():
+            return self._try(request)
+        return reply
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _try(self, request: OutsideRequest) -> OutsideReply:
+        door = self._credentials.current.doors.get(request.target)
+        if door is None:
+            return _own(501, OutsideOutcome.NOT_CONFIGURED)
+        until = self._monotonic() + _DRIP_SECONDS
+        try:
+            with self._client.stream(
+                request.method,
+                address(request.target, door.url, request.path),
+                headers={**_headers(request), **_AGENT, **door.headers},
+                content=request.body.encode() if request.body is not None else None,
+            ) as response:
+                body = self._read(response, until)
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, UnicodeError) as error:
+            raise WireUnavailable(type(error).__name__) from None
+        if body is None:
+            return _own(502, OutsideOutcome.REPLY_TOO_LARGE)
+        headers = {name: value for name, value in response.headers.items() if name in _HANDED_ON}
+        return OutsideReply(status=response.status_code, headers=headers, body=body)
+
+    def _read(self, response: httpx.Response, until: float) -> str | None:
+        """The body as text; None of one that can't be handed on. Raises WireUnavailable."""
+        read = bytearray()
+        for chunk in response.iter_bytes():
+            read += chunk
+            if len(read) > MAX_REPLY_BYTES:
+                return None
+            if self._monotonic() > until:
+                raise WireUnavailable("no whole reply in time")
+        text = read.decode("utf-8", "replace")
+        return text if len(json.dumps(text, ensure_ascii=False).encode()) <= _MAX_ANSWER_BYTES else None
+
+
+def address(target: Target, base: str, path: str) -> httpx.URL:
+    """The base URL with the path behind it. Raises PathRefused for one that would lead elsewhere."""
+    match target:
+        case Target.SLACK:
+            if path:
+                raise PathRefused
+            return httpx.URL(base)
+        case Target.GITHUB | Target.JIRA:
+            if not path.startswith("/") or path.startswith("//") or _ODD_PATH.search(path.partition("?")[0]):
+                raise PathRefused
+        case _:
+            assert_never(target)
+    root, found = httpx.URL(base.rstrip("/")), httpx.URL(base.rstrip("/") + path)
+    within = root.raw_path.partition(b"?")[0].rstrip(b"/") + b"/"
+    if (found.scheme, found.netloc, found.userinfo) != (root.scheme, root.netloc, root.userinfo):
+        raise PathRefused
+    if not found.raw_path.startswith(within):
+        raise PathRefused
+    return found
+
+
+def _is_refused(request: OutsideRequest, reply: OutsideReply) -> bool:
+    """For its credentials."""
+    return slack.refuses_credentials(reply) if request.target is Target.SLACK else reply.status == 401
+
+
+def _headers(request: OutsideRequest) -> dict[str, str]:
+    """What the asker may say; never who it is."""
+    lowered = {name.lower(): value for name, value in request.headers.items()}
+    return {name: value for name, value in lowered.items() if name in _SENT}
+
+
+def _own(status: int, outcome: OutsideOutcome) -> OutsideReply:
+    return OutsideReply(status=status, headers={OUTCOME_HEADER: outcome})

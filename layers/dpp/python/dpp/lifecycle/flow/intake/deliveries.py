@@ -1,0 +1,171 @@
+"""What sources call with: checked, read, and taken in or left out (LIFE-6, LIFE-7, LIFE-10).
+
+A signature is checked over the bytes as they came, before anything is read of them. A delivery may come twice.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Self, assert_never
+
+from dpp.lifecycle.config import WebhookSecretSettings
+from dpp.lifecycle.flow import answer
+from dpp.lifecycle.flow.errors import BadSignature, NotConfigured, UnreadableDelivery
+from dpp.lifecycle.flow.intake import take_in
+from dpp.lifecycle.flow.intake.take_in import TakenIn
+from dpp.lifecycle.flow.model import Arrival, NewEvent, Role
+from dpp.lifecycle.flow.ports import Wake
+from dpp.lifecycle.flow.sources import github_webhook, jira, slack_events
+from dpp.lifecycle.flow.sources.signatures import check_github, check_jira, check_slack
+from dpp.platform.aws.renewable import Renewable
+from dpp.platform.db.postgres import Database
+from dpp.platform.strict_json import Json, JsonRefused, parse
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSecrets:
+    """What each source signs with; a source without a secret can't call."""
+
+    github: str | None = field(default=None, repr=False)
+    jira: str | None = field(default=None, repr=False)
+    slack: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, settings: WebhookSecretSettings, secret: Mapping[str, str]) -> Self:
+        """The settings' own, else the secret's."""
+        return cls(
+            github=settings.github_webhook_secret or secret.get("github_webhook_secret") or None,
+            jira=settings.jira_webhook_secret or secret.get("jira_webhook_secret") or None,
+            slack=settings.slack_signing_secret or secret.get("slack_signing_secret") or None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Where deliveries are taken in. `clock` judges the age of what Slack signed; rows have Postgres's (D1)."""
+
+    database: Database
+    wake: Wake
+    secrets: Renewable[WebhookSecrets]
+    github_login: str | None
+    horizon_days: int
+    clock: Callable[[], datetime] = _utc_now
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A delivery as it came. `kind`: GitHub's event name; `timestamp`: Slack's."""
+
+    body: bytes = field(repr=False)
+    signature: str | None = field(default=None, repr=False)
+    kind: str | None = None
+    timestamp: str | None = None
+
+
+class DeliveryOutcome(StrEnum):
+    """What became of a delivery. IGNORED: it doesn't concern us, or no task waits for it."""
+
+    ACCEPTED = "ACCEPTED"
+    DUPLICATE = "DUPLICATE"
+    TOO_OLD = "TOO_OLD"
+    IGNORED = "IGNORED"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The outcome, and of what; `challenge`: what Slack wants to be told."""
+
+    outcome: DeliveryOutcome
+    event_id: str | None = None
+    challenge: str | None = None
+
+
+_IGNORED = Delivered(DeliveryOutcome.IGNORED)
+
+
+def from_github(desk: Desk, delivery: Delivery) -> Delivered:
+    """A delivery of GitHub's. Raises NotConfigured, BadSignature, UnreadableDelivery, PostgresUnavailable."""
+    if desk.github_login is None:
+        raise NotConfigured
+    _check(
+        desk,
+        lambda secrets: secrets.github,
+        lambda secret: check_github(secret, delivery.body, delivery.signature),
+    )
+    payload = _read(delivery)
+    return _take(desk, github_webhook.event_of(delivery.kind or "", payload, desk.github_login))
+
+
+def from_jira(desk: Desk, delivery: Delivery) -> Delivered:
+    """A delivery of Jira's. Raises as `from_github`."""
+    _check(
+        desk,
+        lambda secrets: secrets.jira,
+        lambda secret: check_jira(secret, delivery.body, delivery.signature),
+    )
+    return _take(desk, jira.event_of(_read(delivery)))
+
+
+def from_slack(desk: Desk, delivery: Delivery) -> Delivered:
+    """A delivery of Slack's, a person's reply to a task that waits for one. Raises as above, and StaleDelivery."""
+    _check(
+        desk,
+        lambda secrets: secrets.slack,
+        lambda secret: check_slack(
+            secret, delivery.body, delivery.signature, delivery.timestamp, desk.clock()
+        ),
+    )
+    match slack_events.told_by(_read(delivery)):
+        case None:
+            return _IGNORED
+        case slack_events.Challenge(text):
+            return Delivered(DeliveryOutcome.IGNORED, challenge=text)
+        case slack_events.Reply() as reply:
+            return _answer(desk, reply)
+        case other:
+            assert_never(other)
+
+
+def _check(desk: Desk, of: Callable[[WebhookSecrets], str | None], check: Callable[[str], None]) -> None:
+    """By the source's secret as it is at hand; where the signature is wrong by that, as it is now."""
+    secret = of(desk.secrets.current)
+    if secret is None:
+        raise NotConfigured
+    try:
+        check(secret)
+    except BadSignature:
+        renewed = of(desk.secrets.current) if desk.secrets.renew() else None
+        if renewed is None:
+            raise
+        check(renewed)
+
+
+def _read(delivery: Delivery) -> Json:
+    try:
+        return parse(delivery.body)
+    except JsonRefused as refused:
+        raise UnreadableDelivery(f"The delivery can't be read: {refused}.") from None
+
+
+def _take(desk: Desk, event: NewEvent | None) -> Delivered:
+    if event is None:
+        return _IGNORED
+    with desk.database.connection() as connection:
+        taken = take_in.take_in(connection, event, Arrival.WEBHOOK, desk.horizon_days)
+    if taken is TakenIn.ACCEPTED:
+        desk.wake(Role.KING)
+    return Delivered(DeliveryOutcome(taken), event.event_id)
+
+
+def _answer(desk: Desk, reply: slack_events.Reply) -> Delivered:
+    with desk.database.connection() as connection:
+        taken = answer.answer_in_thread(connection, reply.thread, reply.text)
+    if not taken:
+        return _IGNORED
+    desk.wake(Role.GENERAL)
+    return Delivered(DeliveryOutcome.ACCEPTED, reply.event_id)

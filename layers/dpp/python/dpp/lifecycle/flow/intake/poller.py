@@ -1,0 +1,195 @@
+"""The sentinel: asks each source that is due for what is new, takes it in, and wakes the king (LIFE-1, LIFE-7).
+
+He may die at any step. What he took in stays taken in; where a source's polls stand is written last, and only after
+everything of a poll was taken in, so whatever he did not come to is told to his successor again.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from dpp.lifecycle.flow import heartbeat
+from dpp.lifecycle.flow.errors import SourceUnavailable
+from dpp.lifecycle.flow.intake import event_rows, source_rows, take_in
+from dpp.lifecycle.flow.intake.take_in import TakenIn
+from dpp.lifecycle.flow.model import Arrival, NewEvent, Role, Source
+from dpp.lifecycle.flow.ports import Outside, Wake
+from dpp.lifecycle.flow.sources import github, jira
+from dpp.lifecycle.flow.sources.polling import POLL_SECONDS, Polled, Standing, Tray
+from dpp.platform.db.postgres import Database
+from dpp.platform.errors import DependencyUnavailable
+
+_LOG = logging.getLogger("dpp.lifecycle.flow.intake.poller")
+MAX_PAUSE_SECONDS = 3_600
+POLL_TIME_SECONDS = 10.0
+"""How long one source's poll may take; what it has not come to is the next one's, which begins a minute later."""
+
+
+class OutOfTime(SourceUnavailable):
+    """The poll has used up its time, and goes on with the next firing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentinelEffects:
+    """What the sentinel works with. A source without a name or a filter is not asked."""
+
+    database: Database
+    outside: Outside
+    wake: Wake
+    github_login: str | None
+    jira_jql: str | None
+    horizon_days: int
+    monotonic: Callable[[], float] = time.monotonic
+
+
+class PollOutcome(StrEnum):
+    """How a source's turn ended."""
+
+    NOT_DUE = "NOT_DUE"
+    NOT_MODIFIED = "NOT_MODIFIED"
+    TAKEN_IN = "TAKEN_IN"
+    FAILED = "FAILED"
+
+
+@dataclass(slots=True)
+class SourceReport:
+    """What a source's turn did. `skipped`: items that could not be read. `failures`: polls that failed in a row."""
+
+    source: Source
+    outcome: PollOutcome = PollOutcome.NOT_DUE
+    accepted: int = 0
+    duplicates: int = 0
+    too_old: int = 0
+    skipped: int = 0
+    failures: int = 0
+    next_poll_seconds: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SentinelReport:
+    """What one firing did."""
+
+    sources: tuple[SourceReport, ...]
+
+    @property
+    def accepted(self) -> int:
+        """How many events are new."""
+        return sum(one.accepted for one in self.sources)
+
+    def as_dict(self) -> dict[str, object]:
+        """For a log's line and a function's answer; it holds no text of a source."""
+        return {"accepted": self.accepted, "sources": [asdict(one) for one in self.sources]}
+
+
+@dataclass(slots=True)
+class _Tray:
+    """Takes in by Postgres, and counts; the time of a poll ends here, between two events."""
+
+    effects: SentinelEffects
+    report: SourceReport
+    now: datetime | None
+    deadline: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.deadline = self.effects.monotonic() + POLL_TIME_SECONDS
+
+    def duplicate(self, event_id: str) -> bool:
+        if self.effects.monotonic() > self.deadline:
+            raise OutOfTime(f"{self.report.source}_OUT_OF_TIME", POLL_SECONDS)
+        with self.effects.database.connection() as connection:
+            known = event_rows.known(connection, event_id)
+        self.report.duplicates += known
+        return known
+
+    def put(self, event: NewEvent) -> None:
+        with self.effects.database.connection() as connection:
+            taken = take_in.take_in(connection, event, Arrival.POLL, self.effects.horizon_days, self.now)
+        match taken:
+            case TakenIn.ACCEPTED:
+                self.report.accepted += 1
+            case TakenIn.DUPLICATE:
+                self.report.duplicates += 1
+            case TakenIn.TOO_OLD:
+                self.report.too_old += 1
+
+    def skip(self, item_id: object) -> None:
+        self.report.skipped += 1
+        told = {"source": self.report.source, "item_id": str(item_id)[:64]}
+        _LOG.warning("an item can't be read and is left out", extra=told)
+
+
+type _Poll = Callable[[Standing, Tray], Polled]
+
+
+def watch(effects: SentinelEffects, now: datetime | None = None) -> SentinelReport:
+    """One firing. Raises PostgresUnavailable, after which the next firing begins anew.
+
+    A source that fails is noted and left for a while, and the other has its turn all the same.
+    """
+    with effects.database.connection() as connection:
+        heartbeat.beat(connection, Role.SENTINEL, now)
+    reports: list[SourceReport] = []
+    try:
+        for source, poll in _polls(effects).items():
+            report = SourceReport(source)
+            reports.append(report)
+            _turn(effects, report, poll, now)
+    finally:  # what was taken in has its king even if the rest failed
+        if any(one.accepted for one in reports):
+            effects.wake(Role.KING)
+    return SentinelReport(tuple(reports))
+
+
+def _polls(effects: SentinelEffects) -> Mapping[Source, _Poll]:
+    login, jql = effects.github_login, effects.jira_jql
+    polls: dict[Source, _Poll] = {}
+    if login is not None:
+        polls[Source.GITHUB] = lambda standing, tray: github.poll(effects.outside, login, standing, tray)
+    if jql is not None:
+        polls[Source.JIRA] = lambda standing, tray: jira.poll(effects.outside, jql, standing, tray)
+    return polls
+
+
+def _turn(effects: SentinelEffects, report: SourceReport, poll: _Poll, now: datetime | None) -> None:
+    with effects.database.connection() as connection:
+        row = source_rows.standing(connection, report.source, now)
+        started_at = source_rows.clock(connection, now)
+    report.failures = row.failures
+    if not row.due:
+        return
+    standing = Standing(row.etag, row.complete_until, started_at, effects.horizon_days)
+    try:
+        done = poll(standing, _Tray(effects, report, now))
+    except SourceUnavailable as error:
+        asked = error.retry_after_seconds
+        _note_failure(effects, report, str(error), started_at, asked or pause_seconds(row.failures + 1))
+        return
+    except DependencyUnavailable:
+        raise
+    except Exception as error:  # noqa: BLE001 - a fault of ours in one source must not silence the other; it is told
+        told = f"unexpected: {type(error).__name__}"
+        _note_failure(effects, report, told, started_at, pause_seconds(row.failures + 1))
+        return
+    with effects.database.connection() as connection:
+        source_rows.polled(connection, report.source, done.etag, started_at, done.wait_seconds)
+    report.outcome = PollOutcome.NOT_MODIFIED if done.not_modified else PollOutcome.TAKEN_IN
+    report.failures, report.next_poll_seconds = 0, done.wait_seconds
+
+
+def pause_seconds(failures: int) -> int:
+    """How long to leave a source that failed so many times in a row and did not say for how long."""
+    return min(POLL_SECONDS << min(failures - 1, 16), MAX_PAUSE_SECONDS)
+
+
+def _note_failure(
+    effects: SentinelEffects, report: SourceReport, error: str, started_at: datetime, wait_seconds: int
+) -> None:
+    with effects.database.connection() as connection:
+        source_rows.failed(connection, report.source, error, started_at, wait_seconds)
+    report.failures += 1
+    report.outcome, report.error, report.next_poll_seconds = PollOutcome.FAILED, error, wait_seconds
+    _LOG.error("a source can't be polled", extra={"source": report.source, "error": error})

@@ -1,0 +1,206 @@
+"""Events, tasks, messages and what they are about. Pure: no clock, no I/O."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from dpp.lifecycle.flow.machine import EventStatus, MessageStatus, TaskOutcome, TaskStatus
+
+
+class Source(StrEnum):
+    """Where events come from."""
+
+    GITHUB = "GITHUB"
+    JIRA = "JIRA"
+
+
+class Arrival(StrEnum):
+    """How an event came in: the sentinel asked for it, or its source called."""
+
+    POLL = "POLL"
+    WEBHOOK = "WEBHOOK"
+
+
+class EventKind(StrEnum):
+    """Why an event concerns us. UPDATED: a Jira issue of the configured filter has changed."""
+
+    MENTIONED = "MENTIONED"
+    ASSIGNED = "ASSIGNED"
+    REVIEW_REQUESTED = "REVIEW_REQUESTED"
+    UPDATED = "UPDATED"
+
+
+class Role(StrEnum):
+    """Who works on the life of data; each leaves a heartbeat (LIFE-11)."""
+
+    SENTINEL = "SENTINEL"
+    KING = "KING"
+    GENERAL = "GENERAL"
+    ENVOY = "ENVOY"
+    CHAMBERLAIN = "CHAMBERLAIN"
+
+
+class MessageKind(StrEnum):
+    """What a message is for. THREAD_START opens its task's thread, TASK_RESULT closes it."""
+
+    THREAD_START = "THREAD_START"
+    HUMAN_INPUT_REQUEST = "HUMAN_INPUT_REQUEST"
+    TASK_RESULT = "TASK_RESULT"
+    REPORT = "REPORT"
+
+
+class ObjectKind(StrEnum):
+    """What an object is, as far as how long it is kept."""
+
+    RESULT = "RESULT"
+    PROMPT = "PROMPT"
+    SESSION_LOG = "SESSION_LOG"
+
+
+MAX_TITLE = 300
+MAX_BODY = 8_000
+MAX_URL = 2_000
+
+_Text = StringConstraints(strip_whitespace=True)
+
+
+class Subject(BaseModel):
+    """What an event is about, in the bounds that a row keeps: longer texts are cut where they are read (`bounded`).
+
+    `place`: the repository or the project; `url`: for people; `body`: the comment or description, empty where the
+    source did not tell.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    place: Annotated[str, _Text, Field(min_length=1, max_length=MAX_TITLE)]
+    title: Annotated[str, _Text, Field(min_length=1, max_length=MAX_TITLE)]
+    url: Annotated[str, Field(max_length=MAX_URL)] = ""
+    actor: Annotated[str, Field(max_length=MAX_TITLE)] = ""
+    body: Annotated[str, Field(max_length=MAX_BODY, repr=False)] = ""
+
+
+def bounded(text: str, most: int) -> str:
+    """The text as Postgres can store it, cut to `most` characters; a cut ends in an ellipsis (D12)."""
+    clean = text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8").strip()
+    return clean if len(clean) <= most else clean[: most - 1].rstrip() + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event as a source tells it. `event_id` is the same by whichever way it comes (LIFE-6, LIFE-7)."""
+
+    event_id: str
+    source: Source
+    kind: EventKind
+    happened_at: datetime
+    subject: Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One row of `lifecycle_events`."""
+
+    event_id: str
+    source: Source
+    kind: EventKind
+    arrived_by: Arrival
+    subject: Subject
+    happened_at: datetime
+    status: EventStatus
+    reason: str | None
+    created_at: datetime
+    dispatched_at: datetime | None
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One row of `lifecycle_tasks`."""
+
+    task_id: str
+    event_id: str
+    kind: EventKind
+    subject: Subject
+    status: TaskStatus
+    outcome: TaskOutcome | None
+    attempt: int
+    run_id: UUID | None
+    waits_for_person: bool
+    answer: str | None
+    last_failure: str | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+    @property
+    def soldier_key(self) -> str:
+        """The idempotency key of the present attempt's run: sent twice, it is one run."""
+        return f"{self.task_id}-{self.attempt}"
+
+    @property
+    def session_id(self) -> str:
+        """What all attempts of the task share: the trace id of its runs."""
+        return self.task_id
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One row of `lifecycle_messages`."""
+
+    message_id: str
+    kind: MessageKind
+    task_id: str | None
+    body: str
+    status: MessageStatus
+    attempts: int
+    last_error: str | None
+    created_at: datetime
+    sent_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """Where a task's messages go (LIFE-10)."""
+
+    channel: str
+    thread_ts: str
+
+
+def result_key(task_id: str) -> str:
+    """The general's result (LIFE-3)."""
+    return f"state/results/{task_id}.json"
+
+
+def raw_key(task_id: str) -> str:
+    """What the soldier gave, as it gave it."""
+    return f"state/results/{task_id}-raw.json"
+
+
+def soldier_id_key(task_id: str) -> str:
+    """Which soldier, the run's id."""
+    return f"state/results/{task_id}-soldier-id"
+
+
+def session_id_key(task_id: str) -> str:
+    """Which session, so that another soldier can go on with it."""
+    return f"state/results/{task_id}-session-id"
+
+
+def prompt_key(task_id: str) -> str:
+    """What the soldier was told (LIFE-4)."""
+    return f"state/prompts/{task_id}.md"
+
+
+def session_log_key(soldier_id: str) -> str:
+    """A soldier's session as it ended."""
+    return f"logs/sessions/{soldier_id}.json"
+
+
+def session_error_key(soldier_id: str) -> str:
+    """What went wrong in a soldier's session; empty where nothing did."""
+    return f"logs/sessions/{soldier_id}.err"

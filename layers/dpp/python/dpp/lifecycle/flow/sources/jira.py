@@ -1,0 +1,216 @@
+"""Jira's issues of a filter, asked since the last check (LIFE-7), and the ids of their changes.
+
+An id names the issue and when it was last updated, `jira:KEY-1:2026-11-28T09:15:30.123Z`: each change is an event, and
+one change is one event by whichever way it comes (LIFE-6).
+"""
+
+import math
+import re
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dpp.lifecycle.flow.errors import SourceUnavailable, UnreadableDelivery
+from dpp.lifecycle.flow.model import (
+    MAX_BODY,
+    MAX_TITLE,
+    MAX_URL,
+    EventKind,
+    NewEvent,
+    Source,
+    Subject,
+    bounded,
+)
+from dpp.lifecycle.flow.ports import Outside, OutsideRequest, Target
+from dpp.lifecycle.flow.sources.polling import (
+    POLL_SECONDS,
+    Polled,
+    ReplyTooLarge,
+    Standing,
+    Tray,
+    demand,
+    json_of,
+)
+from dpp.platform.strict_json import Json
+
+MAX_PAGES = 200
+_PAGE = 50
+_MAX_PATH = 4_000
+_FIELDS = "summary,updated,project,creator"
+_ORDER = re.compile(r"""\border\s+by\b[^"']*$""", re.IGNORECASE)
+_CHANGES = ("jira:issue_created", "jira:issue_updated")  # compared, not hashed: a delivery may hold anything
+_MAX_DEPTH = 60
+_BLOCKS = frozenset(
+    {
+        "paragraph",
+        "heading",
+        "listItem",
+        "blockquote",
+        "codeBlock",
+        "tableRow",
+        "rule",
+        "panel",
+        "mediaSingle",
+    }
+)
+
+
+class _Person(BaseModel):
+    displayName: str = ""
+
+
+class _Project(BaseModel):
+    key: str = ""
+
+
+class _Fields(BaseModel):
+    updated: str
+    summary: str | None = None
+    description: Any = None
+    project: _Project | None = None
+    creator: _Person | None = None
+
+
+class _Issue(BaseModel):
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    key: str = Field(pattern=r"^[A-Z][A-Z0-9_]{0,99}-[0-9]{1,15}$")
+    self: str = ""
+    fields: _Fields
+
+
+class _Delivery(BaseModel):
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    webhookEvent: str
+    issue: _Issue
+    user: _Person | None = None
+
+
+def poll(outside: Outside, jql: str, standing: Standing, tray: Tray) -> Polled:
+    """Take in what has changed in the filter's issues. Raises SourceUnavailable where not all of it was taken in."""
+    token: str | None = None
+    for _ in range(MAX_PAGES):
+        issues, following = _page(outside, jql, standing, token)
+        for raw in issues:
+            try:
+                event = _event(_Issue.model_validate(raw))
+            except (ValidationError, ValueError, OverflowError):
+                tray.skip(raw.get("id") if isinstance(raw, dict) else None)
+                continue
+            if not tray.duplicate(event.event_id):
+                tray.put(event)
+        if following is None:
+            return Polled(None, not_modified=False, wait_seconds=POLL_SECONDS)
+        if following == token:
+            break
+        token = following
+    raise SourceUnavailable("JIRA_PAGES_WITHOUT_END")
+
+
+def filter_since(jql: str, standing: Standing) -> str:
+    """The filter with the time added: relative, since a time that is written out is read in the user's own zone."""
+    minutes = max(1, math.ceil((standing.started_at - standing.since).total_seconds() / 60))
+    return f'({_ORDER.sub("", jql).strip()}) AND updated >= "-{minutes}m" ORDER BY updated ASC'
+
+
+def event_of(payload: Json) -> NewEvent | None:
+    """The event that a delivery tells, None of one that tells of no change. Raises UnreadableDelivery.
+
+    The filter is that of the webhook itself, which is set up in Jira: no delivery says whether an issue fits one.
+    """
+    if not isinstance(payload, dict):
+        raise UnreadableDelivery
+    if payload.get("webhookEvent") not in _CHANGES:
+        return None
+    try:
+        told = _Delivery.model_validate(payload)
+        return _event(told.issue, actor=told.user)
+    except (ValidationError, ValueError, OverflowError):
+        raise UnreadableDelivery from None
+
+
+def text_of(document: Any) -> str:
+    """The text of a description: a document (ADF) or, in a delivery, a string of wiki markup."""
+    if isinstance(document, str):
+        return document
+    parts: list[str] = []
+    _walk(document, parts, 0)
+    return re.sub(r"\n{3,}", "\n\n", "".join(parts)).strip()
+
+
+def _page(outside: Outside, jql: str, standing: Standing, token: str | None) -> tuple[list[Any], str | None]:
+    """A page's issues and the next one's token, None after the last; without descriptions where it is too large."""
+    try:
+        body = _ask(outside, jql, standing, token, f"{_FIELDS},description")
+    except ReplyTooLarge:
+        body = _ask(outside, jql, standing, token, _FIELDS)
+    issues = body.get("issues") if isinstance(body, dict) else None
+    if not isinstance(issues, list):
+        raise SourceUnavailable("JIRA_NO_LIST")
+    following, is_last = body.get("nextPageToken"), body.get("isLast")
+    if is_last is True or (is_last is None and following is None):
+        return issues, None
+    if not isinstance(following, str) or not following:
+        raise SourceUnavailable("JIRA_NO_NEXT_PAGE")
+    return issues, following
+
+
+def _ask(outside: Outside, jql: str, standing: Standing, token: str | None, fields: str) -> Any:
+    query = {"jql": filter_since(jql, standing), "fields": fields, "maxResults": str(_PAGE)}
+    if token is not None:
+        query["nextPageToken"] = token
+    path = f"/rest/api/3/search/jql?{urlencode(query)}"
+    if len(path) > _MAX_PATH:
+        raise SourceUnavailable("JIRA_FILTER_TOO_LONG")
+    headers = {"accept": "application/json"}
+    reply = outside.ask(OutsideRequest(target=Target.JIRA, method="GET", path=path, headers=headers))
+    return json_of(demand(reply, Source.JIRA, standing.started_at), Source.JIRA)
+
+
+def _event(issue: _Issue, actor: _Person | None = None) -> NewEvent:
+    """The issue's latest change. Raises ValueError, OverflowError for a time that is none."""
+    fields = issue.fields
+    updated = datetime.fromisoformat(fields.updated)
+    if updated.tzinfo is None:
+        raise ValueError("a time without its zone")
+    updated = updated.astimezone(UTC)
+    stamp = updated.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    who = actor or fields.creator
+    subject = Subject(
+        place=bounded(fields.project.key if fields.project else "", MAX_TITLE)
+        or issue.key.rpartition("-")[0],
+        title=bounded(fields.summary or "", MAX_TITLE) or issue.key,
+        url=_address(issue),
+        actor=bounded(who.displayName if who else "", MAX_TITLE),
+        body=bounded(text_of(fields.description), MAX_BODY),
+    )
+    return NewEvent(f"jira:{issue.key}:{stamp}", Source.JIRA, EventKind.UPDATED, updated, subject)
+
+
+def _address(issue: _Issue) -> str:
+    """Where a person finds it: `self` is its address in the API, on the same host."""
+    parts = urlsplit(issue.self)
+    if parts.scheme not in {"http", "https"} or not parts.netloc.isascii():
+        return ""
+    address = f"{parts.scheme}://{parts.netloc}/browse/{issue.key}"
+    return address if address.isprintable() and len(address) <= MAX_URL else ""
+
+
+def _walk(node: Any, parts: list[str], depth: int) -> None:
+    if not isinstance(node, dict) or depth > _MAX_DEPTH:
+        return
+    kind, attrs = node.get("type"), node.get("attrs")
+    attrs = attrs if isinstance(attrs, dict) else {}
+    if kind == "hardBreak":
+        parts.append("\n")
+    told = node.get("text") if kind == "text" else attrs.get("text") or attrs.get("url")
+    if isinstance(told, str):
+        parts.append(told)
+    content = node.get("content")
+    for child in content if isinstance(content, list) else ():
+        _walk(child, parts, depth + 1)
+    if kind in _BLOCKS:
+        parts.append("\n")

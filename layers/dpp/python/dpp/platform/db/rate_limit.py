@@ -1,0 +1,34 @@
+"""What the token bucket answered, and the headers that say it (RUN-14)."""
+
+from dataclasses import dataclass
+
+RATE_LIMIT_FUNCTIONS = ("dpp.platform.db.lua", "rate_limit.lua")
+RETRY_AFTER_SECONDS = 30
+_PARTS_A_TOKEN = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class RateState:
+    """A tenant's bucket after one request: tokens a minute, whole tokens left, seconds until it is full."""
+
+    limit: int
+    remaining: int
+    reset_seconds: int
+
+    def headers(self) -> dict[str, str]:
+        """`X-RateLimit-*` (reset in seconds from now) and the IETF draft's `RateLimit` and its policy."""
+        return {
+            "X-RateLimit-Limit": str(self.limit),
+            "X-RateLimit-Remaining": str(self.remaining),
+            "X-RateLimit-Reset": str(self.reset_seconds),
+            "RateLimit-Policy": f'"tenant";q={self.limit};w=60',
+            "RateLimit": f'"tenant";r={self.remaining};t={self.reset_seconds}',
+        }
+
+
+def requests_left(parts: str | None, at_ms: str | None, limit: int, now_ms: int) -> int | None:
+    """Whole tokens of a bucket as `rate_limit.lua` left it, by now; None where there is none. Takes nothing."""
+    if parts is None or at_ms is None:
+        return None
+    back = max(0, now_ms - int(at_ms)) * limit
+    return min(limit * _PARTS_A_TOKEN, int(parts) + back) // _PARTS_A_TOKEN

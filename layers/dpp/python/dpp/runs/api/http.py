@@ -1,0 +1,115 @@
+"""How runs look over HTTP: bodies and the reading of a submit (RUN-2, RUN-3, RUN-10)."""
+
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from dpp.money.micros import format_usd, parse_usd
+from dpp.packs.registry import INPUT_MODELS, tenant_context
+from dpp.platform.http.request import idempotency_key, read_body, validation_failed
+from dpp.runs.api.contract import (
+    Cost,
+    Poll,
+    ReceiptMeta,
+    Reservation,
+    RunCreateRequest,
+    RunMeta,
+    RunProblem,
+    RunReceipt,
+    RunResult,
+    RunView,
+)
+from dpp.runs.errors import PackNotAvailable
+from dpp.runs.machine import Status
+from dpp.runs.model import Run
+from dpp.runs.read import Found, Result
+from dpp.runs.submit import Order
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
+
+
+def read_order(event: "APIGatewayProxyEvent", trace_id: str, tenant_id: str) -> Order:
+    """The order in a submit's headers and body. Raises ProblemError and PackNotAvailable."""
+    key = idempotency_key(event)
+    return order_of(read_body(event, RunCreateRequest), key, trace_id, tenant_id)
+
+
+def order_of(body: RunCreateRequest, key: str, trace_id: str, tenant_id: str) -> Order:
+    """The order that a body is, however it came. Raises ProblemError and PackNotAvailable."""
+    model = INPUT_MODELS.get(body.pack_type)
+    if model is None:
+        raise PackNotAvailable
+    try:
+        model.model_validate(body.inputs, context=tenant_context(tenant_id))
+    except ValidationError as error:
+        raise validation_failed(error, ("inputs",)) from None
+    return Order(
+        idempotency_key=key,
+        pack_type=body.pack_type,
+        inputs=body.inputs,
+        reserved_usd_micros=parse_usd(body.reservation.max_cost_usd),
+        timebox_sec=body.reservation.timebox_sec,
+        min_reliability_score=body.reservation.min_reliability_score,
+        inline_result=body.options.inline == 1,
+        profile_version=body.meta.profile_version,
+        trace_id=body.meta.trace_id or trace_id,
+    )
+
+
+def receipt(run: Run) -> RunReceipt:
+    """The receipt of a run: the same words at the first submit and at every repetition."""
+    return RunReceipt(
+        run_id=run.id,
+        reservation=Reservation(
+            max_cost_usd=format_usd(run.reservation_max_cost_usd_micros),
+            timebox_sec=run.timebox_sec,
+            min_reliability_score=float(run.min_reliability_score),
+        ),
+        poll=Poll(href=f"/v1/runs/{run.id}"),
+        meta=ReceiptMeta(trace_id=run.trace_id, profile_version=run.profile_version),
+    )
+
+
+def view(found: Found) -> RunView:
+    """The body of a read."""
+    run = found.run
+    return RunView(
+        run_id=run.id,
+        pack_type=run.pack_type,
+        status=run.status,
+        money_state=run.money_state,
+        cost=Cost(
+            reserved_usd=format_usd(found.costs.reserved_usd_micros),
+            used_usd=format_usd(found.costs.used_usd_micros),
+            minimum_fee_usd=format_usd(run.minimum_fee_usd_micros),
+            budget_remaining_usd=format_usd(found.costs.budget_remaining_usd_micros),
+        ),
+        tokens_consumed=found.costs.tokens_consumed,
+        result=_result(found.result) if found.result else None,
+        problem=_problem(run),
+        meta=RunMeta(
+            created_at=run.created_at,
+            updated_at=run.updated_at,
+            trace_id=run.trace_id,
+            profile_version=run.profile_version,
+        ),
+    )
+
+
+def _result(result: Result) -> RunResult:
+    return RunResult(
+        presigned_url=result.url.url,
+        sha256=result.pointer.sha256,
+        expires_at=result.url.expires_at,
+        inline=result.inline,
+        inline_omitted="TOO_LARGE" if result.inline_too_large else None,
+    )
+
+
+def _problem(run: Run) -> RunProblem | None:
+    """Why a run failed, or why its money waits for an operator; nothing of a claim that is still open."""
+    if run.status != Status.FAILED and not run.is_disputed:
+        return None
+    reason = run.last_error_reason_code or "MONEY_DISPUTED"
+    return RunProblem(reason_code=reason, detail=run.last_error_detail or "")

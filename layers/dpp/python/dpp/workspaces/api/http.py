@@ -1,0 +1,134 @@
+"""How workspaces look over HTTP: problems, the reading of requests, and bodies."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from dpp.platform.http.problem import ProblemKind
+from dpp.platform.http.request import read_body, read_query
+from dpp.workspaces.api.contract import (
+    ConditionView,
+    WorkspaceChangeRequest,
+    WorkspaceCreateRequest,
+    WorkspaceErrorView,
+    WorkspaceEventsView,
+    WorkspaceEventView,
+    WorkspacePageView,
+    WorkspaceQuery,
+    WorkspaceView,
+)
+from dpp.workspaces.api.create import NewWorkspace
+from dpp.workspaces.api.explain import explain
+from dpp.workspaces.api.own import Page
+from dpp.workspaces.errors import (
+    IdempotencyConflict,
+    NotDeletable,
+    TooManyWorkspaces,
+    WorkspaceDeleted,
+    WorkspaceNotFound,
+)
+from dpp.workspaces.model import Operation, Phase, Workspace
+from dpp.workspaces.store import Change, Event
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
+
+PROBLEMS: Mapping[type[Exception], ProblemKind] = {
+    WorkspaceNotFound: ProblemKind(404, "WORKSPACE_NOT_FOUND", "There is nothing here"),
+    IdempotencyConflict: ProblemKind(
+        409, "IDEMPOTENCY_CONFLICT", "The idempotency key stands for another payload"
+    ),
+    TooManyWorkspaces: ProblemKind(409, "TOO_MANY_WORKSPACES", "There are as many as there may be"),
+    NotDeletable: ProblemKind(409, "WORKSPACE_NOT_DELETABLE", "The workspace can't be deleted as it stands"),
+    WorkspaceDeleted: ProblemKind(410, "WORKSPACE_DELETED", "The workspace is deleted"),
+}
+RETRY_SECONDS = 2
+"""When a client that waits for a phase asks again: as often as the control plane looks (WS-5)."""
+
+
+def error_headers(_error: Exception | None) -> dict[str, str]:
+    """No header of this context's own."""
+    return {}
+
+
+def read_new(event: "APIGatewayProxyEvent") -> NewWorkspace:
+    """The workspace that a request asks for. Raises ProblemError."""
+    return NewWorkspace(**read_body(event, WorkspaceCreateRequest).model_dump())
+
+
+def read_change(event: "APIGatewayProxyEvent") -> Change:
+    """The change that a request asks for: what its body names, and nothing else. Raises ProblemError."""
+    body = read_body(event, WorkspaceChangeRequest)
+    given = body.model_fields_set
+    return Change(
+        desired_state=body.desired_state,
+        name=body.name,
+        sets_standby_ttl="standby_ttl_seconds" in given,
+        standby_ttl_seconds=body.standby_ttl_seconds,
+        sets_archive_ttl="archive_ttl_seconds" in given,
+        archive_ttl_seconds=body.archive_ttl_seconds,
+    )
+
+
+def read_page(event: "APIGatewayProxyEvent") -> tuple[Phase | None, int | None, int]:
+    """Which workspaces a request asks for, below which, how many. Raises ProblemError."""
+    query = read_query(event, WorkspaceQuery)
+    return query.phase, None if query.cursor is None else int(query.cursor), query.limit
+
+
+def view(workspace: Workspace, now: datetime) -> WorkspaceView:
+    """A workspace."""
+    error = workspace.error_info
+    return WorkspaceView(
+        workspace_id=workspace.workspace_id,
+        name=workspace.name,
+        desired_state=workspace.desired_state,
+        phase=workspace.phase,
+        operation=workspace.operation,
+        conditions={
+            name: ConditionView.model_validate(asdict(one)) for name, one in workspace.conditions.items()
+        },
+        observed_at=workspace.observed_at,
+        error=error
+        and WorkspaceErrorView(
+            reason=error.reason,
+            message=error.message,
+            is_terminal=error.is_terminal,
+            retry_count=error.retry_count,
+        ),
+        standby_ttl_seconds=workspace.standby_ttl_seconds,
+        archive_ttl_seconds=workspace.archive_ttl_seconds,
+        last_access_at=workspace.last_access_at,
+        created_at=workspace.created_at,
+        deleted_at=workspace.deleted_at,
+        next_step=explain(workspace, now).next_step.why,
+    )
+
+
+def page_view(page: Page, now: datetime) -> WorkspacePageView:
+    """A page of workspaces."""
+    return WorkspacePageView(
+        workspaces=tuple(view(one, now) for one in page.workspaces),
+        next_cursor=None if page.below is None else str(page.below),
+    )
+
+
+def events_view(events: list[Event]) -> WorkspaceEventsView:
+    """A workspace's history."""
+    return WorkspaceEventsView(
+        events=tuple(
+            WorkspaceEventView.model_validate(
+                {name: value for name, value in asdict(one).items() if name != "event_id"}
+            )
+            for one in events
+        )
+    )
+
+
+def waiting_headers(workspace: Workspace) -> dict[str, str]:
+    """When to ask again, where it is not yet as it is wanted, or is about to leave that; ERROR waits for a person."""
+    arrived = workspace.phase.value == workspace.desired_state.value and workspace.operation is Operation.NONE
+    if arrived or (workspace.phase is Phase.ERROR and workspace.deleted_at is None):
+        return {}
+    return {"Retry-After": str(RETRY_SECONDS)}
