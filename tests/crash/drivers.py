@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module, resources
+from pathlib import Path
 from typing import Any, cast
 
 import psycopg
@@ -206,11 +207,10 @@ def counted_storage(bucket: str, client: Any, points: Points) -> ObjectStore:
 @cache
 def names_of_queries() -> dict[str, str]:
     """Every named query of the platform by its text."""
+    domain = Path(str(resources.files("dpp")))
     files = [
-        Queries(package, file.name)
-        for package in (*_CONTEXTS, "dpp.tickets", "dpp.auth_errors", "dpp.workspaces", "dpp.lifecycle")
-        for file in resources.files(package).iterdir()
-        if file.name.endswith(".sql")
+        Queries(".".join(("dpp", *path.parent.relative_to(domain).parts)), path.name)
+        for path in sorted(domain.rglob("*.sql"))
     ]
     return _ROLES | {queries[name]: name for queries in files for name in queries.names()}
 
