@@ -12,7 +12,7 @@ from dpp.platform.db import redis
 from dpp.platform.db.postgres import Database
 from dpp.platform.db.redis import RedisClient
 from dpp.platform.observability.health import Probe
-from dpp.platform.retry import patiently
+from dpp.platform.retry import with_retries
 from health.settings import HealthSettings
 
 _REPLY_TIMEOUT_SECONDS = 2.0
@@ -37,7 +37,7 @@ def probes_of(
             connection.execute("SELECT 1")
 
     def ask_postgres() -> None:
-        patiently(select_one, pauses_seconds=(0.0,))  # the connection may have died since the last question
+        with_retries(select_one, pauses_seconds=(0.0,))  # the connection may have died since the last probe
 
     def ask_redis() -> None:
         with redis.unavailable_as_typed():

@@ -144,7 +144,7 @@ def _work(stage: Stage, container: Container) -> None:
     stage.deliver(container.work_effects(stage.packs))
 
 
-def _work_patiently(stage: Stage, container: Container) -> None:
+def _work_with_retries(stage: Stage, container: Container) -> None:
     stage.deliver(container.work_effects(stage.packs, patient=True))
 
 
@@ -179,7 +179,7 @@ SCENARIOS: dict[str, Scenario] = {
     "submit again, disabled": Scenario(_unmapped_client_while_disabled, _ask),
     "work, disabled": Scenario(_queued_while_disabled, _work_without_beat),
     "work": Scenario(Stage.queued, _work),
-    "work patiently": Scenario(Stage.queued, _work_patiently),
+    "work with retries": Scenario(Stage.queued, _work_with_retries),
     "work in vain": Scenario(_pack_in_vain, _work_without_beat),
     "reap": Scenario(_lease_run_out, _reap, keeps=True),
     "sweep": Scenario(_message_lost, _sweep, keeps=True),

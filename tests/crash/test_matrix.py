@@ -24,7 +24,7 @@ def test_a_crash_costs_nobody_a_micro_and_leaves_nothing_behind(
     stage = playhouse.play(point.scenario, points)
     assert points.met[point.number - 1 :][:1] == [point], "points.txt is stale: python -m tests.crash"
 
-    if point.scenario == "work patiently" and kind not in {Kind.KILLED_BEFORE, Kind.KILLED_AFTER}:
+    if point.scenario == "work with retries" and kind not in {Kind.KILLED_BEFORE, Kind.KILLED_AFTER}:
         [client] = stage.clients
         assert stage.world.run(client.accepted[0].run).status == Status.COMPLETED, (
             "a fault that passes costs nothing"

@@ -16,18 +16,18 @@ FAULTS = (
         "settle-before-the-claim",
         "Worker and reaper both move money, and the loser's charge stands.",
         "runs/finalize.py",
-        "    claimed = patiently(claim, pauses_seconds=effects.pauses_seconds)\n",
+        "    claimed = with_retries(claim, pauses_seconds=effects.pauses_seconds)\n",
         "    _move_money(effects.ledger, run, intent)\n"
-        "    claimed = patiently(claim, pauses_seconds=effects.pauses_seconds)\n",
+        "    claimed = with_retries(claim, pauses_seconds=effects.pauses_seconds)\n",
         _RACE,
     ),
     Fault(
         "upload-before-the-claim",
         "A worker that lost its lease overwrites the winner's envelope.",
         "runs/finalize.py",
-        "    claimed = patiently(claim, pauses_seconds=effects.pauses_seconds)\n",
+        "    claimed = with_retries(claim, pauses_seconds=effects.pauses_seconds)\n",
         "    if envelope is not None:\n        _upload(effects, intent, envelope)\n"
-        "    claimed = patiently(claim, pauses_seconds=effects.pauses_seconds)\n",
+        "    claimed = with_retries(claim, pauses_seconds=effects.pauses_seconds)\n",
         _RACE,
     ),
     Fault(

@@ -15,7 +15,7 @@ from dpp.platform.db.sql import Queries
 from dpp.platform.errors import DependencyUnavailable, QueueUnavailable, RedisUnavailable
 from dpp.platform.ids import new_id, parse_uuid, trace_id_from
 from dpp.platform.observability.health import readiness
-from dpp.platform.retry import patiently
+from dpp.platform.retry import with_retries
 
 _FILES = [("dpp.money", "queries.sql"), ("dpp.platform", "queries.sql"), ("dpp.runs", "queries.sql")]
 
@@ -165,7 +165,7 @@ def test_a_step_is_tried_again_after_each_pause(failures: int, slept: list[float
             raise error
         return "done"
 
-    assert patiently(step, sleep=pauses.append) == "done"
+    assert with_retries(step, sleep=pauses.append) == "done"
     assert pauses == slept
 
 
@@ -180,10 +180,10 @@ def test_patience_ends_with_the_last_error_and_defects_get_none() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(QueueUnavailable):
-        patiently(down, sleep=pauses.append)
+        with_retries(down, sleep=pauses.append)
     assert pauses == [0.2, 1.0, 3.0]
     with pytest.raises(ZeroDivisionError):
-        patiently(defect, sleep=pauses.append)
+        with_retries(defect, sleep=pauses.append)
     assert len(pauses) == 3
 
 

@@ -113,7 +113,7 @@ def installed() -> Iterator[None]:
         patch.object(batch, "time", clock),
         patch.object(lease, "threading", threads),
         patch.object(postgres, "_Connection", _Connection),
-        patch.dict(retry.patiently.__kwdefaults__ or {}, {"sleep": _sleep}),
+        patch.dict(retry.with_retries.__kwdefaults__ or {}, {"sleep": _sleep}),
     ]
     with ExitStack() as stack:
         for replacement in replaced:

@@ -21,7 +21,7 @@ from dpp.platform.aws.queue import Queue
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.db.postgres import Database
 from dpp.platform.ids import new_id
-from dpp.platform.retry import PAUSES_SECONDS, patiently
+from dpp.platform.retry import PAUSES_SECONDS, with_retries
 from dpp.runs import envelope, finalize, lease, store
 from dpp.runs.endings import Ending, ending_of
 from dpp.runs.lease import Heartbeat, LeaseEffects
@@ -124,7 +124,7 @@ def _lease(message: RunMessage, effects: WorkEffects) -> tuple[Run, dict[str, An
             return WorkOutcome.SKIPPED
         return run, inputs or {}
 
-    return patiently(take, pauses_seconds=effects.pauses_seconds)
+    return with_retries(take, pauses_seconds=effects.pauses_seconds)
 
 
 def _result(run: Run, inputs: dict[str, Any], effects: WorkEffects, cancelled: threading.Event) -> PackResult:

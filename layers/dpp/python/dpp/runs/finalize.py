@@ -20,7 +20,7 @@ from dpp.money.ledger import Closed, CloseKind, Ledger, NoReservation, Reservati
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.db.postgres import Database
 from dpp.platform.ids import new_id
-from dpp.platform.retry import patiently
+from dpp.platform.retry import with_retries
 from dpp.runs import store
 from dpp.runs.machine import MoneyState, Reason
 from dpp.runs.model import Intent, Run
@@ -64,7 +64,7 @@ def finish(
         with effects.database.connection() as connection:
             return store.claim(connection, run, guard, intent, finalize_token=token, now=now)
 
-    claimed = patiently(claim, pauses_seconds=effects.pauses_seconds)
+    claimed = with_retries(claim, pauses_seconds=effects.pauses_seconds)
     if claimed is None:
         _LOG.info(
             "claim lost", extra={"run_id": run.id, "tenant_id": run.tenant_id, "version_before": run.version}
@@ -116,7 +116,7 @@ def roll_forward(
     if envelope is not None:
         _upload(effects, intent, envelope)
     try:
-        closed = patiently(
+        closed = with_retries(
             lambda: _move_money(effects.ledger, claimed, intent), pauses_seconds=effects.pauses_seconds
         )
     except NoReservation:
@@ -129,7 +129,7 @@ def roll_forward(
             release = intent.reason_code == Reason.QUEUE_ENQUEUE_FAILED
             return store.commit(connection, claimed, release_idempotency_key=release, now=now)
 
-    ended = patiently(commit, pauses_seconds=effects.pauses_seconds)
+    ended = with_retries(commit, pauses_seconds=effects.pauses_seconds)
     if ended is not None:
         _LOG.info("run ended", extra=_log_fields(claimed, ended, closed))
     return ended
@@ -147,7 +147,7 @@ def _upload(effects: FinalizeEffects, intent: Intent, envelope: bytes) -> None:
     storage, result = effects.storage, intent.result
     if storage is None or result is None:
         raise ValueError("an envelope needs a store and a recorded place")
-    patiently(lambda: storage.put_json(result.key, envelope), pauses_seconds=effects.pauses_seconds)
+    with_retries(lambda: storage.put_json(result.key, envelope), pauses_seconds=effects.pauses_seconds)
 
 
 def _move_money(ledger: Ledger, claimed: Run, intent: Intent) -> Closed:

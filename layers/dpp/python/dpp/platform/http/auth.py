@@ -8,7 +8,7 @@ from dpp.platform.http.request import auth_invalid, bearer_token
 from dpp.platform.keys import api_keys, operator_keys
 from dpp.platform.keys.api_keys import Caller
 from dpp.platform.keys.operator_keys import Operator
-from dpp.platform.retry import patiently
+from dpp.platform.retry import with_retries
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
@@ -36,7 +36,7 @@ def _shown[Who](
         with database.connection() as connection:
             return verify(connection, token)
 
-    who = patiently(ask, pauses_seconds=(0.0,))
+    who = with_retries(ask, pauses_seconds=(0.0,))
     if who is None:
         raise auth_invalid()
     return who
