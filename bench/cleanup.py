@@ -57,7 +57,7 @@ _PACE = Beat(Pace().batch_rows, Pace().rest)
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class Environment:
     """The servers, and a tenant's key."""
 
     url: str
@@ -74,17 +74,17 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", help="paces to sweep, as 500:1.0")
     parser.add_argument("--rounds", type=int, default=SWEEP_ROUNDS)
     chosen = parser.parse_args()
-    with _house() as house, psycopg.connect(house.url, autocommit=True) as connection:
+    with _house() as env, psycopg.connect(env.url, autocommit=True) as connection:
         _print_head(connection)
         if chosen.sweep:
             beats = _beats(chosen.only) if chosen.only else _BEATS
-            _sweep(house, connection, chosen.rows, beats, chosen.rounds)
+            _sweep(env, connection, chosen.rows, beats, chosen.rounds)
         else:
-            _whole(house, connection, chosen.rows)
+            _whole(env, connection, chosen.rows)
 
 
 @contextmanager
-def _house() -> Iterator[House]:
+def _house() -> Iterator[Environment]:
     with tempfile.TemporaryDirectory(prefix="dpp-bench-") as name, stand_in() as endpoint:
         folder = Path(name)
         folder.chmod(0o755)  # Postgres may run as another user and must reach its folder
@@ -102,7 +102,7 @@ def _house() -> Iterator[House]:
                 "AWS_SECRET_ACCESS_KEY": "bench",
                 "PGAPPNAME": SUBMITTER_NAME,
             }
-            yield House(postgres.url(), environ, _tenant(postgres.url(), valkey.url), folder)
+            yield Environment(postgres.url(), environ, _tenant(postgres.url(), valkey.url), folder)
         finally:
             valkey.stop()
             postgres.stop()
@@ -134,16 +134,16 @@ def _print_head(connection: psycopg.Connection[Any]) -> None:
     print(f"{SUBMITTERS} processes submit through the handler, at most {PER_SECOND}/s each\n")
 
 
-def _whole(house: House, connection: psycopg.Connection[Any], rows: int) -> None:
+def _whole(env: Environment, connection: psycopg.Connection[Any], rows: int) -> None:
     events = int(rows * OUTBOX_SHARE)
     with report.timed("filled"):
         rows_of.fill(connection, "tombstones", 1, rows)
         rows_of.fill(connection, "outbox", 1, events)
         rows_of.copy_without_guards(connection)
     print(f"{rows} tombstones, the same without guards, and {events} outbox events; {_PACE}\n", flush=True)
-    with worker(house.url) as beside:
+    with worker(env.url) as beside:
         stage = Stage(beside, connection)
-        with submits(house.environ, house.token, house.folder) as submitted:
+        with submits(env.environ, env.token, env.folder) as submitted:
             stage.off(WINDOW_SECONDS)
             _tombstones(stage)
             left = report.statement_ms(connection, "use_of_tombstones")
@@ -181,13 +181,13 @@ def _beats(words: Sequence[str]) -> Sequence[Beat]:
 
 
 def _sweep(
-    house: House, connection: psycopg.Connection[Any], rows: int, beats: Sequence[Beat], rounds: int
+    env: Environment, connection: psycopg.Connection[Any], rows: int, beats: Sequence[Beat], rounds: int
 ) -> None:
     rows_of.fill(connection, "tombstones", 1, rows)
     filled = rows
-    with worker(house.url) as beside:
+    with worker(env.url) as beside:
         stage = Stage(beside, connection)
-        with submits(house.environ, house.token, house.folder) as submitted:
+        with submits(env.environ, env.token, env.folder) as submitted:
             stage.off(WINDOW_SECONDS)
             for number in range(rounds):
                 for beat in _in_turn(beats, number):

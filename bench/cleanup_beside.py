@@ -26,7 +26,7 @@ from dpp.lifecycle.retention.cleaner import tend
 from dpp.lifecycle.retention.periods import Retention
 from dpp.platform.db.postgres import Database
 from dpp.registered import registered
-from tests.retention.house import Bucket
+from tests.retention.environment import Bucket
 
 SUBMITTERS, PER_SECOND = 2, 25
 SUBMITTER_NAME = "submits"
@@ -234,7 +234,7 @@ def _submit(environ: dict[str, str], token: str, ready: Any, over: Event, log: P
     os.environ.update(environ)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the function's log
     from runs_submit.handler import handler  # noqa: PLC0415 - its wiring reads the environment
-    from tests.api import gateway_event, lambda_context  # noqa: PLC0415
+    from tests.support.api import gateway_event, lambda_context  # noqa: PLC0415
 
     def submit() -> None:
         headers = {"Authorization": [f"Bearer {token}"], "Content-Type": ["application/json"]}

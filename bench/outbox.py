@@ -6,10 +6,10 @@ SQL about the error. Measured is (1) how many errors a second come through when 
 take turns; (2) at a steady pace, an open loop, how long after its post was due an error's analysis was committed. The
 floor is our own statements, one after another on one connection, with nothing else around them.
 
-Ours goes through the real SQS client to a queue in memory (tests/sqs_server.py), which stands for SQS and for the event
-source mappings; of AWS's own time, 10 to 20 ms a call, there is nothing in it. On an error's way eight calls stand
-behind one another (wake, receive, send, receive, twice), so on AWS its delay is longer by some 80 to 160 ms. The peer's
-transport is Postgres itself, which is measured whole.
+Ours goes through the real SQS client to a queue in memory (tests/support/sqs_server.py), which stands for SQS and for
+the event source mappings; of AWS's own time, 10 to 20 ms a call, there is nothing in it. On an error's way eight calls
+stand behind one another (wake, receive, send, receive, twice), so on AWS its delay is longer by some 80 to 160 ms. The
+peer's transport is Postgres itself, which is measured whole.
 """
 
 import os
@@ -38,8 +38,8 @@ from dpp_cli import migrate
 from dpp_cli.layers.packages import build_packages_layer
 from dpp_cli.local.servers import PostgresServer
 from dpp_cli.paths import BUILD
-from tests.auth_errors.workers import Place, consumer, publisher
-from tests.sqs_server import sqs_server
+from tests.auth_errors.subprocess_workers import Place, consumer, publisher
+from tests.support.sqs_server import sqs_server
 
 AT_ONCE, ROUNDS = 500, 3
 PER_SECOND, SECONDS = 15, 20

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from tests.served import end_with_starter, served
+from tests.support.server_processes import end_with_starter, served
 
 type Head = dict[bytes, bytes]
 _JSON = b"application/x-amz-json-1.0"

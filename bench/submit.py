@@ -36,7 +36,7 @@ from dpp.platform.keys.api_keys import Caller
 from dpp.runs.submit import Order, SubmitEffects, submit
 from dpp_cli import migrate
 from dpp_cli.local.servers import PostgresServer, ValkeyServer
-from tests.api import a_body, gateway_event, lambda_context
+from tests.support.api import a_body, gateway_event, lambda_context
 
 TENANT = "t_bench"
 AIM = 1.3

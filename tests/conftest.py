@@ -16,8 +16,8 @@ from psycopg import sql
 from dpp_cli import migrate
 from dpp_cli.local.servers import PostgresServer, ValkeyServer
 from dpp_cli.paths import FUNCTIONS
-from tests.api import ApiClient
-from tests.world import World
+from tests.support.api import ApiClient
+from tests.support.world import World
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of this process's own in it
 _ENOUGH_BYTES = 4 * 2**30

@@ -24,8 +24,8 @@ from dpp.platform.aws.queue import Queue
 from dpp.platform.db.postgres import Database
 from dpp.platform.keys import api_keys, operator_keys
 from dpp_cli.docs.openapi import auth_error_examples as examples
-from tests.api import Answer, gateway_event, lambda_context
-from tests.world import World
+from tests.support.api import Answer, gateway_event, lambda_context
+from tests.support.world import World
 
 TRACE = (
     "java.lang.IllegalStateException: no session\n\tat com.acme.Auth.login(Auth.java:42)\n"

@@ -23,18 +23,18 @@ from dpp.auth_errors.outbox.message import Message
 from dpp.auth_errors.outbox.publish import SILENT_SECONDS, PublishEffects, Waker, publish
 from dpp.platform.aws.queue import Queue
 from dpp.platform.errors import DependencyUnavailable
-from tests.auth_errors.conftest import (
+from tests.auth_errors.environment import (
     DEAD_LETTERS,
     EVENTS,
     OTHER_TRACE,
     TENANT,
     VISIBILITY_SECONDS,
     WAKE,
-    Desk,
+    Environment,
     reasons,
 )
-from tests.crash.drivers import CountedDatabase, counted_queue
-from tests.crash.points import Killed, Kind, Points
+from tests.support.counted_drivers import CountedDatabase, counted_queue
+from tests.support.crash_points import Killed, Kind, Points
 
 WAYS = {(way.source, way.target) for way in TRANSITIONS}
 _EMPTY = """
@@ -52,23 +52,23 @@ class _Fault(Exception):
 class Process:
     """One process whose calls are counted."""
 
-    desk: Desk
+    env: Environment
     database: CountedDatabase
     points: Points
 
     def queue(self, url: str) -> Queue:
         """A queue, counted."""
-        return counted_queue(url, self.desk.sqs, self.points)
+        return counted_queue(url, self.env.sqs, self.points)
 
     def work(self, handlers: dict[EventType, Callable[..., Handled]]) -> None:
         """Handle what the queue shows as the function does; Lambda deletes what the function is done with."""
-        desk = self.desk
+        env = self.env
         effects = ConsumeEffects(
-            self.database, self.queue(DEAD_LETTERS), Waker(self.queue(WAKE)), desk.policy, handlers
+            self.database, self.queue(DEAD_LETTERS), Waker(self.queue(WAKE)), env.policy, handlers
         )
-        events = desk.queue(EVENTS)
+        events = env.queue(EVENTS)
         for one in events.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS):
-            consumed = consume(Message(one.body, one.attributes), effects, desk.now)
+            consumed = consume(Message(one.body, one.attributes), effects, env.now)
             if consumed.return_in_seconds is None:
                 events.delete(one.receipt_handle)
             else:
@@ -79,14 +79,14 @@ REQUEST_ID = "the-one-that-is-posted"
 
 
 def _record(process: Process) -> None:
-    desk = process.desk
+    env = process.env
     waker = Waker(process.queue(WAKE))
-    record(desk.report(request_id=REQUEST_ID), TENANT, process.database, waker, desk.now)
+    record(env.report(request_id=REQUEST_ID), TENANT, process.database, waker, env.now)
 
 
 def _publish(process: Process) -> None:
-    desk = process.desk
-    publish(PublishEffects(process.database, process.queue(EVENTS), desk.policy), desk.now)
+    env = process.env
+    publish(PublishEffects(process.database, process.queue(EVENTS), env.policy), env.now)
 
 
 def _consume(process: Process) -> None:
@@ -100,52 +100,52 @@ def _fail(process: Process) -> None:
     process.work(dict.fromkeys(EventType, fails))
 
 
-def _nothing(_desk: Desk) -> None:
+def _nothing(_desk: Environment) -> None:
     """As it was arranged."""
 
 
-def _left_by_the_dead(desk: Desk) -> None:
+def _left_by_the_dead(env: Environment) -> None:
     """One event that an owner died with, one that a queue lost, and one that is due."""
-    with desk.database.connection() as connection:
-        claimed = tables.claim(connection, uuid4(), 10, desk.now)
+    with env.database.connection() as connection:
+        claimed = tables.claim(connection, uuid4(), 10, env.now)
         first = claimed[0].outbox_id
-        desk.pass_time(1_000)
-    desk.rows(
+        env.pass_time(1_000)
+    env.rows(
         "UPDATE outbox_message SET status = 'PUBLISHED', processing_owner = NULL, processing_since = NULL,"
-        f" published_at = '{desk.now}', last_sent_at = '-infinity' WHERE outbox_id = {first}"
+        f" published_at = '{env.now}', last_sent_at = '-infinity' WHERE outbox_id = {first}"
     )
-    desk.pass_time(SILENT_SECONDS)
-    desk.post()
+    env.pass_time(SILENT_SECONDS)
+    env.post()
 
 
-def _published(desk: Desk) -> None:
-    desk.publish()
+def _published(env: Environment) -> None:
+    env.publish()
 
 
-def _to_be_analyzed(desk: Desk) -> None:
-    desk.publish()
-    desk.deliver()
-    desk.publish()
+def _to_be_analyzed(env: Environment) -> None:
+    env.publish()
+    env.deliver()
+    env.publish()
 
 
-def _worn_out(desk: Desk) -> None:
+def _worn_out(env: Environment) -> None:
     """Each of its consumers died; the next one buries it."""
-    desk.publish()
-    for auth_error_id in _ids(desk):
-        message = desk.message(auth_error_id)
+    env.publish()
+    for auth_error_id in _ids(env):
+        message = env.message(auth_error_id)
         named = tables.Named(int(message.headers["outboxId"]), EventType.RECORDED, auth_error_id)
-        for _ in range(desk.policy.max_retries + 1):
-            with desk.database.connection() as connection:
-                tables.ensure_row_exists(connection, named, desk.now)
+        for _ in range(env.policy.max_retries + 1):
+            with env.database.connection() as connection:
+                tables.ensure_row_exists(connection, named, env.now)
                 tables.take_lease(
                     connection,
                     named,
                     uuid4(),
                     lease_seconds=LEASE_SECONDS,
-                    max_retries=desk.policy.max_retries,
-                    now=desk.now,
+                    max_retries=env.policy.max_retries,
+                    now=env.now,
                 )
-            desk.pass_time(LEASE_SECONDS)
+            env.pass_time(LEASE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Act:
     """What a process does, and what is there before; `dead`: its events end as dead letters."""
 
     does: Callable[[Process], None]
-    before: Callable[[Desk], None] = _nothing
+    before: Callable[[Environment], None] = _nothing
     dead: bool = False
 
 
@@ -167,42 +167,42 @@ ACTS = {
 }
 
 
-def arrange(desk: Desk, act: str) -> None:
+def arrange(env: Environment, act: str) -> None:
     """Two errors of one failure and one of another, brought to where the act begins."""
-    desk.rows(_EMPTY)
-    desk.sqs.queues.clear()
+    env.rows(_EMPTY)
+    env.sqs.queues.clear()
     for trace in (None, None, OTHER_TRACE):
-        desk.post(**({"stacktrace": trace} if trace else {}))
-    ACTS[act].before(desk)
+        env.post(**({"stacktrace": trace} if trace else {}))
+    ACTS[act].before(env)
 
 
-def play(desk: Desk, act: str, points: Points) -> None:
+def play(env: Environment, act: str, points: Points) -> None:
     """Let the process act until it is done, fails or is killed."""
-    database = CountedDatabase(desk.url, points)
+    database = CountedDatabase(env.url, points)
     try:
         with suppress(Killed, DependencyUnavailable):
-            ACTS[act].does(Process(desk, database, points))
+            ACTS[act].does(Process(env, database, points))
     finally:
         database.close()
     points.land()
 
 
-def come_to_rest(desk: Desk, act: str) -> None:
+def come_to_rest(env: Environment, act: str) -> None:
     """A client that heard nothing repeats its post; time passes, and healthy processes run."""
     if act == "record":
-        desk.record(request_id=REQUEST_ID)
+        env.record(request_id=REQUEST_ID)
     for _ in range(4):
-        desk.pass_time(1_000)
-        desk.publish()
-        desk.deliver()
+        env.pass_time(1_000)
+        env.publish()
+        env.deliver()
 
 
-def broken(desk: Desk, act: str) -> Iterator[str]:
+def broken(env: Environment, act: str) -> Iterator[str]:
     """Every promise that does not hold."""
-    ids = _ids(desk)
+    ids = _ids(env)
     for auth_error_id in ids:
-        yield from _of_error(desk, act, auth_error_id)
-    clusters = desk.rows(
+        yield from _of_error(env, act, auth_error_id)
+    clusters = env.rows(
         "SELECT c.error_count, count(i.auth_error_id) FROM auth_error_cluster c"
         " LEFT JOIN auth_error_cluster_item i USING (cluster_id) GROUP BY c.cluster_id"
     )
@@ -210,15 +210,15 @@ def broken(desk: Desk, act: str) -> Iterator[str]:
         yield f"clusters {clusters}"
     if not ACTS[act].dead and sum(counted for counted, _ in clusters) != len(ids):
         yield f"{len(ids)} errors in clusters {clusters}"
-    if desk.sqs.of(EVENTS):
-        yield f"{len(desk.sqs.of(EVENTS))} messages are left"
-    letters = reasons(desk.dead_letters())
+    if env.sqs.of(EVENTS):
+        yield f"{len(env.sqs.of(EVENTS))} messages are left"
+    letters = reasons(env.dead_letters())
     if ACTS[act].dead != bool(letters) or (letters and len(letters) < len(ids)):
         yield f"letters {letters}"
 
 
-def _of_error(desk: Desk, act: str, auth_error_id: UUID) -> Iterator[str]:
-    whole = desk.whole(auth_error_id)
+def _of_error(env: Environment, act: str, auth_error_id: UUID) -> Iterator[str]:
+    whole = env.details(auth_error_id)
     ways = [(one.from_status, one.to_status) for one in whole.transitions]
     if not set(ways) <= WAYS or [way[0] for way in ways[1:]] != [way[1] for way in ways[:-1]]:
         yield f"{auth_error_id} went {ways}"
@@ -238,22 +238,22 @@ def _of_error(desk: Desk, act: str, auth_error_id: UUID) -> Iterator[str]:
         yield f"{auth_error_id} is in {whole.clusters}"
 
 
-def _ids(desk: Desk) -> list[UUID]:
-    return [row[0] for row in desk.rows("SELECT auth_error_id FROM auth_error ORDER BY sequence")]
+def _ids(env: Environment) -> list[UUID]:
+    return [row[0] for row in env.rows("SELECT auth_error_id FROM auth_error ORDER BY sequence")]
 
 
 @pytest.fixture(scope="module")
-def desk(shared_desk: Desk) -> Desk:
+def env(shared_env: Environment) -> Environment:
     """One database for all: it is emptied each time."""
-    return shared_desk
+    return shared_env
 
 
 @pytest.mark.parametrize("act", list(ACTS))
-def test_every_port_is_among_the_points(desk: Desk, act: str) -> None:
+def test_every_port_is_among_the_points(env: Environment, act: str) -> None:
     """A recording with a hole in it would be green, too."""
-    arrange(desk, act)
+    arrange(env, act)
     points = Points(act)
-    play(desk, act, points)
+    play(env, act, points)
     met = {(point.port, point.call) for point in points.met}
     wanted = {
         "record": {("postgres", "record"), ("postgres", "enqueue"), ("sqs", "send_message")},
@@ -289,52 +289,54 @@ def test_every_port_is_among_the_points(desk: Desk, act: str) -> None:
 @pytest.mark.parametrize("kind", list(Kind))
 @pytest.mark.parametrize("act", list(ACTS))
 @pytest.mark.timeout(300)
-def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(desk: Desk, act: str, kind: Kind) -> None:
+def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(
+    env: Environment, act: str, kind: Kind
+) -> None:
     """AUTH-2, AUTH-4, AUTH-5: all calls of this path, one after the other."""
-    arrange(desk, act)
+    arrange(env, act)
     recording = Points(act)
-    play(desk, act, recording)
+    play(env, act, recording)
     for point in recording.met:
         if kind not in point.kinds:
             continue
-        arrange(desk, act)
+        arrange(env, act)
         points = Points(act, at=point.number, kind=kind)
-        play(desk, act, points)
+        play(env, act, points)
         assert points.met[point.number - 1] == point
-        come_to_rest(desk, act)
-        assert list(broken(desk, act)) == [], f"{point.id}, {kind}"
+        come_to_rest(env, act)
+        assert list(broken(env, act)) == [], f"{point.id}, {kind}"
 
 
-def test_an_event_that_is_called_handled_when_it_is_sent_would_be_seen(desk: Desk) -> None:
+def test_an_event_that_is_called_handled_when_it_is_sent_would_be_seen(env: Environment) -> None:
     """A check that can't fail is none: a message is lost, and nobody sends it again."""
-    arrange(desk, "consume-recorded")
-    desk.rows("UPDATE outbox_message SET handled_at = now()")
-    desk.sqs.queues.clear()
-    come_to_rest(desk, "consume-recorded")
-    assert any("is NEW" in one for one in broken(desk, "consume-recorded"))
+    arrange(env, "consume-recorded")
+    env.rows("UPDATE outbox_message SET handled_at = now()")
+    env.sqs.queues.clear()
+    come_to_rest(env, "consume-recorded")
+    assert any("is NEW" in one for one in broken(env, "consume-recorded"))
 
 
 def test_a_letter_that_is_noted_before_it_is_sent_would_be_seen(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other order of the two, and a process that dies in between."""
 
     def noted_first(queue: Queue, _message: object) -> None:
         if queue.url == DEAD_LETTERS:
-            desk.rows("UPDATE processed_message SET dead_lettered_at = updated_at WHERE status = 'DEAD'")
-            desk.rows("UPDATE outbox_message SET handled_at = now()")
+            env.rows("UPDATE processed_message SET dead_lettered_at = updated_at WHERE status = 'DEAD'")
+            env.rows("UPDATE outbox_message SET handled_at = now()")
             raise Killed
 
-    arrange(desk, "consume-worn-out")
+    arrange(env, "consume-worn-out")
     with monkeypatch.context() as patch:
         patch.setattr(Queue, "send_with_headers", noted_first)
-        play(desk, "consume-worn-out", Points("consume-worn-out"))
-    come_to_rest(desk, "consume-worn-out")
-    assert any("letters" in one for one in broken(desk, "consume-worn-out"))
+        play(env, "consume-worn-out", Points("consume-worn-out"))
+    come_to_rest(env, "consume-worn-out")
+    assert any("letters" in one for one in broken(env, "consume-worn-out"))
 
 
-def test_the_emptied_database_is_empty(desk: Desk) -> None:
+def test_the_emptied_database_is_empty(env: Environment) -> None:
     """Else a crash would be judged by what another left."""
-    desk.rows(_EMPTY)
-    with psycopg.connect(desk.url) as connection:
+    env.rows(_EMPTY)
+    with psycopg.connect(env.url) as connection:
         assert connection.execute("SELECT count(*) FROM auth_error").fetchone() == (0,)

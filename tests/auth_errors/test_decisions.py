@@ -22,7 +22,7 @@ from dpp.auth_errors.decisions.policies import (
 from dpp.auth_errors.errors import AuthErrorNotFound, ClusterNotFound, DecisionConflict, DecisionRefused
 from dpp.auth_errors.machine import DECIDED, TERMINAL, AuthErrorStatus, DecisionType, may_go
 from dpp.platform.db.postgres import Database
-from tests.auth_errors.conftest import OTHER_TRACE, Desk
+from tests.auth_errors.environment import OTHER_TRACE, Environment
 
 BURST: dict[str, Any] = {
     "name": "burst-after-deploy",
@@ -46,15 +46,15 @@ def _order(decision_type: DecisionType = DecisionType.RESOLVE, **changes: Any) -
     return Order(**values | changes)
 
 
-def _analyzed(desk: Desk, **changes: Any) -> UUID:
-    auth_error_id = desk.post(**changes)
-    desk.settle()
+def _analyzed(env: Environment, **changes: Any) -> UUID:
+    auth_error_id = env.post(**changes)
+    env.run_until_idle()
     return auth_error_id
 
 
-def _set(desk: Desk, *data: dict[str, Any]) -> int:
+def _set(env: Environment, *data: dict[str, Any]) -> int:
     found = policies.as_data(read_policies(list(data)))
-    with desk.database.connection() as connection:
+    with env.database.connection() as connection:
         return store.insert_policies(connection, found, "kim", "for a test")
 
 
@@ -62,11 +62,13 @@ class TestOperators:
     """An operator decides by a word, once."""
 
     @pytest.mark.parametrize("decision_type", list(DecisionType))
-    def test_a_decision_leads_where_the_table_says(self, desk: Desk, decision_type: DecisionType) -> None:
-        auth_error_id = _analyzed(desk)
-        decided = decide(_order(decision_type), auth_error_id, desk.database, desk.now)
+    def test_a_decision_leads_where_the_table_says(
+        self, env: Environment, decision_type: DecisionType
+    ) -> None:
+        auth_error_id = _analyzed(env)
+        decided = decide(_order(decision_type), auth_error_id, env.database, env.now)
         assert decided.made
-        whole = desk.whole(auth_error_id)
+        whole = env.details(auth_error_id)
         assert whole.error.status is DECIDED[decision_type]
         assert (whole.error.escalated_at is not None) == (decision_type is DecisionType.ESCALATE)
         (kept,) = whole.decisions
@@ -76,48 +78,50 @@ class TestOperators:
         if decision_type is not DecisionType.ESCALATE:
             assert whole.transitions[-1].actor == "kim"
 
-    def test_the_same_decision_again_is_found_made(self, desk: Desk) -> None:
-        auth_error_id, order = _analyzed(desk), _order()
-        first = decide(order, auth_error_id, desk.database)
-        again = decide(order, auth_error_id, desk.database)
+    def test_the_same_decision_again_is_found_made(self, env: Environment) -> None:
+        auth_error_id, order = _analyzed(env), _order()
+        first = decide(order, auth_error_id, env.database)
+        again = decide(order, auth_error_id, env.database)
         assert (again.made, again.decision) == (False, first.decision)
-        assert len(desk.whole(auth_error_id).decisions) == 1
+        assert len(env.details(auth_error_id).decisions) == 1
 
-    def test_another_under_the_same_id_is_refused(self, desk: Desk) -> None:
-        one, other, order = _analyzed(desk), _analyzed(desk), _order()
-        decide(order, one, desk.database)
+    def test_another_under_the_same_id_is_refused(self, env: Environment) -> None:
+        one, other, order = _analyzed(env), _analyzed(env), _order()
+        decide(order, one, env.database)
         for auth_error_id, changed in (
             (one, _order(decision_id=order.decision_id, reason="another")),
             (one, _order(DecisionType.IGNORE, decision_id=order.decision_id)),
             (other, order),
         ):
             with pytest.raises(DecisionConflict):
-                decide(changed, auth_error_id, desk.database)
-        assert desk.status(other) is AuthErrorStatus.ANALYSIS_COMPLETED
+                decide(changed, auth_error_id, env.database)
+        assert env.status(other) is AuthErrorStatus.ANALYSIS_COMPLETED
 
     @pytest.mark.parametrize("decision_type", list(DecisionType))
-    def test_what_ended_is_decided_no_more(self, desk: Desk, decision_type: DecisionType) -> None:
-        auth_error_id = _analyzed(desk)
-        decide(_order(), auth_error_id, desk.database)
+    def test_what_ended_is_decided_no_more(self, env: Environment, decision_type: DecisionType) -> None:
+        auth_error_id = _analyzed(env)
+        decide(_order(), auth_error_id, env.database)
         with pytest.raises(DecisionRefused, match="RESOLVED"):
-            decide(_order(decision_type), auth_error_id, desk.database)
+            decide(_order(decision_type), auth_error_id, env.database)
 
     @pytest.mark.parametrize("decision_type", list(DecisionType))
-    def test_what_is_not_analysed_may_only_be_closed(self, desk: Desk, decision_type: DecisionType) -> None:
-        auth_error_id = desk.post()
+    def test_what_is_not_analysed_may_only_be_closed(
+        self, env: Environment, decision_type: DecisionType
+    ) -> None:
+        auth_error_id = env.post()
         if decision_type in {DecisionType.PROCESS, DecisionType.ESCALATE}:
             with pytest.raises(DecisionRefused):
-                decide(_order(decision_type), auth_error_id, desk.database)
+                decide(_order(decision_type), auth_error_id, env.database)
         else:
-            decide(_order(decision_type), auth_error_id, desk.database)
-            assert desk.status(auth_error_id) in TERMINAL
+            decide(_order(decision_type), auth_error_id, env.database)
+            assert env.status(auth_error_id) in TERMINAL
 
-    def test_of_two_operators_at_once_one_decides(self, desk: Desk) -> None:
-        auth_error_id = _analyzed(desk)
+    def test_of_two_operators_at_once_one_decides(self, env: Environment) -> None:
+        auth_error_id = _analyzed(env)
         start, outcomes = threading.Barrier(2), list[str]()
 
         def work(decision_type: DecisionType) -> None:
-            database = Database(desk.url)
+            database = Database(env.url)
             start.wait()
             try:
                 decide(_order(decision_type), auth_error_id, database)
@@ -134,91 +138,91 @@ class TestOperators:
         for thread in threads:
             thread.join()
         assert sorted(outcomes) == ["made", "refused"]
-        assert len(desk.whole(auth_error_id).decisions) == 1
+        assert len(env.details(auth_error_id).decisions) == 1
 
-    def test_nothing_is_decided_of_what_is_not_there(self, desk: Desk) -> None:
+    def test_nothing_is_decided_of_what_is_not_there(self, env: Environment) -> None:
         for auth_error_id in (uuid4(), None):
             with pytest.raises(AuthErrorNotFound):
-                decide(_order(), auth_error_id, desk.database)
+                decide(_order(), auth_error_id, env.database)
             with pytest.raises(ClusterNotFound):
-                decide_cluster(_order(), auth_error_id, desk.database)
+                decide_cluster(_order(), auth_error_id, env.database)
 
-    def test_a_cluster_is_decided_a_batch_at_a_time(self, desk: Desk) -> None:
-        ids = [_analyzed(desk) for _ in range(5)]
-        apart = _analyzed(desk, stacktrace=OTHER_TRACE, exception_class="com.example.auth.BadSignature")
-        decide(_order(DecisionType.IGNORE), ids[1], desk.database)
-        (cluster,) = desk.whole(ids[0]).clusters
-        first = decide_cluster(_order(), cluster.cluster_id, desk.database, limit=3)
+    def test_a_cluster_is_decided_a_batch_at_a_time(self, env: Environment) -> None:
+        ids = [_analyzed(env) for _ in range(5)]
+        apart = _analyzed(env, stacktrace=OTHER_TRACE, exception_class="com.example.auth.BadSignature")
+        decide(_order(DecisionType.IGNORE), ids[1], env.database)
+        (cluster,) = env.details(ids[0]).clusters
+        first = decide_cluster(_order(), cluster.cluster_id, env.database, limit=3)
         assert (first.decided, first.more) == (3, True)
-        second = decide_cluster(_order(), cluster.cluster_id, desk.database, limit=3)
+        second = decide_cluster(_order(), cluster.cluster_id, env.database, limit=3)
         assert (second.decided, second.more) == (1, False)
-        assert [desk.status(one) for one in ids] == [
+        assert [env.status(one) for one in ids] == [
             "RESOLVED",
             "IGNORED",
             "RESOLVED",
             "RESOLVED",
             "RESOLVED",
         ]
-        assert desk.status(apart) is AuthErrorStatus.ANALYSIS_COMPLETED
+        assert env.status(apart) is AuthErrorStatus.ANALYSIS_COMPLETED
 
 
 class TestSystem:
     """Policies decide in the transaction of the analysis, from inputs that are kept."""
 
-    def test_the_same_failure_often_after_a_deployment_is_escalated_once(self, desk: Desk) -> None:
-        version = _set(desk, BURST)
-        with desk.database.connection() as connection:
-            store.insert_deploy(connection, uuid4(), service=None, label="v2", actor="kim", now=desk.now)
+    def test_the_same_failure_often_after_a_deployment_is_escalated_once(self, env: Environment) -> None:
+        version = _set(env, BURST)
+        with env.database.connection() as connection:
+            store.insert_deploy(connection, uuid4(), service=None, label="v2", actor="kim", now=env.now)
         ids = []
         for _ in range(5):
-            desk.pass_time(60)
-            ids.append(_analyzed(desk))
-        decisions = [desk.whole(one).decisions for one in ids]
+            env.pass_time(60)
+            ids.append(_analyzed(env))
+        decisions = [env.details(one).decisions for one in ids]
         assert [len(one) for one in decisions] == [0, 0, 1, 0, 0]
         (made,) = decisions[2]
         assert (made.decided_by, made.actor) == ("SYSTEM", "POLICY/burst-after-deploy")
         assert (made.policy_version, made.policy_name) == (version, "burst-after-deploy")
         assert made.inputs["seen"] == {"10": 3}
         assert made.inputs["minutesSinceDeploy"] == 3
-        error = desk.error(ids[2])
+        error = env.error(ids[2])
         assert (error.status, error.escalated_at is not None) == (AuthErrorStatus.ANALYSIS_COMPLETED, True)
 
-    def test_without_a_deployment_or_too_slow_nothing_is(self, desk: Desk) -> None:
-        _set(desk, BURST)
-        ids = [_analyzed(desk) for _ in range(4)]
-        with desk.database.connection() as connection:
-            store.insert_deploy(connection, uuid4(), service="other", label="v2", actor="kim", now=desk.now)
-            desk.pass_time(660)
-            store.insert_deploy(connection, uuid4(), service=None, label="v2", actor="kim", now=desk.now)
-        ids += [_analyzed(desk) for _ in range(2)]
-        assert not any(desk.whole(one).decisions for one in ids)
+    def test_without_a_deployment_or_too_slow_nothing_is(self, env: Environment) -> None:
+        _set(env, BURST)
+        ids = [_analyzed(env) for _ in range(4)]
+        with env.database.connection() as connection:
+            store.insert_deploy(connection, uuid4(), service="other", label="v2", actor="kim", now=env.now)
+            env.pass_time(660)
+            store.insert_deploy(connection, uuid4(), service=None, label="v2", actor="kim", now=env.now)
+        ids += [_analyzed(env) for _ in range(2)]
+        assert not any(env.details(one).decisions for one in ids)
 
-    def test_the_first_policy_that_matches_decides(self, desk: Desk) -> None:
+    def test_the_first_policy_that_matches_decides(self, env: Environment) -> None:
         ignore = {"name": "first", "when": {"httpStatus": [401]}, "decide": "IGNORE", "reason": "noise"}
-        _set(desk, ignore, ignore | {"name": "second", "decide": "FAIL"})
-        one, other = _analyzed(desk), _analyzed(desk, http_status=403)
-        assert desk.status(one) is AuthErrorStatus.IGNORED
-        assert desk.whole(one).decisions[0].policy_name == "first"
-        assert desk.status(other) is AuthErrorStatus.ANALYSIS_COMPLETED
+        _set(env, ignore, ignore | {"name": "second", "decide": "FAIL"})
+        one, other = _analyzed(env), _analyzed(env, http_status=403)
+        assert env.status(one) is AuthErrorStatus.IGNORED
+        assert env.details(one).decisions[0].policy_name == "first"
+        assert env.status(other) is AuthErrorStatus.ANALYSIS_COMPLETED
 
-    def test_each_decision_is_replayed_from_what_was_kept(self, desk: Desk) -> None:
+    def test_each_decision_is_replayed_from_what_was_kept(self, env: Environment) -> None:
         """The same inputs under the same policies: the same decision, whatever the policies are by now."""
-        _set(desk, {"name": "noise", "when": {"httpStatus": [401]}, "decide": "IGNORE", "reason": "noise"})
-        _analyzed(desk)
-        _set(desk)
-        with desk.database.connection() as connection:
+        _set(env, {"name": "noise", "when": {"httpStatus": [401]}, "decide": "IGNORE", "reason": "noise"})
+        _analyzed(env)
+        _set(env)
+        with env.database.connection() as connection:
             (kept,) = store.system_decisions(connection, 2**63 - 1, 10)
         policy = first_match(read_policies(kept.policies), Inputs.from_data(kept.inputs))
         assert policy is not None
         assert (policy.name, policy.decide) == (kept.policy_name, kept.decision_type)
 
     def test_policies_that_this_version_cannot_read_decide_nothing_and_stop_no_analysis(
-        self, desk: Desk, caplog: pytest.LogCaptureFixture
+        self, env: Environment, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with desk.database.connection() as connection:
+        with env.database.connection() as connection:
             store.insert_policies(connection, [{"name": "x", "when": {"gone": 1}}], "kim", "old")
-        auth_error_id = _analyzed(desk)
-        assert desk.status(auth_error_id) is AuthErrorStatus.ANALYSIS_COMPLETED
+        auth_error_id = _analyzed(env)
+        assert env.status(auth_error_id) is AuthErrorStatus.ANALYSIS_COMPLETED
         assert "policies can't be read" in caplog.text
 
 

@@ -19,9 +19,9 @@ from dpp.auth_errors.outbox.handlers import on_recorded
 from dpp.lifecycle.retention.periods import Retention
 from dpp.platform.aws.queue import Queue
 from dpp.platform.config import ConfigurationError
-from tests.api import lambda_context
-from tests.auth_errors.conftest import Desk, reasons
-from tests.auth_errors.sqs import Kept
+from tests.auth_errors.environment import Environment, reasons
+from tests.support.api import lambda_context
+from tests.support.sqs_memory import Kept
 
 
 @dataclass(slots=True)
@@ -47,13 +47,13 @@ class Queues:
 
 
 @pytest.fixture
-def queues(desk: Desk, aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queues]:
+def queues(env: Environment, aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queues]:
     """Queues of this test's own, and both functions wired to them."""
     sqs: Any = boto3.client("sqs")
     urls = [sqs.create_queue(QueueName=f"q-{uuid4().hex}")["QueueUrl"] for _ in range(3)]
     found = Queues(sqs, *urls)
     environ = {
-        "DATABASE_URL": desk.url,
+        "DATABASE_URL": env.url,
         "DPP_AUTH_ERROR_QUEUE_URL": found.events,
         "DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL": found.dead_letters,
         "DPP_AUTH_ERROR_WAKE_QUEUE_URL": found.wake,
@@ -95,25 +95,25 @@ def _consume(messages: list[Any]) -> list[str]:
     return [one["itemIdentifier"] for one in answer["batchItemFailures"]]
 
 
-def _post(desk: Desk, count: int) -> list[UUID]:
-    return [desk.post() for _ in range(count)]
+def _post(env: Environment, count: int) -> list[UUID]:
+    return [env.post() for _ in range(count)]
 
 
-def test_posted_published_analysed(desk: Desk, queues: Queues) -> None:
-    ids = _post(desk, 3)
+def test_posted_published_analysed(env: Environment, queues: Queues) -> None:
+    ids = _post(env, 3)
     assert _publish()["published"] == 3
     assert _consume(queues.received(queues.events)) == []
     assert len(queues.received(queues.wake)) == 3
     assert _publish()["published"] == 3
     assert _consume(queues.received(queues.events)) == []
-    assert {desk.status(one) for one in ids} == {"ANALYSIS_COMPLETED"}
+    assert {env.status(one) for one in ids} == {"ANALYSIS_COMPLETED"}
 
 
 def test_one_poison_message_costs_the_others_nothing(
-    desk: Desk, queues: Queues, monkeypatch: pytest.MonkeyPatch
+    env: Environment, queues: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch whose first message is malformed, and whose second fails in its handler."""
-    ids = _post(desk, 4)
+    ids = _post(env, 4)
     _publish()
     first, second, *others = queues.received(queues.events)
     first["Body"] = "{"
@@ -127,15 +127,15 @@ def test_one_poison_message_costs_the_others_nothing(
     _handle_with(monkeypatch, fails_on_one)
     assert _consume([first, second, *others]) == [second["MessageId"]]
     assert queues.letters() == ["BAD_JSON"]
-    statuses = {str(one): desk.status(one) for one in ids}
+    statuses = {str(one): env.status(one) for one in ids}
     assert statuses[poisoned] == "RETRY"
     assert sorted(statuses.values()) == ["ANALYSIS_REQUESTED", "ANALYSIS_REQUESTED", "NEW", "RETRY"]
 
 
 def test_a_message_that_failed_is_hidden_by_the_ladder(
-    desk: Desk, queues: Queues, monkeypatch: pytest.MonkeyPatch
+    env: Environment, queues: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (auth_error_id,) = _post(desk, 1)
+    (auth_error_id,) = _post(env, 1)
     _publish()
     (message,) = queues.received(queues.events)
     hidden: list[int] = []
@@ -151,7 +151,7 @@ def test_a_message_that_failed_is_hidden_by_the_ladder(
     _handle_with(monkeypatch, fails)
     assert _consume([message]) == [message["MessageId"]]
     assert hidden == [10]
-    assert desk.status(auth_error_id) == "RETRY"
+    assert env.status(auth_error_id) == "RETRY"
 
 
 def _handle_with(monkeypatch: pytest.MonkeyPatch, handler: Any) -> None:
@@ -159,9 +159,9 @@ def _handle_with(monkeypatch: pytest.MonkeyPatch, handler: Any) -> None:
 
 
 def test_a_wake_publishes_and_a_beat_looks_after_the_rest(
-    desk: Desk, queues: Queues, capsys: pytest.CaptureFixture[str]
+    env: Environment, queues: Queues, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _post(desk, 1)
+    _post(env, 1)
     _publish()
     assert "OutboxLag" not in capsys.readouterr().out
     _publish('{"source": "aws.events"}')
@@ -175,11 +175,9 @@ def test_a_wake_publishes_and_a_beat_looks_after_the_rest(
 
 
 def test_no_word_of_a_service_is_logged(
-    desk: Desk, queues: Queues, capsys: pytest.CaptureFixture[str]
+    env: Environment, queues: Queues, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    desk.post(
-        exception_message="a secret word", stacktrace="at secret.Word(S.java:1)", request_path="/secret"
-    )
+    env.post(exception_message="a secret word", stacktrace="at secret.Word(S.java:1)", request_path="/secret")
     for _ in range(2):
         _publish("beat")
         _consume(queues.received(queues.events))

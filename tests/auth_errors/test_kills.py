@@ -37,9 +37,16 @@ from dpp.auth_errors.outbox.handlers import Handled, Handler
 from dpp.auth_errors.outbox.publish import Waker
 from dpp.money.credits import create_tenant
 from dpp.platform.db.postgres import Connection, Database
-from tests.auth_errors.workers import EffectsOf, Patience, Place, consume_effects, consumer, publisher
-from tests.crash.points import WHOLE
-from tests.sqs_server import sqs_server
+from tests.auth_errors.subprocess_workers import (
+    EffectsOf,
+    Patience,
+    Place,
+    consume_effects,
+    consumer,
+    publisher,
+)
+from tests.support.crash_points import WHOLE
+from tests.support.sqs_server import sqs_server
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -13,8 +13,8 @@ from dpp.auth_errors.machine import AuthErrorStatus
 from dpp.auth_errors.outbox import tables
 from dpp.money.credits import create_tenant
 from dpp_cli.local.servers import PostgresServer
-from tests import plans
-from tests.plans import explained, nodes, pages
+from tests.support import plans
+from tests.support.plans import explained, nodes, pages
 
 ERRORS = 60_000
 _CLUSTER = UUID(int=1)

@@ -24,36 +24,36 @@ from dpp.auth_errors.outbox import events, tables
 from dpp.auth_errors.outbox.publish import Waker
 from dpp.money.credits import create_tenant
 from dpp.platform.db.postgres import Database
-from tests.auth_errors.conftest import AT_NOON, TENANT, WAKE, Desk
+from tests.auth_errors.environment import AT_NOON, TENANT, WAKE, Environment
 
 
 class TestOnce:
     """AUTH-1: one error a requestId of a reporter."""
 
-    def test_a_new_error_is_new_and_has_its_event(self, desk: Desk) -> None:
-        recorded = desk.record()
+    def test_a_new_error_is_new_and_has_its_event(self, env: Environment) -> None:
+        recorded = env.record()
         assert recorded.created
-        whole = desk.whole(recorded.error.auth_error_id)
+        whole = env.details(recorded.error.auth_error_id)
         assert (whole.error.status, whole.error.retry_count) == (AuthErrorStatus.NEW, 0)
         (event,) = whole.events
         assert (event.event_type, event.status) == (events.EventType.RECORDED, OutboxStatus.PENDING)
         assert [(one.from_status, one.to_status, one.actor) for one in whole.transitions] == [
             (None, AuthErrorStatus.NEW, TENANT)
         ]
-        assert len(desk.sqs.of(WAKE)) == 1
+        assert len(env.sqs.of(WAKE)) == 1
 
-    def test_the_same_again_answers_the_first_and_wakes_nobody(self, desk: Desk) -> None:
-        first = desk.record(request_id="r1")
-        again = desk.record(request_id="r1")
+    def test_the_same_again_answers_the_first_and_wakes_nobody(self, env: Environment) -> None:
+        first = env.record(request_id="r1")
+        again = env.record(request_id="r1")
         assert not again.created
         assert again.error == first.error
-        assert desk.rows("SELECT count(*) FROM outbox_message") == [(1,)]
-        assert len(desk.sqs.of(WAKE)) == 1
+        assert env.rows("SELECT count(*) FROM outbox_message") == [(1,)]
+        assert len(env.sqs.of(WAKE)) == 1
 
-    def test_the_same_instant_with_another_offset_is_the_same(self, desk: Desk) -> None:
-        first = desk.record(request_id="r1")
+    def test_the_same_instant_with_another_offset_is_the_same(self, env: Environment) -> None:
+        first = env.record(request_id="r1")
         seoul = AT_NOON.astimezone(timezone(timedelta(hours=9)))
-        assert desk.record(request_id="r1", occurred_at=seoul).error == first.error
+        assert env.record(request_id="r1", occurred_at=seoul).error == first.error
 
     @pytest.mark.parametrize(
         "changes",
@@ -67,27 +67,27 @@ class TestOnce:
         ],
     )
     def test_another_payload_is_refused_and_changes_nothing(
-        self, desk: Desk, changes: dict[str, Any]
+        self, env: Environment, changes: dict[str, Any]
     ) -> None:
-        first = desk.record(request_id="r1")
+        first = env.record(request_id="r1")
         with pytest.raises(AuthErrorConflict):
-            desk.record(request_id="r1", **changes)
-        assert desk.error(first.error.auth_error_id) == first.error
-        assert desk.rows("SELECT count(*) FROM outbox_message") == [(1,)]
+            env.record(request_id="r1", **changes)
+        assert env.error(first.error.auth_error_id) == first.error
+        assert env.rows("SELECT count(*) FROM outbox_message") == [(1,)]
 
-    def test_each_reporter_has_its_own_request_ids(self, desk: Desk) -> None:
-        with desk.database.connection() as connection:
+    def test_each_reporter_has_its_own_request_ids(self, env: Environment) -> None:
+        with env.database.connection() as connection:
             create_tenant(connection, "t_other", "Another", 60)
-        mine, theirs = desk.record(request_id="r1"), desk.record("t_other", request_id="r1", http_status=403)
+        mine, theirs = env.record(request_id="r1"), env.record("t_other", request_id="r1", http_status=403)
         assert theirs.created
         assert theirs.error.auth_error_id != mine.error.auth_error_id
 
-    def test_of_two_at_once_one_is_recorded(self, desk: Desk) -> None:
-        report, found = desk.report(), list[Recorded]()
+    def test_of_two_at_once_one_is_recorded(self, env: Environment) -> None:
+        report, found = env.report(), list[Recorded]()
         start = threading.Barrier(4)
 
         def post() -> None:
-            database = Database(desk.url)
+            database = Database(env.url)
             start.wait()
             found.append(record(report, TENANT, database, Waker(None)))
             database.close()
@@ -99,48 +99,48 @@ class TestOnce:
             thread.join()
         assert sorted(one.created for one in found) == [False, False, False, True]
         assert len({one.error.auth_error_id for one in found}) == 1
-        assert desk.rows("SELECT count(*) FROM outbox_message") == [(1,)]
+        assert env.rows("SELECT count(*) FROM outbox_message") == [(1,)]
 
-    def test_a_wake_that_fails_fails_no_post(self, desk: Desk) -> None:
-        desk.sqs.is_away = True
-        recorded = desk.record()
-        desk.sqs.is_away = False
+    def test_a_wake_that_fails_fails_no_post(self, env: Environment) -> None:
+        env.sqs.is_away = True
+        recorded = env.record()
+        env.sqs.is_away = False
         assert recorded.created
-        assert desk.publish().published == 1
+        assert env.publish().published == 1
 
 
 class TestTogether:
     """AUTH-2, AUTH-6: error and event stand or fall together; an event is one instance and never changes."""
 
     def test_an_event_that_is_refused_takes_its_error_with_it(
-        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+        self, env: Environment, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refused(*_: object) -> bool:
             raise OutboxConflict
 
         monkeypatch.setattr(tables, "enqueue", refused)
         with pytest.raises(OutboxConflict):
-            desk.record()
-        assert desk.rows("SELECT count(*) FROM auth_error") == [(0,)]
+            env.record()
+        assert env.rows("SELECT count(*) FROM auth_error") == [(0,)]
 
-    def test_keys_are_of_the_error_and_not_of_its_request(self, desk: Desk) -> None:
-        auth_error_id = desk.post(request_id="r1")
-        desk.settle()
-        assert desk.rows("SELECT idempotency_key FROM outbox_message ORDER BY outbox_id") == [
+    def test_keys_are_of_the_error_and_not_of_its_request(self, env: Environment) -> None:
+        auth_error_id = env.post(request_id="r1")
+        env.run_until_idle()
+        assert env.rows("SELECT idempotency_key FROM outbox_message ORDER BY outbox_id") == [
             (f"auth_error:recorded:{auth_error_id}",),
             (f"auth_error:analysis_requested:{auth_error_id}",),
         ]
 
-    def test_the_same_event_is_enqueued_once_and_other_words_are_refused(self, desk: Desk) -> None:
-        auth_error_id = desk.post()
+    def test_the_same_event_is_enqueued_once_and_other_words_are_refused(self, env: Environment) -> None:
+        auth_error_id = env.post()
         event = events.recorded(auth_error_id, "r1", AT_NOON)
-        desk.rows("SET session_replication_role = replica; DELETE FROM outbox_message")
-        with desk.database.connection() as connection:
+        env.rows("SET session_replication_role = replica; DELETE FROM outbox_message")
+        with env.database.connection() as connection:
             assert tables.enqueue(connection, event)
             assert not tables.enqueue(connection, event)
             with pytest.raises(OutboxConflict):
                 tables.enqueue(connection, events.recorded(auth_error_id, "r2", AT_NOON))
-        assert desk.rows("SELECT payload ->> 'requestId' FROM outbox_message") == [("r1",)]
+        assert env.rows("SELECT payload ->> 'requestId' FROM outbox_message") == [("r1",)]
 
     @pytest.mark.parametrize(
         "change",
@@ -154,15 +154,15 @@ class TestTogether:
             "next_retry_at = NULL",
         ],
     )
-    def test_the_database_takes_no_change_of_an_event(self, desk: Desk, change: str) -> None:
-        desk.post()
+    def test_the_database_takes_no_change_of_an_event(self, env: Environment, change: str) -> None:
+        env.post()
         with pytest.raises(psycopg.errors.CheckViolation):
-            desk.rows(f"UPDATE outbox_message SET {change}")
+            env.rows(f"UPDATE outbox_message SET {change}")
 
-    def test_the_database_takes_no_key_that_is_not_the_errors(self, desk: Desk) -> None:
-        auth_error_id = desk.post()
+    def test_the_database_takes_no_key_that_is_not_the_errors(self, env: Environment) -> None:
+        auth_error_id = env.post()
         with pytest.raises(psycopg.errors.CheckViolation):
-            desk.rows(
+            env.rows(
                 "INSERT INTO outbox_message (aggregate_type, aggregate_id, event_type, idempotency_key, payload,"
                 " payload_hash, status, retry_count, next_retry_at, created_at) SELECT aggregate_type, aggregate_id,"
                 " event_type, 'auth_error:recorded:r1', payload, payload_hash, status, 0, now(), now()"
@@ -190,22 +190,22 @@ class TestMachine:
     @pytest.mark.parametrize("target", list(AuthErrorStatus))
     @pytest.mark.parametrize("source", list(AuthErrorStatus))
     def test_the_database_goes_the_ways_of_the_table_and_no_other(
-        self, shared_desk: Desk, source: AuthErrorStatus, target: AuthErrorStatus
+        self, shared_env: Environment, source: AuthErrorStatus, target: AuthErrorStatus
     ) -> None:
-        auth_error_id = shared_desk.post()
+        auth_error_id = shared_env.post()
         shape = _SHAPES.get(source, "next_retry_at = NULL, analyzed_at = NULL")
-        shared_desk.rows(
+        shared_env.rows(
             "SET session_replication_role = replica;"
             f"UPDATE auth_error SET status = '{source}', {shape} WHERE auth_error_id = '{auth_error_id}'"
         )
         shape = _SHAPES.get(target, "next_retry_at = NULL, analyzed_at = NULL")
         move = f"UPDATE auth_error SET status = '{target}', {shape} WHERE auth_error_id = '{auth_error_id}'"
         if any((way.source, way.target) == (source, target) for way in TRANSITIONS):
-            shared_desk.rows(move)
-            assert shared_desk.status(auth_error_id) is target
+            shared_env.rows(move)
+            assert shared_env.status(auth_error_id) is target
         else:
             with pytest.raises(psycopg.errors.CheckViolation) as refused:
-                shared_desk.rows(move)
+                shared_env.rows(move)
             assert refused.value.diag.constraint_name == "auth_error_transition"
 
     @pytest.mark.parametrize(
@@ -215,18 +215,18 @@ class TestMachine:
             ("processed_message", ProcessedStatus, PROCESSED_TRANSITIONS),
         ],
     )
-    def test_so_do_outbox_and_ledger(self, desk: Desk, table: str, states: Any, ways: Any) -> None:
+    def test_so_do_outbox_and_ledger(self, env: Environment, table: str, states: Any, ways: Any) -> None:
         """AUTH-4, AUTH-5: all pairs; the shape of a row is another constraint's business."""
-        desk.post()
-        desk.settle()
-        desk.rows(f"ALTER TABLE {table} DROP CONSTRAINT {table}_shape")
+        env.post()
+        env.run_until_idle()
+        env.rows(f"ALTER TABLE {table} DROP CONSTRAINT {table}_shape")
         allowed = {(way.source, way.target) for way in ways}
         for source in states:
             for target in states:
-                desk.rows(f"SET session_replication_role = replica; UPDATE {table} SET status = '{source}'")
+                env.rows(f"SET session_replication_role = replica; UPDATE {table} SET status = '{source}'")
                 refused = None
                 try:
-                    desk.rows(f"UPDATE {table} SET status = '{target}'")
+                    env.rows(f"UPDATE {table} SET status = '{target}'")
                 except psycopg.errors.CheckViolation as error:
                     refused = error.diag.constraint_name
                 expected = None if (source, target) in allowed else f"{table}_transition"
@@ -244,21 +244,21 @@ class TestMachine:
             "payload_hash = repeat('a', 64)",
         ],
     )
-    def test_what_was_reported_never_changes(self, desk: Desk, change: str) -> None:
-        desk.post()
+    def test_what_was_reported_never_changes(self, env: Environment, change: str) -> None:
+        env.post()
         with pytest.raises(psycopg.errors.CheckViolation) as refused:
-            desk.rows(f"UPDATE auth_error SET {change}")
+            env.rows(f"UPDATE auth_error SET {change}")
         assert refused.value.diag.constraint_name == "auth_error_report_is_final"
 
     @pytest.mark.parametrize("table", ["auth_error_transition", "auth_error_decision"])
-    def test_history_is_append_only(self, desk: Desk, table: str) -> None:
-        desk.post()
+    def test_history_is_append_only(self, env: Environment, table: str) -> None:
+        env.post()
         for statement in (f"DELETE FROM {table}", f"TRUNCATE {table}"):
             with pytest.raises(psycopg.errors.RestrictViolation):
-                desk.rows(statement)
+                env.rows(statement)
 
-    def test_a_lost_compare_and_swap_is_a_value(self, desk: Desk) -> None:
-        auth_error_id = desk.post()
-        with desk.database.connection() as connection:
+    def test_a_lost_compare_and_swap_is_a_value(self, env: Environment) -> None:
+        auth_error_id = env.post()
+        with env.database.connection() as connection:
             assert store.complete_analysis(connection, auth_error_id, "x") is None
             assert store.request_analysis(connection, uuid4(), "x") is None

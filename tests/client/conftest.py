@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from dpp_client import Client
-from tests.api import ApiClient
 from tests.client.gateway import URL, Gateway, PassingClock
-from tests.world import Tenant, World
+from tests.support.api import ApiClient
+from tests.support.world import Tenant, World
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 from dpp_client import Clock
-from tests.api import ApiClient
 from tests.http.state import work
 from tests.packs.loopback import serving
-from tests.world import World
+from tests.support.api import ApiClient
+from tests.support.world import World
 
 STAGE = "/stage"
 URL = f"https://api.test{STAGE}"

@@ -27,7 +27,7 @@ from dpp_client import (
 )
 from tests.client.gateway import URL, Gateway, PassingClock, page
 from tests.http.state import work
-from tests.world import A_COST, Tenant, World
+from tests.support.world import A_COST, Tenant, World
 
 QUESTION = {"question": "What is the answer?"}
 

@@ -8,7 +8,7 @@ import dpp_client
 from dpp_cli.paths import ROOT
 from dpp_client import DppError
 from tests.client.gateway import Gateway
-from tests.world import Tenant
+from tests.support.world import Tenant
 
 PRINTED = {"README.md": ["0.0500 42"], "docs/client.md": ["0.0500 42", "42"]}
 

@@ -23,7 +23,7 @@ from dpp_client import (
     WaitTimedOut,
 )
 from tests.client.gateway import URL, Fault, Gateway, PassingClock, lost_reply, not_reached, page, problem
-from tests.world import Tenant, World
+from tests.support.world import Tenant, World
 
 QUESTION = {"question": "What is the answer?"}
 

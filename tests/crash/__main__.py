@@ -10,8 +10,8 @@ from moto import mock_aws
 
 from dpp_cli import migrate
 from dpp_cli.local.servers import PostgresServer, ValkeyServer
-from tests.crash.playhouse import Playhouse, recorded
-from tests.crash.points import LISTED
+from tests.crash.servers import CrashServers, recorded
+from tests.support.crash_points import LISTED
 
 _AWS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_DEFAULT_REGION": "us-east-1"}
 
@@ -27,8 +27,8 @@ def main() -> int:
             with psycopg.connect(postgres.url(), autocommit=True) as admin:
                 admin.execute("CREATE DATABASE crash")
             migrate.upgrade(postgres.url("crash"))
-            with mock_aws(), Playhouse.opened(postgres.url("crash"), valkey.url) as playhouse:
-                points = recorded(playhouse)
+            with mock_aws(), CrashServers.opened(postgres.url("crash"), valkey.url) as servers:
+                points = recorded(servers)
         finally:
             valkey.stop()
             postgres.stop()

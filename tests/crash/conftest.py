@@ -8,17 +8,19 @@ import pytest
 from psycopg import sql
 
 from dpp_cli.local.servers import PostgresServer, ValkeyServer
-from tests.crash.playhouse import Playhouse
-from tests.crash.points import listed
+from tests.crash.servers import CrashServers
+from tests.support.crash_points import listed
 
 
 @pytest.fixture(scope="session")
-def playhouse(postgres_server: PostgresServer, valkey_server: ValkeyServer, aws: None) -> Iterator[Playhouse]:
+def servers(
+    postgres_server: PostgresServer, valkey_server: ValkeyServer, aws: None
+) -> Iterator[CrashServers]:
     """The servers, shared by the tests of this session."""
     name = f"crash_{uuid4().hex}"
     with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
         admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
-    with Playhouse.opened(postgres_server.url(name), valkey_server.url) as opened:
+    with CrashServers.opened(postgres_server.url(name), valkey_server.url) as opened:
         yield opened
 
 

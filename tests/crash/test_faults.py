@@ -25,9 +25,18 @@ from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import MoneyState, Status
 from dpp.runs.model import envelope_key
 from dpp.runs.submit import SubmitEffects, Submitted, submit
-from tests.faults import Flaky
-from tests.proxy import Fault, Proxy
-from tests.world import A_COST, A_CREDIT, A_RESERVATION, DONE, ScriptedPacks, World, an_order, message_of
+from tests.support.faults import Flaky
+from tests.support.proxy import Fault, Proxy
+from tests.support.world import (
+    A_COST,
+    A_CREDIT,
+    A_RESERVATION,
+    DONE,
+    ScriptedPacks,
+    World,
+    an_order,
+    message_of,
+)
 
 A_FEE = 5_000
 

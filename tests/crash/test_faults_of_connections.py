@@ -10,10 +10,10 @@ import pytest
 from dpp.platform.db.postgres import Database
 from dpp.runs.execute import execute
 from dpp.runs.machine import Status
-from tests.api import ApiClient, a_body, lambda_context
 from tests.http.faulty import Faulty, assert_heals, faulty_functions
-from tests.proxy import Fault
-from tests.world import A_COST, A_CREDIT, Tenant, World, message_of
+from tests.support.api import ApiClient, a_body, lambda_context
+from tests.support.proxy import Fault
+from tests.support.world import A_COST, A_CREDIT, Tenant, World, message_of
 
 
 @pytest.fixture

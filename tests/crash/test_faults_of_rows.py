@@ -16,12 +16,12 @@ from dpp.runs.jobs.reconcile import ReconcileEffects, reconcile
 from dpp.runs.jobs.retain import retain
 from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import Status
-from tests.crash.aftermath import come_to_rest, retire
-from tests.crash.playhouse import Playhouse
-from tests.crash.promises import broken_after_retention, broken_at_rest
+from tests.crash.environment import Environment
+from tests.crash.invariants import violations_after_recovery, violations_after_retention
+from tests.crash.recovery import recover, retire
 from tests.crash.scenarios import SCENARIOS
-from tests.crash.stage import Stage
-from tests.world import World
+from tests.crash.servers import CrashServers
+from tests.support.world import World
 
 _COPIES = BATCH_LIMIT + 50
 _COPY = """
@@ -80,16 +80,16 @@ def test_run_20_a_row_that_somebody_holds_locked_costs_the_others_nothing(world:
 
 
 @pytest.mark.parametrize("scenario", ["reap", "sweep", "reconcile", "reconcile lost ledgers", "retain"])
-def test_jobs_that_fire_twice_at_once_do_their_work_once(playhouse: Playhouse, scenario: str) -> None:
+def test_jobs_that_fire_twice_at_once_do_their_work_once(servers: CrashServers, scenario: str) -> None:
     """D2, D3, RUN-20 … RUN-22: two firings of every job at the same moment, each on connections of its own."""
-    stage = playhouse.stage()
-    SCENARIOS[scenario].arrange(stage)
+    env = servers.empty_environment()
+    SCENARIOS[scenario].arrange(env)
     start = threading.Barrier(2)
     failures: list[BaseException] = []
 
     def firing() -> None:
         try:
-            _fire(stage, start)
+            _fire(env, start)
         except BaseException as error:  # noqa: BLE001 - the test's own thread tells it
             failures.append(error)
 
@@ -100,14 +100,14 @@ def test_jobs_that_fire_twice_at_once_do_their_work_once(playhouse: Playhouse, s
         twin.join(60)
 
     assert failures == []
-    assert come_to_rest(stage)
-    assert broken_at_rest(stage) == []
-    retire(stage)
-    assert broken_after_retention(stage) == []
+    assert recover(env)
+    assert violations_after_recovery(env) == []
+    retire(env)
+    assert violations_after_retention(env) == []
 
 
-def _fire(stage: Stage, start: threading.Barrier) -> None:
-    world, now = stage.world, stage.clock.now
+def _fire(env: Environment, start: threading.Barrier) -> None:
+    world, now = env.world, env.clock.now
     database, scan = Database(world.database_url), Database(world.database_url)
     ends = FinalizeEffects(database, world.ledger, world.storage)
     reconciles = ReconcileEffects(database, world.ledger, world.storage, world.queue)

@@ -2,14 +2,14 @@
 
 from collections import Counter
 
-from tests.crash.playhouse import Playhouse, recorded
-from tests.crash.points import Kind, listed
 from tests.crash.scenarios import SCENARIOS
+from tests.crash.servers import CrashServers, recorded
+from tests.support.crash_points import Kind, listed
 
 
-def test_every_call_of_every_scenario_is_in_the_matrix(playhouse: Playhouse) -> None:
+def test_every_call_of_every_scenario_is_in_the_matrix(servers: CrashServers) -> None:
     """A new call, or one that is gone, changes the recording; the matrix then takes the new points by itself."""
-    found = [point.line() for point in recorded(playhouse)]
+    found = [point.line() for point in recorded(servers)]
     known = [point.line() for point in listed()]
     new, gone = Counter(found) - Counter(known), Counter(known) - Counter(found)
     assert found == known, (

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.aftermath import come_to_rest, retire
-from tests.crash.playhouse import Playhouse
-from tests.crash.points import Kind, Point, Points, listed
-from tests.crash.promises import broken_after_retention, broken_at_rest, snapshot
-from tests.crash.stage import Stage
-from tests.crash.victim import told
+from tests.crash.environment import Environment
+from tests.crash.invariants import snapshot, violations_after_recovery, violations_after_retention
+from tests.crash.recovery import recover, retire
+from tests.crash.servers import CrashServers
+from tests.crash.subprocess_worker import told
+from tests.support.crash_points import Kind, Point, Points, listed
 
 ROOT = Path(__file__).parents[2]
 KILLS = [
@@ -28,26 +28,26 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|t_[0-9a-f]{12}|[0-9
 
 @pytest.mark.parametrize(("scenario", "call", "kind"), KILLS, ids=[f"{s}:{c}:{k}" for s, c, k in KILLS])
 def test_a_process_killed_by_sigkill_leaves_what_the_matrix_leaves(
-    playhouse: Playhouse, scenario: str, call: str, kind: Kind
+    servers: CrashServers, scenario: str, call: str, kind: Kind
 ) -> None:
     """Rows and keys agree after either death, and what comes after the real one keeps every promise."""
     point = next(each for each in listed() if (each.scenario, each.call) == (scenario, call))
-    simulated = _left(playhouse.play(scenario, Points(scenario, at=point.number, kind=kind)))
+    simulated = _left(servers.play(scenario, Points(scenario, at=point.number, kind=kind)))
 
-    stage = playhouse.arranged(scenario)
-    _kill(stage, point, kind)
+    env = servers.arranged(scenario)
+    _kill(env, point, kind)
 
-    assert _left(stage) == simulated
-    assert come_to_rest(stage)
-    assert broken_at_rest(stage) == []
-    retire(stage)
-    assert broken_after_retention(stage) == []
+    assert _left(env) == simulated
+    assert recover(env)
+    assert violations_after_recovery(env) == []
+    retire(env)
+    assert violations_after_retention(env) == []
 
 
-def _kill(stage: Stage, point: Point, kind: Kind) -> None:
+def _kill(env: Environment, point: Point, kind: Kind) -> None:
     victim = subprocess.run(
-        [sys.executable, "-m", "tests.crash.victim"],
-        input=told(stage, point, kind),
+        [sys.executable, "-m", "tests.crash.subprocess_worker"],
+        input=told(env, point, kind),
         text=True,
         capture_output=True,
         timeout=60,
@@ -57,9 +57,9 @@ def _kill(stage: Stage, point: Point, kind: Kind) -> None:
     assert victim.returncode == -signal.SIGKILL, victim.stderr
 
 
-def _left(stage: Stage) -> tuple[list[str], list[str]]:
+def _left(env: Environment) -> tuple[list[str], list[str]]:
     """Rows and keys without what no two processes share: ids, tokens, times."""
-    found = snapshot(stage)
+    found = snapshot(env)
     rows = [
         f"{row['status']} {row['money_state']} {row['finalize_stage']} version {row['version']} "
         f"{row['finalize_charge_usd_micros']} {row['actual_cost_usd_micros']} {row['last_error_reason_code']} "

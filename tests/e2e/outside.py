@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dpp_cli.local.servers import free_port
-from tests.lifecycle.outside import LOGIN, comment, notification
+from tests.lifecycle.poll_environment import LOGIN, comment, notification
 
 CHANNEL = "C0E2E"
 _PORT = "DPP_E2E_OUTSIDE_PORT"

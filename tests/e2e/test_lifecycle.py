@@ -18,7 +18,7 @@ from dpp.money.credits import create_tenant, credit
 from dpp_cli.main import app
 from tests.e2e.conftest import Platform
 from tests.e2e.outside import CHANNEL, Outside, served
-from tests.lifecycle.outside import LOGIN, recorded
+from tests.lifecycle.poll_environment import LOGIN, recorded
 from tests.retention.test_rules import SEED
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]

@@ -8,7 +8,7 @@ import pytest
 from dpp.runs import store
 from dpp.runs.model import Run
 from tests.e2e.conftest import E2eTenant, Platform
-from tests.world import an_order
+from tests.support.world import an_order
 
 pytestmark = pytest.mark.e2e
 

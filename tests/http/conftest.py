@@ -6,10 +6,10 @@ import pytest
 
 from api_docs.wiring import PACKAGE, wiring
 from dpp_cli.layers import api_docs
-from tests.api import ApiClient, a_body
 from tests.http.faulty import Faulty, faulty_functions
 from tests.http.state import work
-from tests.world import World
+from tests.support.api import ApiClient, a_body
+from tests.support.world import World
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -25,8 +25,8 @@ from dpp.runs.machine import TERMINAL
 from dpp.runs.read import ReadEffects
 from dpp.runs.submit import SubmitEffects
 from tests.http.state import work
-from tests.proxy import Proxy
-from tests.world import Tenant, World
+from tests.support.proxy import Proxy
+from tests.support.world import Tenant, World
 
 REPLY_TIMEOUT_SECONDS = 0.8
 """A busy machine holds a healthy server up for half of this."""

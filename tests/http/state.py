@@ -6,7 +6,7 @@ from dpp.money.audit import LedgerPosition
 from dpp.packs.contract import PackResult
 from dpp.runs.execute import execute
 from dpp.runs.message import RunMessage
-from tests.world import DONE, ScriptedPacks, Tenant, World
+from tests.support.world import DONE, ScriptedPacks, Tenant, World
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dpp_cli.docs import api_page, openapi
 from dpp_cli.docs.api_page.markup import Markup, join, prose, tag
 from dpp_cli.docs.api_page.schemas import kind
 from dpp_cli.layers import api_docs
-from tests.api import Answer, gateway_event, lambda_context
+from tests.support.api import Answer, gateway_event, lambda_context
 
 DOCUMENT: dict[str, Any] = json.loads(openapi.DOCUMENT.read_text(encoding="utf-8"))
 PATHS = ("/openapi.json", "/docs")

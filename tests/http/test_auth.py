@@ -4,9 +4,9 @@ import re
 from typing import Any
 
 from dpp.platform.keys import api_keys
-from tests.api import Answer, ApiClient, a_body
 from tests.http.state import footprint
-from tests.world import Tenant, World
+from tests.support.api import Answer, ApiClient, a_body
+from tests.support.world import Tenant, World
 
 UNKNOWN = f"dpp_{'0' * 31}1_{'a' * 64}"
 

@@ -9,9 +9,9 @@ import pytest
 from dpp.packs.contract import PackType
 from dpp.packs.registry import DecisionInputs
 from dpp.platform.http.request import MAX_BODY_BYTES
-from tests.api import COST_HEADERS, Answer, ApiClient, a_body
 from tests.http.state import footprint
-from tests.world import World
+from tests.support.api import COST_HEADERS, Answer, ApiClient, a_body
+from tests.support.world import World
 
 GOOD = json.dumps(a_body())
 QUESTION = '{"pack_type":"decision","reservation":{"max_cost_usd":"0.25"},"inputs":{"question":%s}}'

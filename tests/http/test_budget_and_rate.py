@@ -5,9 +5,9 @@ from uuid import uuid4
 import pytest
 
 from dpp.money.credits import credit
-from tests.api import ApiClient, a_body
 from tests.http.state import footprint
-from tests.world import A_RESERVATION, World
+from tests.support.api import ApiClient, a_body
+from tests.support.world import A_RESERVATION, World
 
 KEY = "a-key-of-mine"
 

@@ -11,12 +11,12 @@ from dpp.runs import store
 from dpp.runs.machine import Status
 from dpp.runs.message import RunMessage
 from dpp.runs.submit import SubmitEffects, submit
-from tests.api import ApiClient, a_body
 from tests.http import faulty
 from tests.http.faulty import Faulty, assert_heals
 from tests.http.state import message_count, raw_messages, work
-from tests.proxy import Fault
-from tests.world import World, an_order
+from tests.support.api import ApiClient, a_body
+from tests.support.proxy import Fault
+from tests.support.world import World, an_order
 
 KEY = "a-key-of-mine"
 type Break = Callable[[Faulty], None]

@@ -11,14 +11,14 @@ from dpp.runs import admission, store
 from dpp.runs.errors import ExecutionDisabled, IdempotencyConflict
 from dpp.runs.machine import Status
 from dpp.runs.submit import SubmitEffects, submit
-from tests.api import ApiClient, a_body
-from tests.faults import Flaky
 from tests.http.faulty import FIND_BY_KEY, INSERT, Faulty, assert_heals
 from tests.http.state import footprint, message_count, work
 from tests.http.test_problems import assert_problem
-from tests.proxy import Fault
 from tests.runs.switched import disable, enable
-from tests.world import A_CREDIT, A_RESERVATION, World, an_order
+from tests.support.api import ApiClient, a_body
+from tests.support.faults import Flaky
+from tests.support.proxy import Fault
+from tests.support.world import A_CREDIT, A_RESERVATION, World, an_order
 
 KEY = "a-key-of-mine"
 

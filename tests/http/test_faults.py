@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from dpp.runs import admission
-from tests.api import COST_HEADERS, Answer, ApiClient, a_body
 from tests.http import faulty
 from tests.http.faulty import REPLY_TIMEOUT_SECONDS, Faulty, assert_heals
 from tests.http.state import footprint, message_count, work
-from tests.proxy import Fault
-from tests.world import A_RESERVATION, Tenant, World
+from tests.support.api import COST_HEADERS, Answer, ApiClient, a_body
+from tests.support.proxy import Fault
+from tests.support.world import A_RESERVATION, Tenant, World
 
 KEY = "a-key-of-mine"
 type Break = Callable[[Faulty], None]

@@ -1,8 +1,8 @@
 """/healthz and /readyz (RUN-32)."""
 
-from tests.api import COST_HEADERS, ApiClient
 from tests.http.faulty import Faulty
-from tests.proxy import Fault
+from tests.support.api import COST_HEADERS, ApiClient
+from tests.support.proxy import Fault
 
 ALL_OK = {"postgres": "ok", "redis": "ok", "s3": "ok", "sqs": "ok"}
 

@@ -15,7 +15,7 @@ from dpp.runs import admission, store
 from dpp.runs.errors import IdempotencyConflict, IdempotencyInProgress, RunsError
 from dpp.runs.submit import Order, SubmitEffects, Submitted, submit
 from tests.http.state import message_count
-from tests.world import A_RESERVATION, Tenant, World, an_order
+from tests.support.world import A_RESERVATION, Tenant, World, an_order
 
 KEY = "a-key-of-mine"
 THREADS = 10

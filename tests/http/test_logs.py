@@ -21,11 +21,11 @@ import runs_submit.handler
 from dpp.packs.contract import PackFailure, PackReason
 from dpp.runs import store
 from dpp.runs.api.contract import RunCreateRequest
-from tests.api import ApiClient, a_body, lambda_context
 from tests.http.faulty import Faulty
 from tests.http.state import raw_messages
-from tests.proxy import Fault
-from tests.world import ScriptedPacks, Tenant, World
+from tests.support.api import ApiClient, a_body, lambda_context
+from tests.support.proxy import Fault
+from tests.support.world import ScriptedPacks, Tenant, World
 
 MARKER = "s3cr3t-m4rker"
 KEY = f"key-{MARKER}"

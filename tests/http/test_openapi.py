@@ -35,10 +35,10 @@ from dpp.workspaces.api import http as workspaces_http
 from dpp_cli.docs import openapi
 from dpp_cli.docs.openapi import run_examples, ticket_examples
 from dpp_cli.docs.openapi.schemas import merged
-from tests.api import Answer, ApiClient, a_body
 from tests.http.state import work
-from tests.operator_api import OperatorApi
-from tests.world import Tenant, World
+from tests.support.api import Answer, ApiClient, a_body
+from tests.support.operator_api import OperatorApi
+from tests.support.world import Tenant, World
 
 DOCUMENT: dict[str, Any] = json.loads(openapi.DOCUMENT.read_text(encoding="utf-8"))
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)

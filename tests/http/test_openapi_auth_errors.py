@@ -14,10 +14,10 @@ from schemathesis.core.failures import FailureGroup
 
 from dpp.auth_errors.api.http import PROBLEMS
 from dpp_cli.docs.openapi import auth_error_examples as examples
-from tests.api import Answer
 from tests.auth_errors.api import AuthErrorsApi, Machinery, Queues, a_report, the_documents_own
 from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of, show, validator
-from tests.world import World
+from tests.support.api import Answer
+from tests.support.world import World
 
 ROOT = "/api/auth-errors"
 IDS = {"auth_error_id": examples.AUTH_ERROR_ID, "cluster_id": examples.CLUSTER_ID}

@@ -18,11 +18,11 @@ from dpp_cli.docs.openapi import webhook_examples as examples
 from health.handler import handler as of_no_route
 from lifecycle_webhook.handler import handler
 from lifecycle_webhook.wiring import wiring
-from tests.api import Answer, gateway_event, lambda_context
 from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of
-from tests.lifecycle.court import ASKS, SUCCEEDED, opened_court
+from tests.lifecycle.environment import ASKS, SUCCEEDED, open_environment
 from tests.lifecycle.signing import headers_of
 from tests.lifecycle.test_webhook import SECRETS, environ
+from tests.support.api import Answer, gateway_event, lambda_context
 
 __all__ = ["environ"]  # fixture
 
@@ -192,12 +192,12 @@ def test_the_examples_are_answered_as_they_are_shown(
     webhooks: Webhooks, database_url: str, source: str
 ) -> None:
     """What the document shows can be sent, and becomes what it shows: each outcome, and Slack's challenge."""
-    with opened_court(database_url) as court:
+    with open_environment(database_url) as env:
         payload = copy.deepcopy(SENT[source])
         if source == "slack":
-            task_id = court.started("unclear", plan=[ASKS, SUCCEEDED], looks=2)
-            court.envoy()
-            thread = court.thread(task_id)
+            task_id = env.started("unclear", plan=[ASKS, SUCCEEDED], looks=2)
+            env.notify()
+            thread = env.thread(task_id)
             payload["event"] |= {"channel": thread.channel, "thread_ts": thread.thread_ts}
     answers = [webhooks.deliver(source, payload) for _ in range(2)]
     if source == "slack":

@@ -15,14 +15,14 @@ from schemathesis.core.failures import FailureGroup
 from dpp.workspaces.api.http import PROBLEMS
 from dpp.workspaces.errors import OperationFailed
 from dpp_cli.docs.openapi import workspace_examples as examples
-from tests.api import Answer
 from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of, show, validator
+from tests.support.api import Answer
 from tests.workspaces.api import ROOT, WorkspacesApi, the_documents_own
-from tests.workspaces.conftest import desk, fleet
-from tests.workspaces.desk import Desk
-from tests.workspaces.memory import MemoryProvider
+from tests.workspaces.conftest import env, fleet
+from tests.workspaces.environment import Environment
+from tests.workspaces.memory_provider import MemoryProvider
 
-__all__ = ["desk", "fleet"]  # fixtures
+__all__ = ["env", "fleet"]  # fixtures
 
 IDS = {"workspace_id": examples.WORKSPACE_ID}
 ONE = f"{ROOT}/{{workspace_id}}"
@@ -30,10 +30,10 @@ OF_WORKSPACES = SCHEMA.include(path_regex=f"^{ROOT}")
 
 
 @pytest.fixture
-def client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkspacesApi]:
+def client(env: Environment, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkspacesApi]:
     """The API of a database in which the document's own workspace stands; there may be as many as are asked for."""
     monkeypatch.setenv("DPP_WORKSPACES_PER_TENANT", "100000")
-    with closing(WorkspacesApi(desk.database, desk.url, monkeypatch, desk.sqs)) as made:
+    with closing(WorkspacesApi(env.database, env.url, monkeypatch, env.sqs)) as made:
         the_documents_own(made)
         yield made
 
@@ -105,7 +105,7 @@ def test_the_examples_are_accepted(client: WorkspacesApi) -> None:
 
 
 def test_bodies_of_every_stand_fit_the_schema(
-    client: WorkspacesApi, desk: Desk, fleet: MemoryProvider
+    client: WorkspacesApi, env: Environment, fleet: MemoryProvider
 ) -> None:
     """WS-2, WS-3: new, under way, there, failed once, failed for good, deleted; no member is null."""
 
@@ -113,18 +113,18 @@ def test_bodies_of_every_stand_fit_the_schema(
         if call == "containers.start":
             raise OperationFailed("NoRoom", "There is no room.")
 
-    found = desk.made("STANDBY")
+    found = env.create_in("STANDBY")
     new = client.created()
     client.change(found, {"standby_ttl_seconds": 60, "archive_ttl_seconds": None})
     bodies = [client.read(one).body for one in (found, new)]
     fleet.faults.before = breaks
     client.change(found, {"desired_state": "RUNNING"})
     while bodies[-1]["phase"] != "ERROR":
-        desk.look(found)
-        desk.pass_time(20)
+        env.observe(found)
+        env.pass_time(20)
         bodies.append(client.read(found).body)
     bodies += [client.delete(found).body]
-    desk.look(found)
+    env.observe(found)
     bodies += [client.read(found).body]
     for body in bodies:
         validator("/components/schemas/WorkspaceView").validate(body)
@@ -137,9 +137,9 @@ def test_bodies_of_every_stand_fit_the_schema(
     assert {one["kind"] for one in events["events"]} >= {"CREATED", "DESIRED", "PHASE", "STARTED", "FAILED"}
 
 
-def test_every_refusal_of_its_own_conforms(client: WorkspacesApi, desk: Desk) -> None:
+def test_every_refusal_of_its_own_conforms(client: WorkspacesApi, env: Environment) -> None:
     """Each with the members that it brings."""
-    runs, gone = desk.made("RUNNING"), client.created()
+    runs, gone = env.create_in("RUNNING"), client.created()
     client.delete(gone)
     client.create({"name": "one"}, key="a-key-of-mine")
     refused = [

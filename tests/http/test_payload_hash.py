@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from dpp.money.micros import MAX_AMOUNT_USD_MICROS, format_usd, parse_usd
 from dpp.runs.payload_hash import payload_hash
-from tests.api import ApiClient, a_body
-from tests.world import World
+from tests.support.api import ApiClient, a_body
+from tests.support.world import World
 
 KEY = "a-key-of-mine"
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=8)

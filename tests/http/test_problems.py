@@ -12,10 +12,10 @@ from dpp.platform.http import problem
 from dpp.platform.http.problem import ProblemKind
 from dpp.runs import store
 from dpp.runs.api.problems import PROBLEMS
-from tests.api import COST_HEADERS, Answer, ApiClient, a_body
 from tests.http.faulty import Faulty
 from tests.http.state import footprint
-from tests.world import Tenant, World
+from tests.support.api import COST_HEADERS, Answer, ApiClient, a_body
+from tests.support.world import Tenant, World
 
 type Ask = Callable[[ApiClient, Tenant, World], Answer]
 RUN = a_body()

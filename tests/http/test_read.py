@@ -15,9 +15,9 @@ from dpp.platform.aws.signing import assumed_role
 from dpp.runs.api.contract import INLINE_LIMIT_BYTES
 from dpp.runs.jobs.reap import reap
 from dpp_cli.local.servers import HOST, free_port
-from tests.api import Answer, ApiClient, a_body
 from tests.http.state import work
-from tests.world import A_COST, DONE, Tenant, World
+from tests.support.api import Answer, ApiClient, a_body
+from tests.support.world import A_COST, DONE, Tenant, World
 
 _IMPATIENT = Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
 

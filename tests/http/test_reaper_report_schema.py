@@ -20,7 +20,7 @@ from dpp.tickets.report import ReaperReport, raw_path
 from dpp.tickets.store import NewTicket
 from dpp_cli.docs import report_schema
 from dpp_cli.docs.openapi.schemas import RAW_PATH
-from tests.world import World
+from tests.support.world import World
 
 SCHEMA: dict[str, Any] = json.loads(report_schema.PATH.read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(

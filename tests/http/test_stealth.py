@@ -8,10 +8,10 @@ from uuid import uuid4
 import pytest
 
 from dpp.platform.db import postgres
-from tests.api import Answer, ApiClient, a_body
 from tests.http.faulty import Faulty
 from tests.http.state import work
-from tests.world import Tenant, World
+from tests.support.api import Answer, ApiClient, a_body
+from tests.support.world import Tenant, World
 
 MALFORMED = (
     *(

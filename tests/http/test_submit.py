@@ -8,9 +8,9 @@ import pytest
 
 from dpp.runs import store
 from dpp.runs.admission import LOCK_TTL_SECONDS, MAPPING_TTL_SECONDS
-from tests.api import ApiClient, a_body
 from tests.http.state import footprint, raw_messages, work
-from tests.world import A_CREDIT, A_RESERVATION, World
+from tests.support.api import ApiClient, a_body
+from tests.support.world import A_CREDIT, A_RESERVATION, World
 
 KEY = "a-key-of-mine"
 

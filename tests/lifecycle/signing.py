@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from dpp.lifecycle.flow.intake.deliveries import Delivery, WebhookSecrets
-from tests.lifecycle.outside import NOW
+from tests.lifecycle.poll_environment import NOW
 
 SECRETS = WebhookSecrets(github="of-github", jira="of-jira", slack="of-slack")
 

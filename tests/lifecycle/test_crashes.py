@@ -22,34 +22,40 @@ from dpp.lifecycle.flow.results import Item
 from dpp.lifecycle.flow.store import NewMessage
 from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.errors import DependencyUnavailable
-from tests.crash.points import Killed, Kind, Points, is_tried
-from tests.lifecycle.court import ASKS, AT_WORK, FAILED, SUCCEEDED, Court, a_url, opened_court  # noqa: F401 - fixture
-from tests.lifecycle.crash_court import Fate, Process, Stage, as_any, broken, process
+from tests.lifecycle.crash_environment import CrashEnvironment, Fate, Process, as_any, broken, process
+from tests.lifecycle.environment import (
+    ASKS,
+    FAILED,
+    SUCCEEDED,
+    Environment,
+    open_environment,
+)
+from tests.support.crash_points import Killed, Kind, Points, is_tried
 
 _DONE, _LOST = Fate("SUCCEEDED", 1), Fate("FAILED", 3)
 
 
-def _two_new_and_one_done(court: Court) -> None:
-    court.started("done", looks=2)
-    court.emit("first")
-    court.emit("second")
+def _two_new_and_one_done(env: Environment) -> None:
+    env.started("done", looks=2)
+    env.emit("first")
+    env.emit("second")
 
 
-def _one_of_each(court: Court) -> None:
+def _one_of_each(env: Environment) -> None:
     """What Slack is to be told: an opening, a question and a result of three tasks."""
-    court.started("unclear", plan=[ASKS, SUCCEEDED], looks=0)
-    court.envoy()
-    court.general()
-    court.pass_time(130)
-    court.general()
-    court.started("done", looks=2)
-    court.emit("new")
-    court.king()
+    env.started("unclear", plan=[ASKS, SUCCEEDED], looks=0)
+    env.notify()
+    env.run_tasks()
+    env.pass_time(130)
+    env.run_tasks()
+    env.started("done", looks=2)
+    env.emit("new")
+    env.dispatch()
 
 
-def _with_a_person(court: Court) -> None:
-    court.started("unclear", plan=[ASKS, SUCCEEDED], looks=2)
-    court.envoy()
+def _with_a_person(env: Environment) -> None:
+    env.started("unclear", plan=[ASKS, SUCCEEDED], looks=2)
+    env.notify()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,7 @@ class Act:
     """What a process does, what is there before, how it ends, and which calls it must have met."""
 
     does: Callable[[Process], None]
-    before: Callable[[Court], object]
+    before: Callable[[Environment], object]
     fates: Mapping[str, Fate]
     calls: frozenset[str]
 
@@ -66,7 +72,7 @@ _KEEPS = {"postgres.lock_objects", "postgres.register_objects", "s3.put_object"}
 _SAYS = {"postgres.next_number", "postgres.insert_message", "postgres.commit transaction"}
 ACTS = {
     "rule": Act(
-        Process.king,
+        Process.dispatch,
         _two_new_and_one_done,
         {"github-done": _DONE, "github-first": _DONE, "github-second": _DONE},
         frozenset(
@@ -75,37 +81,37 @@ ACTS = {
         ),
     ),
     "send": Act(
-        Process.general,
-        lambda court: court.started("new", looks=0),
+        Process.run_tasks,
+        lambda env: env.started("new", looks=0),
         {"github-new": _DONE},
         frozenset(_KEEPS | {"postgres.take_on_tasks", "soldiers.send", "postgres.record_run"}),
     ),
     "succeed": Act(
-        Process.general,
-        lambda court: court.started("new"),
+        Process.run_tasks,
+        lambda env: env.started("new"),
         {"github-new": _DONE},
         frozenset(_KEEPS | _SAYS | {"soldiers.report", "postgres.complete_task"}),
     ),
     "retry": Act(
-        Process.general,
-        lambda court: court.started("new", plan=[FAILED, SUCCEEDED]),
+        Process.run_tasks,
+        lambda env: env.started("new", plan=[FAILED, SUCCEEDED]),
         {"github-new": replace(_DONE, attempts=2)},
         frozenset(_KEEPS | {"soldiers.report", "postgres.next_attempt"}),
     ),
     "fail": Act(
-        Process.general,
-        lambda court: court.started("new", plan=[FAILED], looks=5),
+        Process.run_tasks,
+        lambda env: env.started("new", plan=[FAILED], looks=5),
         {"github-new": _LOST},
         frozenset(_KEEPS | _SAYS | {"postgres.complete_task"}),
     ),
     "ask": Act(
-        Process.general,
-        lambda court: court.started("new", plan=[ASKS, SUCCEEDED]),
+        Process.run_tasks,
+        lambda env: env.started("new", plan=[ASKS, SUCCEEDED]),
         {"github-new": Fate("SUCCEEDED", 2, asked=1)},
         frozenset(_KEEPS | _SAYS | {"postgres.ask_person"}),
     ),
     "deliver": Act(
-        Process.envoy,
+        Process.notify,
         _one_of_each,
         {"github-unclear": Fate("SUCCEEDED", 2, asked=1), "github-done": _DONE, "github-new": _DONE},
         frozenset(
@@ -122,9 +128,9 @@ ACTS = {
 }
 
 
-def play(stage: Stage, act: str, points: Points) -> None:
+def play(crash_env: CrashEnvironment, act: str, points: Points) -> None:
     """Let the process act until it is done, fails or is killed."""
-    acting = process(stage.court, points)
+    acting = process(crash_env.env, points)
     try:
         with suppress(Killed, DependencyUnavailable):
             ACTS[act].does(acting)
@@ -133,38 +139,40 @@ def play(stage: Stage, act: str, points: Points) -> None:
     points.land()
 
 
-@pytest.fixture(name="stage", scope="module")
-def a_stage(court_url: str) -> Iterator[Stage]:
+@pytest.fixture(scope="module")
+def crash_env(env_url: str) -> Iterator[CrashEnvironment]:
     """One for all: what was arranged is kept."""
-    with opened_court(court_url) as court:
-        yield Stage(court)
+    with open_environment(env_url) as env:
+        yield CrashEnvironment(env)
 
 
 @pytest.mark.parametrize("act", list(ACTS))
-def test_every_port_is_among_the_points(stage: Stage, act: str) -> None:
+def test_every_port_is_among_the_points(crash_env: CrashEnvironment, act: str) -> None:
     """A recording with a hole in it would be green, too."""
-    stage.arrange(act, ACTS[act].before)
+    crash_env.arrange(act, ACTS[act].before)
     points = Points(act)
-    play(stage, act, points)
+    play(crash_env, act, points)
     assert ACTS[act].calls <= {f"{point.port}.{point.call}" for point in points.met}
-    stage.come_to_rest()
-    assert list(broken(stage, dict(ACTS[act].fates))) == []
+    crash_env.come_to_rest()
+    assert list(broken(crash_env, dict(ACTS[act].fates))) == []
 
 
 @pytest.mark.parametrize("act", list(ACTS))
 @pytest.mark.timeout(600)
-def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(stage: Stage, act: str) -> None:
+def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(
+    crash_env: CrashEnvironment, act: str
+) -> None:
     """LIFE-1 … LIFE-5, LIFE-10, LIFE-12: all calls of this path, one after the other."""
-    stage.arrange(act, ACTS[act].before)
+    crash_env.arrange(act, ACTS[act].before)
     recording = Points(act)
-    play(stage, act, recording)
+    play(crash_env, act, recording)
     for point, kind in [(point, kind) for point in recording.met for kind in Kind if is_tried(point, kind)]:
-        stage.arrange(act, ACTS[act].before)
+        crash_env.arrange(act, ACTS[act].before)
         points = Points(act, at=point.number, kind=kind)
-        play(stage, act, points)
+        play(crash_env, act, points)
         assert points.met[point.number - 1] == point
-        stage.come_to_rest()
-        assert list(broken(stage, dict(ACTS[act].fates))) == [], f"{point.id}, {kind}"
+        crash_env.come_to_rest()
+        assert list(broken(crash_env, dict(ACTS[act].fates))) == [], f"{point.id}, {kind}"
 
 
 def _write_before_entering(patch: pytest.MonkeyPatch) -> None:
@@ -249,21 +257,21 @@ def _forget_the_attempt(patch: pytest.MonkeyPatch) -> None:
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_what_breaks_a_promise_is_seen(
-    stage: Stage,
+    crash_env: CrashEnvironment,
     monkeypatch: pytest.MonkeyPatch,
     plant: Callable[[pytest.MonkeyPatch], None],
     act: str,
     told: str,
 ) -> None:
     """A check that can't fail is none."""
-    court: Any = stage.court
-    stage.arrange(act, ACTS[act].before)
+    env: Any = crash_env.env
+    crash_env.arrange(act, ACTS[act].before)
     plant(monkeypatch)
     with suppress(Killed):
-        {"rule": court.king, "deliver": court.envoy}.get(act, court.general)()
+        {"rule": env.dispatch, "deliver": env.notify}.get(act, env.run_tasks)()
     if plant is _dispatch_without_a_task:
         monkeypatch.undo()
-    stage.come_to_rest()
-    assert any(told in one for one in broken(stage, dict(ACTS[act].fates))), list(
-        broken(stage, dict(ACTS[act].fates))
+    crash_env.come_to_rest()
+    assert any(told in one for one in broken(crash_env, dict(ACTS[act].fates))), list(
+        broken(crash_env, dict(ACTS[act].fates))
     )

@@ -23,21 +23,21 @@ from dpp.lifecycle.flow.model import Thread
 from dpp.lifecycle.flow.sources.github_webhook import mentions
 from dpp.platform.aws.renewable import Renewable
 from dpp.platform.db.postgres import Connection
-from tests.lifecycle.outside import (
+from tests.lifecycle.poll_environment import (
     JQL,
     LOGIN,
     NOW,
     PAGE,
     SEARCH,
-    Tower,
+    PollEnvironment,
     comment,
     comment_id,
     comment_path,
     issue,
     notification,
+    open_poll_environment,
     recorded,
     reply,
-    tower,
 )
 from tests.lifecycle.signing import SECRETS, signed
 
@@ -55,13 +55,13 @@ IGNORED = Delivered(DeliveryOutcome.IGNORED)
 
 
 @pytest.fixture
-def post(database_url: str) -> Iterator[Tower]:
-    with tower(database_url) as opened:
+def post(database_url: str) -> Iterator[PollEnvironment]:
+    with open_poll_environment(database_url) as opened:
         yield opened
 
 
 @pytest.fixture
-def desk(post: Tower) -> Desk:
+def desk(post: PollEnvironment) -> Desk:
     # The recorded deliveries are of this month of any year the tests may run in.
     return Desk(post.database, post.wake, Renewable(SECRETS), LOGIN, horizon_days=3_650, clock=lambda: NOW)
 
@@ -145,7 +145,7 @@ def test_what_is_signed_and_can_not_be_read_is_refused(desk: Desk, source: str, 
 # GitHub
 
 
-def test_life_6_a_webhook_and_a_poll_of_a_mention_are_one_event(post: Tower, desk: Desk) -> None:
+def test_life_6_a_webhook_and_a_poll_of_a_mention_are_one_event(post: PollEnvironment, desk: Desk) -> None:
     delivered = github(desk, recorded("github_delivery_issue_comment"))
     assert delivered == Delivered(DeliveryOutcome.ACCEPTED, comment_id(1))
     assert post.woken == ["KING"]
@@ -154,18 +154,20 @@ def test_life_6_a_webhook_and_a_poll_of_a_mention_are_one_event(post: Tower, des
         f"{PAGE}1": reply([notification(1)]),
         comment_path(1): reply(comment(1)),
     }
-    assert post.turn().duplicates == 1
+    assert post.poll_source().duplicates == 1
     again = github(desk, recorded("github_delivery_issue_comment"))
     assert again == Delivered(DeliveryOutcome.DUPLICATE, comment_id(1))
     assert post.woken == ["KING"]
 
 
-def test_life_6_a_webhook_and_a_poll_of_a_review_request_are_one_event(post: Tower, desk: Desk) -> None:
+def test_life_6_a_webhook_and_a_poll_of_a_review_request_are_one_event(
+    post: PollEnvironment, desk: Desk
+) -> None:
     event_id = "github:o/r/pulls/7#review_request"
     delivered = github(desk, recorded("github_delivery_pull_request"), "pull_request")
     assert delivered == Delivered(DeliveryOutcome.ACCEPTED, event_id)
     post.outside.answers[f"{PAGE}1"] = reply([notification(7, "review_requested", kind="pulls")])
-    assert (post.turn().duplicates, post.ids()) == (1, [event_id])
+    assert (post.poll_source().duplicates, post.ids()) == (1, [event_id])
 
 
 @pytest.mark.parametrize(
@@ -235,7 +237,9 @@ def test_what_concerns_us_is_taken_in(desk: Desk, kind: str, payload: dict[str, 
         ("pull_request", changed("github_delivery_pull_request", action="synchronize")),
     ],
 )
-def test_what_does_not_concern_us_is_ignored(post: Tower, desk: Desk, kind: str, payload: Any) -> None:
+def test_what_does_not_concern_us_is_ignored(
+    post: PollEnvironment, desk: Desk, kind: str, payload: Any
+) -> None:
     assert github(desk, payload, kind) == IGNORED
     assert (post.ids(), post.woken) == ([], [])
 
@@ -256,7 +260,7 @@ def test_what_is_not_what_github_sends_is_refused(desk: Desk, payload: Any) -> N
         github(desk, payload)
 
 
-def test_a_delivery_of_long_ago_is_too_old(post: Tower, desk: Desk) -> None:
+def test_a_delivery_of_long_ago_is_too_old(post: PollEnvironment, desk: Desk) -> None:
     delivered = github(replace(desk, horizon_days=28), changed(comment__created_at="2020-01-01T00:00:00Z"))
     assert delivered == Delivered(DeliveryOutcome.TOO_OLD, comment_id(1))
     assert post.ids() == []
@@ -290,13 +294,13 @@ def test_an_app_is_mentioned_without_its_mark() -> None:
 # Jira
 
 
-def test_life_6_a_webhook_and_a_poll_of_an_update_are_one_event(post: Tower, desk: Desk) -> None:
+def test_life_6_a_webhook_and_a_poll_of_an_update_are_one_event(post: PollEnvironment, desk: Desk) -> None:
     event_id = "jira:ED-1:2026-11-28T11:30:00.123Z"
     delivered = from_jira(desk, signed("jira", recorded("jira_delivery_updated")))
     assert delivered == Delivered(DeliveryOutcome.ACCEPTED, event_id)
     post.github_login, post.jira_jql = None, JQL
     post.outside.answers[SEARCH] = reply({"issues": [issue("ED-1")], "isLast": True})
-    assert (post.turn().duplicates, post.ids()) == (1, [event_id])
+    assert (post.poll_source().duplicates, post.ids()) == (1, [event_id])
     assert post.payload(event_id)["actor"] == "Mia Krystof"
 
 
@@ -332,7 +336,9 @@ def awaiting(monkeypatch: pytest.MonkeyPatch) -> Awaiting:
     return found
 
 
-def test_life_10_a_reply_in_a_thread_is_the_answer_once(post: Tower, desk: Desk, awaiting: Awaiting) -> None:
+def test_life_10_a_reply_in_a_thread_is_the_answer_once(
+    post: PollEnvironment, desk: Desk, awaiting: Awaiting
+) -> None:
     delivery = signed("slack", recorded("slack_delivery_reply"))
     assert from_slack(desk, delivery) == Delivered(DeliveryOutcome.ACCEPTED, "Ev123ABC456")
     assert from_slack(desk, delivery) == IGNORED

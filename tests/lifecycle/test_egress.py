@@ -18,7 +18,7 @@ from dpp.lifecycle.flow.outside import OutsideFunction
 from dpp.lifecycle.flow.ports import MAX_REPLY_BYTES, OUTCOME_HEADER, OutsideReply, OutsideRequest, Target
 from dpp.platform.aws.renewable import Renewable
 from lifecycle_outside.handler import handler
-from tests.api import lambda_context
+from tests.support.api import lambda_context
 
 ENVIRON = {
     "DPP_GITHUB_URL": "https://ghe.example/api/v3",

@@ -10,32 +10,38 @@ import pytest
 from dpp.lifecycle.flow.errors import SoldierRefused, SoldiersUnavailable
 from dpp.lifecycle.flow.ports import Orders
 from dpp.platform.errors import RedisUnavailable
-from tests.lifecycle.court import ASKS, AT_WORK, FAILED, SUCCEEDED, Court, a_court, a_url  # noqa: F401 - fixtures
+from tests.lifecycle.environment import (
+    ASKS,
+    AT_WORK,
+    FAILED,
+    SUCCEEDED,
+    Environment,
+)
 
 _DAY_AFTER = datetime(2026, 3, 2, 0, 0, 1, tzinfo=UTC)
 
 
-def test_an_event_becomes_a_task_and_ends_as_it_ended(court: Court) -> None:
-    event_id = court.emit("a pull request")
-    assert court.king().as_dict() == {"dispatched": 1, "completed": 0, "failed": 0, "unreadable": 0}
-    assert court.event(event_id) == ("DISPATCHED", None)
-    assert court.woken == ["GENERAL", "ENVOY"]
-    court.settle(3)
-    task = court.task("task-20260301-001")
+def test_an_event_becomes_a_task_and_ends_as_it_ended(env: Environment) -> None:
+    event_id = env.emit("a pull request")
+    assert env.dispatch().as_dict() == {"dispatched": 1, "completed": 0, "failed": 0, "unreadable": 0}
+    assert env.event(event_id) == ("DISPATCHED", None)
+    assert env.woken == ["GENERAL", "ENVOY"]
+    env.run_ticks(3)
+    task = env.task("task-20260301-001")
     assert (task.event_id, task.status, task.outcome, task.attempt) == (event_id, "COMPLETED", "SUCCEEDED", 1)
-    assert court.event(event_id) == ("COMPLETED", None)
-    assert court.messages(task.task_id) == [("THREAD_START", "SENT"), ("TASK_RESULT", "SENT")]
-    assert court.rows("SELECT role FROM lifecycle_heartbeats ORDER BY role") == [
+    assert env.event(event_id) == ("COMPLETED", None)
+    assert env.messages(task.task_id) == [("THREAD_START", "SENT"), ("TASK_RESULT", "SENT")]
+    assert env.rows("SELECT role FROM lifecycle_heartbeats ORDER BY role") == [
         ("ENVOY",),
         ("GENERAL",),
         ("KING",),
     ]
 
 
-def test_what_a_task_leaves_stands_at_its_keys_and_has_its_rows(court: Court) -> None:
-    task_id = court.started(looks=2)
-    soldier = str(court.task(task_id).run_id)
-    assert set(court.bucket.objects) == {
+def test_what_a_task_leaves_stands_at_its_keys_and_has_its_rows(env: Environment) -> None:
+    task_id = env.started(looks=2)
+    soldier = str(env.task(task_id).run_id)
+    assert set(env.bucket.objects) == {
         f"state/results/{task_id}.json",
         f"state/results/{task_id}-raw.json",
         f"state/results/{task_id}-soldier-id",
@@ -44,8 +50,8 @@ def test_what_a_task_leaves_stands_at_its_keys_and_has_its_rows(court: Court) ->
         f"logs/sessions/{soldier}.json",
         f"logs/sessions/{soldier}.err",
     }
-    assert court.unregistered() == set()
-    assert court.result(task_id) == {
+    assert env.unregistered() == set()
+    assert env.result(task_id) == {
         "task_id": task_id,
         "status": "SUCCEEDED",
         "summary": f"answer of {task_id}-1",
@@ -55,188 +61,186 @@ def test_what_a_task_leaves_stands_at_its_keys_and_has_its_rows(court: Court) ->
         "attempt": 1,
         "finished_at": "2026-03-01T12:00:09+00:00",
     }
-    assert court.bucket.objects[f"logs/sessions/{soldier}.err"] == b""
-    assert json.loads(court.bucket.objects[f"state/results/{task_id}-raw.json"])["run_id"] == soldier
-    sizes = dict(court.rows("SELECT object_key, bytes FROM lifecycle_objects"))
-    assert sizes == {key: len(body) for key, body in court.bucket.objects.items()}
+    assert env.bucket.objects[f"logs/sessions/{soldier}.err"] == b""
+    assert json.loads(env.bucket.objects[f"state/results/{task_id}-raw.json"])["run_id"] == soldier
+    sizes = dict(env.rows("SELECT object_key, bytes FROM lifecycle_objects"))
+    assert sizes == {key: len(body) for key, body in env.bucket.objects.items()}
 
 
-def test_a_task_fails_after_its_last_attempt_and_its_event_with_the_reason(court: Court) -> None:
+def test_a_task_fails_after_its_last_attempt_and_its_event_with_the_reason(env: Environment) -> None:
     """LIFE-1: failed after retry."""
     event_id = "github-doomed"
-    task_id = court.started("doomed", plan=[FAILED], looks=6)
-    court.king()
-    assert court.soldiers.sent == [f"{task_id}-{attempt}" for attempt in (1, 2, 3)]
-    assert court.task(task_id).outcome == "FAILED"
-    assert court.event(event_id) == ("FAILED", "PACK_FAILED: as planned")
-    assert court.result(task_id)["summary"] == "PACK_FAILED: as planned"
-    errors = [body for key, body in court.bucket.objects.items() if key.endswith(".err")]
+    task_id = env.started("doomed", plan=[FAILED], looks=6)
+    env.dispatch()
+    assert env.task_runs.sent == [f"{task_id}-{attempt}" for attempt in (1, 2, 3)]
+    assert env.task(task_id).outcome == "FAILED"
+    assert env.event(event_id) == ("FAILED", "PACK_FAILED: as planned")
+    assert env.result(task_id)["summary"] == "PACK_FAILED: as planned"
+    errors = [body for key, body in env.bucket.objects.items() if key.endswith(".err")]
     assert errors == [b"PACK_FAILED: as planned\n"] * 3
-    assert court.messages(task_id)[-1] == ("TASK_RESULT", "PENDING")
+    assert env.messages(task_id)[-1] == ("TASK_RESULT", "PENDING")
 
 
-def test_a_run_that_is_gone_is_a_failed_attempt(court: Court) -> None:
-    task_id = court.started("vanishing", plan=["GONE", SUCCEEDED], looks=2)
-    assert court.task(task_id).last_failure == "the run is gone"
-    court.settle(2)
-    assert (court.task(task_id).outcome, court.task(task_id).attempt) == ("SUCCEEDED", 2)
+def test_a_run_that_is_gone_is_a_failed_attempt(env: Environment) -> None:
+    task_id = env.started("vanishing", plan=["GONE", SUCCEEDED], looks=2)
+    assert env.task(task_id).last_failure == "the run is gone"
+    env.run_ticks(2)
+    assert (env.task(task_id).outcome, env.task(task_id).attempt) == ("SUCCEEDED", 2)
 
 
-def test_a_refused_soldier_ends_the_task_at_once(court: Court) -> None:
-    court.soldiers.refusal = SoldierRefused("no such question")
-    task_id = court.started()
-    task = court.task(task_id)
+def test_a_refused_soldier_ends_the_task_at_once(env: Environment) -> None:
+    env.task_runs.refusal = SoldierRefused("no such question")
+    task_id = env.started()
+    task = env.task(task_id)
     assert (task.outcome, task.attempt, task.last_failure) == ("FAILED", 1, "no such question")
-    assert court.result(task_id)["soldier_id"] is None
+    assert env.result(task_id)["soldier_id"] is None
 
 
-def test_a_task_waits_for_a_soldier_and_uses_no_attempt_up(court: Court) -> None:
-    court.soldiers.refusal = SoldiersUnavailable("the budget is drained")
-    task_id = court.started(looks=5)
-    task = court.task(task_id)
+def test_a_task_waits_for_a_soldier_and_uses_no_attempt_up(env: Environment) -> None:
+    env.task_runs.refusal = SoldiersUnavailable("the budget is drained")
+    task_id = env.started(looks=5)
+    task = env.task(task_id)
     assert (task.status, task.attempt, task.run_id) == ("IN_PROGRESS", 1, None)
     assert "the budget is drained" in (task.last_failure or "")
-    court.soldiers.refusal = None
-    court.settle(3)
-    assert (court.task(task_id).outcome, court.task(task_id).attempt) == ("SUCCEEDED", 1)
-    assert court.task(task_id).last_failure is None
+    env.task_runs.refusal = None
+    env.run_ticks(3)
+    assert (env.task(task_id).outcome, env.task(task_id).attempt) == ("SUCCEEDED", 1)
+    assert env.task(task_id).last_failure is None
 
 
-def test_a_soldier_at_work_is_looked_at_less_and_less_often(court: Court) -> None:
-    task_id = court.started(plan=[AT_WORK], looks=0)
-    court.general()
+def test_a_soldier_at_work_is_looked_at_less_and_less_often(env: Environment) -> None:
+    task_id = env.started(plan=[AT_WORK], looks=0)
+    env.run_tasks()
     pauses = []
     for _ in range(12):
-        ((pause,),) = court.rows(
-            "SELECT extract(epoch FROM next_look_at - %(now)s) FROM lifecycle_tasks", {"now": court.now}
+        ((pause,),) = env.rows(
+            "SELECT extract(epoch FROM next_look_at - %(now)s) FROM lifecycle_tasks", {"now": env.now}
         )
         pauses.append(float(pause))
-        court.pass_time(pauses[-1])
-        assert court.general().at_work == 1
+        env.pass_time(pauses[-1])
+        assert env.run_tasks().at_work == 1
     assert pauses[0] == 3
     assert pauses == sorted(pauses)
     assert pauses[-1] == 60
-    assert court.task(task_id).status == "IN_PROGRESS"
+    assert env.task(task_id).status == "IN_PROGRESS"
 
 
-def test_one_task_s_trouble_stops_no_other(court: Court) -> None:
+def test_one_task_s_trouble_stops_no_other(env: Environment) -> None:
     class Troubled:
         def send(self, orders: Orders) -> UUID:
             if "first" in orders.question:
                 raise RedisUnavailable
-            return court.soldiers.send(orders)
+            return env.task_runs.send(orders)
 
-        report = court.soldiers.report
+        report = env.task_runs.report
 
     for title in ("first", "second"):
-        court.emit(title)
-    court.king()
-    report = court.general(court.generals(soldiers=Troubled()))
+        env.emit(title)
+    env.dispatch()
+    report = env.run_tasks(env.runner_effects(task_runs=Troubled()))
     assert (report.left, report.sent) == (1, 1)
-    court.settle(3)
-    assert court.rows("SELECT DISTINCT outcome FROM lifecycle_tasks") == [("SUCCEEDED",)]
+    env.run_ticks(3)
+    assert env.rows("SELECT DISTINCT outcome FROM lifecycle_tasks") == [("SUCCEEDED",)]
 
 
-def test_an_event_that_can_t_be_read_is_left_and_hides_none(court: Court) -> None:
-    court.rows("INSERT INTO lifecycle_seen VALUES ('odd', now())")
-    court.rows(
+def test_an_event_that_can_t_be_read_is_left_and_hides_none(env: Environment) -> None:
+    env.rows("INSERT INTO lifecycle_seen VALUES ('odd', now())")
+    env.rows(
         "INSERT INTO lifecycle_events (event_id, source, kind, arrived_by, payload, happened_at, status, created_at)"
         " VALUES ('odd', 'JIRA', 'UPDATED', 'POLL', '{\"of another version\": 1}', now(), 'PENDING', now())"
     )
-    event_id = court.emit("even")
-    report = court.king()
+    event_id = env.emit("even")
+    report = env.dispatch()
     assert (report.unreadable, report.dispatched) == (1, 1)
-    assert court.event(event_id)[0] == "DISPATCHED"
-    assert court.event("odd")[0] == "PENDING"
+    assert env.event(event_id)[0] == "DISPATCHED"
+    assert env.event("odd")[0] == "PENDING"
 
 
-def test_an_event_whose_task_was_purged_fails_instead_of_hanging(court: Court) -> None:
-    task_id = court.started()
-    court.envoy()
-    court.rows("DELETE FROM lifecycle_threads")
-    court.rows("DELETE FROM lifecycle_tasks")
-    court.king()
-    assert court.event("github-a-task") == ("FAILED", "its task is gone")
-    court.settle(2)
-    assert court.messages(task_id) == [("THREAD_START", "SENT")]
+def test_an_event_whose_task_was_purged_fails_instead_of_hanging(env: Environment) -> None:
+    task_id = env.started()
+    env.notify()
+    env.rows("DELETE FROM lifecycle_threads")
+    env.rows("DELETE FROM lifecycle_tasks")
+    env.dispatch()
+    assert env.event("github-a-task") == ("FAILED", "its task is gone")
+    env.run_ticks(2)
+    assert env.messages(task_id) == [("THREAD_START", "SENT")]
 
 
-def test_an_event_that_is_purged_while_its_task_runs_takes_nothing_with_it(court: Court) -> None:
-    task_id = court.started()
-    court.rows("DELETE FROM lifecycle_events")
-    court.settle(3)
-    assert court.task(task_id).outcome == "SUCCEEDED"
-    assert court.messages(task_id) == [("THREAD_START", "SENT"), ("TASK_RESULT", "SENT")]
+def test_an_event_that_is_purged_while_its_task_runs_takes_nothing_with_it(env: Environment) -> None:
+    task_id = env.started()
+    env.rows("DELETE FROM lifecycle_events")
+    env.run_ticks(3)
+    assert env.task(task_id).outcome == "SUCCEEDED"
+    assert env.messages(task_id) == [("THREAD_START", "SENT"), ("TASK_RESULT", "SENT")]
 
 
-def test_an_event_that_comes_again_after_a_purge_ends_with_the_task_it_has(court: Court) -> None:
-    court.started(plan=[AT_WORK])
-    court.rows("DELETE FROM lifecycle_events")
-    court.rows("DELETE FROM lifecycle_seen")
-    event_id = court.emit("a task", plan=[SUCCEEDED])
-    court.settle(3)
-    assert court.event(event_id) == ("COMPLETED", None)
-    assert court.rows("SELECT count(*) FROM lifecycle_tasks") == [(1,)]
+def test_an_event_that_comes_again_after_a_purge_ends_with_the_task_it_has(env: Environment) -> None:
+    env.started(plan=[AT_WORK])
+    env.rows("DELETE FROM lifecycle_events")
+    env.rows("DELETE FROM lifecycle_seen")
+    event_id = env.emit("a task", plan=[SUCCEEDED])
+    env.run_ticks(3)
+    assert env.event(event_id) == ("COMPLETED", None)
+    assert env.rows("SELECT count(*) FROM lifecycle_tasks") == [(1,)]
 
 
-def test_ids_begin_anew_each_day_and_a_late_clock_begins_none(court: Court) -> None:
-    court.started("one", looks=0)
-    court.started("two", looks=0)
-    court.pass_time((_DAY_AFTER - court.now).total_seconds())
-    court.started("three", looks=0)
-    court.pass_time(-60)  # a transaction that began before midnight, and waited
-    court.started("four", looks=0)
-    ids = [row[0] for row in court.rows("SELECT task_id FROM lifecycle_tasks ORDER BY sequence")]
+def test_ids_begin_anew_each_day_and_a_late_clock_begins_none(env: Environment) -> None:
+    env.started("one", looks=0)
+    env.started("two", looks=0)
+    env.pass_time((_DAY_AFTER - env.now).total_seconds())
+    env.started("three", looks=0)
+    env.pass_time(-60)  # a transaction that began before midnight, and waited
+    env.started("four", looks=0)
+    ids = [row[0] for row in env.rows("SELECT task_id FROM lifecycle_tasks ORDER BY sequence")]
     assert ids == ["task-20260301-001", "task-20260301-002", "task-20260302-001", "task-20260302-002"]
 
 
-def test_a_thousandth_task_of_a_day_has_its_number(court: Court) -> None:
-    court.rows("INSERT INTO lifecycle_sequences VALUES ('task', '2026-03-01', 999)")
-    assert court.started(looks=0) == "task-20260301-1000"
+def test_a_thousandth_task_of_a_day_has_its_number(env: Environment) -> None:
+    env.rows("INSERT INTO lifecycle_sequences VALUES ('task', '2026-03-01', 999)")
+    assert env.started(looks=0) == "task-20260301-1000"
 
 
-def test_a_key_that_is_still_being_deleted_is_not_written_to(court: Court) -> None:
+def test_a_key_that_is_still_being_deleted_is_not_written_to(env: Environment) -> None:
     """Its deletion, begun already, would take the new object with it."""
-    court.rows(
-        "INSERT INTO lifecycle_deletions VALUES ('state/prompts/task-20260301-001.md', now(), 0, now())"
-    )
-    task_id = court.started()
-    assert court.bucket.objects == {}
-    assert court.rows("SELECT count(*) FROM lifecycle_objects") == [(0,)]
-    court.rows("DELETE FROM lifecycle_deletions")
-    court.settle(2)
-    assert court.task(task_id).outcome == "SUCCEEDED"
+    env.rows("INSERT INTO lifecycle_deletions VALUES ('state/prompts/task-20260301-001.md', now(), 0, now())")
+    task_id = env.started()
+    assert env.bucket.objects == {}
+    assert env.rows("SELECT count(*) FROM lifecycle_objects") == [(0,)]
+    env.rows("DELETE FROM lifecycle_deletions")
+    env.run_ticks(2)
+    assert env.task(task_id).outcome == "SUCCEEDED"
 
 
 @pytest.mark.parametrize("max_attempts", [1, 2])
 def test_a_person_is_asked_only_where_an_attempt_is_left_for_the_answer(
-    court: Court, max_attempts: int
+    env: Environment, max_attempts: int
 ) -> None:
-    task_id = court.started(plan=[ASKS], looks=1)
-    court.general(court.generals(max_attempts=max_attempts))
-    assert court.task(task_id).waits_for_person == (max_attempts == 2)
-    assert court.task(task_id).status == ("IN_PROGRESS" if max_attempts == 2 else "COMPLETED")
+    task_id = env.started(plan=[ASKS], looks=1)
+    env.run_tasks(env.runner_effects(max_attempts=max_attempts))
+    assert env.task(task_id).waits_for_person == (max_attempts == 2)
+    assert env.task(task_id).status == ("IN_PROGRESS" if max_attempts == 2 else "COMPLETED")
 
 
-def test_a_completed_task_is_never_written_to_again(court: Court) -> None:
+def test_a_completed_task_is_never_written_to_again(env: Environment) -> None:
     """A general that slept between its look and its writing."""
-    task_id = court.started()
+    task_id = env.started()
     slept: list[Any] = []
 
     class Sleepy:
-        send = court.soldiers.send
+        send = env.task_runs.send
 
         def report(self, soldier_id: UUID) -> Any:
             if not slept:
                 slept.append(True)
-                court.pass_time(130)
-                court.general()
-                assert court.task(task_id).status == "COMPLETED"
-                court.bucket.before_put = lambda key: pytest.fail(f"{key} was written")
-            return court.soldiers.report(soldier_id)
+                env.pass_time(130)
+                env.run_tasks()
+                assert env.task(task_id).status == "COMPLETED"
+                env.bucket.before_put = lambda key: pytest.fail(f"{key} was written")
+            return env.task_runs.report(soldier_id)
 
-    database = type(court.database)(court.url)
+    database = type(env.database)(env.url)
     try:
-        assert court.general(court.generals(database=database, soldiers=Sleepy())).lost == 1
+        assert env.run_tasks(env.runner_effects(database=database, task_runs=Sleepy())).lost == 1
     finally:
         database.close()

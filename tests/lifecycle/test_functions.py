@@ -10,8 +10,8 @@ import pytest
 from dpp.lifecycle.flow.errors import WireUnavailable
 from dpp.platform.config import ConfigurationError
 from dpp.platform.observability.metrics import FIRINGS
-from tests.api import lambda_context
-from tests.lifecycle.court import Court, a_court, a_url  # noqa: F401 - fixtures
+from tests.lifecycle.environment import Environment
+from tests.support.api import lambda_context
 
 ENVIRON = {
     "REDIS_URL": "redis://127.0.0.1:1/0",
@@ -25,9 +25,9 @@ ROLES = ("king", "general", "envoy")
 
 
 @pytest.fixture(name="fire")
-def firing(court: Court, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+def firing(env: Environment, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
     """Fire a role's function in this court's environment."""
-    for name, value in (ENVIRON | {"DATABASE_URL": court.url}).items():
+    for name, value in (ENVIRON | {"DATABASE_URL": env.url}).items():
         monkeypatch.setenv(name, value)
 
     def fire(role: str) -> dict[str, Any]:
@@ -45,16 +45,16 @@ def firing(court: Court, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dic
 
 @pytest.mark.parametrize("role", ROLES)
 def test_an_idle_firing_says_so_and_leaves_a_heartbeat(
-    court: Court, fire: Callable[[str], dict[str, Any]], role: str, capsys: pytest.CaptureFixture[str]
+    env: Environment, fire: Callable[[str], dict[str, Any]], role: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = fire(role)
     assert set(told.values()) == {0}
     assert FIRINGS.name in capsys.readouterr().out
-    assert court.rows("SELECT role FROM lifecycle_heartbeats") == [(role.upper(),)]
+    assert env.rows("SELECT role FROM lifecycle_heartbeats") == [(role.upper(),)]
 
 
 def test_no_word_of_an_event_is_logged(
-    court: Court,
+    env: Environment,
     fire: Callable[[str], dict[str, Any]],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -66,7 +66,7 @@ def test_no_word_of_an_event_is_logged(
         raise WireUnavailable("away")
 
     monkeypatch.setattr("dpp.lifecycle.flow.outside.OutsideFunction.ask", ask)
-    court.emit("a-secret-title", body="a-secret-body")
+    env.emit("a-secret-title", body="a-secret-body")
     with caplog.at_level(logging.DEBUG):
         assert fire("king")["dispatched"] == 1
         assert fire("envoy")["failed"] == 1

@@ -11,18 +11,18 @@ from dpp.lifecycle.flow.intake.poller import PollOutcome
 from dpp.lifecycle.flow.model import MAX_BODY
 from dpp.lifecycle.flow.ports import OUTCOME_HEADER, OutsideOutcome, OutsideReply
 from dpp.lifecycle.flow.sources.github import path_of
-from tests.lifecycle.outside import (
+from tests.lifecycle.poll_environment import (
     DAY,
     NOW,
     PAGE,
-    Tower,
+    PollEnvironment,
     comment,
     comment_id,
     comment_path,
     notification,
+    open_poll_environment,
     recorded,
     reply,
-    tower,
 )
 
 LATER = NOW + timedelta(minutes=2)
@@ -30,12 +30,12 @@ MORE = {"etag": 'W/"one"', "link": f'<https://api.github.com{PAGE}2>; rel="next"
 
 
 @pytest.fixture
-def post(database_url: str) -> Iterator[Tower]:
-    with tower(database_url) as opened:
+def post(database_url: str) -> Iterator[PollEnvironment]:
+    with open_poll_environment(database_url) as opened:
         yield opened
 
 
-def tell(post: Tower, *pages: list[Any], etag: str = 'W/"one"') -> None:
+def tell(post: PollEnvironment, *pages: list[Any], etag: str = 'W/"one"') -> None:
     """Notifications by pages, and a comment of each."""
     for number, page in enumerate(pages, 1):
         link = (
@@ -47,9 +47,9 @@ def tell(post: Tower, *pages: list[Any], etag: str = 'W/"one"') -> None:
                 post.outside.answers[comment_path(int(one["id"]))] = reply(comment(int(one["id"])))
 
 
-def test_a_mention_is_taken_in_with_what_was_written(post: Tower) -> None:
+def test_a_mention_is_taken_in_with_what_was_written(post: PollEnvironment) -> None:
     tell(post, [notification(1)])
-    report = post.turn()
+    report = post.poll_source()
     assert (report.outcome, report.accepted, post.woken) == (PollOutcome.TAKEN_IN, 1, ["KING"])
     assert post.payload(comment_id(1)) == {
         "place": "o/r",
@@ -58,61 +58,61 @@ def test_a_mention_is_taken_in_with_what_was_written(post: Tower) -> None:
         "actor": "octocat",
         "body": "@dpp-bot hi",
     }
-    assert post.standing() == ('W/"one"', NOW, 0)
+    assert post.poll_state() == ('W/"one"', NOW, 0)
 
 
-def test_life_7_the_etag_is_sent_and_an_unchanged_page_is_all_that_is_asked(post: Tower) -> None:
+def test_life_7_the_etag_is_sent_and_an_unchanged_page_is_all_that_is_asked(post: PollEnvironment) -> None:
     tell(post, [notification(1)])
-    post.turn()
+    post.poll_source()
     post.outside.asked.clear()
     post.outside.answers[f"{PAGE}1"] = reply(status=304, headers={"x-poll-interval": "90"})
-    report = post.turn(LATER)
+    report = post.poll_source(LATER)
     [asked] = post.outside.asked
     assert asked.headers["if-none-match"] == 'W/"one"'
     assert (report.outcome, report.next_poll_seconds) == (PollOutcome.NOT_MODIFIED, 90)
-    assert post.standing() == ('W/"one"', LATER, 0)
-    assert post.turn(LATER + timedelta(seconds=89)).outcome is PollOutcome.NOT_DUE
-    assert post.turn(LATER + timedelta(seconds=90)).outcome is PollOutcome.NOT_MODIFIED
+    assert post.poll_state() == ('W/"one"', LATER, 0)
+    assert post.poll_source(LATER + timedelta(seconds=89)).outcome is PollOutcome.NOT_DUE
+    assert post.poll_source(LATER + timedelta(seconds=90)).outcome is PollOutcome.NOT_MODIFIED
 
 
-def test_assignments_and_review_requests_are_about_their_subject(post: Tower) -> None:
+def test_assignments_and_review_requests_are_about_their_subject(post: PollEnvironment) -> None:
     tell(post, [notification(1, "assign"), notification(2, "review_requested", kind="pulls")])
     post.outside.answers["/repos/o/r/issues/1"] = reply(recorded("github_issue"))
     post.outside.answers["/repos/o/r/pulls/2"] = reply(recorded("github_issue"))
-    post.turn()
+    post.poll_source()
     assert post.ids() == ["github:o/r/issues/1#assign", "github:o/r/pulls/2#review_request"]
     assert post.payload("github:o/r/issues/1#assign")["body"].startswith("I'm having")
 
 
-def test_a_mention_in_the_issue_itself_is_about_the_issue(post: Tower) -> None:
+def test_a_mention_in_the_issue_itself_is_about_the_issue(post: PollEnvironment) -> None:
     tell(post, [notification(1, comment=False)])
     post.outside.answers["/repos/o/r/issues/1"] = reply(recorded("github_issue"))
-    post.turn()
+    post.poll_source()
     assert post.ids() == ["github:o/r/issues/1"]
 
 
-def test_what_does_not_concern_us_and_what_we_wrote_is_left_out(post: Tower) -> None:
+def test_what_does_not_concern_us_and_what_we_wrote_is_left_out(post: PollEnvironment) -> None:
     tell(post, [notification(1, "subscribed"), notification(2, "ci_activity"), notification(3)])
     post.outside.answers[comment_path(3)] = reply(comment(3, author="DPP-bot"))
-    report = post.turn()
+    report = post.poll_source()
     assert (report.outcome, report.accepted, report.skipped) == (PollOutcome.TAKEN_IN, 0, 0)
     assert post.woken == []
 
 
-def test_every_page_is_taken_in_and_a_page_twice_doubles_nothing(post: Tower) -> None:
+def test_every_page_is_taken_in_and_a_page_twice_doubles_nothing(post: PollEnvironment) -> None:
     tell(post, [notification(1), notification(2)], [notification(2), notification(3)], [notification(3)])
-    report = post.turn()
+    report = post.poll_source()
     assert (report.accepted, report.duplicates) == (3, 2)
     assert post.ids() == [comment_id(number) for number in (1, 2, 3)]
-    again = post.turn(LATER)
+    again = post.poll_source(LATER)
     assert (again.accepted, again.duplicates) == (0, 5)
 
 
-def test_nothing_is_fetched_of_what_was_seen(post: Tower) -> None:
+def test_nothing_is_fetched_of_what_was_seen(post: PollEnvironment) -> None:
     tell(post, [notification(1)])
-    post.turn()
+    post.poll_source()
     post.outside.asked.clear()
-    post.turn(LATER)
+    post.poll_source(LATER)
     assert post.outside.paths == [f"{PAGE}1"]
 
 
@@ -133,22 +133,22 @@ def test_nothing_is_fetched_of_what_was_seen(post: Tower) -> None:
     ids=["cut", "no list", "deep", "500", "502", "429", "401", "304", "too large", "broken wire"],
 )
 def test_life_7_no_etag_is_kept_before_every_page_was_taken_in(
-    post: Tower, broken: OutsideReply | None
+    post: PollEnvironment, broken: OutsideReply | None
 ) -> None:
     tell(post, [notification(1)], [notification(2)])
     whole = post.outside.answers[f"{PAGE}2"]
     del post.outside.answers[f"{PAGE}2"]
     if broken is not None:
         post.outside.answers[f"{PAGE}2"] = broken
-    report = post.turn()
+    report = post.poll_source()
     assert (report.outcome, report.accepted, post.woken) == (PollOutcome.FAILED, 1, ["KING"])
-    assert post.standing() == (None, None, 1)
+    assert post.poll_state() == (None, None, 1)
     assert post.ids() == [comment_id(1)]
 
     post.outside.answers[f"{PAGE}2"] = whole
-    assert post.turn(NOW + timedelta(hours=1)).outcome is PollOutcome.TAKEN_IN
+    assert post.poll_source(NOW + timedelta(hours=1)).outcome is PollOutcome.TAKEN_IN
     assert post.ids() == [comment_id(1), comment_id(2)]
-    assert post.standing() == ('W/"one"', NOW + timedelta(hours=1), 0)
+    assert post.poll_state() == ('W/"one"', NOW + timedelta(hours=1), 0)
 
 
 @pytest.mark.parametrize(
@@ -163,18 +163,20 @@ def test_life_7_no_etag_is_kept_before_every_page_was_taken_in(
         notification(9) | {"subject": {"title": "t", "url": "https://api.github.com/repos/o/../issues/1"}},
     ],
 )
-def test_one_item_that_can_not_be_read_is_counted_and_holds_nothing_back(post: Tower, odd: Any) -> None:
+def test_one_item_that_can_not_be_read_is_counted_and_holds_nothing_back(
+    post: PollEnvironment, odd: Any
+) -> None:
     tell(post, [odd, notification(1)])
-    report = post.turn()
+    report = post.poll_source()
     assert (report.outcome, report.accepted, report.skipped) == (PollOutcome.TAKEN_IN, 1, 1)
-    assert post.standing() == ('W/"one"', NOW, 0)
+    assert post.poll_state() == ('W/"one"', NOW, 0)
 
 
 @pytest.mark.parametrize("status", [404, 410, 403, 451, 301])
-def test_what_is_gone_is_an_event_without_its_body(post: Tower, status: int) -> None:
+def test_what_is_gone_is_an_event_without_its_body(post: PollEnvironment, status: int) -> None:
     tell(post, [notification(1)])
     post.outside.answers[comment_path(1)] = reply(status=status)
-    assert post.turn().accepted == 1
+    assert post.poll_source().accepted == 1
     assert post.payload(comment_id(1))["body"] == ""
 
 
@@ -200,42 +202,42 @@ def test_what_is_gone_is_an_event_without_its_body(post: Tower, status: int) -> 
     ],
 )
 def test_a_body_that_another_time_may_give_fails_the_poll_and_nothing_is_forgotten(
-    post: Tower, broken: OutsideReply, seconds: int
+    post: PollEnvironment, broken: OutsideReply, seconds: int
 ) -> None:
     tell(post, [notification(1), notification(2)])
     post.outside.answers[comment_path(2)] = [broken, reply(comment(2))]
-    report = post.turn()
+    report = post.poll_source()
     assert (report.outcome, report.next_poll_seconds) == (PollOutcome.FAILED, seconds)
-    assert post.standing() == (None, None, 1)
-    assert post.turn(NOW + timedelta(seconds=seconds)).accepted == 1
+    assert post.poll_state() == (None, None, 1)
+    assert post.poll_source(NOW + timedelta(seconds=seconds)).accepted == 1
     assert post.ids() == [comment_id(1), comment_id(2)]
 
 
-def test_of_what_is_beyond_the_horizon_nothing_is_fetched(post: Tower) -> None:
+def test_of_what_is_beyond_the_horizon_nothing_is_fetched(post: PollEnvironment) -> None:
     tell(post, [notification(1, at=NOW - 28 * DAY)])
-    assert post.turn().too_old == 1
+    assert post.poll_source().too_old == 1
     assert post.outside.paths == [f"{PAGE}1"]
 
 
-def test_a_mention_is_as_old_as_what_was_written(post: Tower) -> None:
+def test_a_mention_is_as_old_as_what_was_written(post: PollEnvironment) -> None:
     """A thread is news whenever somebody writes; what was written long ago is not."""
     tell(post, [notification(1)])
     post.outside.answers[comment_path(1)] = reply(comment(1, at=NOW - 40 * DAY))
-    assert post.turn().too_old == 1
+    assert post.poll_source().too_old == 1
 
 
-def test_pages_without_an_end_end(post: Tower) -> None:
+def test_pages_without_an_end_end(post: PollEnvironment) -> None:
     for number in range(1, 102):
         post.outside.answers[f"{PAGE}{number}"] = reply([], headers=MORE)
-    report = post.turn()
+    report = post.poll_source()
     assert report.error == "source is unavailable: GITHUB_PAGES_WITHOUT_END"
     assert len(post.outside.asked) == 100
 
 
-def test_odd_texts_are_kept_as_postgres_can_keep_them(post: Tower) -> None:
+def test_odd_texts_are_kept_as_postgres_can_keep_them(post: PollEnvironment) -> None:
     tell(post, [notification(1)])
     post.outside.answers[comment_path(1)] = reply(comment(1, body="a\x00b\ud800 " + "한" * 9_000))
-    post.turn()
+    post.poll_source()
     body = post.payload(comment_id(1))["body"]
     assert body.startswith("ab? 한")
     assert len(body) == MAX_BODY

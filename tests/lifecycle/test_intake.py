@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dpp.lifecycle.flow.intake.take_in import TakenIn, take_in
 from dpp.lifecycle.flow.model import Arrival, NewEvent
 from dpp.platform.db.postgres import Connection
-from tests.lifecycle.outside import DAY, HORIZON_DAYS, NOW, new_event
+from tests.lifecycle.poll_environment import DAY, HORIZON_DAYS, NOW, new_event
 
 A_MOMENT = timedelta(microseconds=1)
 

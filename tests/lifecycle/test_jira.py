@@ -11,15 +11,23 @@ import pytest
 from dpp.lifecycle.flow.intake.poller import PollOutcome
 from dpp.lifecycle.flow.ports import OUTCOME_HEADER, OutsideOutcome, OutsideReply
 from dpp.lifecycle.flow.sources.jira import text_of
-from tests.lifecycle.outside import JQL, NOW, SEARCH, Tower, issue, reply, tower
+from tests.lifecycle.poll_environment import (
+    JQL,
+    NOW,
+    SEARCH,
+    PollEnvironment,
+    issue,
+    open_poll_environment,
+    reply,
+)
 
 ED_1 = "jira:ED-1:2026-11-28T11:30:00.123Z"
 HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def post(database_url: str) -> Iterator[Tower]:
-    with tower(database_url) as opened:
+def post(database_url: str) -> Iterator[PollEnvironment]:
+    with open_poll_environment(database_url) as opened:
         opened.github_login, opened.jira_jql = None, JQL
         yield opened
 
@@ -29,14 +37,14 @@ def page(*issues: object, token: str | None = None) -> OutsideReply:
     return reply(body if token is None else body | {"nextPageToken": token})
 
 
-def query(post: Tower, number: int = -1) -> dict[str, str]:
+def query(post: PollEnvironment, number: int = -1) -> dict[str, str]:
     asked = parse_qs(urlsplit(post.outside.asked[number].path).query)
     return {name: values[0] for name, values in asked.items()}
 
 
-def test_life_7_the_id_has_the_time_of_the_update(post: Tower) -> None:
+def test_life_7_the_id_has_the_time_of_the_update(post: PollEnvironment) -> None:
     post.outside.answers[SEARCH] = page(issue("ED-1"))
-    assert (post.turn().outcome, post.woken) == (PollOutcome.TAKEN_IN, ["KING"])
+    assert (post.poll_source().outcome, post.woken) == (PollOutcome.TAKEN_IN, ["KING"])
     assert post.ids() == [ED_1]
     assert post.payload(ED_1) == {
         "place": "ED",
@@ -47,39 +55,39 @@ def test_life_7_the_id_has_the_time_of_the_update(post: Tower) -> None:
     }
 
 
-def test_life_6_an_update_is_an_event_and_the_same_one_is_none(post: Tower) -> None:
+def test_life_6_an_update_is_an_event_and_the_same_one_is_none(post: PollEnvironment) -> None:
     post.outside.answers[SEARCH] = [
         page(issue("ED-1")),
         page(issue("ED-1", "2026-11-28T11:30:00.123+0000"), issue("ED-1", "2026-11-28T11:59:00.000+0000")),
     ]
-    post.turn()
-    report = post.turn(NOW + HOUR)
+    post.poll_source()
+    report = post.poll_source(NOW + HOUR)
     assert (report.accepted, report.duplicates) == (1, 1)
     assert post.ids() == [ED_1, "jira:ED-1:2026-11-28T11:59:00.000Z"]
 
 
 def test_life_7_it_asks_since_the_last_check_with_an_overlap_and_never_beyond_the_horizon(
-    post: Tower,
+    post: PollEnvironment,
 ) -> None:
     post.outside.answers[SEARCH] = page()
-    post.turn()
+    post.poll_source()
     assert query(post)["jql"] == f'({JQL}) AND updated >= "-{28 * 24 * 60}m" ORDER BY updated ASC'
-    post.turn(NOW + timedelta(minutes=5))
+    post.poll_source(NOW + timedelta(minutes=5))
     assert '"-65m"' in query(post)["jql"]
-    post.turn(NOW + timedelta(days=60))
+    post.poll_source(NOW + timedelta(days=60))
     assert f'"-{28 * 24 * 60}m"' in query(post)["jql"]
 
 
-def test_a_filter_with_an_order_of_its_own_is_asked_in_ours(post: Tower) -> None:
+def test_a_filter_with_an_order_of_its_own_is_asked_in_ours(post: PollEnvironment) -> None:
     post.jira_jql = 'text ~ "order by" ORDER BY rank DESC, key'
     post.outside.answers[SEARCH] = page()
-    post.turn()
+    post.poll_source()
     assert query(post)["jql"].startswith('(text ~ "order by") AND updated >=')
 
 
-def test_pages_are_followed_by_their_tokens(post: Tower) -> None:
+def test_pages_are_followed_by_their_tokens(post: PollEnvironment) -> None:
     post.outside.answers[SEARCH] = [page(issue("ED-1"), token="t/1="), page(issue("ED-2"))]
-    assert post.turn().accepted == 2
+    assert post.poll_source().accepted == 2
     assert query(post)["nextPageToken"] == "t/1="
 
 
@@ -97,20 +105,22 @@ def test_pages_are_followed_by_their_tokens(post: Tower) -> None:
     ],
     ids=["cut", "no object", "no list", "no token", "the same token", "400", "429", "503"],
 )
-def test_the_last_check_moves_on_only_when_every_page_was_taken_in(post: Tower, broken: OutsideReply) -> None:
+def test_the_last_check_moves_on_only_when_every_page_was_taken_in(
+    post: PollEnvironment, broken: OutsideReply
+) -> None:
     post.outside.answers[SEARCH] = [page(issue("ED-1"), token="t1"), broken]
-    assert post.turn().outcome is PollOutcome.FAILED
-    assert post.standing("JIRA") == (None, None, 1)
+    assert post.poll_source().outcome is PollOutcome.FAILED
+    assert post.poll_state("JIRA") == (None, None, 1)
     assert post.ids() == [ED_1]
     post.outside.answers[SEARCH] = [page(issue("ED-1"), token="t1"), page(issue("ED-2"))]
-    assert post.turn(NOW + HOUR).accepted == 1
-    assert post.standing("JIRA") == (None, NOW + HOUR, 0)
+    assert post.poll_source(NOW + HOUR).accepted == 1
+    assert post.poll_state("JIRA") == (None, NOW + HOUR, 0)
 
 
-def test_a_page_that_is_too_large_is_asked_again_without_descriptions(post: Tower) -> None:
+def test_a_page_that_is_too_large_is_asked_again_without_descriptions(post: PollEnvironment) -> None:
     too_large = reply(status=502, headers={OUTCOME_HEADER: OutsideOutcome.REPLY_TOO_LARGE})
     post.outside.answers[SEARCH] = [too_large, page(issue("ED-1"))]
-    assert post.turn().accepted == 1
+    assert post.poll_source().accepted == 1
     assert "description" in query(post, 0)["fields"]
     assert "description" not in query(post, 1)["fields"]
 
@@ -126,15 +136,17 @@ def test_a_page_that_is_too_large_is_asked_again_without_descriptions(post: Towe
         issue("ED-9", "0001-01-01T00:00:00.000+1400"),
     ],
 )
-def test_one_issue_that_can_not_be_read_is_counted_and_holds_nothing_back(post: Tower, odd: object) -> None:
+def test_one_issue_that_can_not_be_read_is_counted_and_holds_nothing_back(
+    post: PollEnvironment, odd: object
+) -> None:
     post.outside.answers[SEARCH] = page(odd, issue("ED-1"))
-    report = post.turn()
+    report = post.poll_source()
     assert (report.outcome, report.accepted, report.skipped) == (PollOutcome.TAKEN_IN, 1, 1)
 
 
-def test_a_filter_that_no_address_can_hold_is_said(post: Tower) -> None:
+def test_a_filter_that_no_address_can_hold_is_said(post: PollEnvironment) -> None:
     post.jira_jql = "한" * 500
-    assert post.turn().error == "source is unavailable: JIRA_FILTER_TOO_LONG"
+    assert post.poll_source().error == "source is unavailable: JIRA_FILTER_TOO_LONG"
 
 
 def test_any_document_has_a_text() -> None:

@@ -15,7 +15,7 @@ from dpp.lifecycle.flow.machine import (
     TaskStatus,
     Way,
 )
-from tests.lifecycle.court import Court, a_court, a_url  # noqa: F401 - fixtures
+from tests.lifecycle.environment import Environment
 
 _STAMPS = {
     "lifecycle_events": {
@@ -48,43 +48,43 @@ def _pairs() -> Iterator[tuple[str, str | None, str, bool]]:
             yield table, source, target, allowed
 
 
-def _move(court: Court, table: str, target: str) -> None:
-    court.rows(f"UPDATE {table} SET status = '{target}', {_STAMPS[table][target]}")
+def _move(env: Environment, table: str, target: str) -> None:
+    env.rows(f"UPDATE {table} SET status = '{target}', {_STAMPS[table][target]}")
 
 
 @pytest.mark.parametrize(("table", "source", "target", "allowed"), list(_pairs()))
 def test_the_schema_takes_the_ways_of_the_machine_and_no_other(
-    court: Court, table: str, source: str | None, target: str, allowed: bool
+    env: Environment, table: str, source: str | None, target: str, allowed: bool
 ) -> None:
-    court.emit("a task")
-    court.king()
-    with court.admin.transaction(force_rollback=True):
-        court.rows("SET LOCAL session_replication_role = replica")
-        court.rows(f"UPDATE {table} SET status = '{source or target}', {_STAMPS[table][source or target]}")
-        court.rows("SET LOCAL session_replication_role = origin")
+    env.emit("a task")
+    env.dispatch()
+    with env.admin.transaction(force_rollback=True):
+        env.rows("SET LOCAL session_replication_role = replica")
+        env.rows(f"UPDATE {table} SET status = '{source or target}', {_STAMPS[table][source or target]}")
+        env.rows("SET LOCAL session_replication_role = origin")
         if source is None:
-            court.rows(f"CREATE TEMPORARY TABLE row ON COMMIT DROP AS TABLE {table}")
-            court.rows("ALTER TABLE row DROP COLUMN sequence")
-            court.rows(
+            env.rows(f"CREATE TEMPORARY TABLE row ON COMMIT DROP AS TABLE {table}")
+            env.rows("ALTER TABLE row DROP COLUMN sequence")
+            env.rows(
                 f"SET LOCAL session_replication_role = replica; DELETE FROM {table};"
                 "SET LOCAL session_replication_role = origin"
             )
-        columns = _columns(court, table) if source is None else ""
+        columns = _columns(env, table) if source is None else ""
         statement = (
             f"INSERT INTO {table} ({columns}) SELECT {columns} FROM row"
             if source is None
             else f"UPDATE {table} SET status = '{target}', {_STAMPS[table][target]}"
         )
         if allowed:
-            court.rows(statement)
+            env.rows(statement)
         else:
             with pytest.raises(psycopg.errors.CheckViolation) as refused:
-                court.rows(statement)
+                env.rows(statement)
             assert "transition" in (refused.value.diag.constraint_name or "")
 
 
-def _columns(court: Court, table: str) -> str:
-    found = court.rows(
+def _columns(env: Environment, table: str) -> str:
+    found = env.rows(
         "SELECT string_agg(column_name, ', ') FROM information_schema.columns"
         " WHERE table_name = %(table)s AND column_name <> 'sequence' AND table_schema = 'public'",
         {"table": table},
@@ -106,22 +106,22 @@ def _columns(court: Court, table: str) -> str:
     ],
 )
 def test_what_a_row_is_about_never_changes_and_its_shape_is_its_status_s(
-    court: Court, table: str, change: str
+    env: Environment, table: str, change: str
 ) -> None:
-    court.emit("a task")
+    env.emit("a task")
     if table != "lifecycle_events":
-        court.king()
+        env.dispatch()
     with pytest.raises(psycopg.errors.CheckViolation):
-        court.rows(f"UPDATE {table} SET {change}")
+        env.rows(f"UPDATE {table} SET {change}")
 
 
-def test_a_sent_message_never_changes_again(court: Court) -> None:
+def test_a_sent_message_never_changes_again(env: Environment) -> None:
     """LIFE-5."""
-    court.emit("a task")
-    court.king()
-    court.envoy()
+    env.emit("a task")
+    env.dispatch()
+    env.notify()
     with pytest.raises(psycopg.errors.CheckViolation):
-        court.rows("UPDATE lifecycle_messages SET attempts = 9")
+        env.rows("UPDATE lifecycle_messages SET attempts = 9")
 
 
 def test_every_way_names_the_role_that_makes_it() -> None:

@@ -7,28 +7,30 @@ import pytest
 from dpp.lifecycle.flow.machine import EventStatus
 from dpp.lifecycle.flow.reading import read
 from dpp.lifecycle.retention import classes
-from tests.aging import deleted, named
-from tests.lifecycle.court import ASKS, AT_WORK, SUCCEEDED, Court, a_court, a_url  # noqa: F401 - fixtures
+from tests.lifecycle.environment import ASKS, SUCCEEDED, Environment
+from tests.support.retention_batches import deleted, named
 
 _CLASSES = ("results", "prompts", "session_logs", "messages", "tasks")
 
 
 @pytest.mark.parametrize("looks", [0, 1], ids=["not begun", "at work"])
-def test_a_task_whose_event_was_purged_ends_is_told_of_and_goes_in_its_time(court: Court, looks: int) -> None:
-    task_id = court.started("lost", plan=[ASKS, SUCCEEDED], looks=looks)
-    court.rows("DELETE FROM lifecycle_events")
-    court.rows("DELETE FROM lifecycle_seen")
-    court.settle(3)
-    court.answer(task_id, "yes")
-    court.settle(4)
-    task = court.task(task_id)
+def test_a_task_whose_event_was_purged_ends_is_told_of_and_goes_in_its_time(
+    env: Environment, looks: int
+) -> None:
+    task_id = env.started("lost", plan=[ASKS, SUCCEEDED], looks=looks)
+    env.rows("DELETE FROM lifecycle_events")
+    env.rows("DELETE FROM lifecycle_seen")
+    env.run_ticks(3)
+    env.answer(task_id, "yes")
+    env.run_ticks(4)
+    task = env.task(task_id)
     assert (task.status, task.outcome, task.attempt) == ("COMPLETED", "SUCCEEDED", 2)
     said = ["THREAD_START", "HUMAN_INPUT_REQUEST", "TASK_RESULT"]
-    assert court.messages(task_id) == [(kind, "SENT") for kind in said]
-    with court.database.connection() as connection:
-        assert read.whole(connection, court.objects, task_id).task.subject == task.subject
+    assert env.messages(task_id) == [(kind, "SENT") for kind in said]
+    with env.database.connection() as connection:
+        assert read.whole(connection, env.objects, task_id).task.subject == task.subject
         assert read.events(connection, below=None, limit=9, status=EventStatus.DISPATCHED).events == []
         for name in _CLASSES:
-            assert deleted(connection, named(classes.CLASSES, name), court.now + timedelta(days=7)) > 0, name
-    assert court.rows("SELECT task_id FROM lifecycle_tasks") == []
-    assert court.unregistered() == set(court.bucket.objects)
+            assert deleted(connection, named(classes.CLASSES, name), env.now + timedelta(days=7)) > 0, name
+    assert env.rows("SELECT task_id FROM lifecycle_tasks") == []
+    assert env.unregistered() == set(env.bucket.objects)

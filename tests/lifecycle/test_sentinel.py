@@ -12,19 +12,19 @@ from dpp.lifecycle.flow.intake import source_rows, take_in
 from dpp.lifecycle.flow.intake.poller import MAX_PAUSE_SECONDS, PollOutcome, pause_seconds
 from dpp.lifecycle.flow.model import Source
 from dpp.platform.errors import PostgresUnavailable
-from tests.lifecycle.outside import (
+from tests.lifecycle.poll_environment import (
     JQL,
     NOW,
     PAGE,
     SEARCH,
-    Tower,
+    PollEnvironment,
     comment,
     comment_id,
     comment_path,
     issue,
     notification,
+    open_poll_environment,
     reply,
-    tower,
 )
 
 LATER = NOW + timedelta(hours=2)
@@ -36,9 +36,9 @@ class Crash(BaseException):
 
 
 @pytest.fixture
-def post(database_url: str) -> Iterator[Tower]:
+def post(database_url: str) -> Iterator[PollEnvironment]:
     """Two sources with news: two pages of GitHub's, one of Jira's."""
-    with tower(database_url) as opened:
+    with open_poll_environment(database_url) as opened:
         opened.jira_jql = JQL
         link = {"link": f'<https://api.github.com{PAGE}2>; rel="next"'}
         opened.outside.answers |= {
@@ -70,7 +70,7 @@ class Fuse:
         return wrapped
 
 
-def fire(post: Tower, fuse: Fuse) -> None:
+def fire(post: PollEnvironment, fuse: Fuse) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(take_in, "take_in", fuse.wrap(take_in.take_in))
         patch.setattr(source_rows, "polled", fuse.wrap(source_rows.polled))
@@ -82,7 +82,7 @@ def fire(post: Tower, fuse: Fuse) -> None:
 EFFECTS = 11
 
 
-def test_the_crash_tests_know_every_effect(post: Tower) -> None:
+def test_the_crash_tests_know_every_effect(post: PollEnvironment) -> None:
     fuse = Fuse(None, after=False)
     fire(post, fuse)
     assert next(fuse.effects) == EFFECTS
@@ -92,27 +92,27 @@ def test_the_crash_tests_know_every_effect(post: Tower) -> None:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("effect", range(EFFECTS))
 def test_life_6_whichever_effect_is_the_last_everything_is_taken_in_once(
-    post: Tower, effect: int, after: bool
+    post: PollEnvironment, effect: int, after: bool
 ) -> None:
     with pytest.raises(Crash):
         fire(post, Fuse(effect, after=after))
-    before = post.standing()
+    before = post.poll_state()
     assert before is None or set(ALL[:2]) <= set(post.ids())  # an ETag is kept last
     post.watch(LATER)
     assert sorted(post.ids()) == sorted(ALL)
-    standing = post.standing()
+    standing = post.poll_state()
     assert standing is not None
     assert standing[0] == '"one"'
 
 
-def test_life_11_he_leaves_a_heartbeat_even_where_nothing_is_due(post: Tower) -> None:
+def test_life_11_he_leaves_a_heartbeat_even_where_nothing_is_due(post: PollEnvironment) -> None:
     post.github_login = post.jira_jql = None
     assert post.watch().sources == ()
     assert post.execute("SELECT role, beat_at FROM lifecycle_heartbeats") == [("SENTINEL", NOW)]
 
 
 @pytest.mark.parametrize("failing", ["GITHUB", "JIRA"])
-def test_one_failing_source_never_stops_the_other(post: Tower, failing: str) -> None:
+def test_one_failing_source_never_stops_the_other(post: PollEnvironment, failing: str) -> None:
     post.outside.answers[f"{PAGE}1" if failing == "GITHUB" else SEARCH] = reply(status=500)
     report = {one.source: one.outcome for one in post.watch().sources}
     assert report.pop(failing) is PollOutcome.FAILED  # type: ignore[call-overload]
@@ -120,7 +120,7 @@ def test_one_failing_source_never_stops_the_other(post: Tower, failing: str) -> 
 
 
 def test_a_fault_of_ours_in_one_source_does_not_silence_the_other(
-    post: Tower, monkeypatch: pytest.MonkeyPatch
+    post: PollEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dpp.lifecycle.flow.sources.github.path_of", lambda url: 1 / 0)
     first, second = post.watch().sources
@@ -128,7 +128,7 @@ def test_a_fault_of_ours_in_one_source_does_not_silence_the_other(
 
 
 def test_without_postgres_the_firing_fails_and_no_source_is_blamed(
-    post: Tower, monkeypatch: pytest.MonkeyPatch
+    post: PollEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(*_: object) -> None:
         raise PostgresUnavailable("OperationalError")
@@ -136,38 +136,38 @@ def test_without_postgres_the_firing_fails_and_no_source_is_blamed(
     monkeypatch.setattr(take_in, "take_in", lost)
     with pytest.raises(PostgresUnavailable):
         post.watch()
-    assert post.standing() is None
+    assert post.poll_state() is None
 
 
-def test_the_pause_doubles_to_an_hour_and_ends_with_the_first_success(post: Tower) -> None:
+def test_the_pause_doubles_to_an_hour_and_ends_with_the_first_success(post: PollEnvironment) -> None:
     post.jira_jql = None
     answer = post.outside.answers[f"{PAGE}1"]
     post.outside.answers[f"{PAGE}1"] = reply(status=500)
     now, pauses = NOW, []
     for _ in range(8):
-        pause = post.turn(now).next_poll_seconds
+        pause = post.poll_source(now).next_poll_seconds
         assert pause is not None
-        assert post.turn(now + timedelta(seconds=pause - 1)).outcome is PollOutcome.NOT_DUE
+        assert post.poll_source(now + timedelta(seconds=pause - 1)).outcome is PollOutcome.NOT_DUE
         pauses.append(pause)
         now += timedelta(seconds=pause)
     assert pauses == [60, 120, 240, 480, 960, 1920, 3600, 3600]
     assert pause_seconds(10_000) == MAX_PAUSE_SECONDS
     post.outside.answers[f"{PAGE}1"] = answer
-    assert post.turn(now).next_poll_seconds == 60
+    assert post.poll_source(now).next_poll_seconds == 60
 
 
-def test_a_poll_that_is_out_of_time_goes_on_with_the_next_firing(post: Tower) -> None:
+def test_a_poll_that_is_out_of_time_goes_on_with_the_next_firing(post: PollEnvironment) -> None:
     post.jira_jql = None
     ticks = count(0, 8)
     post.monotonic = lambda: float(next(ticks))
-    assert post.turn().error == "source is unavailable: GITHUB_OUT_OF_TIME"
+    assert post.poll_source().error == "source is unavailable: GITHUB_OUT_OF_TIME"
     assert post.ids() == [comment_id(1)]
     post.monotonic = lambda: 0.0
-    assert post.turn(NOW + timedelta(minutes=1)).accepted == 1
+    assert post.poll_source(NOW + timedelta(minutes=1)).accepted == 1
 
 
 def test_nothing_of_what_people_wrote_is_logged_or_reported(
-    post: Tower, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    post: PollEnvironment, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
     post.outside.answers[SEARCH] = reply('{"issues": [{"key": "Main order"')

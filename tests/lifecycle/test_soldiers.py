@@ -18,8 +18,8 @@ from dpp.runs.execute import execute
 from dpp.runs.model import Run
 from dpp.runs.operations import switch
 from lifecycle_general.soldiers import RunSoldiers
-from tests.lifecycle.court import Court, opened_court
-from tests.world import A_CREDIT, DONE, ScriptedPacks, Tenant, World, message_of
+from tests.lifecycle.environment import Environment, open_environment
+from tests.support.world import A_CREDIT, DONE, ScriptedPacks, Tenant, World, message_of
 
 ORDERS = Orders(
     key="task-20260301-001-1", session_id="task-20260301-001", question="What now?", context="This."
@@ -50,33 +50,33 @@ def _run(world: World, tenant: Tenant, soldier_id: UUID) -> Run:
 
 
 @pytest.fixture(name="paying")
-def a_court_that_pays(world: World) -> Iterator[Court]:
+def a_court_that_pays(world: World) -> Iterator[Environment]:
     """A court on the world's database."""
-    with opened_court(world.database_url) as opened:
+    with open_environment(world.database_url) as opened:
         opened.seconds = (world.now() - opened.now).total_seconds()
         yield opened
 
 
-def test_a_task_is_carried_out_by_a_run_that_is_paid_once(world: World, paying: Court) -> None:
+def test_a_task_is_carried_out_by_a_run_that_is_paid_once(world: World, paying: Environment) -> None:
     """An attempt is one run, whatever is sent again; its charge and the ledger's are the same."""
-    tenant, court = world.tenant(), paying
+    tenant, env = world.tenant(), paying
     soldiers = _soldiers(world, tenant.tenant_id)
-    effects = replace(court.generals(soldiers=soldiers), objects=world.storage)
-    event_id = court.emit("a pull request")
-    court.king()
-    assert court.general(effects).sent == 1
-    court.rows("UPDATE lifecycle_tasks SET run_id = NULL, next_look_at = created_at")  # as a crash leaves it
-    assert court.general(effects).sent == 1
-    court.pass_time(130)
-    assert court.general(effects).at_work == 1
+    effects = replace(env.runner_effects(task_runs=soldiers), objects=world.storage)
+    event_id = env.emit("a pull request")
+    env.dispatch()
+    assert env.run_tasks(effects).sent == 1
+    env.rows("UPDATE lifecycle_tasks SET run_id = NULL, next_look_at = created_at")  # as a crash leaves it
+    assert env.run_tasks(effects).sent == 1
+    env.pass_time(130)
+    assert env.run_tasks(effects).at_work == 1
     packs = ScriptedPacks(replace_cost(DONE, 20_000))
     _work(world, packs)
-    court.pass_time(130)
-    assert court.general(effects).succeeded == 1
-    court.settle(2)
-    assert court.event(event_id) == ("COMPLETED", None)
-    ((task_id,),) = court.rows("SELECT task_id FROM lifecycle_tasks")
-    assert court.rows("SELECT count(*), min(trace_id) FROM runs") == [(1, task_id)]
+    env.pass_time(130)
+    assert env.run_tasks(effects).succeeded == 1
+    env.run_ticks(2)
+    assert env.event(event_id) == ("COMPLETED", None)
+    ((task_id,),) = env.rows("SELECT task_id FROM lifecycle_tasks")
+    assert env.rows("SELECT count(*), min(trace_id) FROM runs") == [(1, task_id)]
     assert len(packs.requests) == 1
     assert "a pull request" in str(packs.requests[0].inputs["question"])
     result = json.loads(world.storage.get(f"state/results/{task_id}.json") or b"")

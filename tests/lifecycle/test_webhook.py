@@ -14,9 +14,9 @@ from lifecycle_sentinel import handler as sentinel
 from lifecycle_sentinel.wiring import wiring as sentinel_wiring
 from lifecycle_webhook.handler import handler
 from lifecycle_webhook.wiring import wiring
-from tests.api import gateway_event, lambda_context
-from tests.lifecycle.outside import LOGIN, comment_id, recorded
+from tests.lifecycle.poll_environment import LOGIN, comment_id, recorded
 from tests.lifecycle.signing import headers_of
+from tests.support.api import gateway_event, lambda_context
 
 SECRETS = {
     "DPP_GITHUB_WEBHOOK_SECRET": "of-github",

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from operate import handler as function
-from tests.api import lambda_context
+from tests.support.api import lambda_context
 
 
 class InProcessLambda:

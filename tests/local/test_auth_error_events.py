@@ -11,7 +11,7 @@ from dpp.auth_errors.model import AuthError
 from tests.auth_errors.api import Machinery, Queues
 from tests.local.shell import OperatorShell
 from tests.local.test_auth_errors import machinery, queues, reported, shell
-from tests.world import World
+from tests.support.world import World
 
 __all__ = ["machinery", "queues", "shell"]  # fixtures of the same commands
 

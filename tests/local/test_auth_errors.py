@@ -18,7 +18,7 @@ from dpp.platform.errors import PostgresUnavailable
 from dpp_cli.paths import ROOT
 from tests.auth_errors.api import TRACE, Machinery, Queues
 from tests.local.shell import OperatorShell, named_rows
-from tests.world import World
+from tests.support.world import World
 
 AN_ID = "8a7f4e52-7d0c-4b7e-9f57-2f8f2f6f4c11"
 NOON = datetime(2026, 2, 13, 12, tzinfo=UTC)

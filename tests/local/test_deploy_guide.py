@@ -30,7 +30,7 @@ from dpp_cli.main import app
 from dpp_cli.operator.app import GROUPS
 from dpp_cli.paths import ROOT
 from tests.local.operator import InProcessLambda
-from tests.world import Tenant, World
+from tests.support.world import Tenant, World
 
 GUIDE = costs.PATH.read_text(encoding="utf-8")
 CDK = ROOT / "cdk" / "dpp_cdk"

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from dpp.runs.machine import Status
 from dpp_cli.errors import StackError
 from dpp_cli.main import app
-from tests.world import World, message_of
+from tests.support.world import World, message_of
 
 
 class Shell:

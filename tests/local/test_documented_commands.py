@@ -26,15 +26,15 @@ from dpp.workspaces.api.contract import WorkspaceChangeRequest, WorkspaceCreateR
 from dpp.workspaces.providers.s3_archives import S3Archives
 from dpp_cli.paths import ROOT
 from tests.auth_errors.api import AuthErrorsApi, the_documents_own
-from tests.lifecycle.court import ASKS, NOON, opened_court
+from tests.lifecycle.environment import ASKS, NOON, open_environment
 from tests.local.shell import OperatorShell, named_rows
-from tests.operator_api import OperatorApi
-from tests.workspaces.conftest import desk, fleet
-from tests.workspaces.desk import Desk
-from tests.workspaces.memory import MemoryProvider
-from tests.world import World
+from tests.support.operator_api import OperatorApi
+from tests.support.world import World
+from tests.workspaces.conftest import env, fleet
+from tests.workspaces.environment import Environment
+from tests.workspaces.memory_provider import MemoryProvider
 
-__all__ = ["desk", "fleet"]  # fixtures
+__all__ = ["env", "fleet"]  # fixtures
 
 _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -126,27 +126,31 @@ def test_the_requests_about_authentication_errors_are_accepted(
 
 
 def test_every_command_about_workspaces_works(
-    shell: OperatorShell, desk: Desk, fleet: MemoryProvider, world: World, monkeypatch: pytest.MonkeyPatch
+    shell: OperatorShell,
+    env: Environment,
+    fleet: MemoryProvider,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """WS-13, WS-14: in their order, where the page's own workspace has lost its home."""
     [of_the_page] = {word for words in OF_WORKSPACES for word in words if parse_uuid(word) is not None}
     monkeypatch.setattr(creating, "new_id", lambda: UUID(of_the_page))
     archives = S3Archives(world.bucket, lambda: world.s3)
-    desk.provider = replace(desk.provider, archives=archives)
+    env.provider = replace(env.provider, archives=archives)
     for name in ("DPP_WORKSPACE_LOOK_QUEUE_URL", "DPP_WORKSPACE_WORK_QUEUE_URL"):
         monkeypatch.setenv(name, world.queue_url)
     monkeypatch.setenv("DPP_ARCHIVES_BUCKET", world.bucket)
-    workspace_id = desk.made("STANDBY")
+    workspace_id = env.create_in("STANDBY")
     del fleet.volumes.volumes[workspace_id]
-    desk.reach(workspace_id, "ERROR")
+    env.drive_to(workspace_id, "ERROR")
     assert len(OF_WORKSPACES) > 5
     for words in OF_WORKSPACES:
         result = shell.run(*words, *(["--yes"] if "recover" in words else []))
         assert result.exit_code == 0, (words, result.output, result.exception)
-    desk.reach(workspace_id, "STANDBY")
+    env.drive_to(workspace_id, "STANDBY")
 
 
-def test_the_requests_about_workspaces_are_accepted(desk: Desk) -> None:
+def test_the_requests_about_workspaces_are_accepted(env: Environment) -> None:
     """WS-5, WS-6: what is sent is what the API reads, and a deletion comes after what it asks for."""
     [new, change] = [
         found[1]
@@ -154,11 +158,13 @@ def test_the_requests_about_workspaces_are_accepted(desk: Desk) -> None:
         if (found := re.search(r"-d '(\{.*?\})'\n", block, re.DOTALL))
     ]
     wanted = WorkspaceCreateRequest.model_validate_json(new)
-    workspace_id = desk.create(**wanted.model_dump(mode="json", exclude={"name", "desired_state"}))
-    desk.reach(workspace_id, wanted.desired_state)
-    desk.want(workspace_id, WorkspaceChangeRequest.model_validate_json(change).desired_state or "")
-    desk.reach(workspace_id, "ARCHIVED")
-    assert desk.delete(workspace_id).deleted_at is not None
+    workspace_id = env.create(**wanted.model_dump(mode="json", exclude={"name", "desired_state"}))
+    env.drive_to(workspace_id, wanted.desired_state)
+    env.set_desired_state(
+        workspace_id, WorkspaceChangeRequest.model_validate_json(change).desired_state or ""
+    )
+    env.drive_to(workspace_id, "ARCHIVED")
+    assert env.delete(workspace_id).deleted_at is not None
 
 
 def test_every_command_about_events_and_tasks_works(shell: OperatorShell, world: World) -> None:
@@ -167,15 +173,15 @@ def test_every_command_about_events_and_tasks_works(shell: OperatorShell, world:
         next(word for words in OF_LIFECYCLE for word in words if word.startswith(prefix))
         for prefix in ("github:", "task-")
     ]
-    with opened_court(world.database_url) as court:
-        court.seconds = (datetime(2026, 11, 28, 12, tzinfo=UTC) - NOON).total_seconds()
-        court.admin.execute("INSERT INTO lifecycle_sequences VALUES ('task', '2026-11-28', 2)")
+    with open_environment(world.database_url) as env:
+        env.seconds = (datetime(2026, 11, 28, 12, tzinfo=UTC) - NOON).total_seconds()
+        env.admin.execute("INSERT INTO lifecycle_sequences VALUES ('task', '2026-11-28', 2)")
         subject = Subject(place="acme/shop", title="Which shop?")
-        event = NewEvent(event_id, Source.GITHUB, EventKind.MENTIONED, court.now, subject)
-        court.soldiers.plans["Which shop?"] = [ASKS]
+        event = NewEvent(event_id, Source.GITHUB, EventKind.MENTIONED, env.now, subject)
+        env.task_runs.plans["Which shop?"] = [ASKS]
         with world.database.connection() as connection:
-            take_in(connection, event, Arrival.WEBHOOK, 28, court.now)
-        court.settle(3)
+            take_in(connection, event, Arrival.WEBHOOK, 28, env.now)
+        env.run_ticks(3)
     assert len(OF_LIFECYCLE) > 8
     for words in OF_LIFECYCLE:
         result = shell.run(*words)

@@ -7,7 +7,7 @@ import pytest
 
 from dpp_cli.paths import ROOT
 from tests.local.shell import OperatorShell, named_rows
-from tests.world import World
+from tests.support.world import World
 
 
 @pytest.fixture

@@ -17,10 +17,18 @@ from dpp.lifecycle.flow.ports import OutsideReply
 from dpp.lifecycle.flow.wake import WakeByInvocation
 from operate import handler as operate
 from operate import wiring as operates
-from tests.api import lambda_context
-from tests.lifecycle.court import ASKS, AT_WORK, FAILED, NOON, SUCCEEDED, Court, opened_court
+from tests.lifecycle.environment import (
+    ASKS,
+    AT_WORK,
+    FAILED,
+    NOON,
+    SUCCEEDED,
+    Environment,
+    open_environment,
+)
 from tests.local.shell import OperatorShell, named_rows
-from tests.world import World
+from tests.support.api import lambda_context
+from tests.support.world import World
 
 NOBODY = "task-20200101-001"
 ODD = "\x1b[2J[red]odd[/red] \x9b31m"
@@ -32,17 +40,17 @@ def shell(world: World, monkeypatch: pytest.MonkeyPatch) -> OperatorShell:
 
 
 @pytest.fixture
-def court(world: World) -> Iterator[Court]:
+def env(world: World) -> Iterator[Environment]:
     """Whose time is three hours ago."""
-    with opened_court(world.database_url) as opened:
+    with open_environment(world.database_url) as opened:
         opened.seconds = (world.now() - NOON).total_seconds() - 3 * 3_600
         yield opened
 
 
-def asked(court: Court, title: str = "unclear") -> str:
+def asked(env: Environment, title: str = "unclear") -> str:
     """A task whose question is with a person."""
-    task_id = court.started(title, plan=[ASKS, SUCCEEDED], looks=2)
-    court.envoy()
+    task_id = env.started(title, plan=[ASKS, SUCCEEDED], looks=2)
+    env.notify()
     return task_id
 
 
@@ -56,13 +64,13 @@ class TestEvents:
     """events list, events show (LIFE-1, LIFE-6)."""
 
     def test_a_list_has_the_newest_first_with_the_task_of_each(
-        self, shell: OperatorShell, court: Court
+        self, shell: OperatorShell, env: Environment
     ) -> None:
         assert shell.out("lifecycle", "events", "list") == "no such event\n"
         assert shell.data("lifecycle", "events", "list") == []
-        task_id = court.started("older", looks=3)
-        court.king()
-        court.emit("newer")
+        task_id = env.started("older", looks=3)
+        env.dispatch()
+        env.emit("newer")
         newer, older = shell.data("lifecycle", "events", "list")
         assert (newer["event_id"], newer["status"], newer["task_id"]) == ("github-newer", "PENDING", None)
         assert (older["event_id"], older["status"], older["task_id"]) == (
@@ -84,10 +92,10 @@ class TestEvents:
             assert shell.run("lifecycle", "events", "list", *wrong).exit_code == 2
 
     def test_an_event_is_shown_with_what_it_said_and_what_became_of_it(
-        self, shell: OperatorShell, court: Court
+        self, shell: OperatorShell, env: Environment
     ) -> None:
-        task_id = court.started("deps", plan=[FAILED])
-        court.settle()
+        task_id = env.started("deps", plan=[FAILED])
+        env.run_ticks()
         shown = shell.out("lifecycle", "events", "show", "github-deps")
         assert shown.startswith(
             "event github-deps\n  about       a/repo: deps\n  kind        MENTIONED, came by POLL\n"
@@ -100,20 +108,22 @@ class TestEvents:
         assert (told["task"]["task_id"], told["subject"]["body"]) == (task_id, "x")
 
     def test_an_unknown_event_is_told_from_one_that_is_deleted(
-        self, shell: OperatorShell, court: Court
+        self, shell: OperatorShell, env: Environment
     ) -> None:
         """LIFE-6: why it is not taken in again."""
         assert shell.refused("lifecycle", "events", "show", "github:a/b") == "there is no event github:a/b"
         assert shell.run("lifecycle", "events", "show", "github:a/b", "--json").exit_code == 1
-        court.admin.execute("INSERT INTO lifecycle_seen VALUES ('github:a/b', '2026-01-01T00:00:00Z')")
+        env.admin.execute("INSERT INTO lifecycle_seen VALUES ('github:a/b', '2026-01-01T00:00:00Z')")
         assert shell.refused("lifecycle", "events", "show", "github:a/b") == (
             "event github:a/b came 2026-01-01 09:00:00+0900 and is deleted since; its id is remembered, so that it is"
             " not taken in again"
         )
 
-    def test_nothing_that_somebody_wrote_moves_the_cursor(self, shell: OperatorShell, court: Court) -> None:
-        event_id = court.emit("odd", place=ODD, actor=ODD, body=f"{ODD}\nsecond", url=f"https://e/{ODD}")
-        court.king()
+    def test_nothing_that_somebody_wrote_moves_the_cursor(
+        self, shell: OperatorShell, env: Environment
+    ) -> None:
+        event_id = env.emit("odd", place=ODD, actor=ODD, body=f"{ODD}\nsecond", url=f"https://e/{ODD}")
+        env.dispatch()
         [task] = shell.data("lifecycle", "tasks", "list")
         asked_for = (
             ("events", "list"),
@@ -132,11 +142,11 @@ class TestEvents:
         assert "\x1b" not in shell.refused("lifecycle", "tasks", "show", ODD)
 
     def test_a_row_that_this_version_can_not_read_hides_no_other(
-        self, shell: OperatorShell, court: Court
+        self, shell: OperatorShell, env: Environment
     ) -> None:
         """As king and general leave it: a later version's, say."""
-        court.emit("later", of_a_later_version="x")
-        court.emit("ours")
+        env.emit("later", of_a_later_version="x")
+        env.emit("ours")
         ours, later = shell.data("lifecycle", "events", "list")
         assert (ours["subject"]["title"], later["event_id"]) == ("ours", "github-later")
         assert "this version can't read" in shell.out("lifecycle", "events", "show", "github-later")
@@ -145,14 +155,14 @@ class TestEvents:
 class TestTasks:
     """tasks list, tasks show (LIFE-2, LIFE-3, LIFE-4, LIFE-10)."""
 
-    def test_a_list_says_what_each_task_waits_for(self, shell: OperatorShell, court: Court) -> None:
+    def test_a_list_says_what_each_task_waits_for(self, shell: OperatorShell, env: Environment) -> None:
         assert shell.out("lifecycle", "tasks", "list") == "no such task\n"
-        done, waits = court.started("done", looks=3), asked(court)
-        busy = court.started("busy", plan=[AT_WORK])
-        court.soldiers.refusal = SoldiersUnavailable("The budget is drained.")
-        poor = court.started("poor")
-        court.emit("fresh")
-        court.king()
+        done, waits = env.started("done", looks=3), asked(env)
+        busy = env.started("busy", plan=[AT_WORK])
+        env.task_runs.refusal = SoldiersUnavailable("The budget is drained.")
+        poor = env.started("poor")
+        env.emit("fresh")
+        env.dispatch()
         fresh = shell.data("lifecycle", "tasks", "list")[0]["task_id"]
         lines = shell.out("lifecycle", "tasks", "list").splitlines()
         for task_id, told in (
@@ -172,13 +182,13 @@ class TestTasks:
         assert (cut.exit_code, cut.stderr) == (0, "there are more (--limit)\n")
 
     def test_those_that_wait_for_a_person_come_the_longest_first(
-        self, shell: OperatorShell, court: Court
+        self, shell: OperatorShell, env: Environment
     ) -> None:
         """LIFE-10: and one whose question is not delivered says so."""
         assert shell.out("lifecycle", "tasks", "list", "--waiting") == "no such task\n"
-        first = asked(court, "first")
-        court.started("busy", plan=[AT_WORK])
-        second = court.started("second", plan=[ASKS], looks=2)
+        first = asked(env, "first")
+        env.started("busy", plan=[AT_WORK])
+        second = env.started("second", plan=[ASKS], looks=2)
         found = shell.data("lifecycle", "tasks", "list", "--waiting")
         assert [one["task_id"] for one in found] == [first, second]
         assert found[0]["question"]["body"].startswith("No answer is sure enough: first")
@@ -196,14 +206,16 @@ class TestTasks:
             "lifecycle", "tasks", "list", "--waiting", "--status", "COMPLETED"
         )
 
-    def test_a_task_is_shown_with_all_that_belongs_to_it(self, shell: OperatorShell, court: Court) -> None:
-        task_id = asked(court)
+    def test_a_task_is_shown_with_all_that_belongs_to_it(
+        self, shell: OperatorShell, env: Environment
+    ) -> None:
+        task_id = asked(env)
         shown = shell.run("lifecycle", "tasks", "show", task_id)
         assert shown.stderr == f"answer it: `dpp lifecycle answer {task_id} TEXT`\n"
-        thread = court.thread(task_id)
+        thread = env.thread(task_id)
         for told in (
             "event         github-unclear, DISPATCHED",
-            f"run           {court.task(task_id).run_id}, which is gone",
+            f"run           {env.task(task_id).run_id}, which is gone",
             "waits for     a person, 2 h 5",
             ", told 20",
             "last failure  PACK_RELIABILITY_BELOW_MINIMUM: as planned",
@@ -218,15 +230,15 @@ class TestTasks:
         assert told["event"]["event_id"] == "github-unclear"
         assert told["thread"]["channel"] == thread.channel
         assert [one["kind"] for one in told["messages"]] == ["THREAD_START", "HUMAN_INPUT_REQUEST"]
-        assert {one["object_key"] for one in told["objects"]} == set(court.bucket.objects)
+        assert {one["object_key"] for one in told["objects"]} == set(env.bucket.objects)
 
     def test_the_run_of_a_task_is_shown_as_it_stands(
-        self, shell: OperatorShell, court: Court, world: World
+        self, shell: OperatorShell, env: Environment, world: World
     ) -> None:
         run = world.submit(world.tenant()).run
-        task_id = court.started("busy", plan=[AT_WORK], looks=0)
-        court.admin.execute("SET session_replication_role = replica")
-        court.admin.execute(
+        task_id = env.started("busy", plan=[AT_WORK], looks=0)
+        env.admin.execute("SET session_replication_role = replica")
+        env.admin.execute(
             "UPDATE lifecycle_tasks SET status = 'IN_PROGRESS', attempt = 1, started_at = created_at, run_id = %s",
             (run.run_id,),
         )
@@ -237,13 +249,13 @@ class TestTasks:
         assert (told["run"]["status"], told["run"]["tenant_id"]) == ("QUEUED", run.tenant_id)
 
     def test_a_question_is_known_when_its_message_is_deleted_and_so_is_the_event(
-        self, shell: OperatorShell, court: Court
+        self, shell: OperatorShell, env: Environment
     ) -> None:
         """A message is kept for a week once it is sent; the person may take longer."""
-        task_id = asked(court)
-        court.admin.execute("SET session_replication_role = replica")
-        court.admin.execute("DELETE FROM lifecycle_messages")
-        court.admin.execute("DELETE FROM lifecycle_events")
+        task_id = asked(env)
+        env.admin.execute("SET session_replication_role = replica")
+        env.admin.execute("DELETE FROM lifecycle_messages")
+        env.admin.execute("DELETE FROM lifecycle_events")
         shown = shell.run("lifecycle", "tasks", "show", task_id).stdout
         assert "event         github-unclear, which is deleted" in shown
         assert "waits for     a person, 2 h 5" in shown
@@ -261,37 +273,39 @@ class TestAnswer:
     """answer (LIFE-10)."""
 
     def test_an_answer_goes_to_the_next_attempt(
-        self, shell: OperatorShell, court: Court, world: World
+        self, shell: OperatorShell, env: Environment, world: World
     ) -> None:
-        task_id = asked(court)
+        task_id = asked(env)
         beat(world, Role.GENERAL)
         done = shell.run("lifecycle", "answer", task_id, " take the second one ")
         assert (done.exit_code, done.stdout) == (0, f"task {task_id} is answered: attempt 2 has it\n")
         assert done.stderr == "the general goes on with it within a minute\n"
-        assert court.task(task_id).answer == "take the second one"
+        assert env.task(task_id).answer == "take the second one"
         shown = shell.out("lifecycle", "tasks", "show", task_id)
         assert "  was answered\n    take the second one\n" in shown
         assert "waits for     a soldier" in shown
         again = shell.refused("lifecycle", "answer", task_id, "take the second one")
         assert again == f"task {task_id} waits for no answer: it has one, and goes on with it"
-        court.seconds += 3 * 3_600
-        court.settle(3)
-        assert court.task(task_id).outcome == "SUCCEEDED"
+        env.seconds += 3 * 3_600
+        env.run_ticks(3)
+        assert env.task(task_id).outcome == "SUCCEEDED"
         late = shell.refused("lifecycle", "answer", task_id, "late")
         assert late == f"task {task_id} waits for no answer: it is COMPLETED, SUCCEEDED"
 
-    def test_it_says_where_no_general_goes_on(self, shell: OperatorShell, court: Court, world: World) -> None:
-        task_id = asked(court)
+    def test_it_says_where_no_general_goes_on(
+        self, shell: OperatorShell, env: Environment, world: World
+    ) -> None:
+        task_id = asked(env)
         told = shell.run("lifecycle", "answer", task_id, "yes", "--json")
         assert '"answer": "yes"' in told.stdout
         assert "nobody goes on with it yet: the general has been silent for 2 h" in told.stderr
-        another = asked(court, "another")
-        court.admin.execute("DELETE FROM lifecycle_heartbeats")
+        another = asked(env, "another")
+        env.admin.execute("DELETE FROM lifecycle_heartbeats")
         told = shell.run("lifecycle", "answer", another, "yes")
         assert (told.exit_code, "no general was ever heard here" in told.stderr) == (0, True)
 
     def test_the_general_is_woken_where_his_function_is_known(
-        self, shell: OperatorShell, court: Court, monkeypatch: pytest.MonkeyPatch
+        self, shell: OperatorShell, env: Environment, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """As after an answer in Slack; nobody is woken for an answer that was not taken."""
         woken: list[tuple[str, str]] = []
@@ -302,26 +316,30 @@ class TestAnswer:
 
         monkeypatch.setattr("dpp_cli.lifecycle.tasks.WakeByInvocation", Waker)
         monkeypatch.setenv("DPP_LIFECYCLE_GENERAL_FUNCTION", "dpp-x-lifecycle_general")
-        task_id = asked(court)
+        task_id = asked(env)
         for _ in range(2):
             shell.run("lifecycle", "answer", task_id, "yes")
         assert woken == [("GENERAL", "dpp-x-lifecycle_general")]
 
     def test_what_is_no_answer_is_refused_and_the_task_waits_on(
-        self, shell: OperatorShell, court: Court
+        self, shell: OperatorShell, env: Environment
     ) -> None:
-        task_id = asked(court)
+        task_id = asked(env)
         assert shell.refused("lifecycle", "answer", task_id, " ") == "an answer has a word at least"
         long = "x" * (MAX_ANSWER + 1)
         assert (
             shell.refused("lifecycle", "answer", task_id, long)
             == "an answer has 4,000 characters at most; this has 4,001"
         )
-        assert court.task(task_id).waits_for_person
+        assert env.task(task_id).waits_for_person
         assert shell.run("lifecycle", "answer", task_id, long[:-1]).exit_code == 0
 
     def test_a_deployment_takes_it_and_its_log_has_no_word_of_it(
-        self, court: Court, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+        self,
+        env: Environment,
+        world: World,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         """RUN-31: the function that runs an operator's commands logs their words, but not what people say."""
         caplog.set_level(logging.INFO)
@@ -329,7 +347,7 @@ class TestAnswer:
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("DPP_RUN_DEAD_LETTER_QUEUE_URL", world.queue_url)
         operates.wiring.cache_clear()
-        task_id = asked(court)
+        task_id = asked(env)
         for words in (("answer", task_id, "it's a s3cret"), ("answer", "--json", "another s3cret", task_id)):
             operate.handler({"words": ["lifecycle", *words]}, lambda_context())
         answer = operate.handler({"words": ["lifecycle", "tasks", "show", task_id]}, lambda_context())
@@ -354,18 +372,18 @@ class TestStanding:
         assert set(told["open"].values()) == {0}
 
     def test_who_is_silent_and_what_is_open_is_seen_at_once(
-        self, shell: OperatorShell, court: Court, world: World
+        self, shell: OperatorShell, env: Environment, world: World
     ) -> None:
-        asked(court)
-        court.emit("new")
+        asked(env)
+        env.emit("new")
         beat(world, Role.SENTINEL)
-        court.admin.execute("DELETE FROM lifecycle_heartbeats WHERE role = 'KING'")
+        env.admin.execute("DELETE FROM lifecycle_heartbeats WHERE role = 'KING'")
         with world.database.connection() as connection:
             source_rows.failed(connection, Source.JIRA, "JIRA_401", world.now(), 960)
-        court.slack.replies = lambda _told: OutsideReply(status=503)
-        court.started("another", looks=0)
+        env.slack.replies = lambda _told: OutsideReply(status=503)
+        env.started("another", looks=0)
         beat(world, Role.GENERAL, seconds_ago=599)
-        court.admin.execute("DELETE FROM lifecycle_heartbeats WHERE role = 'KING'")
+        env.admin.execute("DELETE FROM lifecycle_heartbeats WHERE role = 'KING'")
         shown = shell.run("lifecycle", "status")
         rows = {" ".join(line.split()) for line in shown.stdout.splitlines()}
         assert {"KING never", "GENERAL 9 min ago"} <= rows
@@ -384,16 +402,16 @@ class TestStanding:
         assert told["KING"]["silent_seconds"] is None
 
     def test_a_message_that_is_not_sent_says_why_and_what_waits_behind_it(
-        self, shell: OperatorShell, court: Court
+        self, shell: OperatorShell, env: Environment
     ) -> None:
         """LIFE-5: those of a task go in their order."""
         assert shell.out("lifecycle", "messages") == "every message is sent\n"
-        court.slack.replies = lambda _told: OutsideReply(
+        env.slack.replies = lambda _told: OutsideReply(
             status=200, body='{"ok": false, "error": "channel_not_found"}'
         )
-        task_id = court.started("done")
-        court.envoy()
-        court.general()
+        task_id = env.started("done")
+        env.notify()
+        env.run_tasks()
         first, second = shell.data("lifecycle", "messages")
         assert (first["kind"], first["attempts"], first["last_error"], first["behind"]) == (
             "THREAD_START",
@@ -413,9 +431,9 @@ class TestStanding:
         assert (second["message_id"] in cut.stdout, cut.stderr) == (False, "there are more (--limit)\n")
 
         assert shell.out("lifecycle", "messages", "--sent") == "no message was sent that is still kept\n"
-        court.slack.replies = lambda _told: None
-        court.pass_time(130)
-        court.envoy()
+        env.slack.replies = lambda _told: None
+        env.pass_time(130)
+        env.notify()
         assert shell.out("lifecycle", "messages") == "every message is sent\n"
         assert [one["message_id"] for one in shell.data("lifecycle", "messages", "--sent")] == [
             second["message_id"],
@@ -441,7 +459,7 @@ class TestStanding:
         assert (jira["complete_until"], jira["last_error"]) == (None, "JIRA_401")
 
 
-def test_an_id_is_not_read_as_a_pattern_nor_as_sql(shell: OperatorShell, court: Court) -> None:
-    asked(court)
+def test_an_id_is_not_read_as_a_pattern_nor_as_sql(shell: OperatorShell, env: Environment) -> None:
+    asked(env)
     for odd in ("%", "' OR ''='", str(uuid4())):
         assert shell.refused("lifecycle", "tasks", "show", odd) == f"there is no task {odd}"

@@ -12,8 +12,8 @@ from dpp.runs.jobs.reap import reap
 from dpp_cli.errors import StackError
 from dpp_cli.local.servers import ValkeyServer
 from dpp_cli.main import app
-from tests.api import ApiClient
-from tests.world import World
+from tests.support.api import ApiClient
+from tests.support.world import World
 
 
 class Shell:

@@ -20,9 +20,9 @@ from dpp_cli.paths import DOMAIN_LAYER, FUNCTIONS, ROOT
 from operate import handler as function
 from operate import wiring as wired
 from operate.request import MAX_REPLY_BYTES, reply
-from tests.api import lambda_context
 from tests.local.operator import InProcessLambda
-from tests.world import World, message_of
+from tests.support.api import lambda_context
+from tests.support.world import World, message_of
 
 type Invoke = Callable[..., Mapping[str, Any]]
 

@@ -6,7 +6,7 @@ import pytest
 
 from dpp.platform.keys import api_keys, operator_keys
 from tests.local.shell import OperatorShell, named_rows
-from tests.world import World
+from tests.support.world import World
 
 
 @pytest.fixture

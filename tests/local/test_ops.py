@@ -13,7 +13,7 @@ from dpp.tickets.cycle import CycleEffects, run_cycle
 from dpp.tickets.process import ProcessEffects
 from dpp.tickets.reap import ReapEffects
 from tests.local.shell import OperatorShell, named_rows
-from tests.world import World
+from tests.support.world import World
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from dpp_cli.runs import commands
 from tests.client.gateway import Gateway, lost_reply, not_reached, page, problem
 from tests.http.state import work
 from tests.local.typed import DPP, NOWHERE, RUN_ID, SUBMIT, Typed, gateway, tenant, typed
-from tests.world import Tenant, World
+from tests.support.world import Tenant, World
 
 __all__ = ["gateway", "tenant", "typed"]  # fixtures
 

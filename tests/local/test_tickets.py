@@ -13,7 +13,7 @@ from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import REAPER, RequestType, Ticket
 from dpp.tickets.store import NewTicket
 from tests.local.shell import OperatorShell, named_rows
-from tests.world import World
+from tests.support.world import World
 
 DAY = 86_400
 AN_ID = "8a7f4e52-7d0c-4b7e-9f57-2f8f2f6f4c11"

@@ -18,13 +18,13 @@ from dpp.workspaces.providers.s3_archives import S3Archives, proof_key_of
 from tests.auth_errors.api import Queues
 from tests.local.operator import InProcessLambda
 from tests.local.shell import OperatorShell, named_rows
-from tests.workspaces.conftest import desk, fleet
-from tests.workspaces.desk import TENANT, Desk
+from tests.support.world import World
+from tests.workspaces.conftest import env, fleet
+from tests.workspaces.environment import TENANT, Environment
 from tests.workspaces.homes import no_beat
-from tests.workspaces.memory import MemoryProvider
-from tests.world import World
+from tests.workspaces.memory_provider import MemoryProvider
 
-__all__ = ["desk", "fleet"]  # fixtures
+__all__ = ["env", "fleet"]  # fixtures
 
 AN_ID = "8a7f4e52-7d0c-4b7e-9f57-2f8f2f6f4c11"
 NO_WORKSPACES = "this deployment has no workspaces: {} is not set"
@@ -37,10 +37,10 @@ def queues(world: World) -> Queues:
 
 
 @pytest.fixture
-def archives(world: World, desk: Desk) -> S3Archives:
+def archives(world: World, env: Environment) -> S3Archives:
     """The desk's archives, in a bucket."""
     made = S3Archives(world.bucket, lambda: boto3.client("s3"))
-    desk.provider = replace(desk.provider, archives=made)
+    env.provider = replace(env.provider, archives=made)
     return made
 
 
@@ -60,14 +60,14 @@ def sent(queues: Queues, url: str) -> list[object]:
     return [parse(one["Body"]) for one in queues.waiting(url)]
 
 
-def lost(desk: Desk, fleet: MemoryProvider) -> UUID:
+def lost(env: Environment, fleet: MemoryProvider) -> UUID:
     """A workspace whose volume vanished with its home."""
-    workspace_id = desk.made("STANDBY")
+    workspace_id = env.create_in("STANDBY")
     del fleet.volumes.volumes[workspace_id]
     for _ in range(4):
-        desk.look(workspace_id)
-        desk.pass_time(20)
-    assert desk.phase(workspace_id) == "ERROR"
+        env.observe(workspace_id)
+        env.pass_time(20)
+    assert env.phase(workspace_id) == "ERROR"
     return workspace_id
 
 
@@ -75,11 +75,11 @@ class TestLooking:
     """list, show, explain."""
 
     def test_a_list_is_narrowed_and_says_where_it_was_cut(
-        self, shell: OperatorShell, desk: Desk, fleet: MemoryProvider
+        self, shell: OperatorShell, env: Environment, fleet: MemoryProvider
     ) -> None:
         assert shell.out("workspaces", "list") == "no such workspace\n"
         assert shell.data("workspaces", "list") == []
-        runs, waits, new = desk.made("RUNNING"), lost(desk, fleet), desk.create("RUNNING")
+        runs, waits, new = env.create_in("RUNNING"), lost(env, fleet), env.create("RUNNING")
         assert [one["workspace_id"] for one in shell.data("workspaces", "list")] == [
             str(new),
             str(waits),
@@ -104,15 +104,15 @@ class TestLooking:
         assert (cut.exit_code, cut.stderr) == (0, "there are more (--limit)\n")
 
     def test_a_deleted_one_is_listed_until_nothing_is_left_of_it(
-        self, shell: OperatorShell, desk: Desk
+        self, shell: OperatorShell, env: Environment
     ) -> None:
-        workspace_id = desk.made("ARCHIVED")
-        desk.delete(workspace_id)
+        workspace_id = env.create_in("ARCHIVED")
+        env.delete(workspace_id)
         [only] = shell.data("workspaces", "list", "--tenant", TENANT)
         assert only["desired_state"] == "DELETED"
         for _ in range(5):
-            desk.look(workspace_id)
-            desk.pass_time(20)
+            env.observe(workspace_id)
+            env.pass_time(20)
         assert shell.data("workspaces", "list") == []
         assert "cleaned" in shell.out("workspaces", "show", str(workspace_id))
         told = shell.out("workspaces", "explain", str(workspace_id))
@@ -126,9 +126,9 @@ class TestLooking:
         words = wrong if not wrong[0].startswith("-") else ("list", *wrong)
         assert shell.run("workspaces", *words).exit_code == 2
 
-    def test_one_is_shown_whole(self, shell: OperatorShell, desk: Desk) -> None:
-        workspace_id = desk.made("RUNNING")
-        stands = desk.get(workspace_id)
+    def test_one_is_shown_whole(self, shell: OperatorShell, env: Environment) -> None:
+        workspace_id = env.create_in("RUNNING")
+        stands = env.get(workspace_id)
         shown = shell.out("workspaces", "show", str(workspace_id))
         for said in (
             f"workspace {workspace_id}",
@@ -152,9 +152,9 @@ class TestLooking:
         few = shell.out("workspaces", "show", str(workspace_id), "--events", "1")
         assert "CREATED" not in few
 
-    def test_what_an_owner_called_it_moves_no_cursor(self, shell: OperatorShell, desk: Desk) -> None:
-        workspace_id = desk.create()
-        desk.rows(
+    def test_what_an_owner_called_it_moves_no_cursor(self, shell: OperatorShell, env: Environment) -> None:
+        workspace_id = env.create()
+        env.rows(
             "BEGIN; SET LOCAL ROLE dpp_workspace_api; UPDATE workspaces SET name = E'\\x1b[2J[red]mine'; COMMIT"
         )
         for words in (("list",), ("show", str(workspace_id))):
@@ -162,15 +162,15 @@ class TestLooking:
             assert "[red]mine" in told
 
     def test_what_comes_next_is_told_in_the_planners_words(
-        self, shell: OperatorShell, desk: Desk, fleet: MemoryProvider
+        self, shell: OperatorShell, env: Environment, fleet: MemoryProvider
     ) -> None:
-        new = desk.create("RUNNING")
+        new = env.create("RUNNING")
         told = shell.out("workspaces", "explain", str(new))
         assert "wanted     RUNNING, asked for by owner\n" in told
         assert "observed   nothing yet: nobody has looked\n" in told
         assert "under way  nothing\n" in told
         assert "next       It has not been looked at yet.\n" in told
-        workspace_id = lost(desk, fleet)
+        workspace_id = lost(env, fleet)
         blocked = shell.run("workspaces", "explain", str(workspace_id))
         assert "blocked    yes, a person has to do something\n" in blocked.stdout
         assert "next       DataLost: The volume that held the home is gone" in blocked.stdout
@@ -192,43 +192,43 @@ class TestLooking:
 class TestActing:
     """look, recover, collect."""
 
-    def test_a_look_is_sent_for(self, shell: OperatorShell, desk: Desk, queues: Queues) -> None:
-        workspace_id = desk.create()
+    def test_a_look_is_sent_for(self, shell: OperatorShell, env: Environment, queues: Queues) -> None:
+        workspace_id = env.create()
         told = shell.out("workspaces", "look", str(workspace_id))
         assert told == f"workspace {workspace_id} is looked at next\n"
         assert sent(queues, queues.events) == [Look(workspace_id)]
 
     def test_a_lost_home_goes_on_from_an_archive_once_that_is_confirmed(
-        self, shell: OperatorShell, desk: Desk, fleet: MemoryProvider, queues: Queues
+        self, shell: OperatorShell, env: Environment, fleet: MemoryProvider, queues: Queues
     ) -> None:
         """WS-14: and the event says who, how and why."""
-        workspace_id = lost(desk, fleet)
+        workspace_id = lost(env, fleet)
         words = ("workspaces", "recover", str(workspace_id))
         assert "The home is lost: say from which archive" in shell.refused(
             *words, "--way", "retry", "--reason", "x"
         )
         asked = shell.run(*words, "--way", "from-archive", "--reason", "the disk is gone")
         assert asked.exit_code == 1  # nobody answers
-        assert f"archive: {desk.get(workspace_id).archive_key}" in asked.stdout
+        assert f"archive: {env.get(workspace_id).archive_key}" in asked.stdout
         assert "what is newer than the archive is given up?" in asked.stdout
-        assert desk.phase(workspace_id) == "ERROR"
+        assert env.phase(workspace_id) == "ERROR"
         assert "add --yes" in shell.refused(*words, "--way", "empty", "--reason", "x", "--json")
         done = shell.run(*words, "--way", "from-archive", "--reason", "the disk is gone", "--yes")
         assert (done.exit_code, done.stdout) == (0, f"workspace {workspace_id} goes on: from-archive\n")
         assert "it is looked at now" in done.stderr
         assert sent(queues, queues.events) == [Look(workspace_id)]
-        desk.reach(workspace_id, "STANDBY")
+        env.drive_to(workspace_id, "STANDBY")
         events = shell.data("workspaces", "show", str(workspace_id))["events"]
         [recovered] = [one for one in events if one["kind"] == "RECOVERED"]
         assert (recovered["actor"], recovered["message"]) == ("kim", "FROM_ARCHIVE: the disk is gone")
         assert recovered["reason"] == "DataLost"
 
     def test_it_begins_empty_where_that_is_said(
-        self, shell: OperatorShell, desk: Desk, fleet: MemoryProvider, monkeypatch: pytest.MonkeyPatch
+        self, shell: OperatorShell, env: Environment, fleet: MemoryProvider, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Without a queue of looks, too."""
         monkeypatch.delenv("DPP_WORKSPACE_LOOK_QUEUE_URL")
-        workspace_id = lost(desk, fleet)
+        workspace_id = lost(env, fleet)
         done = shell.run(
             "workspaces", "recover", str(workspace_id), "--way", "empty", "--reason", "x", "--yes", "--json"
         )
@@ -238,31 +238,31 @@ class TestActing:
             "archive_key": None,
         }
         assert "within half a minute" in done.stderr
-        desk.reach(workspace_id, "STANDBY")
+        env.drive_to(workspace_id, "STANDBY")
 
     def test_an_archive_that_vanished_is_given_up_for_the_home_that_stands_and_that_is_on_record(
-        self, shell: OperatorShell, desk: Desk, archives: S3Archives
+        self, shell: OperatorShell, env: Environment, archives: S3Archives
     ) -> None:
         """WS-4: its health alone makes it an ERROR, with no error of an operation."""
-        workspace_id = desk.made("STANDBY")
-        key = str(desk.get(workspace_id).archive_key)
+        workspace_id = env.create_in("STANDBY")
+        key = str(env.get(workspace_id).archive_key)
         archives.delete([key])
-        desk.look(workspace_id)
-        assert desk.get(workspace_id).error_info is None
+        env.observe(workspace_id)
+        assert env.get(workspace_id).error_info is None
         assert "ArchiveAccessError" in shell.run("workspaces", "explain", str(workspace_id)).stdout
         words = ("workspaces", "recover", str(workspace_id), "--reason", "deleted by hand")
         assert "A volume stands" in shell.refused(*words, "--way", "empty", "--yes")
         assert shell.run(*words, "--way", "keep-volume", "--yes").exit_code == 0
-        desk.look(workspace_id)
-        assert desk.phase(workspace_id) == "STANDBY"
+        env.observe(workspace_id)
+        assert env.phase(workspace_id) == "STANDBY"
         events = shell.data("workspaces", "show", str(workspace_id))["events"]
         [recovered] = [one for one in events if one["kind"] == "RECOVERED"]
         assert (recovered["actor"], recovered["reason"]) == ("kim", "ArchiveAccessError")
 
     def test_what_can_not_be_recovered_is_refused_in_a_sentence(
-        self, shell: OperatorShell, desk: Desk, fleet: MemoryProvider
+        self, shell: OperatorShell, env: Environment, fleet: MemoryProvider
     ) -> None:
-        well, waits = str(desk.made("STANDBY")), str(lost(desk, fleet))
+        well, waits = str(env.create_in("STANDBY")), str(lost(env, fleet))
         refused: dict[tuple[str, ...], str] = {
             (
                 well,
@@ -286,27 +286,27 @@ class TestActing:
         assert shell.run("workspaces", "recover", waits, "--way", "hope", "--reason", "x").exit_code == 2
 
     def test_a_collection_is_counted_in_place_and_nothing_deleted(
-        self, shell: OperatorShell, desk: Desk, archives: S3Archives
+        self, shell: OperatorShell, env: Environment, archives: S3Archives
     ) -> None:
         """WS-13."""
         empty = shell.run("workspaces", "collect", "--dry-run")
         assert empty.stdout == "no archive yet\n"
-        workspace_id = desk.made("ARCHIVED")
+        workspace_id = env.create_in("ARCHIVED")
         archives.write(archive_key_of(uuid4(), uuid4()), iter([b"x"]), no_beat)
         told = shell.run("workspaces", "collect", "--dry-run")
         assert "3  YOUNG" in told.stdout
         assert told.stderr == "a run would delete 0 objects, 0 bytes; nothing was deleted\n"
         data = shell.data("workspaces", "collect", "--dry-run")
         assert (data["by_verdict"], data["would_delete"]) == ({"YOUNG": 3}, 0)
-        key = str(desk.get(workspace_id).archive_key)
+        key = str(env.get(workspace_id).archive_key)
         assert archives.look(key) is not None
         assert archives.look(proof_key_of(key)) is not None
 
     def test_a_dry_run_says_what_a_run_would_delete(
-        self, shell: OperatorShell, desk: Desk, archives: S3Archives, monkeypatch: pytest.MonkeyPatch
+        self, shell: OperatorShell, env: Environment, archives: S3Archives, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("dpp.workspaces.archives.garbage.GRACE_SECONDS", -60)
-        workspace_id = desk.made("ARCHIVED")
+        workspace_id = env.create_in("ARCHIVED")
         archives.write(archive_key_of(workspace_id, new_id()), iter([b"old"]), no_beat)
         archives.write(archive_key_of(uuid4(), new_id()), iter([b"whose"]), no_beat)
         told = shell.run("workspaces", "collect", "--dry-run")
@@ -328,10 +328,10 @@ class TestElsewhere:
     """Deployments without workspaces, servers that are away, and the function `operate`."""
 
     def test_a_deployment_without_workspaces_says_so(
-        self, world: World, desk: Desk, monkeypatch: pytest.MonkeyPatch
+        self, world: World, env: Environment, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         shell = named_rows(monkeypatch, world.database_url)
-        workspace_id = str(desk.create())
+        workspace_id = str(env.create())
         for words, variable in (
             (("look", AN_ID), "DPP_WORKSPACE_LOOK_QUEUE_URL"),
             (("recover", workspace_id, "--way", "retry", "--reason", "x"), "DPP_ARCHIVES_BUCKET"),
@@ -342,9 +342,9 @@ class TestElsewhere:
         assert workspace_id in shell.out("workspaces", "list")
 
     def test_a_queue_that_does_not_answer_is_named(
-        self, shell: OperatorShell, desk: Desk, fleet: MemoryProvider, monkeypatch: pytest.MonkeyPatch
+        self, shell: OperatorShell, env: Environment, fleet: MemoryProvider, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        workspace_id = str(lost(desk, fleet))
+        workspace_id = str(lost(env, fleet))
         monkeypatch.setenv("DPP_WORKSPACE_LOOK_QUEUE_URL", "http://sqs.us-east-1.amazonaws.com/1/none")
         assert shell.refused("workspaces", "look", workspace_id).startswith("sqs is unavailable")
         done = shell.run("workspaces", "recover", workspace_id, "--way", "empty", "--reason", "x", "--yes")
@@ -355,7 +355,7 @@ class TestElsewhere:
         self,
         shell: OperatorShell,
         world: World,
-        desk: Desk,
+        env: Environment,
         queues: Queues,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
@@ -364,7 +364,7 @@ class TestElsewhere:
         for name, value in world.environ().items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("DPP_RUN_DEAD_LETTER_QUEUE_URL", world.queue_url)
-        workspace_id = desk.create()
+        workspace_id = env.create()
         on_stage = OperatorShell("--stage", "dev")
         assert str(workspace_id) in on_stage.run("workspaces", "list").stdout
         assert on_stage.run("workspaces", "look", str(workspace_id)).exit_code == 0

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from dpp_cli import main
-from tests.api import ApiClient
 from tests.client.gateway import Gateway
-from tests.world import Tenant, World
+from tests.support.api import ApiClient
+from tests.support.world import Tenant, World
 
 DPP = Path(sys.executable).with_name("dpp")
 SUBMIT = ("run", "submit", "decision", "--max-cost", "0.25", "-i", "question=What is the answer?")

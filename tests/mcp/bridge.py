@@ -9,8 +9,8 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.api import ApiClient
-from tests.world import Tenant
+from tests.support.api import ApiClient
+from tests.support.world import Tenant
 
 URL = "https://api.example/mcp"
 ERAS = ("2025-11-25", "2026-07-28")

@@ -7,8 +7,8 @@ from typing import Any
 
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 
-from tests.api import Answer, ApiClient
-from tests.world import Tenant
+from tests.support.api import Answer, ApiClient
+from tests.support.world import Tenant
 
 MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
 TOOL = "dpp_decision_run_submit"

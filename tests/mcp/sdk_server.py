@@ -9,8 +9,8 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from dpp.runs.api.tools import TOOLS, listed
-from tests.api import Answer
 from tests.mcp.posted import Posted
+from tests.support.api import Answer
 
 
 async def _list(_context: Any, _params: Any) -> types.ListToolsResult:

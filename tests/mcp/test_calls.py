@@ -12,9 +12,9 @@ from dpp.money.micros import format_usd
 from dpp.platform.db.rate_limit import RETRY_AFTER_SECONDS
 from dpp.platform.errors import PostgresUnavailable, RedisUnavailable
 from dpp.runs.api.tools import exact_usd
-from tests.api import COST_HEADERS, ApiClient, a_body
 from tests.mcp.posted import Posted, call, handshake, modern, post, problem, receipt
-from tests.world import Tenant, World
+from tests.support.api import COST_HEADERS, ApiClient, a_body
+from tests.support.world import Tenant, World
 
 
 def asking(cost: str, **others: Any) -> Posted:

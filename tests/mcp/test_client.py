@@ -7,10 +7,10 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from tests.api import ApiClient
 from tests.http.state import raw_messages
 from tests.mcp.bridge import ERAS, Gateway, call, use
-from tests.world import Tenant, World
+from tests.support.api import ApiClient
+from tests.support.world import Tenant, World
 
 DECISION, URL, OCR = ("dpp_decision_run_submit", "dpp_url_run_submit", "dpp_ocr_run_submit")
 CALLS: dict[str, dict[str, Any]] = {

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from mcp_types import methods
 
-from tests.api import ApiClient
 from tests.mcp import sdk_server
 from tests.mcp.posted import HANDSHAKE, MODERN, TOOL, Posted, handshake, modern, post
-from tests.world import World
+from tests.support.api import ApiClient
+from tests.support.world import World
 
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 A_CALL = {"name": TOOL, "arguments": {"question": "Why?", "max_cost_usd": 0.25}}

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from dpp.money.books import QUERIES, read_books
 from dpp.platform.db.postgres import Connection
 from dpp.runs.jobs import retention
-from tests.aging import APPEND_ONLY, NO_RIGHT, ROLE, deleted, named, refusal
 from tests.schema.rows import (
     add_tenant,
     claimed,
@@ -25,6 +24,7 @@ from tests.schema.rows import (
     refunded_tombstone,
     tombstone,
 )
+from tests.support.retention_batches import APPEND_ONLY, NO_RIGHT, ROLE, deleted, named, refusal
 
 TENANTS = ("t_one", "t_two", "t_three")
 TODAY = datetime(2026, 6, 1, tzinfo=UTC)

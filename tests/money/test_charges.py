@@ -14,9 +14,9 @@ from dpp.money.books import QUERIES
 from dpp.platform.db.postgres import Connection
 from dpp.runs import store
 from dpp_cli import migrate
-from tests.aging import NO_RIGHT, ROLE, refusal
-from tests.charges import miscounted
 from tests.schema.rows import add_tenant, claimed, completed, insert, queued, refunded, tombstone
+from tests.support.charges import miscounted
+from tests.support.retention_batches import NO_RIGHT, ROLE, refusal
 
 TENANTS = ("t_one", "t_two")
 _KINDS = {

@@ -20,7 +20,7 @@ from dpp.runs import store
 from dpp.runs.machine import MoneyState, Status
 from dpp.runs.model import Intent
 from dpp.runs.store import Guard
-from tests.world import A_CREDIT, A_RESERVATION, World
+from tests.support.world import A_CREDIT, A_RESERVATION, World
 
 
 @pytest.fixture

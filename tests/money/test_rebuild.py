@@ -15,7 +15,7 @@ from dpp.runs.jobs.reconcile import reconcile
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.store import Guard
 from dpp.runs.submit import submit
-from tests.world import A_COST, A_CREDIT, A_RESERVATION, DONE, Tenant, World, an_order, message_of
+from tests.support.world import A_COST, A_CREDIT, A_RESERVATION, DONE, Tenant, World, an_order, message_of
 
 
 def _rebuild(world: World, tenant: Tenant) -> int:

@@ -22,7 +22,7 @@ import psycopg
 from moto import mock_aws
 
 from dpp.packs.process import PackProcess
-from tests.api import lambda_context
+from tests.support.api import lambda_context
 
 _broken: list[tuple[Any, str, Any]] = []
 SECRET = os.environ.get("DPP_TEST_CANARY", "")

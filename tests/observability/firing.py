@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.api import lambda_context
+from tests.support.api import lambda_context
 
 
 def fire(name: str, monkeypatch: pytest.MonkeyPatch, parts: Any, event: Any = None) -> Any:

@@ -12,7 +12,7 @@ from dpp.platform.observability.invocation import InvocationFailed, invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp_cli.paths import FUNCTIONS
-from tests.api import lambda_context
+from tests.support.api import lambda_context
 
 HANDLERS = sorted(FUNCTIONS.glob("*/handler.py"))
 # It answers CloudFormation whatever happens, and meets no request of a client's.

@@ -41,7 +41,6 @@ from dpp.workspaces.control.observe import ControlEffects
 from dpp.workspaces.errors import ProviderUnavailable
 from dpp_cdk.monitoring.alarms import OPS_STEPS
 from lifecycle_chamberlain.wiring import Wiring as ChamberlainParts
-from tests.api import ApiClient, a_body, gateway_event
 from tests.http.faulty import faulty_functions
 from tests.http.state import raw_messages
 from tests.mcp.posted import call as tool_call
@@ -49,10 +48,10 @@ from tests.mcp.posted import modern, post
 from tests.observability.emf import Measured, measured, totals
 from tests.observability.firing import fire
 from tests.observability.test_roles import Roles
-from tests.retention.house import House
-from tests.workspaces.conftest import provider_of
-from tests.workspaces.memory import MemoryProvider
-from tests.world import A_COST, A_RESERVATION, ScriptedPacks, Tenant, World
+from tests.retention.environment import Environment
+from tests.support.api import ApiClient, a_body, gateway_event
+from tests.support.world import A_COST, A_RESERVATION, ScriptedPacks, Tenant, World
+from tests.workspaces.memory_provider import MemoryProvider, provider_of
 from tickets_api.wiring import Wiring as TicketParts
 from workspaces_api.wiring import Wiring as WorkspaceParts
 
@@ -531,9 +530,9 @@ def the_chamberlain_cleans(world: World, monkeypatch: pytest.MonkeyPatch) -> Non
     """An id that was seen long ago goes."""
     with world.database.connection() as connection:
         connection.execute("INSERT INTO lifecycle_seen VALUES ('jira:A-1', now() - interval '31 days')")
-    house = House("", world.database)
-    house.change(classes=registered(Retention(), RetryPolicy().max_retries))
-    parts = ChamberlainParts(house.effects, lambda _role: None)
+    env = Environment("", world.database)
+    env.change(classes=registered(Retention(), RetryPolicy().max_retries))
+    parts = ChamberlainParts(env.effects, lambda _role: None)
     told = fire("lifecycle_chamberlain", monkeypatch, parts)
     assert told["rows"]["seen"] == 1
     assert told["cleanup"]["done"]

@@ -22,13 +22,13 @@ import pytest
 
 from dpp.platform.keys import operator_keys
 from dpp_cli.paths import ROOT
-from tests.api import a_body, function_of, gateway_event
 from tests.conftest import _AWS_ENVIRONMENT
-from tests.lifecycle.outside import LOGIN, recorded
+from tests.lifecycle.poll_environment import LOGIN, recorded
 from tests.mcp.posted import Posted, handshake, modern
 from tests.mcp.posted import call as tool_call
 from tests.observability.emf import measured
-from tests.world import Tenant, World
+from tests.support.api import a_body, function_of, gateway_event
+from tests.support.world import Tenant, World
 
 INPUT = "canary-1nput-k7q"
 DATABASE_PASSWORD = "canary-p0stgres-v2x"

@@ -14,13 +14,21 @@ from dpp.lifecycle.flow.ports import Outside, OutsideReply, Wake
 from dpp.lifecycle.flow.runner import GeneralEffects
 from dpp.platform.aws.renewable import Renewable
 from dpp.platform.aws.storage import ObjectStore
-from tests.api import gateway_event
-from tests.lifecycle.court import ASKS, Bucket, CannedSlack, CannedSoldiers
-from tests.lifecycle.outside import LOGIN, PAGE, Played, comment, comment_path, notification, reply
+from tests.lifecycle.environment import ASKS, Bucket, CannedSlack, CannedTaskRuns
+from tests.lifecycle.poll_environment import (
+    LOGIN,
+    PAGE,
+    PlayedReplies,
+    comment,
+    comment_path,
+    notification,
+    reply,
+)
 from tests.lifecycle.signing import SECRETS, headers_of
 from tests.observability.emf import totals
 from tests.observability.firing import fire
-from tests.world import World
+from tests.support.api import gateway_event
+from tests.support.world import World
 
 type Output = pytest.CaptureFixture[str]
 
@@ -31,10 +39,10 @@ class Roles:
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         self._world, self._monkeypatch = world, monkeypatch
         self.slack = CannedSlack()
-        self.outside = Played()
+        self.outside = PlayedReplies()
         self._wake: Wake = lambda _role: None
         self._bucket = ObjectStore("state", lambda: cast(Any, Bucket()))
-        self.soldiers = CannedSoldiers()
+        self.soldiers = CannedTaskRuns()
 
     def mention(self) -> None:
         """Somebody mentions us on GitHub, now: an old one would not be taken in."""

@@ -14,8 +14,8 @@ from dpp.platform.observability.metrics import DIMENSIONS, FUNCTION, METRICS, Me
 from dpp.runs import endings
 from dpp.runs.machine import Reason
 from dpp_cli.docs import metrics_page
-from tests.api import lambda_context
 from tests.observability.emf import measured, totals
+from tests.support.api import lambda_context
 
 
 def test_the_page_is_written_from_the_table() -> None:

@@ -17,7 +17,7 @@ from dpp.platform.aws.queue import Queue
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.errors import QueueUnavailable, StorageUnavailable
 from dpp_cli.local.servers import HOST, free_port
-from tests.world import World
+from tests.support.world import World
 
 _FAST = Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
 _BODY = '{"답": "42"}'.encode()

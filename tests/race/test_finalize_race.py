@@ -15,7 +15,7 @@ from dpp.runs.jobs.reconcile import ReconcileEffects
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.model import Run, envelope_key
 from tests.race.turns import SteppedDatabase, SteppedLedger, SteppedStorage, Steps, Turns
-from tests.world import A_COST, DONE, ScriptedPacks, Tenant, World
+from tests.support.world import A_COST, DONE, ScriptedPacks, Tenant, World
 
 WORKER_STEPS, REAPER_STEPS = 4, 3  # claim, upload, settle, commit; claim, settle, commit
 INTERLEAVINGS = [

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 
 from dpp.runs.execute import WorkOutcome, execute
-from tests.world import World, message_of
+from tests.support.world import World, message_of
 
 
 def test_the_worker_meets_a_lock_and_begins_all_the_same(world: World) -> None:

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import pytest
 
 from dpp.platform.db.postgres import Database
-from tests.retention.house import House
+from tests.retention.environment import Environment
 
 
 @pytest.fixture
-def house(database_url: str) -> Iterator[House]:
+def env(database_url: str) -> Iterator[Environment]:
     """Empty, with the rules as they are by default but for small batches."""
     database = Database(database_url)
     try:
-        yield House(database_url, database)
+        yield Environment(database_url, database)
     finally:
         database.close()

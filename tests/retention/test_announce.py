@@ -8,23 +8,23 @@ import pytest
 from dpp.lifecycle.flow import announce
 from lifecycle_chamberlain import handler as chamberlain
 from lifecycle_chamberlain.wiring import Wiring, wiring
-from tests.api import lambda_context
-from tests.retention.house import DAY, NIGHT, House
+from tests.retention.environment import DAY, NIGHT, Environment
+from tests.support.api import lambda_context
 
 
-def messages(house: House) -> list[tuple[Any, ...]]:
-    return house.execute("SELECT kind, task_id, dedup_key, body FROM lifecycle_messages")
+def messages(env: Environment) -> list[tuple[Any, ...]]:
+    return env.execute("SELECT kind, task_id, dedup_key, body FROM lifecycle_messages")
 
 
-def test_the_report_has_the_sum_the_classes_and_the_warnings(house: House) -> None:
-    house.change(announce=announce.announce)
+def test_the_report_has_the_sum_the_classes_and_the_warnings(env: Environment) -> None:
+    env.change(announce=announce.announce)
     for number in (1, 2):
-        house.seen(f"jira:A-{number}", NIGHT - 31 * DAY)
-    task_id = house.task(7, None)
-    house.thread(task_id, NIGHT - 8 * DAY)
-    house.clean()
-    house.tend()
-    [(kind, of_task, key, body)] = messages(house)
+        env.seen(f"jira:A-{number}", NIGHT - 31 * DAY)
+    task_id = env.task(7, None)
+    env.thread(task_id, NIGHT - 8 * DAY)
+    env.clean()
+    env.tick()
+    [(kind, of_task, key, body)] = messages(env)
     assert (kind, of_task, key) == ("REPORT", None, "cleanup/2026-11-29")
     first, of_class, *warnings = body.splitlines()
     assert first.startswith("Cleanup of 2026-11-29: 2 rows deleted, ")
@@ -34,8 +34,8 @@ def test_the_report_has_the_sum_the_classes_and_the_warnings(house: House) -> No
     assert "jira:A" not in body
 
 
-def test_a_report_with_many_warnings_still_is_a_message(house: House) -> None:
-    cleanup = house.clean()
+def test_a_report_with_many_warnings_still_is_a_message(env: Environment) -> None:
+    cleanup = env.clean()
     many = ["w" * 300] * 100
     told = announce.report_of(replace(cleanup, warnings=many))
     assert len(told) == 4_000
@@ -44,10 +44,10 @@ def test_a_report_with_many_warnings_still_is_a_message(house: House) -> None:
 
 @pytest.mark.parametrize("envoy", [None, "dpp-test-lifecycle_envoy"])
 def test_a_deployment_without_an_envoy_writes_no_message(
-    house: House, envoy: str | None, monkeypatch: pytest.MonkeyPatch
+    env: Environment, envoy: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would wait for ever, and the alarm of messages that are not sent would never end."""
-    monkeypatch.setenv("DATABASE_URL", house.url)
+    monkeypatch.setenv("DATABASE_URL", env.url)
     monkeypatch.setenv("DPP_STATE_BUCKET", "state")
     if envoy is not None:
         monkeypatch.setenv("DPP_LIFECYCLE_ENVOY_FUNCTION", envoy)
@@ -59,15 +59,15 @@ def test_a_deployment_without_an_envoy_writes_no_message(
         wiring.cache_clear()
 
 
-def test_the_envoy_is_woken_once_for_a_night(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    house.change(announce=announce.announce)
+def test_the_envoy_is_woken_once_for_a_night(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    env.change(announce=announce.announce)
     woken: list[str] = []
 
     def wake(role: str) -> None:
         woken.append(role)
 
-    monkeypatch.setattr(chamberlain, "wiring", lambda: Wiring(house.effects, wake))
+    monkeypatch.setattr(chamberlain, "wiring", lambda: Wiring(env.effects, wake))
     for _ in range(3):
         chamberlain.handler({}, lambda_context())
     assert woken == ["ENVOY"]
-    assert len(messages(house)) == 1
+    assert len(messages(env)) == 1

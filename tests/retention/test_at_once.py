@@ -14,57 +14,57 @@ from dpp.lifecycle.retention.begin import begin_manual, stop
 from dpp.lifecycle.retention.cleaner import LEASE_SECONDS, tend
 from dpp.platform.db.postgres import Database
 from dpp.platform.db.retention import Batch, QueriedClass, RetentionClass
-from tests.retention.house import DAY, NIGHT, House
-from tests.threads import at_once
+from tests.retention.environment import DAY, NIGHT, Environment
+from tests.support.threads import at_once
 
 MANY = 30
 _OLD = NIGHT - 40 * DAY
 
 
-def _fill(house: House) -> None:
+def _fill(env: Environment) -> None:
     """Ids to be forgotten, and prompts with their objects."""
-    house.execute(
+    env.execute(
         "INSERT INTO lifecycle_seen SELECT 'jira:A-' || n, %(at)s FROM generate_series(1, %(many)s) n",
         at=_OLD,
         many=MANY,
     )
     for number in range(MANY // 3):
-        house.object(f"state/prompts/{number}.md", "PROMPT", _OLD)
+        env.object(f"state/prompts/{number}.md", "PROMPT", _OLD)
 
 
-def _told(house: House) -> tuple[int, int]:
-    [row] = house.execute("SELECT sum(deleted)::int, sum(examined)::int FROM cleanup_classes")
+def _told(env: Environment) -> tuple[int, int]:
+    [row] = env.execute("SELECT sum(deleted)::int, sum(examined)::int FROM cleanup_classes")
     return row[0], row[1]
 
 
-def _all_is_gone(house: House) -> bool:
+def _all_is_gone(env: Environment) -> bool:
     tables = ("lifecycle_seen", "lifecycle_objects", "lifecycle_deletions", "exclusive_leases")
-    left = [house.execute(f"SELECT 1 FROM {table}") for table in tables]
-    return not any(left) and house.bucket.objects == {}
+    left = [env.execute(f"SELECT 1 FROM {table}") for table in tables]
+    return not any(left) and env.bucket.objects == {}
 
 
 @pytest.mark.parametrize("chamberlains", [2, 4])
-def test_chamberlains_at_once_delete_and_tell_of_each_row_once(house: House, chamberlains: int) -> None:
+def test_chamberlains_at_once_delete_and_tell_of_each_row_once(env: Environment, chamberlains: int) -> None:
     """Fired again and again, whoever has the lease; each firing ends after a few looks at the time."""
-    _fill(house)
+    _fill(env)
     announced: list[int] = []
-    house.change(announce=lambda _connection, cleanup, _now: announced.append(cleanup.deleted))
+    env.change(announce=lambda _connection, cleanup, _now: announced.append(cleanup.deleted))
     objects: list[int] = []
 
     def firings(database: Database) -> None:
-        pace = replace(house.effects.pace, seconds=0.002, monotonic=_own_clock(), sleep=lambda _: None)
-        effects = replace(house.effects, database=database, pace=pace)
+        pace = replace(env.effects.pace, seconds=0.002, monotonic=_own_clock(), sleep=lambda _: None)
+        effects = replace(env.effects, database=database, pace=pace)
         for _ in range(60):
             with suppress(CleanupRunning):
                 objects.append(tend(effects, NIGHT).objects.deleted)
 
-    at_once(house.url, *[firings] * chamberlains)
-    house.clean() if not announced else house.tend()
-    assert _all_is_gone(house)
-    assert _told(house) == (MANY + MANY // 3, MANY + MANY // 3)
+    at_once(env.url, *[firings] * chamberlains)
+    env.clean() if not announced else env.tick()
+    assert _all_is_gone(env)
+    assert _told(env) == (MANY + MANY // 3, MANY + MANY // 3)
     assert announced == [MANY + MANY // 3]
     assert sum(objects) <= MANY // 3
-    assert house.execute("SELECT kind, status FROM cleanups") == [("DAILY", "DONE")]
+    assert env.execute("SELECT kind, status FROM cleanups") == [("DAILY", "DONE")]
 
 
 def _own_clock() -> Any:
@@ -85,66 +85,64 @@ class Interrupted(QueriedClass):
         return batch
 
 
-def _interrupted(house: House) -> list[RetentionClass]:
+def _interrupted(env: Environment) -> list[RetentionClass]:
     return [
         Interrupted(one.name, one.period, one.queries, one.points_at)
         if isinstance(one, QueriedClass) and one.name == "seen"
         else one
-        for one in house.effects.classes
+        for one in env.effects.classes
     ]
 
 
-def test_one_who_takes_over_waits_for_the_batch_under_way_and_counts_it_once(house: House) -> None:
+def test_one_who_takes_over_waits_for_the_batch_under_way_and_counts_it_once(env: Environment) -> None:
     """The first one's time is over in the middle of a batch: he may end that and lose the lease at any later one."""
-    _fill(house)
+    _fill(env)
     later = NIGHT + timedelta(seconds=LEASE_SECONDS)
-    taken_over = threading.Thread(target=at_once, args=(house.url, partial(_tend, house, later)))
+    taken_over = threading.Thread(target=at_once, args=(env.url, partial(_tend, env, later)))
 
     def overslept() -> None:
         taken_over.start()
-        _wait_for_a_waiter(house)
+        _wait_for_a_waiter(env)
 
     Interrupted.meanwhile = staticmethod(overslept)
-    first = tend(replace(house.effects, classes=_interrupted(house)), NIGHT)
+    first = tend(replace(env.effects, classes=_interrupted(env)), NIGHT)
     taken_over.join()
-    assert house.effects.pace.batch_rows <= first.rows["seen"] <= MANY
-    assert _all_is_gone(house)
-    assert _told(house)[0] == MANY + MANY // 3
+    assert env.effects.pace.batch_rows <= first.rows["seen"] <= MANY
+    assert _all_is_gone(env)
+    assert _told(env)[0] == MANY + MANY // 3
 
 
-def _wait_for_a_waiter(house: House) -> None:
+def _wait_for_a_waiter(env: Environment) -> None:
     """Until somebody waits for a lock in this database."""
     waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    while not house.execute(waiting):
+    while not env.execute(waiting):
         pass
 
 
-def test_an_operator_beside_a_chamberlain_begins_nothing_twice(house: House) -> None:
+def test_an_operator_beside_a_chamberlain_begins_nothing_twice(env: Environment) -> None:
     """The night's own, one by hand and a stop: whichever comes first."""
     for night in range(5):
         now = NIGHT + night * DAY
-        _fill(house)
-        at_once(house.url, *(partial(does, house, now) for does in (_tend, _by_hand, _stop)))
-        while house.tend(now).cleanup is not None:
+        _fill(env)
+        at_once(env.url, *(partial(does, env, now) for does in (_tend, _by_hand, _stop)))
+        while env.tick(now).cleanup is not None:
             pass
-        [[deleted]] = house.execute("SELECT sum(deleted)::int FROM cleanup_classes")
-        left = house.execute("SELECT 1 FROM lifecycle_seen") + house.execute(
-            "SELECT 1 FROM lifecycle_objects"
-        )
+        [[deleted]] = env.execute("SELECT sum(deleted)::int FROM cleanup_classes")
+        left = env.execute("SELECT 1 FROM lifecycle_seen") + env.execute("SELECT 1 FROM lifecycle_objects")
         assert deleted + len(left) == MANY + MANY // 3
-        assert house.execute("SELECT 1 FROM cleanups WHERE status = 'RUNNING'") == []
-        assert len(house.execute("SELECT 1 FROM cleanups WHERE kind = 'DAILY'")) == 1
-        house.execute("TRUNCATE cleanups, cleanup_classes, lifecycle_objects, lifecycle_seen CASCADE")
+        assert env.execute("SELECT 1 FROM cleanups WHERE status = 'RUNNING'") == []
+        assert len(env.execute("SELECT 1 FROM cleanups WHERE kind = 'DAILY'")) == 1
+        env.execute("TRUNCATE cleanups, cleanup_classes, lifecycle_objects, lifecycle_seen CASCADE")
 
 
-def _tend(house: House, now: datetime, database: Database) -> None:
-    tend(replace(house.effects, database=database), now)
+def _tend(env: Environment, now: datetime, database: Database) -> None:
+    tend(replace(env.effects, database=database), now)
 
 
-def _by_hand(house: House, now: datetime, database: Database) -> None:
+def _by_hand(env: Environment, now: datetime, database: Database) -> None:
     with suppress(CleanupRunning):
-        begin_manual(replace(house.effects, database=database), "kim", ["seen"], now=now)
+        begin_manual(replace(env.effects, database=database), "kim", ["seen"], now=now)
 
 
-def _stop(house: House, now: datetime, database: Database) -> None:
-    stop(replace(house.effects, database=database), "lee", now)
+def _stop(env: Environment, now: datetime, database: Database) -> None:
+    stop(replace(env.effects, database=database), "lee", now)

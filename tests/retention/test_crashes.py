@@ -21,61 +21,61 @@ from dpp.lifecycle.retention.cleanup import ClassReport, Cleanup
 from dpp.platform.db.postgres import Database
 from dpp.platform.db.retention import Batch, Cursor, RetentionClass
 from dpp_cli.local.servers import PostgresServer
-from tests.crash.points import WHOLE, Kind, Point, Points, is_tried
-from tests.retention.crash_house import Act, Figures, Stage, say_once, torn, unfinished
-from tests.retention.house import DAY, NIGHT, House
+from tests.retention.crash_environment import Act, CrashEnvironment, Figures, say_once, torn, unfinished
+from tests.retention.environment import DAY, NIGHT, Environment
+from tests.support.crash_points import WHOLE, Kind, Point, Points, is_tried
 
 _OLD = NIGHT - 40 * DAY
 _YOUNG = NIGHT - DAY
 _PROMPT = "state/prompts/{}.md"
 
 
-def _tasks_and_events(stage: Stage) -> None:
+def _tasks_and_events(crash_env: CrashEnvironment) -> None:
     """Three of each are due, one is needed by a thread, one is young."""
-    house = stage.house
+    env = crash_env.env
     for number in range(5):
         at = _YOUNG if number == 4 else _OLD
-        task = house.task(number, at, event_id=house.event(number, at))
+        task = env.task(number, at, event_id=env.event(number, at))
         if number == 3:
-            house.thread(task, _OLD)
+            env.thread(task, _OLD)
 
 
-def _tasks_and_prompts(stage: Stage) -> None:
+def _tasks_and_prompts(crash_env: CrashEnvironment) -> None:
     """Three of each are due, one task is at work, one is young; S3 refuses one of the prompts that go."""
-    house = stage.house
+    env = crash_env.env
     for number, ended_at in enumerate((_OLD, _OLD, _OLD, None, _YOUNG)):
-        task = house.task(number, ended_at)
-        house.object(_PROMPT.format(number), "PROMPT", _YOUNG if number == 4 else _OLD, task_id=task)
-    house.bucket.refused[_PROMPT.format(1)] = "AccessDenied"
+        task = env.task(number, ended_at)
+        env.object(_PROMPT.format(number), "PROMPT", _YOUNG if number == 4 else _OLD, task_id=task)
+    env.bucket.refused[_PROMPT.format(1)] = "AccessDenied"
 
 
-def _on_the_list(stage: Stage) -> None:
+def _on_the_list(crash_env: CrashEnvironment) -> None:
     """The night is over, but S3 was away."""
-    _tasks_and_prompts(stage)
-    stage.house.bucket.away = True
-    cleaner.tend(stage.effects, NIGHT)
-    stage.house.bucket.away = False
+    _tasks_and_prompts(crash_env)
+    crash_env.env.bucket.away = True
+    cleaner.tend(crash_env.effects, NIGHT)
+    crash_env.env.bucket.away = False
 
 
-def _ids(stage: Stage) -> None:
+def _ids(crash_env: CrashEnvironment) -> None:
     for number in range(6):
-        stage.house.seen(f"jira:A-{number}", _YOUNG if number == 5 else _OLD + number * timedelta(hours=1))
+        crash_env.env.seen(f"jira:A-{number}", _YOUNG if number == 5 else _OLD + number * timedelta(hours=1))
 
 
-def _half_way(stage: Stage) -> None:
+def _half_way(crash_env: CrashEnvironment) -> None:
     """A batch of the ids is gone when the time of the firing is over."""
-    _ids(stage)
-    stage.house.glass.a_look = 10.0
-    while not stage.figures() or stage.figures()["seen"][1] == 0:
-        cleaner.tend(stage.effects, NIGHT)
-    stage.house.glass.a_look = 0.0
+    _ids(crash_env)
+    crash_env.env.clock.a_look = 10.0
+    while not crash_env.figures() or crash_env.figures()["seen"][1] == 0:
+        cleaner.tend(crash_env.effects, NIGHT)
+    crash_env.env.clock.a_look = 0.0
 
 
-def _all_over(stage: Stage) -> None:
+def _all_over(crash_env: CrashEnvironment) -> None:
     """Nothing is left to do but the end."""
-    with stage.house.database.connection() as connection:
-        begin_daily(connection, stage.effects, NIGHT)
-    stage.rows("UPDATE cleanup_classes SET status = 'DONE'")
+    with crash_env.env.database.connection() as connection:
+        begin_daily(connection, crash_env.effects, NIGHT)
+    crash_env.rows("UPDATE cleanup_classes SET status = 'DONE'")
 
 
 def _end(effects: Any) -> None:
@@ -146,8 +146,8 @@ ACTS = {
 }
 
 
-@pytest.fixture(name="stage", scope="module")
-def a_stage(postgres_server: PostgresServer) -> Iterator[Stage]:
+@pytest.fixture(scope="module")
+def crash_env(postgres_server: PostgresServer) -> Iterator[CrashEnvironment]:
     """One for all: what was arranged is kept."""
     with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
         admin.execute("CREATE DATABASE crashed_house TEMPLATE template_dpp")
@@ -155,27 +155,27 @@ def a_stage(postgres_server: PostgresServer) -> Iterator[Stage]:
     database = Database(url)
     try:
         with psycopg.connect(url, autocommit=True) as admin:
-            house = House(url, database)
-            yield Stage(house, admin)
+            env = Environment(url, database)
+            yield CrashEnvironment(env, admin)
     finally:
         database.close()
 
 
-def _clean_run(stage: Stage, name: str) -> tuple[Points, Any]:
+def _clean_run(crash_env: CrashEnvironment, name: str) -> tuple[Points, Any]:
     """The points of a run that nothing befalls, and what its reports tell."""
     act, points = ACTS[name], Points(name)
-    stage.arrange(name, act)
-    stage.play(act, points)
-    stage.come_to_rest()
-    return points, stage.figures()
+    crash_env.arrange(name, act)
+    crash_env.play(act, points)
+    crash_env.come_to_rest()
+    return points, crash_env.figures()
 
 
 @pytest.mark.parametrize("name", list(ACTS))
-def test_every_call_is_among_the_points(stage: Stage, name: str) -> None:
+def test_every_call_is_among_the_points(crash_env: CrashEnvironment, name: str) -> None:
     """A recording with a hole in it would be green, too."""
-    points, figures = _clean_run(stage, name)
+    points, figures = _clean_run(crash_env, name)
     assert ACTS[name].calls <= {f"{point.port}.{point.call}" for point in points.met}
-    assert list(unfinished(stage, ACTS[name], figures)) == []
+    assert list(unfinished(crash_env, ACTS[name], figures)) == []
 
 
 def _is_tried(point: Point, kind: Kind) -> bool:
@@ -183,25 +183,27 @@ def _is_tried(point: Point, kind: Kind) -> bool:
     return is_tried(point, kind) and (WHOLE or kind is not Kind.KILLED_BEFORE or point.number == 1)
 
 
-def _wrongs(stage: Stage, name: str, clean: Figures, recording: Points) -> Iterator[str]:
+def _wrongs(crash_env: CrashEnvironment, name: str, clean: Figures, recording: Points) -> Iterator[str]:
     """All calls of an act, one after the other, before and after they took effect: what does not hold then."""
     act = ACTS[name]
     for point, kind in [(point, kind) for point in recording.met for kind in Kind if _is_tried(point, kind)]:
-        stage.arrange(name, act)
+        crash_env.arrange(name, act)
         points = Points(name, at=point.number, kind=kind)
-        stage.play(act, points)
+        crash_env.play(act, points)
         assert points.met[point.number - 1] == point
-        yield from (f"{point.id}, {kind}, at the crash: {wrong}" for wrong in torn(stage, act))
-        stage.come_to_rest()
-        yield from (f"{point.id}, {kind}: {wrong}" for wrong in unfinished(stage, act, clean))
+        yield from (f"{point.id}, {kind}, at the crash: {wrong}" for wrong in torn(crash_env, act))
+        crash_env.come_to_rest()
+        yield from (f"{point.id}, {kind}: {wrong}" for wrong in unfinished(crash_env, act, clean))
 
 
 @pytest.mark.parametrize("name", list(ACTS))
 @pytest.mark.timeout(600)
-def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(stage: Stage, name: str) -> None:
+def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(
+    crash_env: CrashEnvironment, name: str
+) -> None:
     """LIFE-3, LIFE-4, LIFE-8."""
-    recording, clean = _clean_run(stage, name)
-    assert list(_wrongs(stage, name, clean, recording)) == []
+    recording, clean = _clean_run(crash_env, name)
+    assert list(_wrongs(crash_env, name, clean, recording)) == []
 
 
 def _object_before_its_row(patch: pytest.MonkeyPatch) -> None:
@@ -286,14 +288,14 @@ def _tell_apart(patch: pytest.MonkeyPatch) -> None:
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_what_breaks_a_promise_is_seen(
-    stage: Stage,
+    crash_env: CrashEnvironment,
     monkeypatch: pytest.MonkeyPatch,
     plant: Callable[[pytest.MonkeyPatch], None],
     name: str,
     told: str,
 ) -> None:
     """A check that can't fail is none."""
-    _, clean = _clean_run(stage, name)
+    _, clean = _clean_run(crash_env, name)
     plant(monkeypatch)
-    recording, _ = _clean_run(stage, name)
-    assert any(told in wrong for wrong in _wrongs(stage, name, clean, recording))
+    recording, _ = _clean_run(crash_env, name)
+    assert any(told in wrong for wrong in _wrongs(crash_env, name, clean, recording))

@@ -18,7 +18,7 @@ from dpp.lifecycle.retention.cleanup_rows import DELETIONS_A_CALL
 from dpp.platform.aws.clients import s3_client
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.db.retention import Batch, QueriedClass
-from tests.retention.house import DAY, NIGHT, House
+from tests.retention.environment import DAY, NIGHT, Environment
 
 _OLD = NIGHT - 8 * DAY
 _MINUTE = timedelta(minutes=1)
@@ -50,7 +50,7 @@ class Bucket:
 
 
 @pytest.fixture
-def bucket(house: House, aws: None, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+def bucket(env: Environment, aws: None, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     """The house's, behind the adapter that the function has; one attempt a call, since a second waits."""
     made = Bucket(f"t-{uuid4().hex}", boto3.client("s3"))
     made.client.create_bucket(Bucket=made.name)
@@ -62,62 +62,62 @@ def bucket(house: House, aws: None, monkeypatch: pytest.MonkeyPatch) -> Bucket:
         return made.delete(real, self, bucket_name, key_name, version_id, bypass)
 
     monkeypatch.setattr(S3Backend, "delete_object", delete)
-    house.change(storage=ObjectStore(made.name, lambda: s3_client(attempts=1)))
+    env.change(storage=ObjectStore(made.name, lambda: s3_client(attempts=1)))
     for key in _KEYS:
-        house.object(key, "PROMPT", _OLD)
+        env.object(key, "PROMPT", _OLD)
         made.client.put_object(Bucket=made.name, Key=key, Body=b"x")
     return made
 
 
-def _listed(house: House) -> list[tuple[Any, ...]]:
-    return house.execute(
-        "SELECT object_key, attempts, last_error FROM lifecycle_deletions ORDER BY object_key"
-    )
+def _listed(env: Environment) -> list[tuple[Any, ...]]:
+    return env.execute("SELECT object_key, attempts, last_error FROM lifecycle_deletions ORDER BY object_key")
 
 
-def test_what_s3_refuses_stays_on_the_list_is_warned_of_and_goes_later(house: House, bucket: Bucket) -> None:
+def test_what_s3_refuses_stays_on_the_list_is_warned_of_and_goes_later(
+    env: Environment, bucket: Bucket
+) -> None:
     bucket.locked = {_KEYS[1]}
-    done = house.tend()
+    done = env.tick()
     assert bucket.keys() == [_KEYS[1]]
     assert (done.objects.deleted, done.objects.refused) == (2, 1)
-    assert _listed(house) == [(_KEYS[1], 1, "AccessDenied")]
+    assert _listed(env) == [(_KEYS[1], 1, "AccessDenied")]
     assert done.cleanup is not None
     assert done.cleanup.warnings == ["1 objects that S3 refused to delete; they stay on the list"]
-    assert house.keys("lifecycle_objects", "object_key") == set()
+    assert env.keys("lifecycle_objects", "object_key") == set()
     # Not at once, then after a minute, after two more, and so on.
-    assert house.tend(NIGHT + _MINUTE / 2).objects.refused == 0
-    assert house.tend(NIGHT + _MINUTE).objects.refused == 1
-    assert house.tend(NIGHT + 2 * _MINUTE).objects.refused == 0
-    with house.database.connection() as connection:
+    assert env.tick(NIGHT + _MINUTE / 2).objects.refused == 0
+    assert env.tick(NIGHT + _MINUTE).objects.refused == 1
+    assert env.tick(NIGHT + 2 * _MINUTE).objects.refused == 0
+    with env.database.connection() as connection:
         assert stats.standing(connection, NIGHT + 2 * _MINUTE).deletions.refused == 1
     bucket.locked = set()
-    assert house.tend(NIGHT + 3 * _MINUTE).objects.deleted == 1
-    assert (bucket.keys(), _listed(house)) == ([], [])
+    assert env.tick(NIGHT + 3 * _MINUTE).objects.deleted == 1
+    assert (bucket.keys(), _listed(env)) == ([], [])
 
 
-def test_s3_that_is_gone_in_the_middle_of_a_batch_loses_nothing(house: House, bucket: Bucket) -> None:
+def test_s3_that_is_gone_in_the_middle_of_a_batch_loses_nothing(env: Environment, bucket: Bucket) -> None:
     bucket.fails_behind = 1
-    done = house.tend()
+    done = env.tick()
     assert done.objects.unanswered
     assert len(bucket.keys()) == 2
-    assert [one[0] for one in _listed(house)] == _KEYS
+    assert [one[0] for one in _listed(env)] == _KEYS
     assert done.cleanup is not None
     assert done.cleanup.deleted == 3
     bucket.fails_behind = None
-    assert house.tend(NIGHT + _MINUTE).objects.deleted == 3
-    assert (bucket.keys(), _listed(house)) == ([], [])
+    assert env.tick(NIGHT + _MINUTE).objects.deleted == 3
+    assert (bucket.keys(), _listed(env)) == ([], [])
 
 
-def test_more_than_a_call_takes_goes_in_several(house: House, bucket: Bucket) -> None:
-    house.execute(
+def test_more_than_a_call_takes_goes_in_several(env: Environment, bucket: Bucket) -> None:
+    env.execute(
         "INSERT INTO lifecycle_deletions (object_key, listed_at, next_attempt_at)"
         " SELECT 'gone/' || n, %(at)s, %(at)s FROM generate_series(1, %(count)s) n",
         at=_OLD,
         count=DELETIONS_A_CALL,
     )
-    done = house.tend()
+    done = env.tick()
     assert (done.objects.deleted, done.objects.refused) == (DELETIONS_A_CALL + len(_KEYS), 0)
-    assert (bucket.keys(), _listed(house)) == ([], [])
+    assert (bucket.keys(), _listed(env)) == ([], [])
 
 
 class FailingOnce(QueriedClass):
@@ -133,24 +133,24 @@ class FailingOnce(QueriedClass):
         return batch
 
 
-def test_what_a_failed_class_points_at_waits_with_it_and_no_other_does(house: House) -> None:
+def test_what_a_failed_class_points_at_waits_with_it_and_no_other_does(env: Environment) -> None:
     """Else a task's event would be looked at once, found to be needed, and go a night late."""
     FailingOnce.has_failed = False
-    event = house.event(2, _OLD, seen_at=NIGHT - 31 * DAY)
-    house.task(1, _OLD, event_id=event)
-    house.message(1, _OLD)
-    [tasks] = [one for one in house.effects.classes if one.name == "tasks"]
+    event = env.event(2, _OLD, seen_at=NIGHT - 31 * DAY)
+    env.task(1, _OLD, event_id=event)
+    env.message(1, _OLD)
+    [tasks] = [one for one in env.effects.classes if one.name == "tasks"]
     assert isinstance(tasks, QueriedClass)
     failing = FailingOnce(tasks.name, tasks.period, tasks.queries, tasks.points_at)
-    house.change(classes=[failing if one.name == "tasks" else one for one in house.effects.classes])
-    assert house.tend().errors == 1
-    assert house.keys("lifecycle_messages", "message_id") == set()
-    assert [house.report(name).status for name in ("messages", "tasks", "events", "seen")] == [
+    env.change(classes=[failing if one.name == "tasks" else one for one in env.effects.classes])
+    assert env.tick().errors == 1
+    assert env.keys("lifecycle_messages", "message_id") == set()
+    assert [env.report(name).status for name in ("messages", "tasks", "events", "seen")] == [
         "DONE",
         "RUNNING",
         "WAITING",
         "WAITING",
     ]
-    cleanup = house.clean()
+    cleanup = env.clean()
     assert (cleanup.deleted, cleanup.errors) == (4, 1)
-    assert house.keys("lifecycle_seen", "event_id") == set()
+    assert env.keys("lifecycle_seen", "event_id") == set()

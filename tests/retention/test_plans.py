@@ -18,10 +18,10 @@ from dpp.lifecycle.flow import heartbeat
 from dpp.lifecycle.retention import classes, cleanup_rows
 from dpp.tickets import retention as tickets
 from dpp_cli.local.servers import PostgresServer
-from tests import plans
-from tests.aging import ROLE
-from tests.plans import cost
 from tests.retention.filled import fill
+from tests.support import plans
+from tests.support.plans import cost
+from tests.support.retention_batches import ROLE
 
 ROWS = 100_000
 _BATCH = 500

@@ -21,10 +21,10 @@ from dpp.platform.db.retention import Cursor, RetentionClass
 from dpp.tickets import read as tickets
 from dpp.tickets import retention as tickets_retention
 from dpp.tickets.errors import TicketNotFound
-from tests.aging import deleted, named
+from tests.retention.environment import DAY, NIGHT, Environment
 from tests.retention.filled import fill
-from tests.retention.house import DAY, NIGHT, House
-from tests.threads import at_once
+from tests.support.retention_batches import deleted, named
+from tests.support.threads import at_once
 
 _GONE = "gone"
 _FAR = datetime.max.replace(tzinfo=NIGHT.tzinfo)
@@ -134,29 +134,29 @@ _SUFFIXES = (".json", "-raw.json", "-session-id", "-soldier-id")
 _TASKS = 15
 
 
-def test_a_task_is_read_with_all_of_its_results_or_with_none(house: House) -> None:
+def test_a_task_is_read_with_all_of_its_results_or_with_none(env: Environment) -> None:
     """LIFE-3: batches of three rows, four results a task, and S3 asked to delete them after each batch."""
     old = NIGHT - 10 * DAY
-    ids = [house.task(number, old) for number in range(_TASKS)]
+    ids = [env.task(number, old) for number in range(_TASKS)]
     for number, task_id in enumerate(ids):
         for suffix in _SUFFIXES:
-            house.object(
+            env.object(
                 f"state/results/{task_id}{suffix}", "RESULT", old - (_TASKS - number) * DAY, task_id=task_id
             )
     batches = Batches(named(classes.CLASSES, "results"), rows=3)
 
     def read(connection: Connection, item: int) -> str:
         try:
-            found = lifecycle.whole(connection, house.bucket, ids[item]).objects
+            found = lifecycle.whole(connection, env.bucket, ids[item]).objects
         except TaskNotFound:
             return _GONE
         return f"{len(found)} results" if found else _GONE
 
     def delete(database: Database, _item: int) -> None:
         batches.one(database)
-        deletions.drain(database, house.bucket, deletions.Drained(), NIGHT)
+        deletions.drain(database, env.bucket, deletions.Drained(), NIGHT)
 
-    found = Race(_TASKS, read, delete).run(house.url)
+    found = Race(_TASKS, read, delete).run(env.url)
     assert found.keys() <= {"4 results", _GONE}
     assert found["4 results"] >= _TASKS
-    assert house.bucket.objects == {}
+    assert env.bucket.objects == {}

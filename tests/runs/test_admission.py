@@ -4,7 +4,7 @@ import pytest
 
 from dpp.platform.errors import RedisUnavailable
 from dpp.runs.admission import observe
-from tests.world import World
+from tests.support.world import World
 
 
 @pytest.mark.parametrize("text", ["1.5", "1e+14", "", "abc"])

@@ -18,7 +18,7 @@ from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.model import Run
 from dpp.runs.operations import dead_letters
 from dpp.runs.operations.dead_letters import Action, DeadLetterEffects, Standing, drop, look, redrive
-from tests.world import A_CREDIT, ScriptedPacks, World, message_of
+from tests.support.world import A_CREDIT, ScriptedPacks, World, message_of
 
 ALL = Choice(100)
 

@@ -14,8 +14,8 @@ from dpp.runs.jobs.reconcile import reconcile
 from dpp.runs.machine import FinalizeStage, MoneyState, Reason, Status
 from dpp.runs.model import Run
 from dpp.runs.operations.disputes import DecisionRefused, DisputeEffects, NotDisputed, decide, look
-from tests.faults import Flaky, FlakyDatabase
-from tests.world import A_COST, A_CREDIT, A_RESERVATION, DONE, Tenant, World
+from tests.support.faults import Flaky, FlakyDatabase
+from tests.support.world import A_COST, A_CREDIT, A_RESERVATION, DONE, Tenant, World
 
 
 def _effects(world: World) -> DisputeEffects:

@@ -4,8 +4,8 @@ from typing import Any
 
 from dpp.runs.execute import WorkOutcome, execute
 from dpp.runs.machine import Status
-from tests.api import ApiClient, a_body
-from tests.world import ScriptedPacks, World, message_of
+from tests.support.api import ApiClient, a_body
+from tests.support.world import ScriptedPacks, World, message_of
 
 
 def s3(key: str) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from dpp.runs.jobs.reconcile import reconcile
 from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.model import Run, envelope_key
-from tests.faults import Flaky, FlakyDatabase
-from tests.world import A_CREDIT, A_RESERVATION, DONE, ScriptedPacks, Tenant, World, message_of
+from tests.support.faults import Flaky, FlakyDatabase
+from tests.support.world import A_CREDIT, A_RESERVATION, DONE, ScriptedPacks, Tenant, World, message_of
 
 
 def _reap(world: World, now: datetime) -> Any:

@@ -9,7 +9,7 @@ from dpp.money.ledger import LedgerLost
 from dpp.runs import execute
 from dpp.runs.jobs.reconcile import reconcile
 from dpp.runs.model import Run
-from tests.world import A_COST, A_CREDIT, A_RESERVATION, Tenant, World, message_of
+from tests.support.world import A_COST, A_CREDIT, A_RESERVATION, Tenant, World, message_of
 
 
 def _forget(world: World, tenant: Tenant) -> None:

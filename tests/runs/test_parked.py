@@ -20,9 +20,18 @@ from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import MoneyState, Status
 from dpp.runs.model import Run
 from dpp.runs.submit import SubmitEffects, submit
-from tests.faults import FlakyDatabase
 from tests.runs.switched import disable, enable
-from tests.world import A_COST, A_CREDIT, A_RESERVATION, DONE, ScriptedPacks, World, an_order, message_of
+from tests.support.faults import FlakyDatabase
+from tests.support.world import (
+    A_COST,
+    A_CREDIT,
+    A_RESERVATION,
+    DONE,
+    ScriptedPacks,
+    World,
+    an_order,
+    message_of,
+)
 
 PACKS = [None, PackType.DECISION]
 

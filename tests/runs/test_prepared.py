@@ -8,7 +8,7 @@ from dpp.platform.keys import api_keys
 from dpp.runs import store
 from dpp.runs.execute import WorkOutcome, execute
 from dpp.runs.machine import FinalizeStage
-from tests.world import Tenant, World, an_order, message_of
+from tests.support.world import Tenant, World, an_order, message_of
 
 _BY_A_RUN = (
     "select_api_key",

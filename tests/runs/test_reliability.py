@@ -9,7 +9,7 @@ from dpp.packs.contract import PackSuccess, PackType
 from dpp.runs.execute import execute
 from dpp.runs.machine import MoneyState, Status
 from dpp.runs.model import Run
-from tests.world import A_COST, ScriptedPacks, Tenant, World, message_of
+from tests.support.world import A_COST, ScriptedPacks, Tenant, World, message_of
 
 
 def worked(world: World, tenant: Tenant, score: float, **order: Any) -> Run:

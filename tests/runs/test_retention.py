@@ -16,8 +16,6 @@ from dpp.runs.jobs import retention
 from dpp.runs.jobs.retain import RetentionReport, retain
 from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import MoneyState, Status
-from tests.aging import NO_RIGHT, ROLE, batches, deleted, named, refusal
-from tests.api import ApiClient, a_body
 from tests.schema.rows import (
     add_tenant,
     claimed,
@@ -29,7 +27,9 @@ from tests.schema.rows import (
     refunded_tombstone,
     tombstone,
 )
-from tests.world import A_COST, A_CREDIT, Tenant, World, message_of
+from tests.support.api import ApiClient, a_body
+from tests.support.retention_batches import NO_RIGHT, ROLE, batches, deleted, named, refusal
+from tests.support.world import A_COST, A_CREDIT, Tenant, World, message_of
 
 
 def _retain(world: World, now: datetime) -> RetentionReport:

@@ -18,9 +18,9 @@ from dpp.runs.execute import WorkOutcome, execute
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.message import RunMessage
 from dpp.runs.model import Run, envelope_key
-from tests.api import lambda_context
-from tests.faults import AwayDatabase, FlakyDatabase
-from tests.world import A_COST, DONE, ScriptedPacks, World, message_of
+from tests.support.api import lambda_context
+from tests.support.faults import AwayDatabase, FlakyDatabase
+from tests.support.world import A_COST, DONE, ScriptedPacks, World, message_of
 
 FAILED = PackFailure(reason_code=PackReason.PACK_TIMEBOX_EXCEEDED, detail="over its timebox")
 

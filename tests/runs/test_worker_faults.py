@@ -16,8 +16,8 @@ from dpp.runs.jobs import reap
 from dpp.runs.jobs.reconcile import reconcile
 from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import TERMINAL, MoneyState, Status
-from tests.faults import Flaky, FlakyDatabase
-from tests.world import A_COST, A_CREDIT, World, message_of
+from tests.support.faults import Flaky, FlakyDatabase
+from tests.support.world import A_COST, A_CREDIT, World, message_of
 
 MINIMUM_FEE = 5_000
 

@@ -15,7 +15,7 @@ from dpp.runs.jobs import retention
 from dpp.runs.operations import stats as run_standing
 from dpp.runs.store import QUERIES
 from dpp_cli.local.servers import PostgresServer
-from tests.plans import database
+from tests.support.plans import database
 
 _MONEY = Queries("dpp.money", "queries.sql")
 _PLATFORM = Queries("dpp.platform.keys", "api_keys.sql")

@@ -16,8 +16,8 @@ from dpp.auth_errors.outbox import tables
 from dpp.platform.db.postgres import Connection
 from dpp.runs import store
 from dpp_cli.local.servers import PostgresServer
-from tests.plans import database
 from tests.schema.test_plans import _PARAMS
+from tests.support.plans import database
 
 _BY_RUN = (
     "run",

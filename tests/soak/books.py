@@ -12,8 +12,8 @@ from dpp.money.credits import all_tenants
 from dpp.money.drift import contradictions, measure
 from dpp.money.ledger import Ledger
 from dpp_cli.local.state import StackState
-from tests.charges import miscounted
 from tests.soak.clients import Ordered
+from tests.support.charges import miscounted
 
 _RUNS = """
 SELECT run_id::text, tenant_id, idempotency_key, status, money_state, actual_cost_usd_micros,

@@ -15,10 +15,10 @@ import psycopg
 from dpp.workspaces.providers import processes
 from dpp_cli import migrate
 from dpp_cli.local.servers import PostgresServer
-from tests.s3_server import s3_server
-from tests.sqs_server import sqs_server
+from tests.support.s3_server import s3_server
+from tests.support.sqs_server import sqs_server
 from tests.workspaces.round_trip import there_and_back, trip
-from tests.workspaces.workers import Place, control, storage
+from tests.workspaces.subprocess_workers import Place, control, storage
 
 
 def main() -> int:

@@ -11,8 +11,8 @@ import pytest
 from dpp.money.credits import create_tenant
 from dpp.platform.keys import api_keys, operator_keys
 from dpp.tickets import stop
-from tests.operator_api import OperatorApi
-from tests.tickets.conftest import A_DAY, Desk
+from tests.support.operator_api import OperatorApi
+from tests.tickets.environment import A_DAY, Environment
 
 AN_ID = "fd4888b3-0000-4000-8000-00000000beef"
 ROUTES = [
@@ -30,15 +30,15 @@ ROUTES = [
 
 
 @pytest.fixture
-def client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatorApi]:
-    with closing(OperatorApi(desk.database, desk.environ(), monkeypatch)) as made:
+def client(env: Environment, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatorApi]:
+    with closing(OperatorApi(env.database, env.environ(), monkeypatch)) as made:
         yield made
 
 
 @pytest.fixture
-def refusing(shared_desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatorApi]:
+def refusing(shared_env: Environment, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatorApi]:
     """A client of what is refused: no test leaves anything, so all have one database."""
-    with closing(OperatorApi(shared_desk.database, shared_desk.environ(), monkeypatch)) as made:
+    with closing(OperatorApi(shared_env.database, shared_env.environ(), monkeypatch)) as made:
         yield made
 
 
@@ -57,10 +57,10 @@ class TestWhoMayAsk:
 
     @pytest.mark.parametrize(("method", "path"), ROUTES)
     def test_without_an_operators_key_every_route_is_the_same_401(
-        self, refusing: OperatorApi, shared_desk: Desk, method: str, path: str
+        self, refusing: OperatorApi, shared_env: Environment, method: str, path: str
     ) -> None:
         """A tenant's key, right in its own scope, is none here."""
-        with shared_desk.database.connection() as connection:
+        with shared_env.database.connection() as connection:
             create_tenant(connection, "t_acme", "Acme")
             tenants = api_keys.mint()
             api_keys.store(connection, tenants, "t_acme")
@@ -83,8 +83,10 @@ class TestWhoMayAsk:
         (only,) = told
         assert only[0] == 401
 
-    def test_an_operators_key_opens_nothing_of_the_tenants(self, client: OperatorApi, desk: Desk) -> None:
-        with desk.database.connection() as connection:
+    def test_an_operators_key_opens_nothing_of_the_tenants(
+        self, client: OperatorApi, env: Environment
+    ) -> None:
+        with env.database.connection() as connection:
             assert api_keys.verify(connection, client.token) is None
 
     def test_the_key_names_its_operator_in_what_is_kept(self, client: OperatorApi) -> None:
@@ -220,9 +222,9 @@ class TestTheReaper:
 
     @pytest.mark.parametrize("raw", [None, "{}"])
     def test_a_run_without_a_body_goes_by_the_deployments_rules(
-        self, client: OperatorApi, desk: Desk, raw: str | None
+        self, client: OperatorApi, env: Environment, raw: str | None
     ) -> None:
-        desk.stale()
+        env.stale()
         answer = client.send("POST", "/api/tickets/reaper/run", raw=raw)
         assert answer.status == 200
         assert next(iter(answer.body)) == "schema"  # by the contract's own names
@@ -235,13 +237,13 @@ class TestTheReaper:
         snapshot = client.send("GET", f"/api/tickets/reaper/{answer.headers['Location']}")
         assert (snapshot.status, snapshot.body) == (200, answer.body)
 
-    def test_a_run_is_the_operators(self, client: OperatorApi, desk: Desk) -> None:
+    def test_a_run_is_the_operators(self, client: OperatorApi, env: Environment) -> None:
         client.send("POST", "/api/tickets/reaper/run")
-        assert desk.rows("SELECT actor FROM ticket_reaper_reports") == [("kim",)]
+        assert env.rows("SELECT actor FROM ticket_reaper_reports") == [("kim",)]
 
-    def test_threshold_and_number_may_be_said(self, client: OperatorApi, desk: Desk) -> None:
+    def test_threshold_and_number_may_be_said(self, client: OperatorApi, env: Environment) -> None:
         for _ in range(2):
-            desk.stale(hours=1)
+            env.stale(hours=1)
         answer = client.send("POST", "/api/tickets/reaper/run", {"threshold_seconds": 1_800, "max_clean": 1})
         assert (answer.body["threshold_seconds"], answer.body["stale_count"]) == (1_800, 2)
         assert answer.body["cleaned_count"] == 1
@@ -263,15 +265,17 @@ class TestTheReaper:
         answer = refusing.send("POST", "/api/tickets/reaper/run", raw=f'{{"threshold_seconds": {value}}}')
         assert (answer.status, answer.body["reason_code"]) == (400, "MALFORMED_REQUEST")
 
-    def test_a_dry_run_has_no_place(self, client: OperatorApi, desk: Desk) -> None:
-        desk.stale()
+    def test_a_dry_run_has_no_place(self, client: OperatorApi, env: Environment) -> None:
+        env.stale()
         answer = client.send("POST", "/api/tickets/reaper/run", {"dry_run": True})
         assert (answer.status, answer.body["stale_count"], answer.body["cleaned_count"]) == (200, 1, 0)
         assert "Location" not in answer.headers
         assert client.send("GET", "/api/tickets/reaper/latest").status == 404
 
-    def test_while_one_runs_another_is_409_and_told_since_when(self, client: OperatorApi, desk: Desk) -> None:
-        desk.rows(
+    def test_while_one_runs_another_is_409_and_told_since_when(
+        self, client: OperatorApi, env: Environment
+    ) -> None:
+        env.rows(
             "INSERT INTO exclusive_leases VALUES ('TICKET_REAPER', gen_random_uuid(), 'lee',"
             " '2036-01-01T00:00:00Z', '2037-01-01T00:00:00Z') RETURNING 1"
         )
@@ -281,13 +285,15 @@ class TestTheReaper:
         assert answer.body["actor"] == "lee"
         assert answer.headers["Retry-After"] == "10"
 
-    def test_the_breaker_is_said_and_confirmed(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_breaker_is_said_and_confirmed(
+        self, env: Environment, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         client = OperatorApi(
-            desk.database, desk.environ() | {"DPP_TICKET_REAPER_BREAKER_COUNT": "1"}, monkeypatch
+            env.database, env.environ() | {"DPP_TICKET_REAPER_BREAKER_COUNT": "1"}, monkeypatch
         )
         try:
             for _ in range(2):
-                desk.stale()
+                env.stale()
             answer = client.send("POST", "/api/tickets/reaper/run")
             assert (answer.status, answer.body["decision"]) == (200, "NONE")
             assert answer.headers["X-DPP-Reaper-Breaker"] == "TRIPPED"
@@ -305,7 +311,7 @@ class TestTheReaper:
 class TestTheOpsCycle:
     """The emergency stop, the counters, the receipt."""
 
-    def test_the_stop_is_set_and_cleared_with_a_reason(self, client: OperatorApi, desk: Desk) -> None:
+    def test_the_stop_is_set_and_cleared_with_a_reason(self, client: OperatorApi, env: Environment) -> None:
         assert client.send("GET", "/api/ops/emergency-stop").body["stopped"] is False
         answer = client.send("PUT", "/api/ops/emergency-stop", {"stopped": True, "reason": "a bad release"})
         assert (answer.status, answer.body["stopped"], answer.body["actor"]) == (200, True, "kim")
@@ -313,7 +319,7 @@ class TestTheOpsCycle:
         assert (refused.status, refused.body["reason_code"]) == (409, "EMERGENCY_STOP_SET")
         assert client.send("POST", "/api/tickets", a_credit()).status == 201  # to ask is no change
         client.send("PUT", "/api/ops/emergency-stop", {"stopped": False, "reason": "taken back"})
-        with desk.database.connection() as connection:
+        with env.database.connection() as connection:
             assert [one.stopped for one in stop.changes(connection, 5)] == [False, True]
 
     @pytest.mark.parametrize(
@@ -322,8 +328,8 @@ class TestTheOpsCycle:
     def test_a_stop_without_a_reason_or_a_word_is_422(self, refusing: OperatorApi, body: object) -> None:
         assert refusing.send("PUT", "/api/ops/emergency-stop", body).status == 422
 
-    def test_the_counters(self, client: OperatorApi, desk: Desk) -> None:
-        desk.stale()
+    def test_the_counters(self, client: OperatorApi, env: Environment) -> None:
+        env.stale()
         client.send("POST", "/api/tickets", a_credit())
         body = client.send("GET", "/api/tickets/counters").body
         assert body["total"]["stale"]["count"] == 1
@@ -331,10 +337,10 @@ class TestTheOpsCycle:
         assert body["by_type"]["BUDGET_CREDIT"]["open"]["count"] == 1
         assert body["asof"].endswith("+09:00")
 
-    def test_the_newest_receipt(self, client: OperatorApi, desk: Desk) -> None:
+    def test_the_newest_receipt(self, client: OperatorApi, env: Environment) -> None:
         answer = client.send("GET", "/api/ops/cycle/latest")
         assert (answer.status, answer.body["reason_code"]) == (404, "NO_RECEIPT_YET")
-        desk.cycle()
+        env.cycle()
         body = client.send("GET", "/api/ops/cycle/latest").body
         assert (body["outcome"], body["ticket_reaper"]["decision"]) == ("COMPLETED", "NONE")
 

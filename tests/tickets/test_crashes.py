@@ -26,9 +26,9 @@ from dpp.tickets.model import REAPER, RequestType, Ticket
 from dpp.tickets.process import SILENT_SECONDS, ProcessEffects
 from dpp.tickets.reap import ReapEffects, ReapOrder, reap
 from dpp.tickets.staleness import LATEST_KEY, result_message
-from tests.crash.drivers import CountedDatabase, counted_storage
-from tests.crash.points import Call, Killed, Kind, Points
-from tests.tickets.conftest import A_DAY, RULES, SEOUL, Desk
+from tests.support.counted_drivers import CountedDatabase, counted_storage
+from tests.support.crash_points import Call, Killed, Kind, Points
+from tests.tickets.environment import A_DAY, RULES, SEOUL, Environment
 
 PAUSES_SECONDS = (LEASE_SECONDS + 100, SILENT_SECONDS + 1)
 """Past both leases, and past the silence of a processor that died."""
@@ -74,10 +74,10 @@ class World:
 
 
 @dataclass(slots=True)
-class Stage:
+class CrashEnvironment:
     """A desk with what a day left, and the process that is hit."""
 
-    desk: Desk
+    env: Environment
     world: World
     stale: list[Ticket]
     waiting: list[Ticket]
@@ -85,26 +85,26 @@ class Stage:
 
     def effects(self, points: Points) -> tuple[CountedDatabase, CycleEffects]:
         """A process whose calls are counted, and its database."""
-        database = CountedDatabase(self.desk.url, points)
-        storage = counted_storage(self.desk.bucket, self.bucket, points)
+        database = CountedDatabase(self.env.url, points)
+        storage = counted_storage(self.env.bucket, self.bucket, points)
         executors = dict.fromkeys(RequestType, self.world.executor(points))
         return database, CycleEffects(
             ReapEffects(database, storage, SEOUL), ProcessEffects(database, executors, RULES)
         )
 
 
-def arrange(desk: Desk) -> Stage:
+def arrange(env: Environment) -> CrashEnvironment:
     """Two stale tickets, one of a processor that died a while ago, one open."""
     ages = {uuid4(): seconds for seconds in (30 * 3_600, 26 * 3_600, SILENT_SECONDS + 5, None)}
-    with psycopg.connect(desk.url, autocommit=True) as admin:
+    with psycopg.connect(env.url, autocommit=True) as admin:
         admin.execute(_EMPTY)  # no trigger, so that nothing refuses
         with admin.cursor() as cursor:
             cursor.executemany(_TAKEN, [{"id": key, "age": age} for key, age in ages.items() if age])
         admin.execute(_KEEP)
     (waiting,) = [key for key, age in ages.items() if age is None]
-    desk.file(request_id=waiting)
-    first, second, dead, opened = (desk.ticket(key) for key in ages)
-    return Stage(desk, World(), [first, second], [dead, opened])
+    env.file(request_id=waiting)
+    first, second, dead, opened = (env.ticket(key) for key in ages)
+    return CrashEnvironment(env, World(), [first, second], [dead, opened])
 
 
 _EMPTY = """
@@ -125,34 +125,34 @@ FROM tickets, (VALUES (ARRAY[NULL, 'OPEN']), (ARRAY['OPEN', 'IN_PROGRESS'])) AS 
 """
 
 
-def _reap(stage: Stage, effects: CycleEffects) -> None:
+def _reap(crash_env: CrashEnvironment, effects: CycleEffects) -> None:
     reap(ReapOrder("kim", RULES), effects.reaping)
 
 
-def _cycle(stage: Stage, effects: CycleEffects) -> None:
+def _cycle(crash_env: CrashEnvironment, effects: CycleEffects) -> None:
     run_cycle(effects)
 
 
-ACTS: dict[str, Callable[[Stage, CycleEffects], None]] = {"reap": _reap, "cycle": _cycle}
+ACTS: dict[str, Callable[[CrashEnvironment, CycleEffects], None]] = {"reap": _reap, "cycle": _cycle}
 
 
-def play(stage: Stage, act: str, points: Points) -> None:
+def play(crash_env: CrashEnvironment, act: str, points: Points) -> None:
     """Let the process act until it is done, fails or is killed."""
-    database, effects = stage.effects(points)
+    database, effects = crash_env.effects(points)
     try:
         with suppress(Killed, DependencyUnavailable):
-            ACTS[act](stage, effects)
+            ACTS[act](crash_env, effects)
     finally:
         database.close()
     points.land()
 
 
-def come_to_rest(stage: Stage) -> None:
+def come_to_rest(crash_env: CrashEnvironment) -> None:
     """Time passes, and healthy cycles run."""
-    desk, world, at = stage.desk, stage.world, stage.desk.now()
-    reaping = desk.reaping(ObjectStore(desk.bucket, lambda: cast(Any, stage.bucket)))
+    env, world, at = crash_env.env, crash_env.world, crash_env.env.now()
+    reaping = env.reap_effects(ObjectStore(env.bucket, lambda: cast(Any, crash_env.bucket)))
     processing = ProcessEffects(
-        desk.database, dict.fromkeys(RequestType, world.executor(Points("healthy"))), RULES
+        env.database, dict.fromkeys(RequestType, world.executor(Points("healthy"))), RULES
     )
     for pause in PAUSES_SECONDS:
         at += timedelta(seconds=pause)
@@ -160,34 +160,32 @@ def come_to_rest(stage: Stage) -> None:
             run_cycle(CycleEffects(reaping, processing), at)
 
 
-def broken(stage: Stage) -> Iterator[str]:
+def broken(crash_env: CrashEnvironment) -> Iterator[str]:
     """Every promise that does not hold."""
-    desk = stage.desk
-    for ticket in (*stage.stale, *stage.waiting):
-        whole = desk.whole(ticket)
+    env = crash_env.env
+    for ticket in (*crash_env.stale, *crash_env.waiting):
+        whole = env.details(ticket)
         if whole.result is None or whole.result.status != whole.ticket.current_status:
             yield f"{ticket.request_id} is {whole.ticket.current_status}, its result {whole.result}"
             continue
         ways = [(one.from_status, one.to_status) for one in whole.transitions]
         if not set(ways) <= WAYS or [way[0] for way in ways[1:]] != [way[1] for way in ways[:-1]]:
             yield f"{ticket.request_id} went {ways}"
-        cleaned = ticket in stage.stale
+        cleaned = ticket in crash_env.stale
         expected = (REAPER, "FAILED", result_message(A_DAY)) if cleaned else (None, "DONE", "done")
         found = (whole.result.processor_id if cleaned else None, whole.result.status, whole.result.message)
         if found != expected:
             yield f"{ticket.request_id}: {found}, not {expected}"
-    if stage.world.done != {ticket.request_id for ticket in stage.waiting}:
-        yield f"done: {stage.world.done}"
-    yield from _reports(desk, stage.bucket.objects)
-    for outcome, count in desk.rows("SELECT outcome, count(*) FROM ops_run_receipts GROUP BY 1"):
+    if crash_env.world.done != {ticket.request_id for ticket in crash_env.waiting}:
+        yield f"done: {crash_env.world.done}"
+    yield from _reports(env, crash_env.bucket.objects)
+    for outcome, count in env.rows("SELECT outcome, count(*) FROM ops_run_receipts GROUP BY 1"):
         if outcome == "RUNNING":
             yield f"{count} receipts say RUNNING"
 
 
-def _reports(desk: Desk, objects: dict[str, Any]) -> Iterator[str]:
-    rows = desk.rows(
-        "SELECT snapshot_key, report, published_at FROM ticket_reaper_reports ORDER BY report_id"
-    )
+def _reports(env: Environment, objects: dict[str, Any]) -> Iterator[str]:
+    rows = env.rows("SELECT snapshot_key, report, published_at FROM ticket_reaper_reports ORDER BY report_id")
     if set(objects) != {LATEST_KEY, *(key for key, _, _ in rows)}:
         yield f"objects {sorted(objects)}"
         return
@@ -202,16 +200,16 @@ def _reports(desk: Desk, objects: dict[str, Any]) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def desk(shared_desk: Desk) -> Desk:
+def env(shared_env: Environment) -> Environment:
     """One database for all: it is emptied each time."""
-    return shared_desk
+    return shared_env
 
 
 @pytest.mark.parametrize("act", list(ACTS))
-def test_every_port_is_among_the_points(desk: Desk, act: str) -> None:
+def test_every_port_is_among_the_points(env: Environment, act: str) -> None:
     """A recording with a hole in it would be green, too."""
     points = Points(act)
-    play(arrange(desk), act, points)
+    play(arrange(env), act, points)
     met = {(point.port, point.call) for point in points.met}
     wanted = {
         ("postgres", "take_lease"),
@@ -228,31 +226,33 @@ def test_every_port_is_among_the_points(desk: Desk, act: str) -> None:
 @pytest.mark.parametrize("kind", list(Kind))
 @pytest.mark.parametrize("act", list(ACTS))
 @pytest.mark.timeout(300)
-def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(desk: Desk, act: str, kind: Kind) -> None:
+def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(
+    env: Environment, act: str, kind: Kind
+) -> None:
     """TIX-2, TIX-3, TIX-6: all calls of this path, one after the other."""
     recording = Points(act)
-    play(arrange(desk), act, recording)
+    play(arrange(env), act, recording)
     for point in recording.met:
         if kind not in point.kinds:
             continue
-        stage, points = arrange(desk), Points(act, at=point.number, kind=kind)
-        play(stage, act, points)
+        crash_env, points = arrange(env), Points(act, at=point.number, kind=kind)
+        play(crash_env, act, points)
         assert points.met[point.number - 1] == point
-        come_to_rest(stage)
-        assert list(broken(stage)) == [], f"{point.id}, {kind}"
+        come_to_rest(crash_env)
+        assert list(broken(crash_env)) == [], f"{point.id}, {kind}"
 
 
-def test_a_fault_that_is_planted_is_seen(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_that_is_planted_is_seen(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     """A check that can't fail is none: `latest` written before the snapshot, and a run that dies in between."""
 
     def dies(_store: ObjectStore, key: str, _body: bytes) -> None:
         if key != LATEST_KEY:
             raise Killed
 
-    stage = arrange(desk)
+    crash_env = arrange(env)
     with monkeypatch.context() as patch, suppress(Killed):
         patch.setattr(ObjectStore, "put_json", dies)
-        play(stage, "cycle", Points("cycle"))
-    desk.rows("UPDATE ticket_reaper_reports SET published_at = now() RETURNING 1")
-    come_to_rest(stage)
-    assert any("objects" in one for one in broken(stage))
+        play(crash_env, "cycle", Points("cycle"))
+    env.rows("UPDATE ticket_reaper_reports SET published_at = now() RETURNING 1")
+    come_to_rest(crash_env)
+    assert any("objects" in one for one in broken(crash_env))

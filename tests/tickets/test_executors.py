@@ -16,9 +16,9 @@ from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import RequestType, Ticket
 from dpp.tickets.process import Outcome, ProcessEffects, ProcessReport, work_through
 from ops_cycle.executors import Owners, executors
-from tests.faults import Flaky
-from tests.tickets.conftest import RULES, Desk
-from tests.world import Tenant, World
+from tests.support.faults import Flaky
+from tests.support.world import Tenant, World
+from tests.tickets.environment import RULES, Environment
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def carry_out(owners: Owners, ticket: Ticket) -> str:
     return executors(owners)[ticket.request_type](ticket)
 
 
-def credit_ticket(desk: Desk, tenant_id: str, amount_usd: str = "2.5000") -> Ticket:
-    return desk.file(RequestType.BUDGET_CREDIT, params={"tenant_id": tenant_id, "amount_usd": amount_usd})
+def credit_ticket(env: Environment, tenant_id: str, amount_usd: str = "2.5000") -> Ticket:
+    return env.file(RequestType.BUDGET_CREDIT, params={"tenant_id": tenant_id, "amount_usd": amount_usd})
 
 
 def test_there_is_an_executor_for_every_type(owners: Owners) -> None:
@@ -53,9 +53,9 @@ class TestBudgetCredit:
         return world.tenant(credit_usd_micros=1_000_000)
 
     def test_the_balance_rises_once_however_often_it_is_carried_out(
-        self, world: World, desk: Desk, owners: Owners, tenant: Tenant
+        self, world: World, env: Environment, owners: Owners, tenant: Tenant
     ) -> None:
-        ticket = credit_ticket(desk, tenant.tenant_id)
+        ticket = credit_ticket(env, tenant.tenant_id)
         said = {carry_out(owners, ticket) for _ in range(3)}
         assert said == {f"2.5000 USD to {tenant.tenant_id}; balance 3.5000 USD"}
         position = world.position(tenant)
@@ -63,9 +63,9 @@ class TestBudgetCredit:
         assert position.balanced
 
     def test_a_crash_between_row_and_balance_is_made_good_by_the_next_attempt(
-        self, world: World, desk: Desk, owners: Owners, tenant: Tenant
+        self, world: World, env: Environment, owners: Owners, tenant: Tenant
     ) -> None:
-        ticket = credit_ticket(desk, tenant.tenant_id)
+        ticket = credit_ticket(env, tenant.tenant_id)
         ledger: Any = Flaky(world.ledger, RedisUnavailable, before={"credit"})
         with pytest.raises(RedisUnavailable):
             carry_out(replace(owners, ledger=ledger), ticket)
@@ -73,22 +73,22 @@ class TestBudgetCredit:
         assert world.position(tenant).balance_usd_micros == 3_500_000
         assert world.position(tenant).balanced
 
-    def test_an_unknown_tenant_is_refused_with_its_name(self, desk: Desk, owners: Owners) -> None:
+    def test_an_unknown_tenant_is_refused_with_its_name(self, env: Environment, owners: Owners) -> None:
         with pytest.raises(TicketRefused, match="there is no tenant t_nobody"):
-            carry_out(owners, credit_ticket(desk, "t_nobody"))
+            carry_out(owners, credit_ticket(env, "t_nobody"))
 
     def test_more_than_a_ledger_holds_is_refused(
-        self, world: World, desk: Desk, owners: Owners, tenant: Tenant
+        self, world: World, env: Environment, owners: Owners, tenant: Tenant
     ) -> None:
-        ticket = credit_ticket(desk, tenant.tenant_id, "9007199254.7409")
+        ticket = credit_ticket(env, tenant.tenant_id, "9007199254.7409")
         with pytest.raises(TicketRefused, match="beyond"):
             carry_out(owners, ticket)
         assert world.position(tenant).balance_usd_micros == 1_000_000
 
     def test_the_id_of_another_credit_is_refused(
-        self, world: World, desk: Desk, owners: Owners, tenant: Tenant
+        self, world: World, env: Environment, owners: Owners, tenant: Tenant
     ) -> None:
-        ticket = credit_ticket(desk, tenant.tenant_id)
+        ticket = credit_ticket(env, tenant.tenant_id)
         carry_out(owners, replace(ticket, params={"tenant_id": tenant.tenant_id, "amount_usd": "1"}))
         with pytest.raises(TicketRefused, match="another"):
             carry_out(owners, ticket)
@@ -99,24 +99,24 @@ class TestExecution:
 
     @pytest.mark.parametrize("pack_type", [None, "ocr"])
     def test_it_is_disabled_and_enabled(
-        self, world: World, desk: Desk, owners: Owners, pack_type: str | None
+        self, world: World, env: Environment, owners: Owners, pack_type: str | None
     ) -> None:
         params = {} if pack_type is None else {"pack_type": pack_type}
-        off = desk.file(RequestType.EXECUTION_DISABLE, params=params)
+        off = env.file(RequestType.EXECUTION_DISABLE, params=params)
         said = carry_out(owners, off)
         assert said == f"execution of {pack_type or 'all packs'} is disabled"
         assert carry_out(owners, off) == said
         (standing,) = switches(world)
         assert (standing.enabled, standing.scope) == (False, pack_type and PackType(pack_type))
         assert (standing.actor, standing.reason, standing.decision_id) == ("kim", off.reason, off.request_id)
-        carry_out(owners, desk.file(RequestType.EXECUTION_ENABLE, params=params))
+        carry_out(owners, env.file(RequestType.EXECUTION_ENABLE, params=params))
         assert [one.enabled for one in switches(world)] == [True]
 
     def test_an_older_request_that_is_carried_out_later_changes_nothing(
-        self, world: World, desk: Desk, owners: Owners
+        self, world: World, env: Environment, owners: Owners
     ) -> None:
-        off = desk.file(RequestType.EXECUTION_DISABLE, params={})
-        on = desk.file(RequestType.EXECUTION_ENABLE, params={})
+        off = env.file(RequestType.EXECUTION_DISABLE, params={})
+        on = env.file(RequestType.EXECUTION_ENABLE, params={})
         carry_out(owners, on)
         assert carry_out(owners, off) == "execution of all packs: a later decision stands"
         assert [one.enabled for one in switches(world)] == [True]
@@ -131,16 +131,16 @@ class TestRedrive:
     """Dead letters, by `dpp.runs.operations.dead_letters`."""
 
     def test_what_is_queued_goes_back_and_the_rest_is_told(
-        self, world: World, desk: Desk, owners: Owners, dead_letters: Queue
+        self, world: World, env: Environment, owners: Owners, dead_letters: Queue
     ) -> None:
         tenant = world.tenant()
         runs = [world.submit(tenant).run for _ in range(3)]
         for message in world.messages():
             dead_letters.send(message.model_dump_json())
         dead_letters.send("no message of ours")
-        one = desk.file(RequestType.DLQ_REDRIVE, params={"run_ids": [str(runs[0].run_id)], "limit": 100})
+        one = env.file(RequestType.DLQ_REDRIVE, params={"run_ids": [str(runs[0].run_id)], "limit": 100})
         assert carry_out(owners, one) == "1 sent back, 0 of ended runs deleted, 0 left"
-        rest = desk.file(RequestType.DLQ_REDRIVE, params={"limit": 100})
+        rest = env.file(RequestType.DLQ_REDRIVE, params={"limit": 100})
         assert carry_out(owners, rest) == "2 sent back, 0 of ended runs deleted, 1 left"
         assert carry_out(owners, rest) == "0 sent back, 0 of ended runs deleted, 1 left"
         assert {message.run_id for message in world.messages()} == {run.run_id for run in runs}
@@ -148,14 +148,14 @@ class TestRedrive:
 
 @pytest.mark.parametrize("request_type", list(RequestType))
 def test_parameters_that_this_version_cannot_read_are_refused(
-    desk: Desk, owners: Owners, request_type: RequestType
+    env: Environment, owners: Owners, request_type: RequestType
 ) -> None:
     """Written by another version: the ticket fails with a sentence, and the next one is taken."""
-    ticket = desk.file(request_type, params={"of_another_version": True})
+    ticket = env.file(request_type, params={"of_another_version": True})
     report = ProcessReport()
-    work_through(ProcessEffects(desk.database, executors(owners), RULES), "OPS_CYCLE/test", report)
+    work_through(ProcessEffects(env.database, executors(owners), RULES), "OPS_CYCLE/test", report)
     assert [one.outcome for one in report.processed] == [Outcome.FAILED]
-    whole = desk.whole(ticket)
+    whole = env.details(ticket)
     assert whole.ticket.current_status is TicketStatus.FAILED
     assert whole.result is not None
     assert "file it anew" in whole.result.message

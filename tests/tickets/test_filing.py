@@ -13,7 +13,7 @@ from dpp.tickets.file import Filed, file
 from dpp.tickets.machine import TRANSITIONS, TicketStatus
 from dpp.tickets.model import RequestType
 from dpp.tickets.store import NewTicket
-from tests.tickets.conftest import Desk
+from tests.tickets.environment import Environment
 
 
 def new_ticket(**changes: Any) -> NewTicket:
@@ -27,25 +27,25 @@ def new_ticket(**changes: Any) -> NewTicket:
     return NewTicket(**values | changes)
 
 
-def test_a_ticket_is_filed_open_and_its_filing_is_kept(desk: Desk) -> None:
+def test_a_ticket_is_filed_open_and_its_filing_is_kept(env: Environment) -> None:
     """TIX-1."""
     new = new_ticket()
-    filed = file(new, desk.database)
+    filed = file(new, env.database)
     assert filed.created
     ticket = filed.ticket
     assert (ticket.current_status, ticket.attempts, ticket.processor_id) == (TicketStatus.OPEN, 0, None)
     assert (ticket.request_type, ticket.params, ticket.reason) == (new.request_type, new.params, new.reason)
-    (kept,) = desk.whole(ticket).transitions
+    (kept,) = env.details(ticket).transitions
     assert (kept.from_status, kept.to_status, kept.actor) == (None, TicketStatus.OPEN, "kim")
 
 
-def test_the_same_request_files_once(desk: Desk) -> None:
+def test_the_same_request_files_once(env: Environment) -> None:
     """Whoever repeats it: it stays the first filer's."""
     new = new_ticket()
-    first = file(new, desk.database)
-    again = file(new_ticket(request_id=new.request_id, requested_by="lee"), desk.database)
+    first = file(new, env.database)
+    again = file(new_ticket(request_id=new.request_id, requested_by="lee"), env.database)
     assert again == Filed(first.ticket, created=False)
-    assert len(desk.whole(first.ticket).transitions) == 1
+    assert len(env.details(first.ticket).transitions) == 1
 
 
 @pytest.mark.parametrize(
@@ -56,19 +56,19 @@ def test_the_same_request_files_once(desk: Desk) -> None:
         {"reason": "another"},
     ],
 )
-def test_another_request_under_the_same_id_is_refused(desk: Desk, changes: dict[str, Any]) -> None:
+def test_another_request_under_the_same_id_is_refused(env: Environment, changes: dict[str, Any]) -> None:
     new = new_ticket()
-    first = file(new, desk.database).ticket
+    first = file(new, env.database).ticket
     with pytest.raises(TicketConflict):
-        file(new_ticket(request_id=new.request_id, **changes), desk.database)
-    assert desk.ticket(first) == first
+        file(new_ticket(request_id=new.request_id, **changes), env.database)
+    assert env.ticket(first) == first
 
 
-def test_of_twenty_at_once_one_files(desk: Desk) -> None:
+def test_of_twenty_at_once_one_files(env: Environment) -> None:
     new, answers = new_ticket(), []
 
     def ask() -> None:
-        database = desk.new_database()
+        database = env.new_database()
         try:
             answers.append(file(new, database))
         finally:
@@ -84,28 +84,28 @@ def test_of_twenty_at_once_one_files(desk: Desk) -> None:
     assert {one.ticket.request_id for one in answers} == {new.request_id}
 
 
-def test_pages_show_every_ticket_once_the_newest_first(desk: Desk) -> None:
-    filed = [desk.file(reason=f"no. {n}") for n in range(7)]
+def test_pages_show_every_ticket_once_the_newest_first(env: Environment) -> None:
+    filed = [env.file(reason=f"no. {n}") for n in range(7)]
     shown: list[UUID] = []
     below: int | None = None
     while True:
-        with desk.database.connection() as connection:
+        with env.database.connection() as connection:
             page = read.page(connection, below=below, limit=3, status=None, request_type=None)
         shown += [ticket.request_id for ticket in page.tickets]
-        desk.file(reason="filed while somebody reads")  # stands before the pages that are left
+        env.file(reason="filed while somebody reads")  # stands before the pages that are left
         if page.below is None:
             break
         below = page.below
     assert shown == [ticket.request_id for ticket in reversed(filed)]
 
 
-def test_pages_are_cut_by_status_and_type(desk: Desk) -> None:
-    credit = desk.file(RequestType.BUDGET_CREDIT)
-    desk.file(RequestType.DLQ_REDRIVE)
-    taken = desk.taken(request_type=RequestType.BUDGET_CREDIT)
+def test_pages_are_cut_by_status_and_type(env: Environment) -> None:
+    credit = env.file(RequestType.BUDGET_CREDIT)
+    env.file(RequestType.DLQ_REDRIVE)
+    taken = env.in_progress(request_type=RequestType.BUDGET_CREDIT)
 
     def of(status: TicketStatus | None, kind: RequestType | None) -> list[UUID]:
-        with desk.database.connection() as connection:
+        with env.database.connection() as connection:
             page = read.page(connection, below=None, limit=10, status=status, request_type=kind)
         return [ticket.request_id for ticket in page.tickets]
 
@@ -115,8 +115,8 @@ def test_pages_are_cut_by_status_and_type(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("request_id", [None, UUID(int=7)])
-def test_what_is_no_ticket_is_not_found(desk: Desk, request_id: UUID | None) -> None:
-    with desk.database.connection() as connection, pytest.raises(TicketNotFound):
+def test_what_is_no_ticket_is_not_found(env: Environment, request_id: UUID | None) -> None:
+    with env.database.connection() as connection, pytest.raises(TicketNotFound):
         read.read(connection, request_id)
 
 
@@ -126,11 +126,11 @@ class TestTheTableItself:
     @pytest.mark.parametrize("source", list(TicketStatus))
     @pytest.mark.parametrize("target", list(TicketStatus))
     def test_it_lets_pass_the_ways_of_the_machine_and_no_other(
-        self, desk: Desk, source: TicketStatus, target: TicketStatus
+        self, env: Environment, source: TicketStatus, target: TicketStatus
     ) -> None:
         """TIX-2: all sixteen pairs."""
-        ticket = desk.file() if source is TicketStatus.OPEN else desk.taken()
-        with psycopg.connect(desk.url) as connection:
+        ticket = env.file() if source is TicketStatus.OPEN else env.in_progress()
+        with psycopg.connect(env.url) as connection:
             if source in (TicketStatus.DONE, TicketStatus.FAILED):
                 _end(connection, ticket.request_id, source)
             allowed = (source, target) in {(way.source, way.target) for way in TRANSITIONS}
@@ -141,8 +141,8 @@ class TestTheTableItself:
                 with pytest.raises(psycopg.errors.CheckViolation):
                     _go(connection, ticket.request_id, target)
 
-    def test_a_ticket_begins_open(self, desk: Desk) -> None:
-        with psycopg.connect(desk.url) as connection, pytest.raises(psycopg.errors.CheckViolation):
+    def test_a_ticket_begins_open(self, env: Environment) -> None:
+        with psycopg.connect(env.url) as connection, pytest.raises(psycopg.errors.CheckViolation):
             connection.execute(
                 "INSERT INTO tickets (request_id, request_type, params, reason, requested_by, current_status,"
                 " attempts, processor_id, last_processed_at, moved_by, created_at, updated_at) VALUES"
@@ -167,30 +167,30 @@ class TestTheTableItself:
         ],
     )
     def test_a_ticket_in_progress_has_an_age_and_what_it_asks_for_never_changes(
-        self, desk: Desk, change: str
+        self, env: Environment, change: str
     ) -> None:
         """TIX-1: last_processed_at NULL or in the future can't be, so no ticket escapes the reaper."""
-        desk.taken()
-        with psycopg.connect(desk.url) as connection, pytest.raises(psycopg.errors.CheckViolation):
+        env.in_progress()
+        with psycopg.connect(env.url) as connection, pytest.raises(psycopg.errors.CheckViolation):
             connection.execute(f"UPDATE tickets SET {change}".encode())
 
-    def test_no_ticket_ends_without_a_result(self, desk: Desk) -> None:
-        ticket = desk.taken()
-        with psycopg.connect(desk.url) as connection:
+    def test_no_ticket_ends_without_a_result(self, env: Environment) -> None:
+        ticket = env.in_progress()
+        with psycopg.connect(env.url) as connection:
             _go(connection, ticket.request_id, TicketStatus.DONE)
             with pytest.raises(psycopg.errors.CheckViolation, match="ends with a result"):
                 connection.commit()
 
-    def test_a_result_says_the_same_as_its_ticket(self, desk: Desk) -> None:
-        ticket = desk.taken()
-        with psycopg.connect(desk.url) as connection:
+    def test_a_result_says_the_same_as_its_ticket(self, env: Environment) -> None:
+        ticket = env.in_progress()
+        with psycopg.connect(env.url) as connection:
             _go(connection, ticket.request_id, TicketStatus.FAILED)
             with pytest.raises(psycopg.errors.ForeignKeyViolation):
                 _result(connection, ticket.request_id, TicketStatus.DONE)
 
-    def test_one_ticket_has_one_result(self, desk: Desk) -> None:
-        ticket = desk.taken()
-        with psycopg.connect(desk.url) as connection:
+    def test_one_ticket_has_one_result(self, env: Environment) -> None:
+        ticket = env.in_progress()
+        with psycopg.connect(env.url) as connection:
             _end(connection, ticket.request_id, TicketStatus.DONE)
             with pytest.raises(psycopg.errors.UniqueViolation):
                 _result(connection, ticket.request_id, TicketStatus.DONE)
@@ -199,10 +199,10 @@ class TestTheTableItself:
     @pytest.mark.parametrize(
         "statement", ["DELETE FROM {}", "TRUNCATE {} CASCADE", "UPDATE {} SET actor = 'x'"]
     )
-    def test_what_an_auditor_reads_is_append_only(self, desk: Desk, table: str, statement: str) -> None:
+    def test_what_an_auditor_reads_is_append_only(self, env: Environment, table: str, statement: str) -> None:
         if table == "ticket_results":
             statement = statement.replace("actor", "message")
-        with psycopg.connect(desk.url) as connection, pytest.raises(psycopg.errors.RestrictViolation):
+        with psycopg.connect(env.url) as connection, pytest.raises(psycopg.errors.RestrictViolation):
             connection.execute(statement.format(table).encode())
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from dpp.tickets.store import QUERIES
 from dpp_cli.local.servers import PostgresServer
-from tests import plans
-from tests.plans import explained, nodes, pages
-from tests.tickets.conftest import A_DAY
+from tests.support import plans
+from tests.support.plans import explained, nodes, pages
+from tests.tickets.environment import A_DAY
 from tests.tickets.filled import fill
 
 _MAX_CLEAN = 50

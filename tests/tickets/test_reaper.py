@@ -20,8 +20,8 @@ from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import REAPER, Backlog, RequestType
 from dpp.tickets.reap import ReapEffects, ReapOrder, reap
 from dpp.tickets.staleness import LATEST_KEY, SHARE_COUNTS_FROM, Breaker, snapshot_key, snapshot_name
-from tests.faults import Flaky, FlakyDatabase
-from tests.tickets.conftest import A_DAY, RULES, SEOUL, Desk
+from tests.support.faults import Flaky, FlakyDatabase
+from tests.tickets.environment import A_DAY, RULES, SEOUL, Environment
 
 LOCKED_MESSAGE = "AUTO_CLEANUP_STALE_IN_PROGRESS: exceeded 86400s threshold"
 
@@ -29,11 +29,11 @@ LOCKED_MESSAGE = "AUTO_CLEANUP_STALE_IN_PROGRESS: exceeded 86400s threshold"
 class TestWhatIsStale:
     """000 §4-A."""
 
-    def test_a_stale_ticket_ends_failed_with_the_locked_result(self, desk: Desk) -> None:
+    def test_a_stale_ticket_ends_failed_with_the_locked_result(self, env: Environment) -> None:
         """TIX-2: never DONE; by TICKET_REAPER."""
-        ticket = desk.stale()
-        reaped = desk.reap()
-        whole = desk.whole(ticket)
+        ticket = env.stale()
+        reaped = env.reap()
+        whole = env.details(ticket)
         assert whole.ticket.current_status is TicketStatus.FAILED
         result = whole.result
         assert result is not None
@@ -43,60 +43,60 @@ class TestWhatIsStale:
         assert whole.ticket.processor_id == "a-processor"  # who left it: evidence
         assert [item.request_id for item in reaped.report.cleaned_items] == [ticket.request_id]
 
-    def test_the_message_carries_the_threshold_that_was_used(self, desk: Desk) -> None:
-        ticket = desk.stale(hours=3)
-        desk.reap(rules=replace(RULES, threshold_seconds=7_200))
-        result = desk.whole(ticket).result
+    def test_the_message_carries_the_threshold_that_was_used(self, env: Environment) -> None:
+        ticket = env.stale(hours=3)
+        env.reap(rules=replace(RULES, threshold_seconds=7_200))
+        result = env.details(ticket).result
         assert result is not None
         assert result.message == "AUTO_CLEANUP_STALE_IN_PROGRESS: exceeded 7200s threshold"
 
-    def test_open_ended_and_younger_tickets_are_left_alone(self, desk: Desk) -> None:
+    def test_open_ended_and_younger_tickets_are_left_alone(self, env: Environment) -> None:
         """TIX-1."""
-        left = [desk.file(), desk.taken(silent_seconds=A_DAY - 60)]
-        ended = desk.stale()
-        desk.reap()
-        before = [desk.ticket(one) for one in (*left, ended)]
-        report = desk.reap().report
+        left = [env.file(), env.in_progress(silent_seconds=A_DAY - 60)]
+        ended = env.stale()
+        env.reap()
+        before = [env.ticket(one) for one in (*left, ended)]
+        report = env.reap().report
         assert (report.decision, report.stale_count, report.cleaned_items) == ("NONE", 0, ())
-        assert [desk.ticket(one) for one in (*left, ended)] == before
+        assert [env.ticket(one) for one in (*left, ended)] == before
 
-    def test_exactly_the_threshold_is_not_yet_over_it(self, desk: Desk) -> None:
+    def test_exactly_the_threshold_is_not_yet_over_it(self, env: Environment) -> None:
         """`last_processed_at` before now − threshold, not at it."""
-        ticket = desk.taken()
+        ticket = env.in_progress()
         assert ticket.last_processed_at is not None
         at = ticket.last_processed_at + timedelta(seconds=A_DAY)
-        assert desk.reap(at).report.stale_count == 0
-        assert desk.reap(at + timedelta(microseconds=1)).report.cleaned_count == 1
+        assert env.reap(at).report.stale_count == 0
+        assert env.reap(at + timedelta(microseconds=1)).report.cleaned_count == 1
 
-    def test_excluded_types_are_never_stale(self, desk: Desk) -> None:
+    def test_excluded_types_are_never_stale(self, env: Environment) -> None:
         """000 §4-A (3)."""
-        excluded = desk.stale(request_type=RequestType.EXECUTION_ENABLE)
-        stale = desk.stale(request_type=RequestType.DLQ_REDRIVE)
-        reaped = desk.reap(rules=replace(RULES, excluded_types=(RequestType.EXECUTION_ENABLE,)))
+        excluded = env.stale(request_type=RequestType.EXECUTION_ENABLE)
+        stale = env.stale(request_type=RequestType.DLQ_REDRIVE)
+        reaped = env.reap(rules=replace(RULES, excluded_types=(RequestType.EXECUTION_ENABLE,)))
         assert reaped.report.stale_count == 1
-        assert desk.ticket(excluded).current_status is TicketStatus.IN_PROGRESS
-        assert desk.ticket(stale).current_status is TicketStatus.FAILED
+        assert env.ticket(excluded).current_status is TicketStatus.IN_PROGRESS
+        assert env.ticket(stale).current_status is TicketStatus.FAILED
 
-    def test_the_oldest_go_first_and_at_most_max_clean(self, desk: Desk) -> None:
-        tickets = [desk.stale(hours=30 - n) for n in range(5)]
-        report = desk.reap(rules=replace(RULES, max_clean=2)).report
+    def test_the_oldest_go_first_and_at_most_max_clean(self, env: Environment) -> None:
+        tickets = [env.stale(hours=30 - n) for n in range(5)]
+        report = env.reap(rules=replace(RULES, max_clean=2)).report
         assert [item.request_id for item in report.cleaned_items] == [one.request_id for one in tickets[:2]]
         assert (report.stale_count, report.cleaned_count) == (5, 2)  # all candidates, not only these
-        assert desk.reap(rules=replace(RULES, max_clean=2)).report.stale_count == 3
+        assert env.reap(rules=replace(RULES, max_clean=2)).report.stale_count == 3
 
 
 class TestAgainstOthers:
     """A processor that is at it, and another reaper."""
 
-    def test_a_heartbeat_between_the_look_and_the_write_wins(self, desk: Desk) -> None:
+    def test_a_heartbeat_between_the_look_and_the_write_wins(self, env: Environment) -> None:
         """By status and last_processed_at as they are when the row is the reaper's."""
-        ticket = desk.stale()
-        with psycopg.connect(desk.url) as processor:
+        ticket = env.stale()
+        with psycopg.connect(env.url) as processor:
             processor.execute("UPDATE tickets SET last_processed_at = now(), updated_at = now()")
             done = threading.Event()
 
             def run() -> None:
-                desk.reap()
+                env.reap()
                 done.set()
 
             thread = threading.Thread(target=run)
@@ -104,44 +104,44 @@ class TestAgainstOthers:
             assert done.wait(10)
             thread.join()
             processor.commit()
-        assert desk.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
-        assert desk.reap().report.stale_count == 0
+        assert env.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
+        assert env.reap().report.stale_count == 0
 
-    def test_a_ticket_finished_a_moment_before_is_left_as_it_ended(self, desk: Desk) -> None:
-        ticket = desk.stale()
-        with desk.database.connection() as connection:
+    def test_a_ticket_finished_a_moment_before_is_left_as_it_ended(self, env: Environment) -> None:
+        ticket = env.stale()
+        with env.database.connection() as connection:
             assert store.finish(connection, ticket, TicketStatus.DONE, "at the last moment")
-        assert desk.reap().report.cleaned_count == 0
-        result = desk.whole(ticket).result
+        assert env.reap().report.cleaned_count == 0
+        result = env.details(ticket).result
         assert result is not None
         assert (result.status, result.message) == (TicketStatus.DONE, "at the last moment")
 
-    def test_who_finishes_after_the_reaper_is_told_so(self, desk: Desk) -> None:
-        ticket = desk.stale()
-        desk.reap()
-        with desk.database.connection() as connection:
+    def test_who_finishes_after_the_reaper_is_told_so(self, env: Environment) -> None:
+        ticket = env.stale()
+        env.reap()
+        with env.database.connection() as connection:
             assert store.finish(connection, ticket, TicketStatus.DONE, "too late") is None
-        result = desk.whole(ticket).result
+        result = env.details(ticket).result
         assert result is not None
         assert result.message == LOCKED_MESSAGE
 
-    def test_tickets_that_somebody_has_a_hand_on_hide_none_behind_them(self, desk: Desk) -> None:
+    def test_tickets_that_somebody_has_a_hand_on_hide_none_behind_them(self, env: Environment) -> None:
         """A full page of contended and excluded ones starves nobody."""
         for _ in range(3):
-            desk.stale(hours=40, request_type=RequestType.EXECUTION_ENABLE)
-        held = [desk.stale(hours=30) for _ in range(3)]
-        behind = desk.stale(hours=26)
+            env.stale(hours=40, request_type=RequestType.EXECUTION_ENABLE)
+        held = [env.stale(hours=30) for _ in range(3)]
+        behind = env.stale(hours=26)
         rules = replace(RULES, max_clean=2, excluded_types=(RequestType.EXECUTION_ENABLE,))
-        with psycopg.connect(desk.url) as other:
+        with psycopg.connect(env.url) as other:
             other.execute(
                 "SELECT 1 FROM tickets WHERE request_id = ANY(%s) FOR UPDATE",
                 ([one.request_id for one in held],),
             )
-            report = desk.reap(rules=rules).report
+            report = env.reap(rules=rules).report
         assert [item.request_id for item in report.cleaned_items] == [behind.request_id]
         assert report.stale_count == 4
 
-    def test_one_run_at_a_time(self, desk: Desk) -> None:
+    def test_one_run_at_a_time(self, env: Environment) -> None:
         """The other one is told since when."""
         entered, leave = threading.Event(), threading.Event()
 
@@ -150,12 +150,12 @@ class TestAgainstOthers:
                 entered.set()
                 assert leave.wait(10)
 
-        first = threading.Thread(target=lambda: desk.reap(storage=SlowStorage(), actor="lee"))
+        first = threading.Thread(target=lambda: env.reap(storage=SlowStorage(), actor="lee"))
         first.start()
         assert entered.wait(10)
-        other = desk.new_database()
+        other = env.new_database()
         try:
-            effects = ReapEffects(other, desk.storage, SEOUL)
+            effects = ReapEffects(other, env.storage, SEOUL)
             with pytest.raises(ReaperRunning) as refused:
                 reap(ReapOrder("kim", RULES), effects)
             assert refused.value.members["actor"] == "lee"
@@ -166,45 +166,45 @@ class TestAgainstOthers:
             leave.set()
             first.join()
             other.close()
-        desk.reap()  # the lease was given back
+        env.reap()  # the lease was given back
 
-    def test_a_run_that_died_holds_the_others_off_for_three_minutes(self, desk: Desk) -> None:
-        desk.rows(
+    def test_a_run_that_died_holds_the_others_off_for_three_minutes(self, env: Environment) -> None:
+        env.rows(
             "INSERT INTO exclusive_leases VALUES ('TICKET_REAPER', gen_random_uuid(), 'dead', now(),"
             " now() + interval '180 seconds') RETURNING 1"
         )
         with pytest.raises(ReaperRunning):
-            desk.reap()
-        desk.reap(desk.later(seconds=181))
+            env.reap()
+        env.reap(env.later(seconds=181))
 
-    def test_a_run_that_slept_past_its_lease_writes_nothing(self, desk: Desk) -> None:
-        ticket = desk.stale()
+    def test_a_run_that_slept_past_its_lease_writes_nothing(self, env: Environment) -> None:
+        ticket = env.stale()
 
         class Sleepy(FlakyDatabase):
             """Between the taking of the lease and its use, another takes it over."""
 
             def connection(self) -> Any:
                 if self.uses == 1:
-                    desk.rows("UPDATE exclusive_leases SET token = gen_random_uuid() RETURNING 1")
+                    env.rows("UPDATE exclusive_leases SET token = gen_random_uuid() RETURNING 1")
                 return super().connection()
 
-        sleepy = Sleepy(desk.url)
+        sleepy = Sleepy(env.url)
         try:
             with pytest.raises(ReaperOvertaken):
-                reap(ReapOrder("kim", RULES), ReapEffects(sleepy, desk.storage, SEOUL))
+                reap(ReapOrder("kim", RULES), ReapEffects(sleepy, env.storage, SEOUL))
         finally:
             sleepy.close()
-        assert desk.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
-        assert desk.objects() == {}
+        assert env.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
+        assert env.objects() == {}
 
 
 class TestTheReport:
     """000 §2, §3, §6: TICKET_REAPER_REPORT_V1, its row and its copies."""
 
-    def test_it_has_exactly_the_fields_of_the_contract_in_their_order(self, desk: Desk) -> None:
+    def test_it_has_exactly_the_fields_of_the_contract_in_their_order(self, env: Environment) -> None:
         """TIX-3."""
-        ticket = desk.stale()
-        report = desk.reap().report
+        ticket = env.stale()
+        report = env.reap().report
         told = report.model_dump(mode="json", by_alias=True)
         assert list(told) == [
             "schema", "asof", "decision", "threshold_seconds", "stale_count", "cleaned_count", "cleaned_items",
@@ -219,35 +219,35 @@ class TestTheReport:
         assert datetime.fromisoformat(item["last_processed_at"]) == ticket.last_processed_at
         assert item["last_processed_at"].endswith("+09:00")
 
-    def test_times_carry_the_offset_of_the_deployments_zone(self, desk: Desk) -> None:
+    def test_times_carry_the_offset_of_the_deployments_zone(self, env: Environment) -> None:
         """TIX-7."""
         at = datetime.fromisoformat("2036-01-23T12:00:00.987+00:00")
-        told = desk.reap(at).report.model_dump(mode="json", by_alias=True)
+        told = env.reap(at).report.model_dump(mode="json", by_alias=True)
         assert told["asof"] == "2036-01-23T21:00:00+09:00"
         assert told["evidence_refs"] == ["reports/ops/tickets/reaper/snapshots/reaper_20360123_210000.json"]
 
-    def test_its_copies_lie_where_the_contract_says(self, desk: Desk) -> None:
+    def test_its_copies_lie_where_the_contract_says(self, env: Environment) -> None:
         """TIX-4: snapshot and latest, word for word what was answered."""
-        desk.stale()
-        reaped = desk.reap()
+        env.stale()
+        reaped = env.reap()
         told = reaped.report.model_dump(mode="json", by_alias=True)
-        assert desk.objects() == {reaped.snapshot_key: told, LATEST_KEY: told}
+        assert env.objects() == {reaped.snapshot_key: told, LATEST_KEY: told}
         assert told["evidence_refs"] == [reaped.snapshot_key]
 
-    def test_two_runs_within_a_second_leave_two_snapshots(self, desk: Desk) -> None:
-        at = desk.now()
-        keys = [desk.reap(at).snapshot_key for _ in range(3)]
+    def test_two_runs_within_a_second_leave_two_snapshots(self, env: Environment) -> None:
+        at = env.now()
+        keys = [env.reap(at).snapshot_key for _ in range(3)]
         assert len(set(keys)) == 3
-        assert set(desk.objects()) == {*keys, LATEST_KEY}
-        assert desk.latest_object()["evidence_refs"] == [keys[-1]]
+        assert set(env.objects()) == {*keys, LATEST_KEY}
+        assert env.latest_object()["evidence_refs"] == [keys[-1]]
 
-    def test_the_hour_that_a_clock_change_repeats_leaves_two_snapshots(self, desk: Desk) -> None:
+    def test_the_hour_that_a_clock_change_repeats_leaves_two_snapshots(self, env: Environment) -> None:
         """2036-11-02 01:30 in New York is twice, an hour apart."""
         zone = ZoneInfo("America/New_York")
         first = datetime.fromisoformat("2036-11-02T05:30:00+00:00")
         told = []
         for at in (first, first + timedelta(hours=1)):
-            reaped = reap(ReapOrder("kim", RULES), desk.reaping(zone=zone), at)
+            reaped = reap(ReapOrder("kim", RULES), env.reap_effects(zone=zone), at)
             told.append((reaped.report.asof.isoformat(), snapshot_name(reaped.snapshot_key or "")))
         assert told == [
             ("2036-11-02T01:30:00-04:00", "reaper_20361102_013000.json"),
@@ -263,22 +263,22 @@ class TestTheReport:
             stamp = datetime.strptime(name, "reaper_%Y%m%d_%H%M%S.json")  # noqa: DTZ007 - local, as the name is
             assert stamp.isoformat() == local.isoformat()[:19]
 
-    def test_a_dry_run_reports_and_changes_nothing(self, desk: Desk) -> None:
-        ticket = desk.stale()
-        reaped = desk.reap(dry_run=True)
+    def test_a_dry_run_reports_and_changes_nothing(self, env: Environment) -> None:
+        ticket = env.stale()
+        reaped = env.reap(dry_run=True)
         assert (reaped.report.decision, reaped.report.stale_count, reaped.report.cleaned_count) == (
             "NONE",
             1,
             0,
         )
-        assert (reaped.snapshot_key, reaped.report.evidence_refs, desk.objects()) == (None, (), {})
-        assert desk.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
-        with desk.database.connection() as connection, pytest.raises(NoReportYet):
+        assert (reaped.snapshot_key, reaped.report.evidence_refs, env.objects()) == (None, (), {})
+        assert env.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
+        with env.database.connection() as connection, pytest.raises(NoReportYet):
             reports.latest(connection)
 
-    def test_an_earlier_report_is_found_by_its_snapshots_name(self, desk: Desk) -> None:
-        first, second = desk.reap(), desk.reap(desk.later(hours=1))
-        with desk.database.connection() as connection:
+    def test_an_earlier_report_is_found_by_its_snapshots_name(self, env: Environment) -> None:
+        first, second = env.reap(), env.reap(env.later(hours=1))
+        with env.database.connection() as connection:
             found = reports.of_snapshot(connection, snapshot_name(first.snapshot_key or ""))
             assert (found.report, reports.latest(connection).report) == (first.report, second.report)
             with pytest.raises(SnapshotNotFound):
@@ -306,39 +306,39 @@ class TestTheBreaker:
     ) -> None:
         assert RULES.breaker.trips(Backlog(in_progress, stale), confirmed) is trips
 
-    def test_tripped_none_is_ended_and_the_report_says_how_many(self, desk: Desk) -> None:
-        tickets = [desk.stale() for _ in range(3)]
+    def test_tripped_none_is_ended_and_the_report_says_how_many(self, env: Environment) -> None:
+        tickets = [env.stale() for _ in range(3)]
         rules = replace(RULES, breaker=Breaker(max_stale=2, max_share=1))
-        reaped = desk.reap(rules=rules)
+        reaped = env.reap(rules=rules)
         assert reaped.breaker_tripped
         assert (reaped.report.decision, reaped.report.stale_count, reaped.report.cleaned_count) == (
             "NONE",
             3,
             0,
         )
-        assert desk.rows("SELECT breaker_tripped FROM ticket_reaper_reports") == [(True,)]
-        assert {desk.ticket(one).current_status for one in tickets} == {TicketStatus.IN_PROGRESS}
-        confirmed = desk.reap(rules=rules, confirmed_stale=3)
+        assert env.rows("SELECT breaker_tripped FROM ticket_reaper_reports") == [(True,)]
+        assert {env.ticket(one).current_status for one in tickets} == {TicketStatus.IN_PROGRESS}
+        confirmed = env.reap(rules=rules, confirmed_stale=3)
         assert (confirmed.breaker_tripped, confirmed.report.cleaned_count) == (False, 3)
 
 
 class TestFaults:
     """A crash between any two steps, and dependencies that are away."""
 
-    def test_s3_down_costs_the_copies_a_while_and_the_report_nothing(self, desk: Desk) -> None:
+    def test_s3_down_costs_the_copies_a_while_and_the_report_nothing(self, env: Environment) -> None:
         """A crash after the database and before S3 is the same: the next run publishes both, in their order."""
-        desk.stale()
-        away = Flaky(desk.storage, StorageUnavailable, before={"put_json"})
-        first = desk.reap(storage=away)
-        assert (first.published, first.report.cleaned_count, desk.objects()) == (False, 1, {})
-        with desk.database.connection() as connection:
+        env.stale()
+        away = Flaky(env.storage, StorageUnavailable, before={"put_json"})
+        first = env.reap(storage=away)
+        assert (first.published, first.report.cleaned_count, env.objects()) == (False, 1, {})
+        with env.database.connection() as connection:
             assert reports.latest(connection).report == first.report  # GET …/latest reads the row
-        second = desk.reap(desk.later(hours=1))
+        second = env.reap(env.later(hours=1))
         told = {r.snapshot_key: r.report.model_dump(mode="json", by_alias=True) for r in (first, second)}
-        assert desk.objects() == {**told, LATEST_KEY: told[second.snapshot_key]}
+        assert env.objects() == {**told, LATEST_KEY: told[second.snapshot_key]}
 
     @pytest.mark.parametrize("lost", ["before", "after"])
-    def test_a_crash_between_the_copies_is_mended_by_the_next_run(self, desk: Desk, lost: str) -> None:
+    def test_a_crash_between_the_copies_is_mended_by_the_next_run(self, env: Environment, lost: str) -> None:
         """The snapshot stands, `latest` doesn't, or nobody noted that both do."""
         puts: list[str] = []
 
@@ -347,56 +347,56 @@ class TestFaults:
                 puts.append(key)
                 if lost == "before" and key == LATEST_KEY:
                     raise StorageUnavailable("died")
-                desk.storage.put_json(key, body)
+                env.storage.put_json(key, body)
                 if key == LATEST_KEY:
                     raise StorageUnavailable("died")
 
-        first = desk.reap(storage=Dying())
+        first = env.reap(storage=Dying())
         assert puts == [first.snapshot_key, LATEST_KEY]  # written, then published
         assert not first.published
-        desk.reap(desk.later(hours=1))
-        assert desk.rows("SELECT count(*) FROM ticket_reaper_reports WHERE published_at IS NULL") == [(0,)]
+        env.reap(env.later(hours=1))
+        assert env.rows("SELECT count(*) FROM ticket_reaper_reports WHERE published_at IS NULL") == [(0,)]
 
-    def test_a_crash_before_the_commit_changes_nothing(self, desk: Desk) -> None:
-        ticket = desk.stale()
+    def test_a_crash_before_the_commit_changes_nothing(self, env: Environment) -> None:
+        ticket = env.stale()
         with (
-            closing(FlakyDatabase(desk.url, refuse={2})) as flaky,
+            closing(FlakyDatabase(env.url, refuse={2})) as flaky,
             pytest.raises(PostgresUnavailable),
         ):
-            reap(ReapOrder("kim", RULES), replace(desk.reaping(), database=flaky))
-        assert desk.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
-        assert desk.rows("SELECT count(*) FROM ticket_reaper_reports") == [(0,)]
-        assert desk.reap().report.cleaned_count == 1
+            reap(ReapOrder("kim", RULES), replace(env.reap_effects(), database=flaky))
+        assert env.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
+        assert env.rows("SELECT count(*) FROM ticket_reaper_reports") == [(0,)]
+        assert env.reap().report.cleaned_count == 1
 
-    def test_a_commit_whose_reply_was_lost_is_reported_once(self, desk: Desk) -> None:
-        ticket = desk.stale()
+    def test_a_commit_whose_reply_was_lost_is_reported_once(self, env: Environment) -> None:
+        ticket = env.stale()
         with (
-            closing(FlakyDatabase(desk.url, lose_reply={2})) as flaky,
+            closing(FlakyDatabase(env.url, lose_reply={2})) as flaky,
             pytest.raises(PostgresUnavailable),
         ):
-            reap(ReapOrder("kim", RULES), replace(desk.reaping(), database=flaky))
-        assert desk.ticket(ticket).current_status is TicketStatus.FAILED
-        report = desk.reap().report
+            reap(ReapOrder("kim", RULES), replace(env.reap_effects(), database=flaky))
+        assert env.ticket(ticket).current_status is TicketStatus.FAILED
+        report = env.reap().report
         assert report.stale_count == 0
-        found = desk.rows("SELECT report ->> 'cleaned_count' FROM ticket_reaper_reports ORDER BY report_id")
+        found = env.rows("SELECT report ->> 'cleaned_count' FROM ticket_reaper_reports ORDER BY report_id")
         assert found == [("1",), ("0",)]
-        assert len(desk.objects()) == 3
+        assert len(env.objects()) == 3
 
-    def test_the_emergency_stop_lets_no_run_write(self, desk: Desk) -> None:
-        ticket = desk.stale()
-        with desk.database.connection() as connection:
+    def test_the_emergency_stop_lets_no_run_write(self, env: Environment) -> None:
+        ticket = env.stale()
+        with env.database.connection() as connection:
             stop.decide(connection, stopped=True, actor="kim", reason="a bad release")
         with pytest.raises(EmergencyStopSet, match="a bad release"):
-            desk.reap()
-        assert desk.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
-        assert desk.reap(dry_run=True).report.stale_count == 1
-        with desk.database.connection() as connection:
+            env.reap()
+        assert env.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
+        assert env.reap(dry_run=True).report.stale_count == 1
+        with env.database.connection() as connection:
             stop.decide(connection, stopped=False, actor="kim", reason="it was taken back")
-        assert desk.reap().report.cleaned_count == 1
+        assert env.reap().report.cleaned_count == 1
 
 
-def test_a_result_of_the_reaper_is_one_of_a_ticket_that_was_taken(desk: Desk) -> None:
+def test_a_result_of_the_reaper_is_one_of_a_ticket_that_was_taken(env: Environment) -> None:
     """An id that is no ticket's changes nothing and is no error."""
-    with desk.database.connection() as connection:
-        nobody = replace(desk.taken(), request_id=uuid4())
+    with env.database.connection() as connection:
+        nobody = replace(env.in_progress(), request_id=uuid4())
         assert store.finish(connection, nobody, TicketStatus.DONE, "x") is None

@@ -3,55 +3,55 @@
 from datetime import datetime
 
 from dpp.tickets.retention import CLASSES
-from tests.aging import APPEND_ONLY, NO_RIGHT, ROLE, deleted, named, refusal
-from tests.tickets.conftest import Desk
+from tests.support.retention_batches import APPEND_ONLY, NO_RIGHT, ROLE, deleted, named, refusal
+from tests.tickets.environment import Environment
 
 TICKETS, RECEIPTS, REPORTS = (named(CLASSES, name) for name in ("tickets", "ops_receipts", "reaper_reports"))
 
 
-def _count(desk: Desk, table: str) -> int:
-    with desk.database.connection() as connection:
+def _count(env: Environment, table: str) -> int:
+    with env.database.connection() as connection:
         (row,) = connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchall()
     return int(row[0])
 
 
-def _clear(desk: Desk, before: datetime) -> dict[str, int]:
-    with desk.database.connection() as connection:
+def _clear(env: Environment, before: datetime) -> dict[str, int]:
+    with env.database.connection() as connection:
         for one in CLASSES:
             assert one.due(connection, before, 1_000) >= 0
         return {one.name: deleted(connection, one, before, limit=1) for one in CLASSES}
 
 
-def test_an_ended_ticket_goes_with_its_result_and_history_and_a_living_one_never(desk: Desk) -> None:
-    ended = [desk.file(), desk.file()]
+def test_an_ended_ticket_goes_with_its_result_and_history_and_a_living_one_never(env: Environment) -> None:
+    ended = [env.file(), env.file()]
     for _ in range(2):
-        desk.cycle()
-    living = [desk.file(), desk.taken()]
-    assert _clear(desk, desk.later(days=-1)) == {"tickets": 0, "ops_receipts": 0, "reaper_reports": 0}
-    gone = _clear(desk, desk.later(days=1))
+        env.cycle()
+    living = [env.file(), env.in_progress()]
+    assert _clear(env, env.later(days=-1)) == {"tickets": 0, "ops_receipts": 0, "reaper_reports": 0}
+    gone = _clear(env, env.later(days=1))
     assert gone["tickets"] == len(ended)
     assert gone["ops_receipts"] == 2
     assert gone["reaper_reports"] == 1  # the newest is what the API answers (TIX-5), however old it is
-    assert _count(desk, "tickets") == len(living)
-    assert _count(desk, "ticket_results") == 0
-    with desk.database.connection() as connection:
+    assert _count(env, "tickets") == len(living)
+    assert _count(env, "ticket_results") == 0
+    with env.database.connection() as connection:
         rows = connection.execute("SELECT DISTINCT request_id FROM ticket_transitions").fetchall()
     assert {row[0] for row in rows} == {ticket.request_id for ticket in living}
 
 
-def test_what_each_class_takes_is_told(desk: Desk) -> None:
-    desk.file()
-    desk.cycle()
-    with desk.database.connection() as connection:
-        uses = {one.name: one.use(connection, desk.later(minutes=1)) for one in CLASSES}
+def test_what_each_class_takes_is_told(env: Environment) -> None:
+    env.file()
+    env.cycle()
+    with env.database.connection() as connection:
+        uses = {one.name: one.use(connection, env.later(minutes=1)) for one in CLASSES}
     assert {name: use.rows_a_day for name, use in uses.items()} == dict.fromkeys(uses, 1)
     assert all(use.rows == 1 and use.bytes > 0 for use in uses.values())
     assert [name for name, use in uses.items() if use.oldest_at is None] == ["reaper_reports"]
 
 
-def test_the_record_is_append_only_for_everybody_and_no_role_changes_it(desk: Desk) -> None:
-    desk.file()
-    with desk.database.connection() as connection:
+def test_the_record_is_append_only_for_everybody_and_no_role_changes_it(env: Environment) -> None:
+    env.file()
+    with env.database.connection() as connection:
         assert refusal(connection, "DELETE FROM ticket_transitions") == APPEND_ONLY
         assert refusal(connection, "UPDATE ticket_transitions SET actor = 'x'", role=ROLE) == NO_RIGHT
         assert refusal(connection, "TRUNCATE ticket_transitions", role=ROLE) == NO_RIGHT

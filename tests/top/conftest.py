@@ -10,7 +10,7 @@ import pytest
 from dpp_cli.operator.connect import Reach
 from dpp_cli.top.gather import Gatherer, TopSettings
 from dpp_cli.top.model import Condition, Snapshot
-from tests.world import World
+from tests.support.world import World
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from dpp_cli.top.remote import StageLooks
 from operate import wiring as wired
 from tests.local.operator import InProcessLambda
 from tests.local.shell import OperatorShell
+from tests.support.world import World
 from tests.top.conftest import environ
-from tests.world import World
 
 _SECRET = "what nobody may read"
 

@@ -12,8 +12,8 @@ from dpp.runs.execute import execute
 from dpp.runs.operations import switch
 from dpp.tickets import stop
 from dpp_cli.top.model import Level, Unit
+from tests.support.world import message_of
 from tests.top.conftest import Watch
-from tests.world import message_of
 
 _ID = "'00000000-0000-4000-8000-000000000001'"
 _HASH = "repeat('ab', 32)"

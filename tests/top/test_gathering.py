@@ -14,7 +14,7 @@ from dpp_cli.operator.connect import Reach
 from dpp_cli.top import gather, parts
 from dpp_cli.top.gather import Gatherer, TopSettings
 from dpp_cli.top.model import Snapshot, TenantsPart
-from tests.proxy import Proxy
+from tests.support.proxy import Proxy
 from tests.top.conftest import Watch, environ
 
 

@@ -19,8 +19,8 @@ from dpp.runs.operations import stats as run_standing
 from dpp.tickets import store as ticket_store
 from dpp.workspaces import store as workspace_store
 from dpp_cli.local.servers import PostgresServer
-from tests import plans
-from tests.plans import explained, nodes, pages
+from tests.support import plans
+from tests.support.plans import explained, nodes, pages
 from tests.tickets.filled import fill as fill_tickets
 from tests.workspaces.filled import fill as fill_workspaces
 

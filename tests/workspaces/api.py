@@ -12,9 +12,9 @@ from dpp.platform.aws.queue import Queue
 from dpp.platform.db.postgres import Database
 from dpp.platform.keys import api_keys
 from dpp_cli.docs.openapi import workspace_examples as examples
-from tests.api import Answer, gateway_event, lambda_context
-from tests.auth_errors.sqs import MemorySqs
-from tests.workspaces.desk import LOOKS, STRANGER, TENANT
+from tests.support.api import Answer, gateway_event, lambda_context
+from tests.support.sqs_memory import MemorySqs
+from tests.workspaces.environment import LOOKS, STRANGER, TENANT
 from workspaces_api import wiring as wiring_module
 from workspaces_api.handler import handler
 from workspaces_api.wiring import wiring

@@ -1,21 +1,13 @@
 """Desks: workspaces on real Postgres, over a provider in memory."""
 
 from collections.abc import Iterator
-from uuid import uuid4
 
-import psycopg
 import pytest
-from psycopg import sql
 
-from dpp.workspaces.ports import Provider
 from dpp_cli.local.servers import PostgresServer
-from tests.workspaces.desk import Desk, opened_desk
-from tests.workspaces.memory import MemoryProvider
-
-
-def provider_of(fleet: MemoryProvider) -> Provider:
-    """The ports of a fleet in memory."""
-    return Provider(fleet.containers, fleet.volumes, fleet.archives, fleet.homes)
+from tests.support.databases import new_database
+from tests.workspaces.environment import Environment, open_environment
+from tests.workspaces.memory_provider import MemoryProvider, provider_of
 
 
 @pytest.fixture
@@ -25,9 +17,9 @@ def fleet() -> MemoryProvider:
 
 
 @pytest.fixture
-def desk(database_url: str, fleet: MemoryProvider) -> Iterator[Desk]:
+def env(database_url: str, fleet: MemoryProvider) -> Iterator[Environment]:
     """A desk of this test's own."""
-    with opened_desk(database_url, provider_of(fleet)) as opened:
+    with open_environment(database_url, provider_of(fleet)) as opened:
         fleet.archives.now = opened.clock
         yield opened
 
@@ -35,7 +27,4 @@ def desk(database_url: str, fleet: MemoryProvider) -> Iterator[Desk]:
 @pytest.fixture(scope="module")
 def shared_database(postgres_server: PostgresServer) -> str:
     """One for all tests of a module."""
-    name = f"desk_{uuid4().hex}"
-    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
-    return postgres_server.url(name)
+    return new_database(postgres_server)

@@ -25,13 +25,12 @@ from dpp.workspaces.errors import (
 )
 from dpp.workspaces.machine import WISHES
 from dpp.workspaces.model import HEALTHY, Operation, Phase, Workspace
-from tests.auth_errors.sqs import MemorySqs
-from tests.crash.drivers import CountedDatabase
-from tests.crash.points import Killed, Kind, Points
-from tests.workspaces.conftest import provider_of
-from tests.workspaces.desk import LOOKS, WORKS, Desk
+from tests.support.counted_drivers import CountedDatabase
+from tests.support.crash_points import Killed, Kind, Points
+from tests.support.sqs_memory import MemorySqs
+from tests.workspaces.environment import LOOKS, WORKS, Environment
 from tests.workspaces.homes_model import Homes, left_over
-from tests.workspaces.memory import MemoryProvider
+from tests.workspaces.memory_provider import MemoryProvider, provider_of
 
 MAX = 5
 EMPTY = """
@@ -85,15 +84,15 @@ class Armed:
 class FleetMachine(RuleBasedStateMachine):
     """Five workspaces at most, of one owner."""
 
-    desk: ClassVar[Desk]
+    env: ClassVar[Environment]
     steps: ClassVar[int] = 0
 
     def __init__(self) -> None:
         super().__init__()
-        desk, self.fleet = self.desk, MemoryProvider(self.desk.clock)
-        desk.rows(EMPTY)
-        desk.provider, desk.sqs = provider_of(self.fleet), MemorySqs()
-        self.homes = Homes(desk, self.fleet)
+        env, self.fleet = self.env, MemoryProvider(self.env.clock)
+        env.rows(EMPTY)
+        env.provider, env.sqs = provider_of(self.fleet), MemorySqs()
+        self.homes = Homes(env, self.fleet)
         self.ids: list[UUID] = []
         self.contents = count(1)
         self.armed: Armed | None = None
@@ -140,7 +139,7 @@ class FleetMachine(RuleBasedStateMachine):
         return self.ids[which % len(self.ids)]
 
     def _row(self, which: int) -> Workspace:
-        return self.desk.get(self._of(which))
+        return self.env.get(self._of(which))
 
     # What its owner does.
 
@@ -148,30 +147,30 @@ class FleetMachine(RuleBasedStateMachine):
     def begin(self, wishes: list[str]) -> None:
         for wanted in wishes:
             self.create(wanted, False)
-            self.desk.look(self.ids[-1])
+            self.env.observe(self.ids[-1])
 
     @rule(wanted=st.sampled_from(WISHES), idles=st.booleans())
     def create(self, wanted: str, idles: bool) -> None:
         if len(self.ids) < MAX:
             ttl = {"standby_ttl_seconds": 600, "archive_ttl_seconds": 1_200} if idles else {}
-            self.ids.append(self.desk.create(wanted, **ttl))
+            self.ids.append(self.env.create(wanted, **ttl))
             self.homes.add(self.ids[-1], wanted)
 
     @rule(which=_WHICH, wanted=st.sampled_from(WISHES))
     def want(self, which: int, wanted: str) -> None:
         with suppress(WorkspaceDeleted):
-            self.desk.want(self._of(which), wanted)
+            self.env.set_desired_state(self._of(which), wanted)
 
     @rule(which=_WHICH)
     def connect(self, which: int) -> None:
         with suppress(WorkspaceDeleted):
-            own.connect(self.desk.owner, str(self._of(which)), self.desk.clock())
+            own.connect(self.env.owner, str(self._of(which)), self.env.clock())
 
     @rule(which=_WHICH, seldom=_SELDOM)
     def delete(self, which: int, seldom: bool) -> None:
         if seldom:
             with suppress(NotDeletable):
-                self.desk.delete(self._of(which))
+                self.env.delete(self._of(which))
                 self.homes.known[self._of(which)].given_up = True
 
     @rule(which=_WHICH)
@@ -188,12 +187,12 @@ class FleetMachine(RuleBasedStateMachine):
     @rule(which=_WHICH, does_long=st.booleans())
     def look(self, which: int, does_long: bool) -> None:
         with self._process():
-            self.desk.look(self._of(which), does_long=does_long)
+            self.env.observe(self._of(which), does_long=does_long)
 
     @rule(which=_WHICH)
     def look_with_all(self, which: int) -> None:
         with self._process():
-            self.desk.look(self._of(which))
+            self.env.observe(self._of(which))
 
     @rule(which=_WHICH, calls=_CALLS, when=st.sampled_from(["before", "after"]))
     def look_and_be_killed(self, which: int, calls: int, when: str) -> None:
@@ -237,49 +236,49 @@ class FleetMachine(RuleBasedStateMachine):
             if wanted:
                 self.want(which, wanted)
             for _ in range(looks):
-                self.desk.pass_time(seconds)
-                self.desk.look(self._of(which))
+                self.env.pass_time(seconds)
+                self.env.observe(self._of(which))
 
         self._look_meeting(which, Armed(calls, when, sleeps))
 
     @rule(which=_WHICH, at=st.integers(1, 60), kind=st.sampled_from(Kind))
     def look_and_crash_at_a_statement(self, which: int, at: int, kind: Kind) -> None:
         points = Points("fleet", at, kind)
-        with self._process(), closing(CountedDatabase(self.desk.url, points)) as database:
-            look(self._of(which), self.desk.effects(database), does_long=True)
+        with self._process(), closing(CountedDatabase(self.env.url, points)) as database:
+            look(self._of(which), self.env.effects(database), does_long=True)
         points.land()
 
     def _look_meeting(self, which: int, armed: Armed) -> None:
         self.armed = armed
         with self._process():
-            self.desk.look(self._of(which))
+            self.env.observe(self._of(which))
 
     @rule()
     def beat(self) -> None:
         with self._process():
-            self.desk.beat()
+            self.env.tick()
 
     @rule(at_most=st.integers(1, 12))
     def deliver(self, at_most: int) -> None:
         with self._process():
-            self.desk.deliver(at_most=at_most)
+            self.env.deliver(at_most=at_most)
 
     @rule(where=st.sampled_from([LOOKS, WORKS]), copies=st.sampled_from([0, 2]), which=_WHICH)
     def lose_or_double_a_message(self, where: str, copies: int, which: int) -> None:
-        queue = self.desk.sqs.of(where)
+        queue = self.env.sqs.of(where)
         if queue:
             one = queue.pop(which % len(queue))
             queue.extend(replace(one, message_id=f"{one.message_id}{number}") for number in range(copies))
 
     @rule(seconds=_SECONDS)
     def pass_time(self, seconds: int) -> None:
-        self.desk.pass_time(seconds)
+        self.env.pass_time(seconds)
 
     @rule(hours=st.sampled_from([0, 3]), seldom=_SELDOM)
     def collect(self, hours: int, seldom: bool) -> None:
-        self.desk.pass_time(hours * 3_600 if seldom else 0)
+        self.env.pass_time(hours * 3_600 if seldom else 0)
         with self._process():
-            self.desk.collect()
+            self.env.collect()
 
     @rule(which=_WHICH, way=st.sampled_from(Way))
     def recover(self, which: int, way: Way) -> None:
@@ -289,7 +288,7 @@ class FleetMachine(RuleBasedStateMachine):
             return
         with suppress(NotRecoverable, ArchiveUnknown):
             order = Recovery(way, "operator", "as the test says")
-            after = recover(order, workspace_id, self.desk.database, self.fleet.archives, self.desk.clock())
+            after = recover(order, workspace_id, self.env.database, self.fleet.archives, self.env.clock())
             home.to_be_stopped = way is Way.STOP_CONTAINER
             if way is Way.EMPTY:
                 home.newest, home.lost, home.destroyed = None, False, False
@@ -353,17 +352,15 @@ class FleetMachine(RuleBasedStateMachine):
         self.armed = None
         for _ in range(60):
             for workspace_id in self.ids:
-                self.desk.look(workspace_id)
-            self.desk.settle(1, 20)
+                self.env.observe(workspace_id)
+            self.env.run_ticks(1, 20)
             if all(_is_at_rest(row) for row in self.homes.rows().values()):
                 break
-            self.desk.pass_time(300)
+            self.env.pass_time(300)
         self.all_promises_hold()
         for workspace_id in self.ids:
-            for told in self._unfinished(self.desk.get(workspace_id)):
-                raise AssertionError(
-                    f"{told}: {self.homes.known[workspace_id]} {self.desk.get(workspace_id)}"
-                )
+            for told in self._unfinished(self.env.get(workspace_id)):
+                raise AssertionError(f"{told}: {self.homes.known[workspace_id]} {self.env.get(workspace_id)}")
 
     def _unfinished(self, row: Workspace) -> Iterator[str]:
         home = self.homes.known[row.workspace_id]

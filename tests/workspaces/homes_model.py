@@ -10,8 +10,8 @@ from dpp.workspaces.machine import DOWN, UP
 from dpp.workspaces.model import LEVELS, Operation, Phase, Workspace
 from dpp.workspaces.ports import Volume
 from dpp.workspaces.providers.s3_archives import proof_key_of
-from tests.workspaces.desk import Desk
-from tests.workspaces.memory import MemoryProvider
+from tests.workspaces.environment import Environment
+from tests.workspaces.memory_provider import MemoryProvider
 
 _SUM_BYTES = 32
 _SOURCES = {operation: phase for way in (UP, DOWN) for phase, operation in way.items()}
@@ -47,7 +47,7 @@ class Home:
 class Homes:
     """The homes of a desk's workspaces, by what happened to them so far."""
 
-    desk: Desk
+    env: Environment
     fleet: MemoryProvider
     known: dict[UUID, Home] = field(default_factory=dict)
     _heard: int = 0
@@ -58,7 +58,7 @@ class Homes:
 
     def rows(self) -> Mapping[UUID, Workspace]:
         """All workspaces as they stand."""
-        with self.desk.database.connection() as connection:
+        with self.env.database.connection() as connection:
             return {one.workspace_id: one for one in store.find_many(connection, list(self.known))}
 
     def content(self, volume: Volume) -> bytes:
@@ -81,7 +81,7 @@ class Homes:
 
     def listen(self, rows: Mapping[UUID, Workspace]) -> Iterator[str]:
         """What happened since, into the model; and what of it must not have happened (WS-7, WS-8)."""
-        events = self.desk.rows(
+        events = self.env.rows(
             "SELECT event_id, workspace_id, kind, from_value, to_value FROM workspace_events"
             " WHERE event_id > %(heard)s ORDER BY event_id",
             {"heard": self._heard},
@@ -143,7 +143,7 @@ class Homes:
 
     def deleted(self, workspace_id: UUID, content: bytes) -> str | None:
         """Why a volume with this content must not have been deleted just now (WS-12)."""
-        row = self.desk.get(workspace_id)
+        row = self.env.get(workspace_id)
         if row.deleted_at is not None or self.archived(row.archive_key) == content:
             return None
         return f"the volume of {workspace_id} was deleted, and {row.archive_key} does not hold its home"

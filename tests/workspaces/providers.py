@@ -18,7 +18,7 @@ from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
 from dpp.workspaces.providers.local_containers import ProcessContainers
 from dpp.workspaces.providers.s3_archives import S3Archives
 from tests.workspaces.homes import no_beat
-from tests.workspaces.memory import MemoryProvider
+from tests.workspaces.memory_provider import MemoryProvider
 
 type Files = Mapping[str, bytes]
 

@@ -27,13 +27,13 @@ from dpp.workspaces.control.message import Beat, body_of
 from dpp.workspaces.model import DesiredState
 from dpp.workspaces.providers import processes
 from dpp.workspaces.store import Change
-from tests.workspaces.workers import Place, Worker, control, storage
+from tests.workspaces.subprocess_workers import Place, Worker, control, storage
 
 TENANT = "t_kills"
 _STILL_SECONDS = 60.0
 # Processes are forked from one that has imported everything: a new one is at work within a tenth of a second.
 SPAWNING = multiprocessing.get_context("forkserver")
-SPAWNING.set_forkserver_preload(["tests.workspaces.workers"])
+SPAWNING.set_forkserver_preload(["tests.workspaces.subprocess_workers"])
 
 
 @dataclass(slots=True)

@@ -17,11 +17,11 @@ from dpp.platform.keys import api_keys, operator_keys
 from dpp.workspaces.api.create import NewWorkspace, create
 from dpp.workspaces.api.own import MAX_EVENTS
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
-from tests.api import Answer
-from tests.proxy import Fault, Proxy
+from tests.support.api import Answer
+from tests.support.proxy import Fault, Proxy
 from tests.workspaces.api import ROOT, WorkspacesApi
-from tests.workspaces.desk import LOOKS, TENANT, Desk
-from tests.workspaces.memory import MemoryProvider
+from tests.workspaces.environment import LOOKS, TENANT, Environment
+from tests.workspaces.memory_provider import MemoryProvider
 
 YEAR_SECONDS = 365 * 24 * 3600
 AN_ID = "fd4888b3-0000-4000-8000-00000000beef"
@@ -30,9 +30,9 @@ ROUTES = [("POST", ""), ("GET", ""), *((method, f"/{AN_ID}{below}") for method, 
 
 
 @pytest.fixture
-def client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkspacesApi]:
+def client(env: Environment, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkspacesApi]:
     """The API on the desk, whose queues are its own, too."""
-    with closing(WorkspacesApi(desk.database, desk.url, monkeypatch, desk.sqs)) as made:
+    with closing(WorkspacesApi(env.database, env.url, monkeypatch, env.sqs)) as made:
         yield made
 
 
@@ -71,10 +71,10 @@ def without_ids(answer: Answer) -> tuple[int, dict[str, str], dict[str, Any]]:
     return answer.status, headers, {k: v for k, v in answer.body.items() if k not in {"trace_id", "instance"}}
 
 
-def under_way(client: WorkspacesApi, desk: Desk) -> str:
+def under_way(client: WorkspacesApi, env: Environment) -> str:
     """A workspace whose PROVISIONING is under way: nobody does the long work."""
     found = client.created()
-    desk.look(UUID(found), does_long=False)
+    env.observe(UUID(found), does_long=False)
     body = client.read(found).body
     assert (body["phase"], body["operation"]) == ("PENDING", "PROVISIONING")
     return found
@@ -153,7 +153,7 @@ class TestCreating:
         assert client.call("GET", below).body == answer.body
 
     def test_the_same_key_finds_the_first_result_as_it_stands_by_now(
-        self, client: WorkspacesApi, desk: Desk
+        self, client: WorkspacesApi, env: Environment
     ) -> None:
         body = {"name": " home ", "standby_ttl_seconds": None}
         first = client.create(body, key="a-key-of-mine")
@@ -171,7 +171,7 @@ class TestCreating:
         gone = client.create(body, key="a-key-of-mine")
         assert (gone.status, gone.body["workspace_id"]) == (200, found)
         assert "deleted_at" in gone.body
-        assert desk.rows("SELECT count(*) FROM workspaces") == [(1,)]
+        assert env.rows("SELECT count(*) FROM workspaces") == [(1,)]
 
     @pytest.mark.parametrize(
         "other",
@@ -183,11 +183,11 @@ class TestCreating:
         ],
     )
     def test_another_body_under_its_key_is_409_and_makes_nothing(
-        self, client: WorkspacesApi, desk: Desk, other: dict[str, Any]
+        self, client: WorkspacesApi, env: Environment, other: dict[str, Any]
     ) -> None:
         client.create({"name": "home"}, key="a-key-of-mine")
         refused(client.create(other, key="a-key-of-mine"), 409, "IDEMPOTENCY_CONFLICT")
-        assert desk.rows("SELECT name, desired_state FROM workspaces") == [("home", "RUNNING")]
+        assert env.rows("SELECT name, desired_state FROM workspaces") == [("home", "RUNNING")]
 
     def test_the_same_key_of_another_tenant_is_its_own(self, client: WorkspacesApi) -> None:
         mine = client.create(key="a-key-of-mine")
@@ -207,7 +207,7 @@ class TestCreating:
         )
         refused(answer, 400, "MALFORMED_REQUEST")
 
-    def test_there_are_as_many_as_a_tenant_may_have(self, client: WorkspacesApi, desk: Desk) -> None:
+    def test_there_are_as_many_as_a_tenant_may_have(self, client: WorkspacesApi, env: Environment) -> None:
         """Those of another tenant and those that are deleted don't count; a key that was used still answers."""
         client.rewire(DPP_WORKSPACES_PER_TENANT="2")
         client.create(token=client.stranger)
@@ -219,63 +219,65 @@ class TestCreating:
         refused(client.create({"name": "other"}, key="the-first-of-two"), 409, "IDEMPOTENCY_CONFLICT")
         assert client.delete(first).status == 202
         assert client.create(key="one-too-many").status == 201
-        assert desk.rows("SELECT count(*) FROM workspaces") == [(4,)]
+        assert env.rows("SELECT count(*) FROM workspaces") == [(4,)]
 
-    def test_a_key_whose_first_request_makes_the_last_one_finds_it(self, desk: Desk) -> None:
+    def test_a_key_whose_first_request_makes_the_last_one_finds_it(self, env: Environment) -> None:
         """Two requests with one key at once: the second waits, and is not told that there are too many."""
         asked: dict[str, Any] = {
             "tenant_id": TENANT,
             "request_key": "a-key-of-mine",
             "limit": 1,
-            "looks": desk.queue(LOOKS),
+            "looks": env.queue(LOOKS),
         }
         made: list[bool] = []
 
         def second() -> None:
-            with closing(Database(desk.url)) as database:
+            with closing(Database(env.url)) as database:
                 made.append(create(NewWorkspace("home"), database=database, **asked).is_new)
 
         waiting = threading.Thread(target=second)
-        with desk.database.connection() as connection, connection.transaction():
+        with env.database.connection() as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('workspaces of t_owner', 0))")
             waiting.start()
-            await_waiter(desk)
-            made.append(create(NewWorkspace("home"), database=desk.database, **asked).is_new)
+            await_waiter(env)
+            made.append(create(NewWorkspace("home"), database=env.database, **asked).is_new)
         waiting.join(20)
         assert made == [True, False]
 
-    def test_a_queue_that_is_away_fails_no_request(self, client: WorkspacesApi, desk: Desk) -> None:
+    def test_a_queue_that_is_away_fails_no_request(self, client: WorkspacesApi, env: Environment) -> None:
         """WS-5: the beat looks."""
-        desk.sqs.is_away = True
+        env.sqs.is_away = True
         found = client.created(desired_state="STANDBY")
         assert client.change(found, {"desired_state": "RUNNING"}).status == 200
         assert client.connect(found).status == 200
-        desk.sqs.is_away = False
+        env.sqs.is_away = False
         assert client.hinted == []
-        desk.settle(rounds=6)
+        env.run_ticks(rounds=6)
         assert client.read(found).body["phase"] == "RUNNING"
 
-    def test_a_hint_that_is_refused_alone_fails_no_request(self, client: WorkspacesApi, desk: Desk) -> None:
-        desk.sqs.refused = {"look": "InternalError"}
+    def test_a_hint_that_is_refused_alone_fails_no_request(
+        self, client: WorkspacesApi, env: Environment
+    ) -> None:
+        env.sqs.refused = {"look": "InternalError"}
         assert client.create().status == 201
 
     def test_a_workspace_whose_answer_was_lost_is_found_under_its_key(
-        self, client: WorkspacesApi, desk: Desk
+        self, client: WorkspacesApi, env: Environment
     ) -> None:
         """WS-6: the connection is cut as the row is committed, and just after; nothing is there by halves, or twice."""
-        with Proxy(desk.url) as proxy:
+        with Proxy(env.url) as proxy:
             client.rewire(DATABASE_URL=proxy.url)
             for fault, kept in ((Fault.CUT, 0), (Fault.SWALLOW_REPLY, 1)):
                 proxy.arm(fault, b"COMMIT")
                 refused(client.create(key="a-key-of-mine"), 503, "DEPENDENCY_UNAVAILABLE")
                 assert proxy.tripped.is_set()
                 proxy.heal()
-                assert desk.rows("SELECT count(*) FROM workspaces") == [(kept,)]
+                assert env.rows("SELECT count(*) FROM workspaces") == [(kept,)]
             again = client.create(key="a-key-of-mine")
             client.close()
         assert (again.status, client.hinted) == (200, [])
-        desk.settle(rounds=6)  # the hint was lost with the answer, and the beat looks
-        assert desk.get(UUID(again.body["workspace_id"])).phase == "RUNNING"
+        env.run_ticks(rounds=6)  # the hint was lost with the answer, and the beat looks
+        assert env.get(UUID(again.body["workspace_id"])).phase == "RUNNING"
 
     def test_a_repetition_is_not_counted_as_another(
         self, client: WorkspacesApi, capfd: pytest.CaptureFixture[str]
@@ -293,11 +295,11 @@ class TestCreating:
             assert answer.headers["Retry-After"] == "1"
 
 
-def await_waiter(desk: Desk) -> None:
+def await_waiter(env: Environment) -> None:
     """Until somebody waits for a lock in this database."""
     deadline = datetime.now(UTC) + timedelta(seconds=20)
     while datetime.now(UTC) < deadline:
-        if desk.rows(
+        if env.rows(
             "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         ):
             return
@@ -448,8 +450,8 @@ class TestListing:
         found = client.created(standby_ttl_seconds=60)
         assert client.pages().body == {"workspaces": [client.read(found).body]}
 
-    def test_only_those_of_a_phase(self, client: WorkspacesApi, desk: Desk) -> None:
-        archived = str(desk.made("ARCHIVED"))
+    def test_only_those_of_a_phase(self, client: WorkspacesApi, env: Environment) -> None:
+        archived = str(env.create_in("ARCHIVED"))
         pending = client.created()
         for phase, found in (("ARCHIVED", [archived]), ("PENDING", [pending]), ("RUNNING", [])):
             listed = client.pages(phase=phase).body["workspaces"]
@@ -482,9 +484,9 @@ class TestListing:
 class TestReading:
     """GET /v1/workspaces/{workspace_id}."""
 
-    def test_what_was_seen_is_told(self, client: WorkspacesApi, desk: Desk) -> None:
+    def test_what_was_seen_is_told(self, client: WorkspacesApi, env: Environment) -> None:
         """WS-2, WS-3."""
-        found = desk.made("RUNNING")
+        found = env.create_in("RUNNING")
         body = client.read(found).body
         assert (body["phase"], body["operation"]) == ("RUNNING", "NONE")
         assert set(body["conditions"]) == {
@@ -503,10 +505,10 @@ class TestReading:
         assert "error" not in body
 
     def test_an_error_is_told_and_waits_for_a_person(
-        self, client: WorkspacesApi, desk: Desk, fleet: MemoryProvider
+        self, client: WorkspacesApi, env: Environment, fleet: MemoryProvider
     ) -> None:
         """WS-14: of one that may be tried again, and of one that may not; nobody is told to ask again of that."""
-        found = desk.made("STANDBY")
+        found = env.create_in("STANDBY")
 
         def breaks(call: str) -> None:
             if call == "containers.start":
@@ -514,7 +516,7 @@ class TestReading:
 
         fleet.faults.before = breaks
         client.change(found, {"desired_state": "RUNNING"})
-        desk.look(found)
+        env.observe(found)
         told = client.read(found)
         while told.body["phase"] != "ERROR":
             error = told.body.get("error")
@@ -525,8 +527,8 @@ class TestReading:
                 "retry_count": error["retry_count"],
             }
             assert "Retry-After" in told.headers
-            desk.pass_time(20)
-            desk.look(found)
+            env.pass_time(20)
+            env.observe(found)
             told = client.read(found)
         assert told.body["error"]["is_terminal"] is True
         assert told.body["next_step"] == "NoRoom: There is no room."
@@ -535,23 +537,23 @@ class TestReading:
         assert (deleted.status, deleted.headers["Retry-After"]) == (202, "2")
 
     def test_retry_after_stands_there_until_it_is_where_it_is_wanted(
-        self, client: WorkspacesApi, desk: Desk
+        self, client: WorkspacesApi, env: Environment
     ) -> None:
         answer = client.create({"name": "home", "desired_state": "RUNNING"})
         found = UUID(answer.body["workspace_id"])
         assert answer.headers["Retry-After"] == client.read(found).headers["Retry-After"] == "2"
-        desk.reach(found, "RUNNING")
+        env.drive_to(found, "RUNNING")
         assert "Retry-After" not in client.read(found).headers
         assert client.change(found, {"desired_state": "STANDBY"}).headers["Retry-After"] == "2"
-        desk.reach(found, "STANDBY")
+        env.drive_to(found, "STANDBY")
         assert "Retry-After" not in client.read(found).headers
         assert client.connect(found).headers["Retry-After"] == "2"
 
     def test_one_that_is_about_to_leave_is_not_where_it_is_wanted(
-        self, client: WorkspacesApi, desk: Desk, fleet: MemoryProvider
+        self, client: WorkspacesApi, env: Environment, fleet: MemoryProvider
     ) -> None:
         """WS-7: STOPPING isn't taken back, so RUNNING doesn't last."""
-        found = desk.made("RUNNING")
+        found = env.create_in("RUNNING")
         client.change(found, {"desired_state": "STANDBY"})
 
         def away(call: str) -> None:
@@ -559,7 +561,7 @@ class TestReading:
                 raise ProviderUnavailable
 
         fleet.faults.before = away
-        desk.look(found)
+        env.observe(found)
         answer = client.change(found, {"desired_state": "RUNNING"})
         told = answer.body["phase"], answer.body["desired_state"], answer.body["operation"]
         assert told == ("RUNNING", "RUNNING", "STOPPING")
@@ -602,25 +604,27 @@ class TestChanging:
         assert client.read(found).body == after.body
         assert client.hinted == [found]
 
-    def test_use_alone_says_nothing_of_who_wanted_it_there(self, client: WorkspacesApi, desk: Desk) -> None:
+    def test_use_alone_says_nothing_of_who_wanted_it_there(
+        self, client: WorkspacesApi, env: Environment
+    ) -> None:
         """What the clock lowered was asked for by the clock, until somebody asks for something else."""
-        found = desk.create("RUNNING", standby_ttl_seconds=60)
-        desk.pass_time(120)
-        desk.beat()
+        found = env.create("RUNNING", standby_ttl_seconds=60)
+        env.pass_time(120)
+        env.tick()
         for change, by in (
             ({}, "ttl"),
             ({"standby_ttl_seconds": 90}, "ttl"),
             ({"desired_state": "STANDBY"}, "owner"),
         ):
             assert client.change(found, change).body["desired_state"] == "STANDBY"
-            assert desk.get(found).desired_by == by
+            assert env.get(found).desired_by == by
 
-    def test_null_for_a_time_to_live_is_for_ever(self, client: WorkspacesApi, desk: Desk) -> None:
+    def test_null_for_a_time_to_live_is_for_ever(self, client: WorkspacesApi, env: Environment) -> None:
         found = client.created(standby_ttl_seconds=600, archive_ttl_seconds=1_200)
         assert client.change(found, {"standby_ttl_seconds": None}).body.get("archive_ttl_seconds") == 1_200
         body = client.change(found, {"archive_ttl_seconds": None}).body
         assert not {"standby_ttl_seconds", "archive_ttl_seconds"} & set(body)
-        assert desk.rows("SELECT idle_at FROM workspaces") == [(None,)]
+        assert env.rows("SELECT idle_at FROM workspaces") == [(None,)]
 
     def test_an_empty_change_is_use(self, client: WorkspacesApi) -> None:
         found = client.created(standby_ttl_seconds=600)
@@ -641,11 +645,11 @@ class TestChanging:
             assert answer.body["errors"][0]["detail"] == "must not be null; leave it out, and it stays"
         assert client.read(found).body == before
 
-    def test_it_gets_there_one_neighbour_after_another(self, client: WorkspacesApi, desk: Desk) -> None:
+    def test_it_gets_there_one_neighbour_after_another(self, client: WorkspacesApi, env: Environment) -> None:
         """WS-8: RUNNING → PENDING never at once."""
-        found = desk.made("RUNNING")
+        found = env.create_in("RUNNING")
         assert client.change(found, {"desired_state": "PENDING"}).body["phase"] == "RUNNING"
-        desk.reach(found, "PENDING")
+        env.drive_to(found, "PENDING")
         events = client.events(found).body["events"]
         phases = [one["to_value"] for one in events if one["kind"] == "PHASE"]
         assert phases[:3] == ["PENDING", "ARCHIVED", "STANDBY"]
@@ -667,8 +671,10 @@ class TestDeleting:
     """DELETE /v1/workspaces/{workspace_id} (WS-8)."""
 
     @pytest.mark.parametrize("phase", ["PENDING", "ARCHIVED"])
-    def test_it_is_accepted_and_accepted_again(self, client: WorkspacesApi, desk: Desk, phase: str) -> None:
-        found = desk.made(phase)
+    def test_it_is_accepted_and_accepted_again(
+        self, client: WorkspacesApi, env: Environment, phase: str
+    ) -> None:
+        found = env.create_in(phase)
         client.hinted  # noqa: B018 - forget the first
         first = client.delete(found)
         assert (first.status, first.headers["Retry-After"]) == (202, "2")
@@ -677,8 +683,8 @@ class TestDeleting:
         again = client.delete(found)
         assert (again.status, again.body["deleted_at"]) == (202, first.body["deleted_at"])
         for _ in range(5):
-            desk.look(found)
-            desk.pass_time(20)
+            env.observe(found)
+            env.pass_time(20)
         last = client.delete(found)
         assert (last.status, last.body["phase"], last.body["operation"]) == (202, "DELETED", "NONE")
         assert "Retry-After" not in last.headers
@@ -688,9 +694,9 @@ class TestDeleting:
 
     @pytest.mark.parametrize("phase", ["RUNNING", "STANDBY"])
     def test_from_elsewhere_it_is_409_that_says_where_it_stands(
-        self, client: WorkspacesApi, desk: Desk, phase: str
+        self, client: WorkspacesApi, env: Environment, phase: str
     ) -> None:
-        found = desk.made(phase)
+        found = env.create_in(phase)
         before = client.read(found).body
         body = refused(client.delete(found), 409, "WORKSPACE_NOT_DELETABLE")
         assert (body["phase"], body["operation"]) == (phase, "NONE")
@@ -700,9 +706,9 @@ class TestDeleting:
         assert client.read(found).body == before
 
     def test_while_something_is_under_way_it_is_409_that_says_what(
-        self, client: WorkspacesApi, desk: Desk
+        self, client: WorkspacesApi, env: Environment
     ) -> None:
-        found = under_way(client, desk)
+        found = under_way(client, env)
         body = refused(client.delete(found), 409, "WORKSPACE_NOT_DELETABLE")
         assert (body["phase"], body["operation"]) == ("PENDING", "PROVISIONING")
         assert body["detail"] == "It is PENDING, and PROVISIONING is under way: wait for its end."
@@ -727,20 +733,20 @@ class TestEvents:
             {"actor": "owner", "kind": "CREATED", "to_value": "RUNNING"},
         ]
 
-    def test_the_last_hundred_are_told(self, client: WorkspacesApi, desk: Desk) -> None:
+    def test_the_last_hundred_are_told(self, client: WorkspacesApi, env: Environment) -> None:
         found = client.created()
         for number in range(MAX_EVENTS + 5):
             client.change(found, {"name": f"home {number}"})
         told = [one["to_value"] for one in client.events(found).body["events"]]
         assert told == [f"home {number}" for number in range(MAX_EVENTS + 4, 4, -1)]
-        assert desk.rows("SELECT count(*) FROM workspace_events") == [(MAX_EVENTS + 6,)]
+        assert env.rows("SELECT count(*) FROM workspace_events") == [(MAX_EVENTS + 6,)]
 
 
 class TestConnecting:
     """POST /v1/workspaces/{workspace_id}/connect (WS-6: waking goes through the API)."""
 
-    def test_one_that_runs_is_used_and_nothing_more(self, client: WorkspacesApi, desk: Desk) -> None:
-        found = desk.made("RUNNING")
+    def test_one_that_runs_is_used_and_nothing_more(self, client: WorkspacesApi, env: Environment) -> None:
+        found = env.create_in("RUNNING")
         client.hinted  # noqa: B018 - forget the first
         before = client.read(found).body
         answer = client.connect(found)
@@ -750,8 +756,10 @@ class TestConnecting:
         assert "Retry-After" not in answer.headers
 
     @pytest.mark.parametrize("phase", ["STANDBY", "ARCHIVED", "PENDING"])
-    def test_one_that_does_not_run_is_woken(self, client: WorkspacesApi, desk: Desk, phase: str) -> None:
-        found = desk.made(phase)
+    def test_one_that_does_not_run_is_woken(
+        self, client: WorkspacesApi, env: Environment, phase: str
+    ) -> None:
+        found = env.create_in(phase)
         client.hinted  # noqa: B018 - forget the first
         answer = client.connect(found)
         told = answer.status, answer.body["desired_state"], answer.headers["Retry-After"]
@@ -759,7 +767,7 @@ class TestConnecting:
         assert client.hinted == [str(found)]
         [wish] = [one for one in client.events(found).body["events"] if one["kind"] == "DESIRED"]
         assert (wish["actor"], wish["to_value"]) == ("connect", "RUNNING")
-        desk.reach(found, "RUNNING")
+        env.drive_to(found, "RUNNING")
 
     def test_a_body_is_not_looked_at(self, client: WorkspacesApi) -> None:
         found = client.created()
@@ -810,13 +818,13 @@ class TestStealth:
         assert client.read(theirs, client.stranger).body == before
 
     def test_a_404_costs_the_same_whatever_the_reason(
-        self, client: WorkspacesApi, desk: Desk, monkeypatch: pytest.MonkeyPatch
+        self, client: WorkspacesApi, env: Environment, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """As many bytes go to Postgres, so that timing tells nothing."""
         theirs = client.create(token=client.stranger).body["workspace_id"]
         monkeypatch.setattr(postgres, "_PING_AFTER_IDLE_SECONDS", 3_600.0)
         costs: dict[tuple[str, str], set[int]] = {}
-        with Proxy(desk.url) as proxy:
+        with Proxy(env.url) as proxy:
             client.rewire(DATABASE_URL=proxy.url)
             client.read(uuid4())  # connects
             for method, below in OF_ONE:

@@ -9,7 +9,7 @@ import pytest
 
 from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
 from dpp.workspaces.providers.efs_volumes import EfsVolumes
-from tests.workspaces.aws import Account, aws_containers
+from tests.workspaces.aws_account import Account, aws_containers
 from tests.workspaces.providers import Workbench, local
 from tests.workspaces.test_conformance import *  # noqa: F403 - every test and what it asks for
 

@@ -11,9 +11,8 @@ from psycopg import sql
 
 from dpp.workspaces.machine import API_COLUMNS, MONITOR_COLUMNS, RECONCILER_COLUMNS
 from dpp.workspaces.model import archive_key_of
-from tests.workspaces.conftest import provider_of
-from tests.workspaces.desk import TENANT, opened_desk
-from tests.workspaces.memory import MemoryProvider
+from tests.workspaces.environment import TENANT, open_environment
+from tests.workspaces.memory_provider import MemoryProvider, provider_of
 from tests.workspaces.rows import OP
 
 ROLES = {
@@ -30,8 +29,8 @@ type Connection = psycopg.Connection[Any]
 @pytest.fixture(scope="module")
 def workspace_id(shared_database: str) -> Iterator[tuple[str, UUID]]:
     """A workspace that somebody made."""
-    with opened_desk(shared_database, provider_of(MemoryProvider())) as desk:
-        yield shared_database, desk.create()
+    with open_environment(shared_database, provider_of(MemoryProvider())) as env:
+        yield shared_database, env.create()
 
 
 @pytest.fixture

@@ -29,19 +29,18 @@ from dpp.workspaces.machine import RULES, Action, OperationRule
 from dpp.workspaces.model import DesiredState, Operation, Workspace, archive_key_of
 from dpp.workspaces.providers.s3_archives import proof_key_of
 from dpp.workspaces.store import Change, Writer
-from tests.crash.drivers import CountedDatabase, counted_queue
-from tests.crash.points import WHOLE, Killed, Kind, Point, Points
-from tests.workspaces.conftest import provider_of
-from tests.workspaces.counted import counted_provider
-from tests.workspaces.crash_stage import CONTENT, HOURS, KEY, Process, Stage
-from tests.workspaces.desk import LOOKS, TENANT, WORKS, opened_desk
+from tests.support.counted_drivers import CountedDatabase, counted_queue
+from tests.support.crash_points import WHOLE, Killed, Kind, Point, Points
+from tests.workspaces.counted_provider import counted_provider
+from tests.workspaces.crash_environment import CONTENT, HOURS, KEY, CrashEnvironment, Process
+from tests.workspaces.environment import LOOKS, TENANT, WORKS, open_environment
 from tests.workspaces.fleet_machine import EMPTY
 from tests.workspaces.homes_model import Homes, left_over
-from tests.workspaces.memory import MemoryProvider
+from tests.workspaces.memory_provider import MemoryProvider, provider_of
 
 
 def _create(process: Process) -> None:
-    desk, effects = process.stage.desk, process.effects
+    env, effects = process.crash_env.env, process.effects
     new = NewWorkspace("home", DesiredState.RUNNING)
     create(
         new,
@@ -50,30 +49,30 @@ def _create(process: Process) -> None:
         limit=10,
         database=effects.database,
         looks=effects.looks,
-        now=desk.clock(),
+        now=env.clock(),
     )
     process.look()
 
 
 def _wants(desired: str) -> Callable[[Process], None]:
     def does(process: Process) -> None:
-        wanted, now = Change(desired_state=DesiredState(desired)), process.stage.desk.clock()
+        wanted, now = Change(desired_state=DesiredState(desired)), process.crash_env.env.clock()
         process.asks(lambda owner, its: own.change(owner, its, wanted, now))
 
     return does
 
 
 def _connect(process: Process) -> None:
-    process.asks(lambda owner, its: own.connect(owner, its, process.stage.desk.clock()))
+    process.asks(lambda owner, its: own.connect(owner, its, process.crash_env.env.clock()))
 
 
 def _delete(process: Process) -> None:
-    process.asks(lambda owner, its: own.delete(owner, its, process.stage.desk.clock()))
+    process.asks(lambda owner, its: own.delete(owner, its, process.crash_env.env.clock()))
 
 
 def _hand_over(process: Process) -> None:
     """By control, which leaves what takes long to storage."""
-    process.stage.desk.want(process.stage.only, "ARCHIVED")
+    process.crash_env.env.set_desired_state(process.crash_env.only, "ARCHIVED")
     process.look(does_long=False)
     process.look(does_long=True)
 
@@ -90,47 +89,47 @@ def _page(process: Process) -> None:
 
 def _collect(process: Process) -> None:
     effects = process.effects
-    collect(effects.database, effects.provider.archives, now=process.stage.desk.clock())
+    collect(effects.database, effects.provider.archives, now=process.crash_env.env.clock())
 
 
-def _in_error(stage: Stage) -> None:
+def _in_error(crash_env: CrashEnvironment) -> None:
     """All of it is there: a container, a volume, an archive, and what an interrupted restore left."""
-    workspace_id = stage.made("RUNNING")
-    with stage.desk.database.connection() as connection, store.writing(connection, Writer.RECONCILER):
+    workspace_id = crash_env.made("RUNNING")
+    with crash_env.env.database.connection() as connection, store.writing(connection, Writer.RECONCILER):
         connection.execute(
             'UPDATE workspaces SET error_info = \'{"reason": "Broken", "message": "",'
             ' "is_terminal": true, "retry_count": 3, "operation": "NONE",'
             ' "failed_at": "2026-01-01T00:00:00+00:00", "context": {}}\''
         )
-    stage.desk.look(workspace_id)
-    stage.fleet.volumes.prepare(workspace_id, "left-by-a-restore")
+    crash_env.env.observe(workspace_id)
+    crash_env.fleet.volumes.prepare(workspace_id, "left-by-a-restore")
 
 
-def _half_restored(stage: Stage) -> None:
+def _half_restored(crash_env: CrashEnvironment) -> None:
     """It is ARCHIVED, and a restore that was given up left half a home."""
-    workspace_id = stage.made("ARCHIVED")
-    stage.fleet.volumes.prepare(workspace_id, "left-by-a-restore")
+    workspace_id = crash_env.made("ARCHIVED")
+    crash_env.fleet.volumes.prepare(workspace_id, "left-by-a-restore")
 
 
-def _idle(stage: Stage) -> None:
-    stage.made("RUNNING", standby_ttl_seconds=600)
-    stage.desk.pass_time(700)
+def _idle(crash_env: CrashEnvironment) -> None:
+    crash_env.made("RUNNING", standby_ttl_seconds=600)
+    crash_env.env.pass_time(700)
 
 
-def _killed_outside(stage: Stage) -> None:
-    workspace_id = stage.made("RUNNING")
-    stage.desk.pass_time(700)
-    stage.desk.look(workspace_id)
-    del stage.fleet.containers.running[workspace_id]
+def _killed_outside(crash_env: CrashEnvironment) -> None:
+    workspace_id = crash_env.made("RUNNING")
+    crash_env.env.pass_time(700)
+    crash_env.env.observe(workspace_id)
+    del crash_env.fleet.containers.running[workspace_id]
 
 
-def _much_archived(stage: Stage) -> None:
+def _much_archived(crash_env: CrashEnvironment) -> None:
     """Three archives, of which two are garbage."""
-    workspace_id = stage.made("ARCHIVED")
+    workspace_id = crash_env.made("ARCHIVED")
     for desired in ("STANDBY", "ARCHIVED"):
-        stage.desk.want(workspace_id, desired)
-        stage.desk.reach(workspace_id, desired)
-    stage.desk.pass_time(HOURS)
+        crash_env.env.set_desired_state(workspace_id, desired)
+        crash_env.env.drive_to(workspace_id, desired)
+    crash_env.env.pass_time(HOURS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,123 +137,123 @@ class Act:
     """What a process does, what is there before, and what is wanted in the end."""
 
     does: Callable[[Process], None]
-    before: Callable[[Stage], object]
+    before: Callable[[CrashEnvironment], object]
     end: str
     home: bytes | None = CONTENT
 
 
 ACTS = {
     "create": Act(_create, lambda _: None, "RUNNING", b""),
-    "archive": Act(_wants("ARCHIVED"), lambda stage: stage.made("RUNNING"), "ARCHIVED"),
-    "hand-over": Act(_hand_over, lambda stage: stage.made("STANDBY"), "ARCHIVED"),
-    "wake": Act(_connect, lambda stage: stage.made("ARCHIVED"), "RUNNING"),
-    "discard": Act(_wants("PENDING"), lambda stage: stage.made("ARCHIVED"), "PENDING", None),
+    "archive": Act(_wants("ARCHIVED"), lambda crash_env: crash_env.made("RUNNING"), "ARCHIVED"),
+    "hand-over": Act(_hand_over, lambda crash_env: crash_env.made("STANDBY"), "ARCHIVED"),
+    "wake": Act(_connect, lambda crash_env: crash_env.made("ARCHIVED"), "RUNNING"),
+    "discard": Act(_wants("PENDING"), lambda crash_env: crash_env.made("ARCHIVED"), "PENDING", None),
     "delete": Act(_delete, _half_restored, "DELETED", None),
     "delete-error": Act(_delete, _in_error, "DELETED", None),
     "beat": Act(_beat, _idle, "STANDBY"),
     "page": Act(_page, _killed_outside, "RUNNING"),
     "collect": Act(_collect, _much_archived, "ARCHIVED"),
 }
-_REPEATED: dict[str, Callable[[Stage], object]] = {
-    "create": lambda stage: _create(healthy(stage)),
-    "archive": lambda stage: stage.desk.want(stage.only, "ARCHIVED"),
-    "hand-over": lambda stage: stage.desk.want(stage.only, "ARCHIVED"),
-    "wake": lambda stage: own.connect(stage.desk.owner, str(stage.only), stage.desk.clock()),
-    "discard": lambda stage: stage.desk.want(stage.only, "PENDING"),
-    "delete": lambda stage: stage.desk.delete(stage.only),
-    "delete-error": lambda stage: stage.desk.delete(stage.only),
+_REPEATED: dict[str, Callable[[CrashEnvironment], object]] = {
+    "create": lambda crash_env: _create(healthy(crash_env)),
+    "archive": lambda crash_env: crash_env.env.set_desired_state(crash_env.only, "ARCHIVED"),
+    "hand-over": lambda crash_env: crash_env.env.set_desired_state(crash_env.only, "ARCHIVED"),
+    "wake": lambda crash_env: own.connect(crash_env.env.owner, str(crash_env.only), crash_env.env.clock()),
+    "discard": lambda crash_env: crash_env.env.set_desired_state(crash_env.only, "PENDING"),
+    "delete": lambda crash_env: crash_env.env.delete(crash_env.only),
+    "delete-error": lambda crash_env: crash_env.env.delete(crash_env.only),
 }
 """What a client that heard nothing sends again."""
 
 
-def healthy(stage: Stage) -> Process:
+def healthy(crash_env: CrashEnvironment) -> Process:
     """A process that nothing befalls."""
-    return Process(stage, Points("healthy"), stage.desk.effects())
+    return Process(crash_env, Points("healthy"), crash_env.env.effects())
 
 
-def arrange(stage: Stage, act: str) -> None:
+def arrange(crash_env: CrashEnvironment, act: str) -> None:
     """Bring all of it to where the act begins."""
-    if act in stage.kept:
-        stage.restore(act)
+    if act in crash_env.kept:
+        crash_env.restore(act)
         return
-    stage.fleet.faults.before = stage.fleet.faults.after = lambda _: None
-    stage.desk.rows(EMPTY)
-    stage.desk.sqs.queues.clear()
-    stage.fleet.archives.objects.clear()
-    for held in stage._held().values():
+    crash_env.fleet.faults.before = crash_env.fleet.faults.after = lambda _: None
+    crash_env.env.rows(EMPTY)
+    crash_env.env.sqs.queues.clear()
+    crash_env.fleet.archives.objects.clear()
+    for held in crash_env._held().values():
         held.clear()
-    ACTS[act].before(stage)
-    stage.watch()
-    stage.keep(act)
+    ACTS[act].before(crash_env)
+    crash_env.watch()
+    crash_env.keep(act)
 
 
-def play(stage: Stage, act: str, points: Points) -> None:
+def play(crash_env: CrashEnvironment, act: str, points: Points) -> None:
     """Let the process act until it is done, fails or is killed."""
-    desk, database = stage.desk, CountedDatabase(stage.desk.url, points)
+    env, database = crash_env.env, CountedDatabase(crash_env.env.url, points)
     effects = ControlEffects(
         database,
-        counted_provider(desk.provider, points),
-        counted_queue(LOOKS, desk.sqs, points),
-        counted_queue(WORKS, desk.sqs, points),
-        desk.clock,
+        counted_provider(env.provider, points),
+        counted_queue(LOOKS, env.sqs, points),
+        counted_queue(WORKS, env.sqs, points),
+        env.clock,
     )
     try:
         with suppress(Killed, DependencyUnavailable, IndexError):  # there is no workspace to look at
-            ACTS[act].does(Process(stage, points, effects))
+            ACTS[act].does(Process(crash_env, points, effects))
     finally:
         database.close()
     points.land()
 
 
-def come_to_rest(stage: Stage, act: str) -> None:
+def come_to_rest(crash_env: CrashEnvironment, act: str) -> None:
     """A client that heard nothing asks again; time passes, healthy processes run, and garbage is collected."""
     if act in _REPEATED:
-        _REPEATED[act](stage)
+        _REPEATED[act](crash_env)
     for _ in range(40):
-        stage.desk.pass_time(60)
-        stage.desk.settle(1)
-        if is_at_rest(stage, act):
+        crash_env.env.pass_time(60)
+        crash_env.env.run_ticks(1)
+        if is_at_rest(crash_env, act):
             break
-    stage.desk.pass_time(HOURS)
-    stage.desk.settle(1)
-    stage.desk.collect()
+    crash_env.env.pass_time(HOURS)
+    crash_env.env.run_ticks(1)
+    crash_env.env.collect()
 
 
-def is_at_rest(stage: Stage, act: str) -> bool:
+def is_at_rest(crash_env: CrashEnvironment, act: str) -> bool:
     """Whether it is where it is wanted."""
-    row = stage.desk.get(stage.only)
+    row = crash_env.env.get(crash_env.only)
     if ACTS[act].end == "DELETED":
         return row.cleaned_at is not None
     return row.phase == ACTS[act].end and row.operation is Operation.NONE
 
 
-def broken(stage: Stage, act: str) -> Iterator[str]:
+def broken(crash_env: CrashEnvironment, act: str) -> Iterator[str]:
     """Every promise that does not hold."""
-    yield from stage.wrong
-    if len(stage.ids) != 1:
-        yield f"there are {stage.ids}"
-    homes = Homes(stage.desk, stage.fleet)
-    homes.add(stage.only, "")
-    homes.known[stage.only].newest = None if act == "create" else CONTENT
+    yield from crash_env.wrong
+    if len(crash_env.ids) != 1:
+        yield f"there are {crash_env.ids}"
+    homes = Homes(crash_env.env, crash_env.fleet)
+    homes.add(crash_env.only, "")
+    homes.known[crash_env.only].newest = None if act == "create" else CONTENT
     yield from homes.broken()
-    row = stage.desk.get(stage.only)
-    if not is_at_rest(stage, act):
+    row = crash_env.env.get(crash_env.only)
+    if not is_at_rest(crash_env, act):
         yield f"it is {row}"
-    if unseen := _unseen(stage):
+    if unseen := _unseen(crash_env):
         yield f"it is complete and was not seen: {unseen}"
     if row.error_info is not None:
         yield f"an error is left: {row.error_info}"
-    if homes.known[stage.only].newest != ACTS[act].home and act not in {"delete", "delete-error"}:
-        yield f"the home is {homes.known[stage.only].newest!r}"
-    yield from _left(stage, act, row)
+    if homes.known[crash_env.only].newest != ACTS[act].home and act not in {"delete", "delete-error"}:
+        yield f"the home is {homes.known[crash_env.only].newest!r}"
+    yield from _left(crash_env, act, row)
 
 
-def _unseen(stage: Stage) -> list[str]:
+def _unseen(crash_env: CrashEnvironment) -> list[str]:
     """Operations that ended well in another phase than theirs (WS-1)."""
     phase, odd = "PENDING", []
-    for kind, source, target in stage.desk.rows(
+    for kind, source, target in crash_env.env.rows(
         "SELECT kind, from_value, to_value FROM workspace_events WHERE workspace_id = %(only)s ORDER BY event_id",
-        {"only": stage.only},
+        {"only": crash_env.only},
     ):
         phase = target if kind == "PHASE" else phase
         if kind == "COMPLETED" and phase != RULES[Operation(source)].target:
@@ -262,11 +261,11 @@ def _unseen(stage: Stage) -> list[str]:
     return odd
 
 
-def _left(stage: Stage, act: str, row: Workspace) -> Iterator[str]:
-    fleet, has_volume = stage.fleet, ACTS[act].end in {"RUNNING", "STANDBY"}
+def _left(crash_env: CrashEnvironment, act: str, row: Workspace) -> Iterator[str]:
+    fleet, has_volume = crash_env.fleet, ACTS[act].end in {"RUNNING", "STANDBY"}
     if left_over(fleet):
         yield f"homes are left: {left_over(fleet)}"
-    if (stage.only in fleet.volumes.volumes, stage.only in fleet.containers.running) != (
+    if (crash_env.only in fleet.volumes.volumes, crash_env.only in fleet.containers.running) != (
         has_volume,
         ACTS[act].end == "RUNNING",
     ):
@@ -278,8 +277,8 @@ def _left(stage: Stage, act: str, row: Workspace) -> Iterator[str]:
     if garbage := set(fleet.archives.objects) - named:
         yield f"garbage: {garbage}"
     for url in (LOOKS, WORKS):
-        if stage.desk.sqs.of(url):
-            yield f"messages are left: {stage.desk.sqs.of(url)}"
+        if crash_env.env.sqs.of(url):
+            yield f"messages are left: {crash_env.env.sqs.of(url)}"
 
 
 def is_tried(point: Point, kind: Kind, met: set[str]) -> bool:
@@ -304,21 +303,21 @@ def is_tried(point: Point, kind: Kind, met: set[str]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def stage(shared_database: str) -> Iterator[Stage]:
+def crash_env(shared_database: str) -> Iterator[CrashEnvironment]:
     """One for all: what was arranged is kept."""
     fleet = MemoryProvider()
-    with opened_desk(shared_database, provider_of(fleet)) as desk:
-        fleet.archives.now = desk.clock
-        yield Stage(desk, fleet)
+    with open_environment(shared_database, provider_of(fleet)) as env:
+        fleet.archives.now = env.clock
+        yield CrashEnvironment(env, fleet)
 
 
 @pytest.mark.parametrize("act", list(ACTS))
-def test_every_port_is_among_the_points(stage: Stage, act: str) -> None:
+def test_every_port_is_among_the_points(crash_env: CrashEnvironment, act: str) -> None:
     """A recording with a hole in it would be green, too."""
-    arrange(stage, act)
+    arrange(crash_env, act)
     points = Points(act)
-    play(stage, act, points)
-    assert is_at_rest(stage, act)
+    play(crash_env, act, points)
+    assert is_at_rest(crash_env, act)
     met = {f"{point.port}.{point.call}" for point in points.met}
     looking = {"provider.containers.observe", "provider.volumes.observe", "postgres.observe"}
     restoring = {"provider.volumes.prepare", "provider.volumes.install", "provider.archives.read"}
@@ -344,19 +343,19 @@ def test_every_port_is_among_the_points(stage: Stage, act: str) -> None:
 
 @pytest.mark.parametrize("act", list(ACTS))
 @pytest.mark.timeout(900)
-def test_a_crash_at_any_call_loses_no_home_and_leaves_nothing(stage: Stage, act: str) -> None:
+def test_a_crash_at_any_call_loses_no_home_and_leaves_nothing(crash_env: CrashEnvironment, act: str) -> None:
     """WS-1 … WS-13: all calls of this path, one after the other."""
-    arrange(stage, act)
+    arrange(crash_env, act)
     recording, read = Points(act), set[str]()
-    play(stage, act, recording)
+    play(crash_env, act, recording)
     crashes = [(point, kind) for point in recording.met for kind in Kind if is_tried(point, kind, read)]
     for point, kind in crashes:
-        arrange(stage, act)
+        arrange(crash_env, act)
         points = Points(act, at=point.number, kind=kind)
-        play(stage, act, points)
+        play(crash_env, act, points)
         assert points.met[point.number - 1] == point
-        come_to_rest(stage, act)
-        assert list(broken(stage, act)) == [], f"{point.id}, {kind}"
+        come_to_rest(crash_env, act)
+        assert list(broken(crash_env, act)) == [], f"{point.id}, {kind}"
 
 
 def _forget_the_proof(patch: pytest.MonkeyPatch) -> None:
@@ -405,15 +404,15 @@ def _leave_what_restores_left(patch: pytest.MonkeyPatch) -> None:
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_what_breaks_a_promise_is_seen(
-    stage: Stage,
+    crash_env: CrashEnvironment,
     monkeypatch: pytest.MonkeyPatch,
     plant: Callable[[pytest.MonkeyPatch], None],
     act: str,
     told: str,
 ) -> None:
     """A check that can't fail is none."""
-    arrange(stage, act)
+    arrange(crash_env, act)
     plant(monkeypatch)
-    play(stage, act, Points(act))
-    come_to_rest(stage, act)
-    assert any(told in one for one in broken(stage, act)), list(broken(stage, act))
+    play(crash_env, act, Points(act))
+    come_to_rest(crash_env, act)
+    assert any(told in one for one in broken(crash_env, act)), list(broken(crash_env, act))

@@ -10,7 +10,15 @@ from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from dpp.workspaces.ports import Volumes
 from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
 from dpp.workspaces.providers.efs_volumes import EfsVolumes
-from tests.workspaces.aws import Account, Fault, home_path, lay_volume, throttled, unanswered, unreached
+from tests.workspaces.aws_account import (
+    Account,
+    Fault,
+    home_path,
+    lay_volume,
+    throttled,
+    unanswered,
+    unreached,
+)
 
 WRONG = [(unreached, False), (throttled, False), (unanswered, True)]
 OWNER = (os.getuid(), os.getgid())

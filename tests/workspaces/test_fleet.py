@@ -17,29 +17,28 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from dpp.workspaces.machine import RULES, Action, OperationRule
 from dpp.workspaces.model import Operation
-from tests.workspaces.conftest import provider_of
-from tests.workspaces.desk import Desk, opened_desk
+from tests.workspaces.environment import Environment, open_environment
 from tests.workspaces.fleet_machine import FleetMachine
-from tests.workspaces.memory import MemoryProvider
+from tests.workspaces.memory_provider import MemoryProvider, provider_of
 
 WHOLE = os.environ.get("DPP_FLEET") == "all"
 SHARES, STEPS = 4, 100
 
 
 @pytest.fixture(scope="module")
-def shared_desk(shared_database: str) -> Iterator[Desk]:
+def shared_env(shared_database: str) -> Iterator[Environment]:
     """One for all examples: it is emptied each time."""
-    with opened_desk(shared_database, provider_of(MemoryProvider())) as opened:
+    with open_environment(shared_database, provider_of(MemoryProvider())) as opened:
         yield opened
 
 
-def run(desk: Desk, share: int, examples: int, *, shrinks: bool = True) -> int:
+def run(env: Environment, share: int, examples: int, *, shrinks: bool = True) -> int:
     """So many examples of a hundred steps at most; how many steps it was."""
 
     class Machine(FleetMachine):
         pass
 
-    Machine.desk = desk
+    Machine.env = env
     phases = [Of.generate, Of.shrink] if shrinks else [Of.generate]
     run_state_machine_as_test(
         Machine if WHOLE else seed(share)(Machine),
@@ -59,10 +58,10 @@ def run(desk: Desk, share: int, examples: int, *, shrinks: bool = True) -> int:
 
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.timeout(900)
-def test_no_home_is_lost_in_any_order_of_steps_faults_and_blows(shared_desk: Desk, share: int) -> None:
+def test_no_home_is_lost_in_any_order_of_steps_faults_and_blows(shared_env: Environment, share: int) -> None:
     """WS-1 … WS-13: in shares, which run beside each other; DPP_FLEET=all: seven times as much, and by chance."""
     examples = 170 if WHOLE else 24
-    assert run(shared_desk, share, examples) >= examples * STEPS * 0.75
+    assert run(shared_env, share, examples) >= examples * STEPS * 0.75
 
 
 def _delete_unproved(patch: pytest.MonkeyPatch) -> None:
@@ -95,9 +94,12 @@ def _trust_an_older_archive(patch: pytest.MonkeyPatch) -> None:
     ids=lambda one: getattr(one, "__name__", "told"),
 )
 def test_what_loses_homes_is_seen(
-    shared_desk: Desk, monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None], told: str
+    shared_env: Environment,
+    monkeypatch: pytest.MonkeyPatch,
+    plant: Callable[[pytest.MonkeyPatch], None],
+    told: str,
 ) -> None:
     """A check that can't fail is none."""
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=told):
-        run(shared_desk, 0, 60, shrinks=False)
+        run(shared_env, 0, 60, shrinks=False)

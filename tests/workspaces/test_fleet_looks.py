@@ -12,8 +12,8 @@ from dpp.workspaces.control.tick import LOST_AFTER_SECONDS, PAGE, beat, look_at_
 from dpp.workspaces.errors import ProviderUnavailable
 from dpp.workspaces.model import Phase
 from dpp.workspaces.store import NO_BOUND
-from tests.workspaces.desk import LOOKS, Desk
-from tests.workspaces.memory import MemoryProvider
+from tests.workspaces.environment import LOOKS, Environment
+from tests.workspaces.memory_provider import MemoryProvider
 
 ONE = UUID("11111111-1111-4111-8111-111111111111")
 
@@ -27,71 +27,71 @@ def asked(fleet: MemoryProvider) -> list[str]:
 
 
 def test_a_stable_fleet_costs_a_look_a_page_and_no_write(
-    desk: Desk, fleet: MemoryProvider, asked: list[str]
+    env: Environment, fleet: MemoryProvider, asked: list[str]
 ) -> None:
     """WS-5: whatever its size."""
     for _ in range(6):
-        desk.made("STANDBY")
-    desk.settle(2)
-    before = desk.rows("SELECT workspace_id, xmin, observed_at FROM workspaces ORDER BY 1")
+        env.create_in("STANDBY")
+    env.run_ticks(2)
+    before = env.rows("SELECT workspace_id, xmin, observed_at FROM workspaces ORDER BY 1")
     asked.clear()
-    desk.beat()
-    desk.deliver()
+    env.tick()
+    env.deliver()
     assert asked.count("containers.observe") == asked.count("volumes.observe") == 1
-    assert desk.rows("SELECT workspace_id, xmin, observed_at FROM workspaces ORDER BY 1") == before
-    assert desk.sqs.of(LOOKS) == []
+    assert env.rows("SELECT workspace_id, xmin, observed_at FROM workspaces ORDER BY 1") == before
+    assert env.sqs.of(LOOKS) == []
 
 
 def test_s3_is_asked_for_each_archive_now_and_then(
-    desk: Desk, fleet: MemoryProvider, asked: list[str]
+    env: Environment, fleet: MemoryProvider, asked: list[str]
 ) -> None:
     """A HEAD a workspace and half minute would cost more than all else."""
-    workspaces = [desk.made("ARCHIVED") for _ in range(3)]
-    desk.settle(1)
+    workspaces = [env.create_in("ARCHIVED") for _ in range(3)]
+    env.run_ticks(1)
     asked.clear()
     for _ in range(ARCHIVE_TURNS):
-        desk.beat()
-        desk.deliver()
-        desk.pass_time(30)
+        env.tick()
+        env.deliver()
+        env.pass_time(30)
     assert asked.count("archives.look") in range(len(workspaces), len(workspaces) * 2 + 1)
 
 
-def test_a_lost_archive_is_found_within_ten_minutes(desk: Desk, fleet: MemoryProvider) -> None:
+def test_a_lost_archive_is_found_within_ten_minutes(env: Environment, fleet: MemoryProvider) -> None:
     """WS-2: in its turn."""
-    workspace_id = desk.made("ARCHIVED")
+    workspace_id = env.create_in("ARCHIVED")
     fleet.archives.objects.clear()
-    desk.settle(ARCHIVE_TURNS + 1)
-    assert desk.phase(workspace_id) is Phase.ERROR
+    env.run_ticks(ARCHIVE_TURNS + 1)
+    assert env.phase(workspace_id) is Phase.ERROR
 
 
-def test_what_was_long_as_it_is_says_when_it_was_last_looked_at(desk: Desk) -> None:
+def test_what_was_long_as_it_is_says_when_it_was_last_looked_at(env: Environment) -> None:
     """`observed_at` may be five minutes old, not older."""
-    workspace_id = desk.made("STANDBY")
-    desk.settle(20)
-    observed_at = desk.get(workspace_id).observed_at
+    workspace_id = env.create_in("STANDBY")
+    env.run_ticks(20)
+    observed_at = env.get(workspace_id).observed_at
     assert observed_at is not None
-    assert (desk.clock() - observed_at).total_seconds() < REFRESH_AFTER_SECONDS + 70
+    assert (env.clock() - observed_at).total_seconds() < REFRESH_AFTER_SECONDS + 70
 
 
 def test_pages_follow_one_another_to_the_end(
-    desk: Desk, fleet: MemoryProvider, monkeypatch: pytest.MonkeyPatch
+    env: Environment, fleet: MemoryProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each workspace once a beat."""
     monkeypatch.setattr(beats, "PAGE", 2)
-    workspaces = [desk.made("STANDBY") for _ in range(5)]
+    workspaces = [env.create_in("STANDBY") for _ in range(5)]
     fleet.volumes.volumes.clear()
-    desk.beat()
-    desk.deliver()
-    assert all(not desk.get(one).volume_ready for one in workspaces)
+    env.tick()
+    env.deliver()
+    assert all(not env.get(one).volume_ready for one in workspaces)
 
 
 def test_a_page_that_the_provider_does_not_answer_for_hides_none_behind_it(
-    desk: Desk, fleet: MemoryProvider, monkeypatch: pytest.MonkeyPatch
+    env: Environment, fleet: MemoryProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor does it undo anything."""
     monkeypatch.setattr(beats, "PAGE", 2)
-    workspaces = [desk.made("STANDBY") for _ in range(4)]
-    desk.settle(1)
+    workspaces = [env.create_in("STANDBY") for _ in range(4)]
+    env.run_ticks(1)
     fleet.volumes.volumes.clear()
     first = True
 
@@ -102,78 +102,80 @@ def test_a_page_that_the_provider_does_not_answer_for_hides_none_behind_it(
             raise ProviderUnavailable
 
     fleet.faults.before = away
-    desk.beat()
-    desk.deliver()
-    assert [desk.get(one).volume_ready for one in workspaces] == [True, True, False, False]
+    env.tick()
+    env.deliver()
+    assert [env.get(one).volume_ready for one in workspaces] == [True, True, False, False]
 
 
-def test_a_look_that_was_lost_is_sent_again(desk: Desk) -> None:
+def test_a_look_that_was_lost_is_sent_again(env: Environment) -> None:
     """D10: the minutely re-seed, twice a minute."""
-    workspace_id = desk.create("RUNNING")
-    desk.sqs.queues.clear()
-    assert desk.beat().seeded == 1
-    assert desk.beat().seeded == 0
-    desk.sqs.queues.clear()
-    desk.pass_time(LOST_AFTER_SECONDS + 1)
-    assert desk.beat().seeded == 1
-    desk.deliver()
-    assert desk.phase(workspace_id) is Phase.RUNNING
+    workspace_id = env.create("RUNNING")
+    env.sqs.queues.clear()
+    assert env.tick().seeded == 1
+    assert env.tick().seeded == 0
+    env.sqs.queues.clear()
+    env.pass_time(LOST_AFTER_SECONDS + 1)
+    assert env.tick().seeded == 1
+    env.deliver()
+    assert env.phase(workspace_id) is Phase.RUNNING
 
 
-def test_a_client_s_wish_needs_no_queue(desk: Desk) -> None:
+def test_a_client_s_wish_needs_no_queue(env: Environment) -> None:
     """SQS is away when it is said: the beat finds it in the rows."""
-    desk.sqs.is_away = True
-    workspace_id = desk.create("RUNNING")
-    desk.want(workspace_id, "STANDBY")
+    env.sqs.is_away = True
+    workspace_id = env.create("RUNNING")
+    env.set_desired_state(workspace_id, "STANDBY")
     with pytest.raises(QueueUnavailable):
-        desk.beat()
-    desk.sqs.is_away = False
-    desk.settle(3)
-    assert desk.phase(workspace_id) is Phase.STANDBY
+        env.tick()
+    env.sqs.is_away = False
+    env.run_ticks(3)
+    assert env.phase(workspace_id) is Phase.STANDBY
 
 
-def test_what_waits_for_a_person_is_not_looked_at_over_and_over(desk: Desk, fleet: MemoryProvider) -> None:
+def test_what_waits_for_a_person_is_not_looked_at_over_and_over(
+    env: Environment, fleet: MemoryProvider
+) -> None:
     """ERROR is no work of the reconciler's; the fleet's look goes on seeing it."""
-    workspace_id = desk.made("STANDBY")
+    workspace_id = env.create_in("STANDBY")
     fleet.volumes.volumes.clear()
-    desk.settle(3)
-    assert desk.phase(workspace_id) is Phase.ERROR
-    assert desk.beat().seeded == 0
-    measures = desk.beat().measures
+    env.run_ticks(3)
+    assert env.phase(workspace_id) is Phase.ERROR
+    assert env.tick().seeded == 0
+    measures = env.tick().measures
     assert (measures.unsettled, measures.in_error, measures.lost) == (0, 1, 1)
 
 
-def test_the_oldest_operation_is_measured(desk: Desk, fleet: MemoryProvider) -> None:
+def test_the_oldest_operation_is_measured(env: Environment, fleet: MemoryProvider) -> None:
     """What the alarm of a stuck operation sees."""
-    workspace_id = desk.made("STANDBY")
+    workspace_id = env.create_in("STANDBY")
 
     def away(call: str) -> None:
         if call == "containers.start":
             raise ProviderUnavailable
 
     fleet.faults.before = away
-    desk.want(workspace_id, "RUNNING")
-    desk.look(workspace_id)
-    desk.pass_time(100)
-    measures = desk.beat().measures
+    env.set_desired_state(workspace_id, "RUNNING")
+    env.observe(workspace_id)
+    env.pass_time(100)
+    measures = env.tick().measures
     assert measures.unsettled == 1
     assert measures.oldest_operation_seconds == pytest.approx(100, abs=1)
 
 
-def test_a_look_at_nothing_is_nothing(desk: Desk) -> None:
+def test_a_look_at_nothing_is_nothing(env: Environment) -> None:
     """A message of what was never there, or is cleaned up."""
-    assert desk.look(ONE).workspace is None
-    gone = desk.made("PENDING")
-    desk.delete(gone)
-    desk.settle(2)
-    assert desk.look(gone).steps == []
-    assert look_at_fleet(Fleet(0, 1), desk.effects()).looked == 0
+    assert env.observe(ONE).workspace is None
+    gone = env.create_in("PENDING")
+    env.delete(gone)
+    env.run_ticks(2)
+    assert env.observe(gone).steps == []
+    assert look_at_fleet(Fleet(0, 1), env.effects()).looked == 0
 
 
-def test_postgres_away_returns_the_message(desk: Desk) -> None:
+def test_postgres_away_returns_the_message(env: Environment) -> None:
     """SQS shows it again."""
-    desk.create()
-    effects = desk.effects()
+    env.create()
+    effects = env.effects()
     effects.database._address = "postgresql://postgres@127.0.0.1:1/nothing"
     effects.database.close()
     for does in (lambda: beat(effects), lambda: look_at_fleet(Fleet(0, 0), effects)):

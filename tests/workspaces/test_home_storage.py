@@ -12,112 +12,112 @@ from dpp.workspaces.errors import LeaseLost, OperationFailed
 from dpp.workspaces.model import Archive
 from dpp.workspaces.ports import Beat
 from dpp.workspaces.providers.s3_archives import proof_key_of
+from tests.workspaces.home_environment import CONTENT, HomeEnvironment, Killed, deadline
 from tests.workspaces.homes import no_beat
-from tests.workspaces.memory import MemoryArchives
-from tests.workspaces.stage import CONTENT, Killed, Stage, deadline
+from tests.workspaces.memory_provider import MemoryArchives
 
 
 @pytest.fixture
-def stage() -> Stage:
+def env() -> HomeEnvironment:
     """A stage of its own."""
-    return Stage()
+    return HomeEnvironment()
 
 
-def test_an_archive_is_proved_with_what_was_stored(stage: Stage) -> None:
-    stage.volume()
-    archive = stage.archive()
-    assert archive.key == stage.key
-    assert stage.fleet.archives.proof(stage.key) == archive
-    assert archive.size_bytes == len(stage.stored.content)
-    assert stage.home() == CONTENT
+def test_an_archive_is_proved_with_what_was_stored(env: HomeEnvironment) -> None:
+    env.volume()
+    archive = env.archive()
+    assert archive.key == env.key
+    assert env.fleet.archives.proof(env.key) == archive
+    assert archive.size_bytes == len(env.stored.content)
+    assert env.home() == CONTENT
 
 
-def test_the_same_operation_uploads_once(stage: Stage) -> None:
-    stage.volume()
-    archive = stage.archive()
-    stage.calls.clear()
-    assert stage.archive() == archive
-    assert stage.calls == ["archives.look", "archives.proof"]
+def test_the_same_operation_uploads_once(env: HomeEnvironment) -> None:
+    env.volume()
+    archive = env.archive()
+    env.calls.clear()
+    assert env.archive() == archive
+    assert env.calls == ["archives.look", "archives.proof"]
 
 
-def test_another_operation_makes_another_archive(stage: Stage) -> None:
-    stage.volume()
-    first = stage.archive()
-    stage.op_id = uuid4()
-    assert stage.archive().key != first.key
-    assert first.key in stage.fleet.archives.objects
+def test_another_operation_makes_another_archive(env: HomeEnvironment) -> None:
+    env.volume()
+    first = env.archive()
+    env.op_id = uuid4()
+    assert env.archive().key != first.key
+    assert first.key in env.fleet.archives.objects
 
 
-def test_the_proof_is_enough_when_the_volume_is_gone(stage: Stage) -> None:
+def test_the_proof_is_enough_when_the_volume_is_gone(env: HomeEnvironment) -> None:
     """003 §8: a crash after the volume was deleted, before that was noted."""
-    archive = stage.archived()
-    assert stage.archive() == archive
+    archive = env.archived()
+    assert env.archive() == archive
 
 
-def test_neither_volume_nor_archive_is_loss_and_is_told_at_once(stage: Stage) -> None:
+def test_neither_volume_nor_archive_is_loss_and_is_told_at_once(env: HomeEnvironment) -> None:
     with pytest.raises(OperationFailed, match="DataLost") as failed:
-        stage.archive()
+        env.archive()
     assert failed.value.is_terminal
-    assert stage.fleet.archives.objects == {}
+    assert env.fleet.archives.objects == {}
 
 
-def test_a_proof_without_its_object_is_no_archive(stage: Stage) -> None:
-    stage.archived()
-    del stage.fleet.archives.objects[stage.key]
+def test_a_proof_without_its_object_is_no_archive(env: HomeEnvironment) -> None:
+    env.archived()
+    del env.fleet.archives.objects[env.key]
     with pytest.raises(OperationFailed, match="DataLost"):
-        stage.archive()
+        env.archive()
 
 
-def test_an_unproven_volume_is_not_archived(stage: Stage) -> None:
-    stage.fleet.volumes.volumes[stage.workspace_id] = None
+def test_an_unproven_volume_is_not_archived(env: HomeEnvironment) -> None:
+    env.fleet.volumes.volumes[env.workspace_id] = None
     with pytest.raises(OperationFailed, match="VolumeUnproven"):
-        stage.archive()
-    assert stage.fleet.archives.objects == {}
+        env.archive()
+    assert env.fleet.archives.objects == {}
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_archiving_that_dies_at_any_call_is_finished_by_the_next(when: str) -> None:
     count, died = 1, True
     while died:
-        stage = Stage()
-        stage.volume()
-        lift = deadline(stage, count, when)
+        env = HomeEnvironment()
+        env.volume()
+        lift = deadline(env, count, when)
         try:
-            stage.archive()
+            env.archive()
             died = False
         except Killed:
             lift()
-            proof = stage.fleet.archives.proof(stage.key)
-            assert proof is None or proof.size_bytes == len(stage.stored.content)
-            archive = stage.archive()
-            stage.fleet.volumes.delete(stage.workspace_id, "g1")
-            stage.restore(archive)
-            assert stage.home() == CONTENT
+            proof = env.fleet.archives.proof(env.key)
+            assert proof is None or proof.size_bytes == len(env.stored.content)
+            archive = env.archive()
+            env.fleet.volumes.delete(env.workspace_id, "g1")
+            env.restore(archive)
+            assert env.home() == CONTENT
         lift()
         count += 1
     assert count > 6
 
 
-def test_an_object_whose_uploader_died_is_read_and_proved_and_not_sent_again(stage: Stage) -> None:
-    stage.volume()
+def test_an_object_whose_uploader_died_is_read_and_proved_and_not_sent_again(env: HomeEnvironment) -> None:
+    env.volume()
 
     def die(call: str) -> None:
         if call == "archives.write":
             raise Killed
 
-    stage.fleet.faults.after = die
+    env.fleet.faults.after = die
     with pytest.raises(Killed):
-        stage.archive()
-    stage.calls.clear()
-    archive = stage.archive()
-    assert "archives.write" not in stage.calls
-    assert stage.fleet.archives.proof(stage.key) == archive
+        env.archive()
+    env.calls.clear()
+    archive = env.archive()
+    assert "archives.write" not in env.calls
+    assert env.fleet.archives.proof(env.key) == archive
 
 
-def test_a_whole_object_without_proof_saves_a_home_whose_volume_is_gone(stage: Stage) -> None:
-    archive = stage.archived()
-    del stage.fleet.archives.objects[proof_key_of(stage.key)]
-    assert stage.archive() == archive
+def test_a_whole_object_without_proof_saves_a_home_whose_volume_is_gone(env: HomeEnvironment) -> None:
+    archive = env.archived()
+    del env.fleet.archives.objects[proof_key_of(env.key)]
+    assert env.archive() == archive
 
 
 class _Careless(MemoryArchives):
@@ -151,149 +151,149 @@ class _Careless(MemoryArchives):
     ids=["one byte less", "half", "nothing", "another bit", "one byte more"],
 )
 def test_what_was_stored_otherwise_than_sent_is_found_before_anything_trusts_it(
-    stage: Stage, store: Callable[[bytes], bytes]
+    env: HomeEnvironment, store: Callable[[bytes], bytes]
 ) -> None:
-    stage.volume()
+    env.volume()
     with pytest.raises(OperationFailed, match="ArchiveUnreadable") as failed:
-        stage.archive(archives=_Careless(stage.fleet.archives, store))
+        env.archive(archives=_Careless(env.fleet.archives, store))
     assert not failed.value.is_terminal
-    assert stage.fleet.archives.proof(stage.key) is None
-    assert stage.home() == CONTENT
-    archive = stage.archive()
-    stage.fleet.volumes.delete(stage.workspace_id, "g1")
-    stage.restore(archive)
-    assert stage.home() == CONTENT
+    assert env.fleet.archives.proof(env.key) is None
+    assert env.home() == CONTENT
+    archive = env.archive()
+    env.fleet.volumes.delete(env.workspace_id, "g1")
+    env.restore(archive)
+    assert env.home() == CONTENT
 
 
-def test_a_whole_archive_of_something_else_is_found_by_its_sum(stage: Stage) -> None:
-    stage.volume()
-    other = b"".join(stage.fleet.homes.pack(Path("/nothing"), no_beat))
+def test_a_whole_archive_of_something_else_is_found_by_its_sum(env: HomeEnvironment) -> None:
+    env.volume()
+    other = b"".join(env.fleet.homes.pack(Path("/nothing"), no_beat))
     with pytest.raises(OperationFailed, match="ArchiveUnreadable"):
-        stage.archive(archives=_Careless(stage.fleet.archives, lambda _: other))
-    assert stage.fleet.archives.proof(stage.key) is None
-    archive = stage.archive()
-    stage.fleet.volumes.delete(stage.workspace_id, "g1")
-    stage.restore(archive)
-    assert stage.home() == CONTENT
+        env.archive(archives=_Careless(env.fleet.archives, lambda _: other))
+    assert env.fleet.archives.proof(env.key) is None
+    archive = env.archive()
+    env.fleet.volumes.delete(env.workspace_id, "g1")
+    env.restore(archive)
+    assert env.home() == CONTENT
 
 
-def test_an_object_of_an_older_state_of_the_home_is_replaced(stage: Stage) -> None:
-    volume = stage.volume(b"older")
-    older = stage.archive()
-    del stage.fleet.archives.objects[proof_key_of(stage.key)]
-    stage.fleet.homes.contents[volume.home] = CONTENT
-    assert stage.archive() != older
-    assert b"older" not in stage.stored.content
+def test_an_object_of_an_older_state_of_the_home_is_replaced(env: HomeEnvironment) -> None:
+    volume = env.volume(b"older")
+    older = env.archive()
+    del env.fleet.archives.objects[proof_key_of(env.key)]
+    env.fleet.homes.contents[volume.home] = CONTENT
+    assert env.archive() != older
+    assert b"older" not in env.stored.content
 
 
-def test_an_altered_object_is_replaced_while_the_home_stands(stage: Stage) -> None:
-    stage.volume()
-    stage.archive()
-    stage.stored.content = stage.stored.content[:-1]
-    archive = stage.archive()
-    assert archive.size_bytes == len(stage.stored.content)
-    stage.fleet.volumes.delete(stage.workspace_id, "g1")
-    stage.restore(archive)
-    assert stage.home() == CONTENT
+def test_an_altered_object_is_replaced_while_the_home_stands(env: HomeEnvironment) -> None:
+    env.volume()
+    env.archive()
+    env.stored.content = env.stored.content[:-1]
+    archive = env.archive()
+    assert archive.size_bytes == len(env.stored.content)
+    env.fleet.volumes.delete(env.workspace_id, "g1")
+    env.restore(archive)
+    assert env.home() == CONTENT
 
 
-def test_an_altered_object_is_not_touched_when_nothing_else_is_left(stage: Stage) -> None:
-    stage.archived()
-    stage.stored.content = altered = stage.stored.content[:-1]
+def test_an_altered_object_is_not_touched_when_nothing_else_is_left(env: HomeEnvironment) -> None:
+    env.archived()
+    env.stored.content = altered = env.stored.content[:-1]
     with pytest.raises(OperationFailed, match="DataLost"):
-        stage.archive()
-    assert stage.stored.content == altered
+        env.archive()
+    assert env.stored.content == altered
 
 
-def test_a_volume_that_was_deleted_while_it_was_read_makes_no_archive(stage: Stage) -> None:
+def test_a_volume_that_was_deleted_while_it_was_read_makes_no_archive(env: HomeEnvironment) -> None:
     """A process that lost its lease reads on while its successor removes the files."""
-    volume = stage.volume()
+    volume = env.volume()
     beats = iter(range(1000))
 
     def beat() -> None:
         if next(beats) == 3:
-            stage.fleet.volumes.delete(stage.workspace_id, volume.generation)
+            env.fleet.volumes.delete(env.workspace_id, volume.generation)
 
     with pytest.raises(OperationFailed, match="HomeChanged"):
-        stage.archive(beat)
-    assert stage.fleet.archives.objects == {}
+        env.archive(beat)
+    assert env.fleet.archives.objects == {}
 
 
-def test_who_comes_late_does_not_cover_what_was_proved_meanwhile(stage: Stage) -> None:
-    stage.volume()
+def test_who_comes_late_does_not_cover_what_was_proved_meanwhile(env: HomeEnvironment) -> None:
+    env.volume()
     successor: list[Archive] = []
 
     def beat() -> None:
         if not successor:
             successor.append(Archive("", 0, "", ""))
-            successor[0] = stage.archive()
+            successor[0] = env.archive()
 
     with pytest.raises(OperationFailed, match="ArchiveExists"):
-        stage.archive(beat)
-    assert stage.archive() == successor[0]
+        env.archive(beat)
+    assert env.archive() == successor[0]
 
 
-def test_an_outage_while_reading_back_is_an_outage(stage: Stage) -> None:
-    stage.volume()
+def test_an_outage_while_reading_back_is_an_outage(env: HomeEnvironment) -> None:
+    env.volume()
 
     def outage(call: str) -> None:
         if call == "archives.read.chunk":
             raise StorageUnavailable
 
-    stage.fleet.faults.before = outage
+    env.fleet.faults.before = outage
     with pytest.raises(StorageUnavailable):
-        stage.archive()
+        env.archive()
     with pytest.raises(StorageUnavailable):
-        stage.archive()
-    stage.fleet.faults.before = lambda _: None
-    assert stage.archive() == stage.fleet.archives.proof(stage.key)
+        env.archive()
+    env.fleet.faults.before = lambda _: None
+    assert env.archive() == env.fleet.archives.proof(env.key)
 
 
-def test_who_comes_late_loses_nothing_by_what_its_successor_did_meanwhile(stage: Stage) -> None:
+def test_who_comes_late_loses_nothing_by_what_its_successor_did_meanwhile(env: HomeEnvironment) -> None:
     """The successor proves the archive and deletes the volume between this one's looks at the two."""
-    stage.volume()
+    env.volume()
     successor: list[Archive] = []
 
     def archive_and_delete(call: str) -> None:
         if call == "volumes.find" and not successor:
-            stage.fleet.faults.before = lambda _: None
-            successor.append(stage.archive())
-            stage.fleet.volumes.delete(stage.workspace_id, "g1")
+            env.fleet.faults.before = lambda _: None
+            successor.append(env.archive())
+            env.fleet.volumes.delete(env.workspace_id, "g1")
 
-    stage.fleet.faults.before = archive_and_delete
-    assert stage.archive() == successor[0]
+    env.fleet.faults.before = archive_and_delete
+    assert env.archive() == successor[0]
 
 
-def test_an_object_that_became_another_while_it_was_read_is_not_proved(stage: Stage) -> None:
-    stage.volume()
+def test_an_object_that_became_another_while_it_was_read_is_not_proved(env: HomeEnvironment) -> None:
+    env.volume()
 
     def become_another(call: str) -> None:
         if call == "archives.read.chunk":
-            stage.fleet.faults.before = lambda _: None
-            stage.stored.content = stage.stored.content[:-1]
+            env.fleet.faults.before = lambda _: None
+            env.stored.content = env.stored.content[:-1]
 
-    stage.fleet.faults.before = become_another
+    env.fleet.faults.before = become_another
     with pytest.raises(OperationFailed, match="ArchiveUnreadable"):
-        stage.archive()
-    assert stage.fleet.archives.proof(stage.key) is None
+        env.archive()
+    assert env.fleet.archives.proof(env.key) is None
 
 
-def test_who_lost_the_lease_when_all_was_read_back_proves_nothing(stage: Stage) -> None:
-    stage.volume()
+def test_who_lost_the_lease_when_all_was_read_back_proves_nothing(env: HomeEnvironment) -> None:
+    env.volume()
     looks: list[str] = []
 
     def beat() -> None:
         if len(looks) == 4:  # twice for what there is, once for what was stored, once for what was read
             raise LeaseLost
 
-    stage.fleet.faults.before = lambda call: looks.append(call) if call == "archives.look" else None
+    env.fleet.faults.before = lambda call: looks.append(call) if call == "archives.look" else None
     with pytest.raises(LeaseLost):
-        stage.archive(beat)
-    assert stage.fleet.archives.proof(stage.key) is None
+        env.archive(beat)
+    assert env.fleet.archives.proof(env.key) is None
 
 
-def test_who_lost_the_lease_proves_nothing(stage: Stage) -> None:
-    stage.volume()
+def test_who_lost_the_lease_proves_nothing(env: HomeEnvironment) -> None:
+    env.volume()
     beats, lasted = [0], False
     while not lasted:
         allowed, left = beats[0], iter(range(beats[0]))
@@ -303,9 +303,9 @@ def test_who_lost_the_lease_proves_nothing(stage: Stage) -> None:
                 raise LeaseLost
 
         try:
-            stage.archive(beat)
+            env.archive(beat)
             lasted = True
         except LeaseLost:
-            assert stage.fleet.archives.proof(stage.key) is None
+            assert env.fleet.archives.proof(env.key) is None
         beats[0] = allowed + 1
     assert beats[0] > 10

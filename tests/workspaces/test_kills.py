@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.points import WHOLE
-from tests.s3_server import s3_server
-from tests.sqs_server import sqs_server
+from tests.support.crash_points import WHOLE
+from tests.support.s3_server import s3_server
+from tests.support.sqs_server import sqs_server
 from tests.workspaces.round_trip import there_and_back, trip
-from tests.workspaces.workers import Place, control, storage_that_installs_first
+from tests.workspaces.subprocess_workers import Place, control, storage_that_installs_first
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 from dpp.workspaces import retention
 from dpp.workspaces.store import NO_BOUND, QUERIES
 from dpp_cli.local.servers import PostgresServer
-from tests import plans
-from tests.aging import ROLE
-from tests.plans import cost, explained, nodes, pages
+from tests.support import plans
+from tests.support.plans import cost, explained, nodes, pages
+from tests.support.retention_batches import ROLE
 from tests.workspaces.filled import fill
 
 WORKSPACES, UNSETTLED, IDLE = 100_000, 60, 60

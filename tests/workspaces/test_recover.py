@@ -8,176 +8,176 @@ from dpp.workspaces.api.explain import explain
 from dpp.workspaces.control.recover import Recovery, Way, recover
 from dpp.workspaces.errors import ArchiveUnknown, NotRecoverable, OperationFailed, WorkspaceNotFound
 from dpp.workspaces.model import Phase, Workspace, archive_key_of
-from tests.workspaces.desk import Desk
-from tests.workspaces.memory import MemoryProvider
+from tests.workspaces.environment import Environment
+from tests.workspaces.memory_provider import MemoryProvider
 from tests.workspaces.test_control import CONTENT, home, write
 
 
-def recovered(desk: Desk, workspace_id: UUID, way: Way, archive_key: str | None = None) -> Workspace:
+def recovered(env: Environment, workspace_id: UUID, way: Way, archive_key: str | None = None) -> Workspace:
     """By an operator."""
     recovery = Recovery(way, "kim", "looked at it", archive_key)
-    return recover(recovery, workspace_id, desk.database, desk.provider.archives, desk.clock())
+    return recover(recovery, workspace_id, env.database, env.provider.archives, env.clock())
 
 
 @pytest.fixture
-def lost(desk: Desk, fleet: MemoryProvider) -> UUID:
+def lost(env: Environment, fleet: MemoryProvider) -> UUID:
     """A workspace with an archive, whose volume vanished with what is newer."""
-    workspace_id = desk.made("STANDBY")
+    workspace_id = env.create_in("STANDBY")
     write(fleet, workspace_id)
     for wanted in ("ARCHIVED", "STANDBY"):
-        desk.want(workspace_id, wanted)
-        desk.reach(workspace_id, wanted)
+        env.set_desired_state(workspace_id, wanted)
+        env.drive_to(workspace_id, wanted)
     write(fleet, workspace_id, b"what is newer")
     del fleet.volumes.volumes[workspace_id]
-    desk.settle(3)
-    assert desk.phase(workspace_id) is Phase.ERROR
+    env.run_ticks(3)
+    assert env.phase(workspace_id) is Phase.ERROR
     return workspace_id
 
 
-def test_a_lost_home_goes_on_from_its_archive(desk: Desk, fleet: MemoryProvider, lost: UUID) -> None:
+def test_a_lost_home_goes_on_from_its_archive(env: Environment, fleet: MemoryProvider, lost: UUID) -> None:
     """What is newer than it is given up, and a person said so."""
-    recovered(desk, lost, Way.FROM_ARCHIVE)
-    desk.settle(3)
-    desk.reach(lost, "STANDBY")
+    recovered(env, lost, Way.FROM_ARCHIVE)
+    env.run_ticks(3)
+    env.drive_to(lost, "STANDBY")
     assert home(fleet, lost) == CONTENT
-    (event,) = desk.rows("SELECT actor, reason, message FROM workspace_events WHERE kind = 'RECOVERED'")
+    (event,) = env.rows("SELECT actor, reason, message FROM workspace_events WHERE kind = 'RECOVERED'")
     assert event == ("kim", "DataLost", "FROM_ARCHIVE: looked at it")
 
 
-def test_a_lost_home_may_begin_empty(desk: Desk, fleet: MemoryProvider, lost: UUID) -> None:
+def test_a_lost_home_may_begin_empty(env: Environment, fleet: MemoryProvider, lost: UUID) -> None:
     """Where a person wants that."""
-    recovered(desk, lost, Way.EMPTY)
-    desk.settle(3)
-    desk.reach(lost, "STANDBY")
+    recovered(env, lost, Way.EMPTY)
+    env.run_ticks(3)
+    env.drive_to(lost, "STANDBY")
     assert home(fleet, lost) == b""
 
 
-def test_a_lost_home_is_not_just_tried_again(desk: Desk, lost: UUID) -> None:
+def test_a_lost_home_is_not_just_tried_again(env: Environment, lost: UUID) -> None:
     """Each answer gives something up, so there is no answer by default."""
     with pytest.raises(NotRecoverable, match="say from which archive"):
-        recovered(desk, lost, Way.RETRY)
+        recovered(env, lost, Way.RETRY)
 
 
-def test_an_archive_that_was_put_back_is_tried_again(desk: Desk, fleet: MemoryProvider) -> None:
+def test_an_archive_that_was_put_back_is_tried_again(env: Environment, fleet: MemoryProvider) -> None:
     """003 §1: ArchiveAccessError ends by itself once the archive can be had, without anybody's saying so."""
-    workspace_id = desk.made("ARCHIVED")
-    key = desk.get(workspace_id).archive_key
+    workspace_id = env.create_in("ARCHIVED")
+    key = env.get(workspace_id).archive_key
     assert key is not None
     kept = fleet.archives.objects.pop(key)
-    desk.look(workspace_id)
-    assert desk.phase(workspace_id) is Phase.ERROR
+    env.observe(workspace_id)
+    assert env.phase(workspace_id) is Phase.ERROR
     fleet.archives.objects[key] = kept
-    desk.look(workspace_id)
-    assert desk.phase(workspace_id) is Phase.ARCHIVED
+    env.observe(workspace_id)
+    assert env.phase(workspace_id) is Phase.ARCHIVED
 
 
 def test_another_archive_may_be_named_if_it_was_proved_and_is_its_own(
-    desk: Desk, fleet: MemoryProvider, lost: UUID
+    env: Environment, fleet: MemoryProvider, lost: UUID
 ) -> None:
     """An older one; not a foreign one, not one that nobody read back."""
-    foreign = desk.get(desk.made("ARCHIVED")).archive_key
+    foreign = env.get(env.create_in("ARCHIVED")).archive_key
     unproved = archive_key_of(lost, uuid4())
     for key in (foreign, unproved, "../x", "home.tar.zst"):
         with pytest.raises(ArchiveUnknown):
-            recovered(desk, lost, Way.FROM_ARCHIVE, key)
+            recovered(env, lost, Way.FROM_ARCHIVE, key)
     own = sorted(
         key for key in fleet.archives.objects if key.startswith(str(lost)) and key.endswith("home.tar.zst")
     )
-    older = next(key for key in own if key != desk.get(lost).archive_key)
-    recovered(desk, lost, Way.FROM_ARCHIVE, older)
-    desk.settle(3)
-    desk.reach(lost, "STANDBY")
+    older = next(key for key in own if key != env.get(lost).archive_key)
+    recovered(env, lost, Way.FROM_ARCHIVE, older)
+    env.run_ticks(3)
+    env.drive_to(lost, "STANDBY")
     assert home(fleet, lost) == b""  # it was made before anything was written
 
 
 def test_a_home_on_its_volume_goes_on_without_the_archive_that_is_gone(
-    desk: Desk, fleet: MemoryProvider
+    env: Environment, fleet: MemoryProvider
 ) -> None:
     """003 §1: archive_key is reset; what stands on the volume is all there is, and whole."""
-    workspace_id = desk.made("STANDBY")
+    workspace_id = env.create_in("STANDBY")
     write(fleet, workspace_id)
     fleet.archives.objects.clear()
-    desk.look(workspace_id)
-    assert desk.phase(workspace_id) is Phase.ERROR
+    env.observe(workspace_id)
+    assert env.phase(workspace_id) is Phase.ERROR
     for way in (Way.EMPTY, Way.FROM_ARCHIVE):
         with pytest.raises(NotRecoverable, match="A volume stands"):
-            recovered(desk, workspace_id, way)
-    recovered(desk, workspace_id, Way.KEEP_VOLUME)
-    desk.reach(workspace_id, "STANDBY")
+            recovered(env, workspace_id, way)
+    recovered(env, workspace_id, Way.KEEP_VOLUME)
+    env.drive_to(workspace_id, "STANDBY")
     assert home(fleet, workspace_id) == CONTENT
-    desk.want(workspace_id, "ARCHIVED")
-    desk.reach(workspace_id, "ARCHIVED")
-    desk.want(workspace_id, "STANDBY")
-    desk.reach(workspace_id, "STANDBY")
+    env.set_desired_state(workspace_id, "ARCHIVED")
+    env.drive_to(workspace_id, "ARCHIVED")
+    env.set_desired_state(workspace_id, "STANDBY")
+    env.drive_to(workspace_id, "STANDBY")
     assert home(fleet, workspace_id) == CONTENT
 
 
 def test_a_container_without_its_volume_is_stopped_when_a_person_says_so(
-    desk: Desk, fleet: MemoryProvider
+    env: Environment, fleet: MemoryProvider
 ) -> None:
     """WS-4, WS-9: then the loss is told, and the person says what takes the home's place."""
-    workspace_id = desk.made("RUNNING")
+    workspace_id = env.create_in("RUNNING")
     with pytest.raises(NotRecoverable, match="No container"):
-        recovered(desk, workspace_id, Way.STOP_CONTAINER)
+        recovered(env, workspace_id, Way.STOP_CONTAINER)
     fleet.volumes.volumes.clear()
-    desk.settle(3)
+    env.run_ticks(3)
     assert workspace_id in fleet.containers.running
-    assert desk.beat().measures.lost == 1
-    recovered(desk, workspace_id, Way.STOP_CONTAINER)
-    desk.settle(4)
+    assert env.tick().measures.lost == 1
+    recovered(env, workspace_id, Way.STOP_CONTAINER)
+    env.run_ticks(4)
     assert fleet.containers.running == {}
-    error = desk.get(workspace_id).error_info
+    error = env.get(workspace_id).error_info
     assert error is not None
     assert error.reason == "DataLost"
-    (event,) = desk.rows("SELECT actor, message FROM workspace_events WHERE to_value = 'STOPPING'")
+    (event,) = env.rows("SELECT actor, message FROM workspace_events WHERE to_value = 'STOPPING'")
     assert event == ("kim", "STOP_CONTAINER: looked at it")
-    recovered(desk, workspace_id, Way.FROM_ARCHIVE)
-    desk.reach(workspace_id, "RUNNING")
+    recovered(env, workspace_id, Way.FROM_ARCHIVE)
+    env.drive_to(workspace_id, "RUNNING")
 
 
-def test_keeping_a_volume_that_is_not_there_is_refused(desk: Desk, lost: UUID) -> None:
+def test_keeping_a_volume_that_is_not_there_is_refused(env: Environment, lost: UUID) -> None:
     """There is nothing to keep."""
     with pytest.raises(NotRecoverable, match="No volume"):
-        recovered(desk, lost, Way.KEEP_VOLUME)
+        recovered(env, lost, Way.KEEP_VOLUME)
 
 
-def test_an_operation_that_failed_for_good_is_tried_again(desk: Desk, fleet: MemoryProvider) -> None:
+def test_an_operation_that_failed_for_good_is_tried_again(env: Environment, fleet: MemoryProvider) -> None:
     """WS-14: once what was wrong is mended."""
-    workspace_id = desk.made("STANDBY")
+    workspace_id = env.create_in("STANDBY")
 
     def fails(call: str) -> None:
         if call == "containers.start":
             raise OperationFailed("ImageMissing", "There is no such image.")
 
     fleet.faults.before = fails
-    desk.want(workspace_id, "RUNNING")
-    desk.look(workspace_id)
-    assert desk.phase(workspace_id) is Phase.ERROR
+    env.set_desired_state(workspace_id, "RUNNING")
+    env.observe(workspace_id)
+    assert env.phase(workspace_id) is Phase.ERROR
     fleet.faults.before = lambda _: None
-    recovered(desk, workspace_id, Way.RETRY)
-    desk.reach(workspace_id, "RUNNING")
-    assert desk.get(workspace_id).error_info is None
+    recovered(env, workspace_id, Way.RETRY)
+    env.drive_to(workspace_id, "RUNNING")
+    assert env.get(workspace_id).error_info is None
 
 
-def test_what_is_well_is_not_recovered(desk: Desk) -> None:
+def test_what_is_well_is_not_recovered(env: Environment) -> None:
     """Nor what isn't there."""
-    workspace_id = desk.made("STANDBY")
+    workspace_id = env.create_in("STANDBY")
     with pytest.raises(NotRecoverable):
-        recovered(desk, workspace_id, Way.RETRY)
+        recovered(env, workspace_id, Way.RETRY)
     with pytest.raises(WorkspaceNotFound):
-        recovered(desk, uuid4(), Way.RETRY)
+        recovered(env, uuid4(), Way.RETRY)
 
 
-def test_of_two_operators_one_recovers_it(desk: Desk, lost: UUID) -> None:
+def test_of_two_operators_one_recovers_it(env: Environment, lost: UUID) -> None:
     """The second finds that it stands otherwise."""
-    recovered(desk, lost, Way.FROM_ARCHIVE)
+    recovered(env, lost, Way.FROM_ARCHIVE)
     with pytest.raises(NotRecoverable):
-        recovered(desk, lost, Way.EMPTY)
+        recovered(env, lost, Way.EMPTY)
 
 
-def test_explain_tells_what_blocks(desk: Desk, lost: UUID) -> None:
+def test_explain_tells_what_blocks(env: Environment, lost: UUID) -> None:
     """In the planner's own words."""
-    told = explain(desk.get(lost), desk.clock())
+    told = explain(env.get(lost), env.clock())
     assert told.blocked
     assert told.wanted == "STANDBY, asked for by owner"
     assert told.observed == "ERROR"
@@ -190,20 +190,20 @@ def test_explain_tells_what_blocks(desk: Desk, lost: UUID) -> None:
     ]
 
 
-def test_explain_tells_what_is_under_way_and_what_comes_next(desk: Desk, fleet: MemoryProvider) -> None:
+def test_explain_tells_what_is_under_way_and_what_comes_next(env: Environment, fleet: MemoryProvider) -> None:
     """Before anything was looked at, while something is done, and at rest."""
-    workspace_id = desk.create("RUNNING")
-    told = explain(desk.get(workspace_id), desk.clock())
+    workspace_id = env.create("RUNNING")
+    told = explain(env.get(workspace_id), env.clock())
     assert (told.observed_seconds_ago, told.under_way, told.blocked) == (None, "nothing", False)
     assert told.next_step.why == "It has not been looked at yet."
 
     def looks_from_the_side(call: str) -> None:
         if call == "containers.start":
-            aside = explain(desk.get(workspace_id), desk.clock())
+            aside = explain(env.get(workspace_id), env.clock())
             assert aside.under_way == "STARTING for 0 s"
             assert aside.next_step.why == "It is being worked on."
 
     fleet.faults.before = looks_from_the_side
-    desk.look(workspace_id)
-    told = explain(desk.get(workspace_id), desk.clock())
+    env.observe(workspace_id)
+    told = explain(env.get(workspace_id), env.clock())
     assert told.next_step.why == "It is RUNNING, as was asked for."

@@ -9,7 +9,7 @@ import pytest
 from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.db.retention import RetentionBusy
 from dpp.workspaces.retention import CLASSES
-from tests.aging import batches, deleted, named
+from tests.support.retention_batches import batches, deleted, named
 from tests.workspaces.filled import fill
 
 EVENTS, WORKSPACES = named(CLASSES, "workspace_events"), named(CLASSES, "workspaces")

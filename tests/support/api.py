@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.world import Tenant, World
+from tests.support.world import Tenant, World
 
 _FUNCTIONS = ("runs_submit", "runs_read", "runs_mcp", "health")
 _HANDLERS = {name: importlib.import_module(f"{name}.handler").handler for name in (*_FUNCTIONS, "api_docs")}

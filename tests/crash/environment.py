@@ -27,15 +27,15 @@ from dpp.runs.lease import Heartbeat, LeaseEffects
 from dpp.runs.message import RunMessage
 from dpp.runs.model import Run
 from dpp.runs.submit import Order, SubmitEffects, Submitted, submit
-from tests.crash.drivers import CountedDatabase, counted_ledger, counted_queue, counted_storage
-from tests.crash.points import Points
 from tests.runs.switched import switch
-from tests.world import DONE, Tenant, World, an_order
+from tests.support.counted_drivers import CountedDatabase, counted_ledger, counted_queue, counted_storage
+from tests.support.crash_points import Points
+from tests.support.world import DONE, Tenant, World, an_order
 
 END_OF_NEWS = "end-of-news"
 
 
-class WitnessedPacks:
+class RecordingPacks:
     """Answers `result` at once, and tells who asked; `during` happens while the pack runs."""
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ class Container:
         """What reconcile touches."""
         return ReconcileEffects(self.database, self.ledger, self.storage, self.queue)
 
-    def work_effects(self, packs: WitnessedPacks, *, patient: bool = False) -> WorkEffects:
+    def work_effects(self, packs: RecordingPacks, *, patient: bool = False) -> WorkEffects:
         """What the worker touches; a patient one tries each step of its finalize twice."""
         pauses = (0.0,) if patient else ()
         return WorkEffects(
@@ -172,7 +172,7 @@ class Container:
 
 
 @dataclass(slots=True)
-class Stage:
+class Environment:
     """One test's scene."""
 
     world: World
@@ -181,7 +181,7 @@ class Stage:
     scan: Database
     pushed: Any
     """Redis's news of balances (keyspace notifications)."""
-    packs: WitnessedPacks = field(default_factory=WitnessedPacks)
+    packs: RecordingPacks = field(default_factory=RecordingPacks)
     tenants: list[Tenant] = field(default_factory=list)
     clients: list[Client] = field(default_factory=list)
     sqs: Any = None

@@ -1,4 +1,4 @@
-"""A provider whose calls are counted: any of them fails as a provider would have it (tests/crash/points.py)."""
+"""A provider whose calls are counted: any of them fails as a provider would have it (tests/support/crash_points.py)."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -6,7 +6,7 @@ from typing import Any, cast
 from dpp.platform.errors import DependencyUnavailable, StorageUnavailable
 from dpp.workspaces.errors import ProviderUnavailable
 from dpp.workspaces.ports import Beat, Provider
-from tests.crash.points import Call, Points
+from tests.support.crash_points import Call, Points
 
 _READS = frozenset({"observe", "find", "read", "proof", "look", "page"})
 

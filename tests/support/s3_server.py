@@ -1,4 +1,4 @@
-"""`python -m tests.s3_server`: an object store over loopback HTTP, for processes that are killed; it prints its port.
+"""`python -m tests.support.s3_server`: an object store over loopback HTTP, for subprocess workers; prints its port.
 
 Of S3's protocol what `dpp.workspaces.providers.s3_archives` speaks of small objects: HEAD, GET and conditional PUT, in
 memory. What is not here: parts, lists, signatures. It ends with whoever started it.
@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tests.served import end_with_starter, served
+from tests.support.server_processes import end_with_starter, served
 
 _LOCK = threading.Lock()
 _OBJECTS: dict[str, tuple[bytes, str, str]] = {}
@@ -84,7 +84,7 @@ class _Server(ThreadingHTTPServer):
 
 def s3_server() -> AbstractContextManager[str]:
     """The server in a process of its own; its endpoint."""
-    return served("tests.s3_server")
+    return served("tests.support.s3_server")
 
 
 if __name__ == "__main__":

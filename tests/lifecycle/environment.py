@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
-from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 import psycopg
-import pytest
-from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from dpp.lifecycle.flow import answer, store
@@ -30,7 +28,6 @@ from dpp.lifecycle.flow.ports import (
 from dpp.lifecycle.flow.runner import GeneralEffects, GeneralReport, command
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.db.postgres import Database
-from dpp_cli.local.servers import PostgresServer
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CHANNEL = "C0COURT"
@@ -58,7 +55,7 @@ class Bucket:
         return {"Body": SimpleNamespace(read=lambda: body)}
 
 
-class CannedSoldiers:
+class CannedTaskRuns:
     """Runs by their key, each as its task's plan has it: what becomes of the first attempt, the second, …"""
 
     def __init__(self) -> None:
@@ -131,14 +128,14 @@ class CannedSlack:
 
 
 @dataclass(slots=True)
-class Court:
+class Environment:
     """The parts, and short ways to use them. Time stands still until it is passed."""
 
     url: str
     database: Database
     admin: psycopg.Connection[tuple[Any, ...]]
     bucket: Bucket = field(default_factory=Bucket)
-    soldiers: CannedSoldiers = field(default_factory=CannedSoldiers)
+    task_runs: CannedTaskRuns = field(default_factory=CannedTaskRuns)
     slack: CannedSlack = field(default_factory=CannedSlack)
     woken: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -161,31 +158,31 @@ class Court:
         """The tasks' bucket."""
         return ObjectStore("state", lambda: cast(Any, self.bucket))
 
-    def generals(
+    def runner_effects(
         self,
         database: Database | None = None,
-        soldiers: Soldiers | None = None,
+        task_runs: Soldiers | None = None,
         objects: ObjectStore | None = None,
         max_attempts: int = MAX_ATTEMPTS,
     ) -> GeneralEffects:
         """What the general touches."""
         return GeneralEffects(
             database or self.database,
-            soldiers or self.soldiers,
+            task_runs or self.task_runs,
             objects or self.objects,
             self.wake,
             max_attempts,
         )
 
-    def king(self, database: Database | None = None) -> KingReport:
+    def dispatch(self, database: Database | None = None) -> KingReport:
         """One firing of the king."""
         return rule(KingEffects(database or self.database, self.wake), self.now)
 
-    def general(self, effects: GeneralEffects | None = None) -> GeneralReport:
+    def run_tasks(self, effects: GeneralEffects | None = None) -> GeneralReport:
         """One firing of the general."""
-        return command(effects or self.generals(), self.now)
+        return command(effects or self.runner_effects(), self.now)
 
-    def envoy(self, database: Database | None = None, outside: Outside | None = None) -> EnvoyReport:
+    def notify(self, database: Database | None = None, outside: Outside | None = None) -> EnvoyReport:
         """One firing of the envoy."""
         return deliver(EnvoyEffects(database or self.database, outside or self.slack, "C0HOME"), self.now)
 
@@ -193,7 +190,7 @@ class Court:
         """A PENDING event, as the sentinel takes it in."""
         event_id = f"github-{title.replace(' ', '-')}"
         if plan is not None:
-            self.soldiers.plans[title] = plan
+            self.task_runs.plans[title] = plan
         subject = {
             "place": "a/repo",
             "title": title,
@@ -215,25 +212,25 @@ class Court:
     def started(self, title: str = "a task", *, plan: list[str] | None = None, looks: int = 1) -> str:
         """A task that the general has had so many looks at."""
         event_id = self.emit(title, plan=plan)
-        self.king()
+        self.dispatch()
         for _ in range(looks):
-            self.general()
+            self.run_tasks()
             self.pass_time(130)
         return str(
             self.rows("SELECT task_id FROM lifecycle_tasks WHERE event_id = %(id)s", {"id": event_id})[0][0]
         )
 
-    def beat(self) -> None:
+    def tick(self) -> None:
         """All roles once; then time passes."""
-        self.king()
-        self.general()
-        self.envoy()
+        self.dispatch()
+        self.run_tasks()
+        self.notify()
         self.pass_time(130)
 
-    def settle(self, rounds: int = 8) -> None:
+    def run_ticks(self, rounds: int = 8) -> None:
         """Beats until nothing is open but what a person has to answer."""
         for _ in range(rounds):
-            self.beat()
+            self.tick()
 
     def answer_in_thread(self, thread: Thread, text: str) -> bool:
         """A reply."""
@@ -291,12 +288,12 @@ class Court:
 
 
 @contextmanager
-def opened_court(url: str) -> Iterator[Court]:
+def open_environment(url: str) -> Iterator[Environment]:
     """A court on this database."""
     database = Database(url)
     try:
         with psycopg.connect(url, autocommit=True) as admin:
-            yield Court(url, database, admin)
+            yield Environment(url, database, admin)
     finally:
         database.close()
 
@@ -310,20 +307,3 @@ EMPTY = (
     + "".join(f"DELETE FROM lifecycle_{table};" for table in TABLES)
     + "SET session_replication_role = origin"
 )
-
-
-@pytest.fixture(name="court_url", scope="module")
-def a_url(postgres_server: PostgresServer) -> str:
-    """A database for all tests of a module, each of which finds it empty."""
-    name = f"court_{uuid4().hex}"
-    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
-    return postgres_server.url(name)
-
-
-@pytest.fixture(name="court")
-def a_court(court_url: str) -> Iterator[Court]:
-    """A court of this test's own."""
-    with opened_court(court_url) as opened:
-        opened.rows(EMPTY)
-        yield opened

@@ -12,19 +12,19 @@ import psycopg
 from dpp.platform.aws.queue import Queue
 from dpp.platform.db.postgres import Database
 from dpp.platform.errors import DependencyUnavailable
-from tests.crash.drivers import names_of_scripts, scripts
-from tests.crash.kept import Kept, for_each_table
-from tests.crash.points import Killed, Point, Points
+from tests.crash.environment import END_OF_NEWS, Clock, Container, Environment
+from tests.crash.saved_state import SavedState, for_each_table
 from tests.crash.scenarios import SCENARIOS
-from tests.crash.stage import END_OF_NEWS, Clock, Container, Stage
-from tests.world import World
+from tests.support.counted_drivers import names_of_scripts, scripts
+from tests.support.crash_points import Killed, Point, Points
+from tests.support.world import World
 
 _DATABASE_OF_REDIS = 9
 _MAX_RECEIVES = 3
 
 
 @dataclass(slots=True)
-class Playhouse:
+class CrashServers:
     """Real servers, and a connection that may do what the platform must not: empty its tables."""
 
     world: World
@@ -32,7 +32,7 @@ class Playhouse:
     dead_letters_url: str
     scan: Database
     moves: Any
-    kept: dict[str, Kept] = field(default_factory=dict)
+    kept: dict[str, SavedState] = field(default_factory=dict)
 
     @classmethod
     @contextmanager
@@ -53,7 +53,7 @@ class Playhouse:
             yield cls(world, admin, dead_letters_url, world.new_database(), moves)
             moves.close()
 
-    def stage(self) -> Stage:
+    def empty_environment(self) -> Environment:
         """An empty stage."""
         world = self.world
         for_each_table(self.admin, "DELETE FROM public.{0}")
@@ -62,35 +62,35 @@ class Playhouse:
         if not all(client.script_exists(*names_of_scripts())):
             for script in scripts().values():
                 client.script_load(script.source)
-        stage = Stage(world, self.dead_letters_url, Clock(world, world.now()), self.scan, self.moves)
+        env = Environment(world, self.dead_letters_url, Clock(world, world.now()), self.scan, self.moves)
         # SQS purges a queue once a minute, which is too rarely.
-        if stage.messages() or stage.messages(dead_ones=True):
-            stage.dead_letters_url = self.dead_letters_url = _new_queues(world)
+        if env.messages() or env.messages(dead_ones=True):
+            env.dead_letters_url = self.dead_letters_url = _new_queues(world)
         for each in world.s3.list_objects_v2(Bucket=world.bucket).get("Contents", []):
             world.s3.delete_object(Bucket=world.bucket, Key=each["Key"])
-        stage.forget_moves()
-        return stage
+        env.forget_moves()
+        return env
 
-    def arranged(self, scenario: str) -> Stage:
+    def arranged(self, scenario: str) -> Environment:
         """The stage of a scenario before anything happens."""
-        stage = self.stage()
+        env = self.empty_environment()
         if scenario in self.kept:
-            self.kept[scenario].restore(stage, self.admin)
-            return stage
-        SCENARIOS[scenario].arrange(stage)
+            self.kept[scenario].restore(env, self.admin)
+            return env
+        SCENARIOS[scenario].arrange(env)
         if SCENARIOS[scenario].keeps:
-            self.kept[scenario] = Kept.of(stage, self.admin)
-        return stage
+            self.kept[scenario] = SavedState.of(env, self.admin)
+        return env
 
-    def play(self, scenario: str, points: Points) -> Stage:
+    def play(self, scenario: str, points: Points) -> Environment:
         """Arrange a stage, start a container, let it act until it is done, fails or is killed."""
-        stage = self.arranged(scenario)
-        container = Container.started(stage.world, points, sqs=stage.sqs)
+        env = self.arranged(scenario)
+        container = Container.started(env.world, points, sqs=env.sqs)
         with container as started, suppress(Killed, DependencyUnavailable):
-            SCENARIOS[scenario].act(stage, started)
-        stage.packs.during = None
+            SCENARIOS[scenario].act(env, started)
+        env.packs.during = None
         points.land()
-        return stage
+        return env
 
 
 def _new_queues(world: World) -> str:
@@ -105,11 +105,11 @@ def _new_queues(world: World) -> str:
     return dead
 
 
-def recorded(playhouse: Playhouse) -> list[Point]:
+def recorded(servers: CrashServers) -> list[Point]:
     """The calls of every scenario, as they are made where nothing goes wrong."""
     found: list[Point] = []
     for scenario in SCENARIOS:
         points = Points(scenario)
-        playhouse.play(scenario, points)
+        servers.play(scenario, points)
         found += points.met
     return found

@@ -22,7 +22,7 @@ from dpp.workspaces.control.tick import BeatReport, beat, look_at_fleet
 from dpp.workspaces.model import DesiredState, Phase, Workspace
 from dpp.workspaces.ports import Provider
 from dpp.workspaces.store import Change
-from tests.auth_errors.sqs import MemorySqs
+from tests.support.sqs_memory import MemorySqs
 
 TENANT = "t_owner"
 STRANGER = "t_stranger"
@@ -31,7 +31,7 @@ VISIBILITY_SECONDS = 360
 
 
 @dataclass(slots=True)
-class Desk:
+class Environment:
     """The parts, and short ways to use them. Each asking for the time moves it by a millisecond."""
 
     url: str
@@ -88,7 +88,7 @@ class Desk:
         )
         return created.workspace.workspace_id
 
-    def want(self, workspace_id: UUID, desired: str) -> Workspace:
+    def set_desired_state(self, workspace_id: UUID, desired: str) -> Workspace:
         """What its owner wants from now on."""
         wanted = Change(desired_state=DesiredState(desired))
         return own.change(self.owner, str(workspace_id), wanted, self.clock())
@@ -97,11 +97,11 @@ class Desk:
         """Its owner deletes it."""
         return own.delete(self.owner, str(workspace_id), self.clock())
 
-    def look(self, workspace_id: UUID, *, does_long: bool = True) -> Looked:
+    def observe(self, workspace_id: UUID, *, does_long: bool = True) -> Looked:
         """One look, with all that may be done at once."""
         return look(workspace_id, self.effects(), does_long=does_long)
 
-    def beat(self) -> BeatReport:
+    def tick(self) -> BeatReport:
         """One beat, as the clock fires it."""
         return beat(self.effects())
 
@@ -118,12 +118,12 @@ class Desk:
                 shown := queue.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS)
             ):
                 for one in shown:
-                    self.work_on(one.body, effects or self.effects(), does_long=does_long)
+                    self.handle_message(one.body, effects or self.effects(), does_long=does_long)
                     queue.delete(one.receipt_handle)
                     done += 1
         return done
 
-    def work_on(self, body: str, effects: ControlEffects, *, does_long: bool) -> None:
+    def handle_message(self, body: str, effects: ControlEffects, *, does_long: bool) -> None:
         """One message."""
         match parse(body):
             case Look(workspace_id) | Work(workspace_id):
@@ -137,31 +137,31 @@ class Desk:
             case None:
                 raise AssertionError(body)
 
-    def settle(self, rounds: int = 40, seconds: float = 30.0) -> None:
+    def run_ticks(self, rounds: int = 40, seconds: float = 30.0) -> None:
         """Half minutes pass, the clock beats, messages are delivered."""
         for _ in range(rounds):
-            self.beat()
+            self.tick()
             for _ in range(8):
                 if not self.deliver():
                     break
                 self.pass_time(2)
             self.pass_time(seconds)
 
-    def reach(self, workspace_id: UUID, phase: str, looks: int = 30) -> Workspace:
+    def drive_to(self, workspace_id: UUID, phase: str, looks: int = 30) -> Workspace:
         """Look until it is there."""
         for _ in range(looks):
             if self.get(workspace_id).phase == phase and self.get(workspace_id).operation == "NONE":
                 break
-            self.look(workspace_id)
+            self.observe(workspace_id)
             self.pass_time(20)
         found = self.get(workspace_id)
         assert found.phase == phase, found
         return found
 
-    def made(self, desired: str) -> UUID:
+    def create_in(self, desired: str) -> UUID:
         """A workspace that is where it was asked to be."""
         workspace_id = self.create(desired)
-        self.reach(workspace_id, desired)
+        self.drive_to(workspace_id, desired)
         return workspace_id
 
     def get(self, workspace_id: UUID) -> Workspace:
@@ -194,17 +194,17 @@ class Desk:
 
 
 @contextmanager
-def opened_desk(url: str, provider: Provider) -> Iterator[Desk]:
+def open_environment(url: str, provider: Provider) -> Iterator[Environment]:
     """A desk on this database, with a tenant and another one."""
     database = Database(url)
     try:
         with database.connection() as connection:
             create_tenant(connection, TENANT, "An owner", 60)
             create_tenant(connection, STRANGER, "Another", 60)
-        desk = Desk(url, database, provider)
+        env = Environment(url, database, provider)
         try:
-            yield desk
+            yield env
         finally:
-            desk.close()
+            env.close()
     finally:
         database.close()

@@ -12,21 +12,21 @@ from typing import Any
 from dpp.money.audit import LedgerPosition, audit_tenant
 from dpp.money.ledger import RECEIPT_TTL_SECONDS
 from dpp.packs.contract import PackResult
-from tests.charges import miscounted
-from tests.crash.aftermath import is_at_rest
-from tests.crash.stage import Client, Stage
+from tests.crash.environment import Client, Environment
+from tests.crash.recovery import is_at_rest
 from tests.sim import promises
 from tests.sim.model_postgres import Tables
 from tests.sim.model_redis import Keys
 from tests.sim.simulation import Accepted
-from tests.world import A_COST
+from tests.support.charges import miscounted
+from tests.support.world import A_COST
 
 
 @dataclass(slots=True)
 class Snapshot:
     """The servers' data as the simulation's models hold them."""
 
-    stage: Stage
+    env: Environment
     tables: Tables
     keys: Keys
     objects: dict[str, bytes]
@@ -38,76 +38,76 @@ class Snapshot:
 
     def drift_of(self, tenant_id: str) -> int:
         """What the platform's own audit finds, in micros."""
-        return _position(self.stage, tenant_id).drift_usd_micros
+        return _position(self.env, tenant_id).drift_usd_micros
 
 
-def snapshot(stage: Stage) -> Snapshot:
+def snapshot(env: Environment) -> Snapshot:
     """Read everything but the objects."""
     tables = Tables()
-    for row in _rows(stage, "SELECT * FROM runs"):
+    for row in _rows(env, "SELECT * FROM runs"):
         tables.runs[row["run_id"]] = row
-    tables.tenants = {row["tenant_id"]: row for row in _rows(stage, "SELECT * FROM tenants")}
+    tables.tenants = {row["tenant_id"]: row for row in _rows(env, "SELECT * FROM tenants")}
     tables.credits = {
         row["credit_id"]: (row["tenant_id"], row["amount_usd_micros"])
-        for row in _rows(stage, "SELECT * FROM budget_credits")
+        for row in _rows(env, "SELECT * FROM budget_credits")
     }
-    tables.rebuilds = _rows(stage, "SELECT * FROM ledger_rebuilds")
+    tables.rebuilds = _rows(env, "SELECT * FROM ledger_rebuilds")
     return Snapshot(
-        stage=stage,
+        env=env,
         tables=tables,
-        keys=_keys(stage),
+        keys=_keys(env),
         objects={},
         accepted=[
             told
-            for number, client in enumerate(stage.clients)
+            for number, client in enumerate(env.clients)
             for told in _accepted(f"client {number}", client)
         ],
-        started=stage.packs.started,
-        answers=stage.packs.answers,
-        writes_lost=int(stage.redis_lost_writes),
+        started=env.packs.started,
+        answers=env.packs.answers,
+        writes_lost=int(env.redis_lost_writes),
     )
 
 
-def broken_at_rest(stage: Stage) -> list[str]:
+def violations_after_recovery(env: Environment) -> list[str]:
     """Every promise that is broken once nothing is left to do; receipts are asked for while they last (7 days)."""
-    if stage.clock.elapsed_seconds > RECEIPT_TTL_SECONDS:
+    if env.clock.elapsed_seconds > RECEIPT_TTL_SECONDS:
         return []
-    found = snapshot(stage)
-    found.objects = stage.objects()
+    found = snapshot(env)
+    found.objects = env.objects()
     return [
         *promises.broken(found),
-        *_moves(stage, found),
-        *_clients(stage, found),
-        *_miscounted(stage),
+        *_moves(env, found),
+        *_clients(env, found),
+        *_miscounted(env),
     ]
 
 
-def broken_after_retention(stage: Stage) -> list[str]:
+def violations_after_retention(env: Environment) -> list[str]:
     """Every promise that is broken once a month has passed; the objects are the bucket's own to expire (RUN-30)."""
-    alive = _rows(stage, "SELECT run_id, status FROM runs WHERE status <> 'EXPIRED'")
-    inputs = _rows(stage, "SELECT run_id FROM run_inputs")
-    audits = {tenant.tenant_id: _position(stage, tenant.tenant_id) for tenant in stage.tenants}
+    alive = _rows(env, "SELECT run_id, status FROM runs WHERE status <> 'EXPIRED'")
+    inputs = _rows(env, "SELECT run_id FROM run_inputs")
+    audits = {tenant.tenant_id: _position(env, tenant.tenant_id) for tenant in env.tenants}
     return [
         *(f"run {row['run_id']} is {row['status']} after its retention" for row in alive),
         *(f"the inputs of {row['run_id']} are left after retention" for row in inputs),
         *(f"{tenant}: {found} after retention" for tenant, found in audits.items() if not found.balanced),
-        *([] if is_at_rest(stage) else ["something came back to life after retention"]),
-        *(["a message died: it comes again when it is redriven"] if stage.messages(dead_ones=True) else []),
+        *([] if is_at_rest(env) else ["something came back to life after retention"]),
+        *(["a message died: it comes again when it is redriven"] if env.messages(dead_ones=True) else []),
     ]
 
 
-def _miscounted(stage: Stage) -> list[str]:
-    with stage.world.database.connection() as connection:
+def _miscounted(env: Environment) -> list[str]:
+    with env.world.database.connection() as connection:
         return miscounted(connection)
 
 
-def _position(stage: Stage, tenant_id: str) -> LedgerPosition:
-    with stage.world.database.connection() as connection:
-        return audit_tenant(connection, stage.world.ledger, tenant_id)
+def _position(env: Environment, tenant_id: str) -> LedgerPosition:
+    with env.world.database.connection() as connection:
+        return audit_tenant(connection, env.world.ledger, tenant_id)
 
 
-def _clients(stage: Stage, found: Snapshot) -> Iterator[str]:
-    for client in stage.clients:
+def _clients(env: Environment, found: Snapshot) -> Iterator[str]:
+    for client in env.clients:
         rows = [
             row
             for row in found.tables.runs.values()
@@ -119,17 +119,17 @@ def _clients(stage: Stage, found: Snapshot) -> Iterator[str]:
         if not client.accepted:
             continue
         told = client.accepted[-1].run
-        again = client.ask(stage.world.submit_effects())
+        again = client.ask(env.world.submit_effects())
         if again is None or not again.replayed or again.run.run_id != told.run_id:
             yield f"a client was accepted as {told.run_id}, and then as {again and again.run.run_id}"
 
 
-def _moves(stage: Stage, found: Snapshot) -> Iterator[str]:
+def _moves(env: Environment, found: Snapshot) -> Iterator[str]:
     """A reservation is one move of the balance and its closing another, each leaving one receipt."""
-    if stage.redis_lost_writes:
+    if env.redis_lost_writes:
         return
     receipts = [key for key in found.keys.hashes if key.startswith("receipt:")]
-    moves = stage.moves()
+    moves = env.moves()
     if moves != 2 * len(receipts):
         yield f"{moves} moves of balances, {len(receipts)} receipts"
 
@@ -142,15 +142,15 @@ def _accepted(name: str, client: Client) -> Iterator[Accepted]:
         )
 
 
-def _rows(stage: Stage, statement: str) -> list[dict[str, Any]]:
-    with stage.world.database.connection() as connection:
+def _rows(env: Environment, statement: str) -> list[dict[str, Any]]:
+    with env.world.database.connection() as connection:
         cursor = connection.execute(statement.encode())
         names = [column.name for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
-def _keys(stage: Stage) -> Keys:
-    client: Any = stage.world.ledger.client
+def _keys(env: Environment) -> Keys:
+    client: Any = env.world.ledger.client
     keys = Keys()
     names = list(client.scan_iter(count=1_000))
     with client.pipeline(transaction=False) as asked:

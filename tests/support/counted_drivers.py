@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib import import_module, resources
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+import dpp
 from dpp.money.ledger import Ledger
 from dpp.platform.aws.queue import Queue
 from dpp.platform.aws.storage import ObjectStore
@@ -24,7 +25,7 @@ from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.db.redis import Script
 from dpp.platform.db.sql import Queries
 from dpp.platform.errors import PostgresNotReached
-from tests.crash.points import Call, Killed, Points
+from tests.support.crash_points import Call, Killed, Points
 
 _ROLES = {"SET LOCAL ROLE dpp_chamberlain": "act_as_chamberlain", "SET LOCAL ROLE NONE": "act_as_oneself"}
 """What dpp/platform/db/retention.py says besides named queries."""
@@ -206,11 +207,11 @@ def counted_storage(bucket: str, client: Any, points: Points) -> ObjectStore:
 
 @cache
 def names_of_queries() -> dict[str, str]:
-    """Every named query of the platform by its text."""
-    domain = Path(str(resources.files("dpp")))
+    """The name of every query of the platform, by its text."""
+    root = Path(dpp.__path__[0])
     files = [
-        Queries(".".join(("dpp", *path.parent.relative_to(domain).parts)), path.name)
-        for path in sorted(domain.rglob("*.sql"))
+        Queries(".".join(("dpp", *file.relative_to(root).parent.parts)), file.name)
+        for file in root.rglob("*.sql")
     ]
     return _ROLES | {queries[name]: name for queries in files for name in queries.names()}
 

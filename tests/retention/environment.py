@@ -59,7 +59,7 @@ class Bucket:
 
 
 @dataclass(slots=True)
-class Hourglass:
+class SteppedClock:
     """A monotonic clock that each look moves on."""
 
     a_look: float = 0.0
@@ -75,13 +75,13 @@ class Hourglass:
 
 
 @dataclass(slots=True)
-class House:
+class Environment:
     """The parts, and short ways to fill and to clean them."""
 
     url: str
     database: Database
     bucket: Bucket = field(default_factory=Bucket)
-    glass: Hourglass = field(default_factory=Hourglass)
+    clock: SteppedClock = field(default_factory=SteppedClock)
     effects: ChamberlainEffects = field(init=False)
 
     def __post_init__(self) -> None:
@@ -92,21 +92,21 @@ class House:
             retention=Retention(),
             zone=SEOUL,
             bounds=Bounds(max_deletes=1_000, factor=10, floor=200),
-            pace=Pace(batch_rows=3, monotonic=self.glass, sleep=self.glass.sleep),
+            pace=Pace(batch_rows=3, monotonic=self.clock, sleep=self.clock.sleep),
         )
 
     def change(self, **changes: Any) -> None:
         """Other rules."""
         self.effects = replace(self.effects, **changes)
 
-    def tend(self, now: datetime = NIGHT) -> Tending:
+    def tick(self, now: datetime = NIGHT) -> Tending:
         """One firing."""
         return tend(self.effects, now)
 
     def clean(self, now: datetime = NIGHT) -> Cleanup:
         """Firings until the cleanup is done."""
         for _ in range(100):
-            done = self.tend(now)
+            done = self.tick(now)
             assert done.cleanup is not None, "no cleanup was due"
             if done.cleanup.is_done:
                 return done.cleanup

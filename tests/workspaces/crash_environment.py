@@ -7,10 +7,10 @@ from uuid import UUID
 
 from dpp.workspaces.api import own
 from dpp.workspaces.control.observe import ControlEffects, look
-from tests.crash.points import Points
-from tests.workspaces.desk import TENANT, Desk
+from tests.support.crash_points import Points
+from tests.workspaces.environment import TENANT, Environment
 from tests.workspaces.fleet_machine import EMPTY
-from tests.workspaces.memory import MemoryProvider, StoredObject
+from tests.workspaces.memory_provider import MemoryProvider, StoredObject
 
 CONTENT = b"all that a developer has " * 8
 KEY = "the-only-key"
@@ -18,10 +18,10 @@ HOURS = 3 * 3_600
 
 
 @dataclass(slots=True)
-class Stage:
+class CrashEnvironment:
     """A desk, its provider in memory, and what was kept of both before an act."""
 
-    desk: Desk
+    env: Environment
     fleet: MemoryProvider
     kept: dict[str, dict[str, Any]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Stage:
     @property
     def ids(self) -> list[UUID]:
         """All workspaces."""
-        return [row[0] for row in self.desk.rows("SELECT workspace_id FROM workspaces ORDER BY sequence")]
+        return [row[0] for row in self.env.rows("SELECT workspace_id FROM workspaces ORDER BY sequence")]
 
     @property
     def only(self) -> UUID:
@@ -38,27 +38,27 @@ class Stage:
 
     def made(self, desired: str, **more: Any) -> UUID:
         """A workspace whose home has the content, and is where it is asked to be."""
-        workspace_id = self.desk.create("RUNNING", **more)
-        self.desk.reach(workspace_id, "RUNNING")
+        workspace_id = self.env.create("RUNNING", **more)
+        self.env.drive_to(workspace_id, "RUNNING")
         volume = self.fleet.volumes.volumes[workspace_id]
         assert volume is not None
         self.fleet.homes.contents[volume.home] = CONTENT
         if desired != "RUNNING":
-            self.desk.want(workspace_id, desired)
-            self.desk.reach(workspace_id, desired)
+            self.env.set_desired_state(workspace_id, desired)
+            self.env.drive_to(workspace_id, desired)
         for _ in range(3):  # no message of this is left
-            self.desk.deliver()
-            self.desk.pass_time(20)
+            self.env.deliver()
+            self.env.pass_time(20)
         return workspace_id
 
     def keep(self, act: str) -> None:
         """How all of it stands."""
         table = f"kept_{act.replace('-', '_')}"
-        self.desk.rows(f"CREATE TABLE {table} AS TABLE workspaces")
-        self.desk.rows(f"CREATE TABLE {table}_events AS TABLE workspace_events")
+        self.env.rows(f"CREATE TABLE {table} AS TABLE workspaces")
+        self.env.rows(f"CREATE TABLE {table}_events AS TABLE workspace_events")
         self.kept[act] = {
-            "seconds": self.desk.seconds,
-            "queues": {url: [replace(one) for one in kept] for url, kept in self.desk.sqs.queues.items()},
+            "seconds": self.env.seconds,
+            "queues": {url: [replace(one) for one in kept] for url, kept in self.env.sqs.queues.items()},
             "objects": self._objects(self.fleet.archives.objects),
             **{name: dict(held) for name, held in self._held().items()},
         }
@@ -66,14 +66,14 @@ class Stage:
     def restore(self, act: str) -> None:
         """As it stood."""
         table, kept = f"kept_{act.replace('-', '_')}", self.kept[act]
-        self.desk.rows(
+        self.env.rows(
             f"{EMPTY}; SET session_replication_role = replica;"
             f"INSERT INTO workspaces OVERRIDING SYSTEM VALUE SELECT * FROM {table};"
             f"INSERT INTO workspace_events OVERRIDING SYSTEM VALUE SELECT * FROM {table}_events;"
             "SET session_replication_role = origin"
         )
-        self.desk.seconds = self.desk.sqs.seconds = kept["seconds"]
-        self.desk.sqs.queues = {url: [replace(one) for one in held] for url, held in kept["queues"].items()}
+        self.env.seconds = self.env.sqs.seconds = kept["seconds"]
+        self.env.sqs.queues = {url: [replace(one) for one in held] for url, held in kept["queues"].items()}
         self.fleet.archives.objects = self._objects(kept["objects"])
         for name, held in self._held().items():
             held.clear()
@@ -111,16 +111,16 @@ class Stage:
 class Process:
     """One process whose calls are counted."""
 
-    stage: Stage
+    crash_env: CrashEnvironment
     points: Points
     effects: ControlEffects
 
     def look(self, *, does_long: bool = True) -> None:
         """Look at the only one."""
-        look(self.stage.only, self.effects, does_long=does_long)
+        look(self.crash_env.only, self.effects, does_long=does_long)
 
     def asks(self, does: Callable[[own.Owner, str], object]) -> None:
         """Its owner asks for something, and it is looked at."""
         owner = own.Owner(TENANT, self.effects.database, self.effects.looks)
-        does(owner, str(self.stage.only))
+        does(owner, str(self.crash_env.only))
         self.look()

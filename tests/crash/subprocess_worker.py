@@ -1,4 +1,4 @@
-"""`python -m tests.crash.victim`: a process that really dies, by SIGKILL, at the point that it is told on stdin.
+"""`python -m tests.crash.subprocess_worker`: a process that is killed by SIGKILL at the point named on stdin.
 
 It acts on the stage that its starter has arranged, on the same Postgres and Redis; S3 and SQS are its own and die with
 it, so it serves for points before which neither was called.
@@ -15,10 +15,10 @@ from uuid import UUID
 from moto import mock_aws
 
 from dpp.platform.keys.api_keys import Caller
-from tests.crash.points import Kind, Point, Points
+from tests.crash.environment import Client, Clock, Container, Environment
 from tests.crash.scenarios import SCENARIOS
-from tests.crash.stage import Client, Clock, Container, Stage
-from tests.world import Tenant, World, an_order, message_of
+from tests.support.crash_points import Kind, Point, Points
+from tests.support.world import Tenant, World, an_order, message_of
 
 
 class _RealPoints(Points):
@@ -29,17 +29,17 @@ class _RealPoints(Points):
         raise AssertionError("nobody survives SIGKILL")
 
 
-def told(stage: Stage, point: Point, kind: Kind) -> str:
+def told(env: Environment, point: Point, kind: Kind) -> str:
     """What a victim needs to know, as it reads it."""
-    world, clients = stage.world, stage.clients
+    world, clients = env.world, env.clients
     return json.dumps(
         {
             "point": point.line(),
             "kind": kind,
             "database_url": world.database_url,
             "redis_url": world.redis_url,
-            "start": stage.clock.start.isoformat(),
-            "elapsed_seconds": stage.clock.elapsed_seconds,
+            "start": env.clock.start.isoformat(),
+            "elapsed_seconds": env.clock.elapsed_seconds,
             "clients": [
                 {"tenant_id": client.tenant.tenant_id, "key": client.order.idempotency_key}
                 for client in clients
@@ -55,13 +55,13 @@ def _die_at(order: dict[str, Any]) -> None:
     point = Point.parse(order["point"])
     with mock_aws(), World.open(order["database_url"], order["redis_url"]) as world:
         clock = Clock(world, datetime.fromisoformat(order["start"]), order["elapsed_seconds"])
-        stage = Stage(world, "", clock, world.new_database(), None)
-        stage.clients += [_client(**client) for client in order["clients"]]
+        env = Environment(world, "", clock, world.new_database(), None)
+        env.clients += [_client(**client) for client in order["clients"]]
         for body in order["messages"]:
             world.queue.send(body)
         points = _RealPoints(point.scenario, at=point.number, kind=Kind(order["kind"]))
         with Container.started(world, points) as container:
-            SCENARIOS[point.scenario].act(stage, container)
+            SCENARIOS[point.scenario].act(env, container)
 
 
 def _client(tenant_id: str, key: str) -> Client:

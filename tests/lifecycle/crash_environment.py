@@ -13,27 +13,27 @@ from dpp.lifecycle.flow.errors import WireUnavailable
 from dpp.lifecycle.flow.ports import Orders, OutsideReply, OutsideRequest, SoldierReport
 from dpp.lifecycle.flow.runner import GeneralEffects
 from dpp.platform.errors import RedisUnavailable
-from tests.crash.drivers import CountedDatabase, counted_storage
-from tests.crash.points import Call, Points
-from tests.lifecycle.court import EMPTY, TABLES, Court
+from tests.lifecycle.environment import EMPTY, TABLES, Environment
+from tests.support.counted_drivers import CountedDatabase, counted_storage
+from tests.support.crash_points import Call, Points
 
 ANSWER = "the second one"
 
 
 @dataclass(slots=True)
-class CountedSoldiers:
+class CountedTaskRuns:
     """Soldiers whose calls are counted."""
 
-    court: Court
+    env: Environment
     points: Points
 
     def send(self, orders: Orders) -> UUID:
         """One run a key."""
-        return self._call("send", True, lambda: self.court.soldiers.send(orders))
+        return self._call("send", True, lambda: self.env.task_runs.send(orders))
 
     def report(self, soldier_id: UUID) -> SoldierReport | None:
         """As planned."""
-        return self._call("report", False, lambda: self.court.soldiers.report(soldier_id))
+        return self._call("report", False, lambda: self.env.task_runs.report(soldier_id))
 
     def _call[Result](self, name: str, writes: bool, make: Callable[[], Result]) -> Result:
         return self.points.pass_through(Call("soldiers", name, writes, make, _away, _away, make))
@@ -43,14 +43,14 @@ class CountedSoldiers:
 class CountedSlack:
     """A Slack whose posts are counted."""
 
-    court: Court
+    env: Environment
     points: Points
 
     def ask(self, request: OutsideRequest) -> OutsideReply:
         """One post."""
 
         def make() -> OutsideReply:
-            return self.court.slack.ask(request)
+            return self.env.slack.ask(request)
 
         def lost() -> Exception:
             return WireUnavailable("lost")
@@ -66,60 +66,60 @@ def _away() -> Exception:
 class Process:
     """One process whose calls are counted."""
 
-    court: Court
+    env: Environment
     points: Points
     database: CountedDatabase
 
     @property
-    def generals(self) -> GeneralEffects:
+    def runner_effects(self) -> GeneralEffects:
         """What its general touches."""
-        objects = counted_storage("state", self.court.bucket, self.points)
-        return self.court.generals(self.database, CountedSoldiers(self.court, self.points), objects)
+        objects = counted_storage("state", self.env.bucket, self.points)
+        return self.env.runner_effects(self.database, CountedTaskRuns(self.env, self.points), objects)
 
-    def king(self) -> None:
+    def dispatch(self) -> None:
         """A firing."""
-        self.court.king(self.database)
+        self.env.dispatch(self.database)
 
-    def general(self) -> None:
+    def run_tasks(self) -> None:
         """A firing."""
-        self.court.general(self.generals)
+        self.env.run_tasks(self.runner_effects)
 
-    def envoy(self) -> None:
+    def notify(self) -> None:
         """A firing."""
-        self.court.envoy(self.database, CountedSlack(self.court, self.points))
+        self.env.notify(self.database, CountedSlack(self.env, self.points))
 
     def answer(self) -> None:
         """A reply in the only thread."""
-        thread = self.court.thread(_waiting(self.court)[0])
+        thread = self.env.thread(_waiting(self.env)[0])
         with self.database.connection() as connection:
-            answer.answer_in_thread(connection, thread, ANSWER, self.court.now)
+            answer.answer_in_thread(connection, thread, ANSWER, self.env.now)
 
 
 @dataclass(slots=True)
-class Stage:
+class CrashEnvironment:
     """A court, what was kept of it before each act, and what was seen to be wrong on the way."""
 
-    court: Court
+    env: Environment
     kept: dict[str, dict[str, Any]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
 
-    def arrange(self, act: str, before: Callable[[Court], object]) -> None:
+    def arrange(self, act: str, before: Callable[[Environment], object]) -> None:
         """Bring all of it to where the act begins."""
-        court = self.court
-        court.bucket.before_put = lambda _key: None
+        env = self.env
+        env.bucket.before_put = lambda _key: None
         if act in self.kept:
             self._restore(act)
         else:
-            court.rows(EMPTY)
+            env.rows(EMPTY)
             self._fakes(deepcopy(_FRESH))
-            before(court)
+            before(env)
             self._keep(act)
         self.wrong.clear()
-        court.bucket.before_put = self._watch
+        env.bucket.before_put = self._watch
 
     def _watch(self, key: str) -> None:
         """Its row stands before an object is put, and its task has not ended."""
-        found = self.court.rows(
+        found = self.env.rows(
             "SELECT t.status FROM lifecycle_objects o JOIN lifecycle_tasks t USING (task_id) WHERE object_key = %(k)s",
             {"k": key},
         )
@@ -130,15 +130,15 @@ class Stage:
 
     def _keep(self, act: str) -> None:
         copies = ";".join(f"CREATE TABLE kept_{act}_{one} AS TABLE lifecycle_{one}" for one in TABLES)
-        self.court.rows(copies)
-        court = self.court
+        self.env.rows(copies)
+        env = self.env
         self.kept[act] = deepcopy(
             {
-                "seconds": court.seconds,
-                "objects": court.bucket.objects,
-                "plans": court.soldiers.plans,
-                "orders": court.soldiers.orders,
-                "posts": court.slack.posts,
+                "seconds": env.seconds,
+                "objects": env.bucket.objects,
+                "plans": env.task_runs.plans,
+                "orders": env.task_runs.orders,
+                "posts": env.slack.posts,
             }
         )
 
@@ -147,41 +147,41 @@ class Stage:
             f"INSERT INTO lifecycle_{one} OVERRIDING SYSTEM VALUE SELECT * FROM kept_{act}_{one};"
             for one in TABLES
         )
-        self.court.rows(EMPTY.replace("SET session_replication_role = origin", copies))
-        self.court.rows("SET session_replication_role = origin")
+        self.env.rows(EMPTY.replace("SET session_replication_role = origin", copies))
+        self.env.rows("SET session_replication_role = origin")
         self._fakes(deepcopy(self.kept[act]))
 
     def _fakes(self, held: dict[str, Any]) -> None:
-        court = self.court
-        court.seconds = held["seconds"]
-        court.bucket.objects = held["objects"]
-        court.soldiers.plans, court.soldiers.orders = held["plans"], held["orders"]
-        court.slack.posts = held["posts"]
+        env = self.env
+        env.seconds = held["seconds"]
+        env.bucket.objects = held["objects"]
+        env.task_runs.plans, env.task_runs.orders = held["plans"], held["orders"]
+        env.slack.posts = held["posts"]
 
     def come_to_rest(self) -> None:
         """Time passes, healthy roles are fired, and whoever is asked answers."""
-        court = self.court
+        env = self.env
         for _ in range(14):
-            court.beat()
-            for task_id in _waiting(court):
-                court.answer(task_id, ANSWER)
-            if _is_at_rest(court):
+            env.tick()
+            for task_id in _waiting(env):
+                env.answer(task_id, ANSWER)
+            if _is_at_rest(env):
                 break
-        court.pass_time(3_700)
-        court.beat()
-        court.beat()
+        env.pass_time(3_700)
+        env.tick()
+        env.tick()
 
 
 _FRESH: dict[str, Any] = {"seconds": 0.0, "objects": {}, "plans": {}, "orders": {}, "posts": []}
 
 
-def _waiting(court: Court) -> list[str]:
-    rows = court.rows("SELECT task_id FROM lifecycle_tasks WHERE waits_for_person ORDER BY sequence")
+def _waiting(env: Environment) -> list[str]:
+    rows = env.rows("SELECT task_id FROM lifecycle_tasks WHERE waits_for_person ORDER BY sequence")
     return [str(row[0]) for row in rows]
 
 
-def _is_at_rest(court: Court) -> bool:
-    return court.rows(
+def _is_at_rest(env: Environment) -> bool:
+    return env.rows(
         "SELECT (SELECT count(*) FROM lifecycle_events WHERE ended_at IS NULL)"
         " + (SELECT count(*) FROM lifecycle_messages WHERE status = 'PENDING')"
     ) == [(0,)]
@@ -196,11 +196,11 @@ class Fate:
     asked: int = 0
 
 
-def broken(stage: Stage, fates: dict[str, Fate]) -> Iterator[str]:
+def broken(crash_env: CrashEnvironment, fates: dict[str, Fate]) -> Iterator[str]:
     """Every promise that does not hold; `fates` by event."""
-    court = stage.court
-    yield from stage.wrong
-    rows = court.rows(
+    env = crash_env.env
+    yield from crash_env.wrong
+    rows = env.rows(
         "SELECT e.event_id, e.status, t.task_id, t.status, t.outcome, t.attempt"
         " FROM lifecycle_events e LEFT JOIN lifecycle_tasks t USING (event_id) ORDER BY e.sequence"
     )
@@ -215,60 +215,60 @@ def broken(stage: Stage, fates: dict[str, Fate]) -> Iterator[str]:
         if ended != ("COMPLETED" if outcome == "SUCCEEDED" else "FAILED"):
             yield f"{event_id} is {ended}"
         runs |= {f"{task_id}-{number}" for number in range(1, attempt + 1)}
-        yield from _of_task(court, task_id, fate)
-    if set(court.soldiers.orders) != runs:
-        yield f"runs: {sorted(court.soldiers.orders)}, not {sorted(runs)}"
-    yield from _objects(court)
-    yield from _posts(court)
+        yield from _of_task(env, task_id, fate)
+    if set(env.task_runs.orders) != runs:
+        yield f"runs: {sorted(env.task_runs.orders)}, not {sorted(runs)}"
+    yield from _objects(env)
+    yield from _posts(env)
     for left in ("threads", "awaiting"):
-        if found := court.rows(f"SELECT task_id FROM lifecycle_{left}"):
+        if found := env.rows(f"SELECT task_id FROM lifecycle_{left}"):
             yield f"{left} are left: {found}"
 
 
-def _of_task(court: Court, task_id: str, fate: Fate) -> Iterator[str]:
-    kinds = [kind for kind, _ in court.messages(task_id)]
+def _of_task(env: Environment, task_id: str, fate: Fate) -> Iterator[str]:
+    kinds = [kind for kind, _ in env.messages(task_id)]
     expected = ["THREAD_START", *["HUMAN_INPUT_REQUEST"] * fate.asked, "TASK_RESULT"]
     if kinds != expected:
         yield f"{task_id} said {kinds}"
-    result = court.result(task_id)
+    result = env.result(task_id)
     if (result["status"], result["attempt"]) != (fate.outcome, fate.attempts):
         yield f"the result of {task_id} is {result}"
     if fate.outcome == "SUCCEEDED":
-        raw = json.loads(court.bucket.objects[f"state/results/{task_id}-raw.json"])
-        told = court.bucket.objects[f"state/results/{task_id}-soldier-id"].decode()
+        raw = json.loads(env.bucket.objects[f"state/results/{task_id}-raw.json"])
+        told = env.bucket.objects[f"state/results/{task_id}-soldier-id"].decode()
         if len({raw["run_id"], told, result["soldier_id"]}) != 1:
             yield f"{task_id} has the results of several soldiers"
 
 
-def _objects(court: Court) -> Iterator[str]:
-    rows = dict(court.rows("SELECT object_key, bytes FROM lifecycle_objects"))
-    found = {key: len(body) for key, body in court.bucket.objects.items()}
+def _objects(env: Environment) -> Iterator[str]:
+    rows = dict(env.rows("SELECT object_key, bytes FROM lifecycle_objects"))
+    found = {key: len(body) for key, body in env.bucket.objects.items()}
     if rows != found:
         yield f"objects without a row: {set(found) - set(rows)}; rows without an object: {set(rows) - set(found)}"
 
 
-def _posts(court: Court) -> Iterator[str]:
+def _posts(env: Environment) -> Iterator[str]:
     """All messages, of each task in their order, one of them twice at most."""
     tasks = {
         str(message_id): str(task_id)
-        for message_id, task_id in court.rows(
+        for message_id, task_id in env.rows(
             "SELECT message_id, task_id FROM lifecycle_messages ORDER BY sequence"
         )
     }
-    told = court.slack.told
+    told = env.slack.told
     if len(told) > len(tasks) + 1:
         yield f"sent {told}"
     for task_id in set(tasks.values()):
         sent = [message for message, _ in groupby(one for one in told if tasks[one] == task_id)]
         if sent != [message for message, its in tasks.items() if its == task_id]:
             yield f"{task_id} told {sent}"
-    if pending := court.rows("SELECT message_id FROM lifecycle_messages WHERE status = 'PENDING'"):
+    if pending := env.rows("SELECT message_id FROM lifecycle_messages WHERE status = 'PENDING'"):
         yield f"unsent: {pending}"
 
 
-def process(court: Court, points: Points) -> Process:
+def process(env: Environment, points: Points) -> Process:
     """A process of this court's."""
-    return Process(court, points, CountedDatabase(court.url, points))
+    return Process(env, points, CountedDatabase(env.url, points))
 
 
 def as_any(value: object) -> Any:

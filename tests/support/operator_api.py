@@ -8,8 +8,8 @@ import pytest
 
 from dpp.platform.db.postgres import Database
 from dpp.platform.keys import operator_keys
-from tests.api import Answer, gateway_event, lambda_context
-from tests.world import World
+from tests.support.api import Answer, gateway_event, lambda_context
+from tests.support.world import World
 from tickets_api.handler import handler
 from tickets_api.wiring import wiring
 

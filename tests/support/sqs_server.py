@@ -1,4 +1,4 @@
-"""`python -m tests.sqs_server`: a queue that delivers, for processes that are measured or killed; it prints its port.
+"""`python -m tests.support.sqs_server`: a queue over loopback HTTP, for subprocess workers; prints its port.
 
 The part of SQS's JSON protocol that `dpp.platform.aws.queue` uses, over loopback HTTP: standard queues in memory,
 made at their first use, with visibility timeouts, receive counts and long polling. A message that is not deleted in
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from tests.served import end_with_starter, served
+from tests.support.server_processes import end_with_starter, served
 
 type Words = dict[str, Any]
 _IN_FLIGHT_SECONDS = 30
@@ -168,7 +168,7 @@ def _md5(text: str) -> str:
 
 def sqs_server() -> AbstractContextManager[str]:
     """The server in a process of its own; its endpoint."""
-    return served("tests.sqs_server")
+    return served("tests.support.sqs_server")
 
 
 async def _serve() -> None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn, Self
 
-LISTED = Path(__file__).with_name("points.txt")
+LISTED = Path(__file__).parents[1] / "crash" / "points.txt"
 
 
 class Killed(BaseException):

@@ -43,7 +43,7 @@ def new_event(number: int = 1, happened_at: datetime = NOW) -> NewEvent:
 
 
 @dataclass(slots=True)
-class Played:
+class PlayedReplies:
     """Answers by target and path; what has no answer is a broken wire. A list of answers is played in its order."""
 
     answers: dict[str, OutsideReply | list[OutsideReply]] = field(default_factory=dict)
@@ -69,12 +69,12 @@ class Played:
 
 
 @dataclass(slots=True)
-class Tower:
+class PollEnvironment:
     """Where the sentinel stands: real Postgres, a played outside, and who was woken."""
 
     url: str
     database: Database
-    outside: Played = field(default_factory=Played)
+    outside: PlayedReplies = field(default_factory=PlayedReplies)
     woken: list[str] = field(default_factory=list)
     github_login: str | None = LOGIN
     jira_jql: str | None = None
@@ -100,7 +100,7 @@ class Tower:
         """One firing."""
         return watch(self.effects(), now)
 
-    def turn(self, now: datetime = NOW) -> SourceReport:
+    def poll_source(self, now: datetime = NOW) -> SourceReport:
         """One firing with one source."""
         [report] = self.watch(now).sources
         return report
@@ -123,7 +123,7 @@ class Tower:
         payload: dict[str, Any] = found
         return payload
 
-    def standing(self, source: str = "GITHUB") -> tuple[Any, ...] | None:
+    def poll_state(self, source: str = "GITHUB") -> tuple[Any, ...] | None:
         """ETag, complete_until and failures of a source."""
         rows = self.execute(
             "SELECT etag, complete_until, failures FROM lifecycle_sources WHERE source = %(source)s",
@@ -133,11 +133,11 @@ class Tower:
 
 
 @contextmanager
-def tower(url: str) -> Iterator[Tower]:
+def open_poll_environment(url: str) -> Iterator[PollEnvironment]:
     """A tower around one database."""
     database = Database(url)
     try:
-        yield Tower(url, database)
+        yield PollEnvironment(url, database)
     finally:
         database.close()
 

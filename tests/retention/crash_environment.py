@@ -17,9 +17,9 @@ from dpp.lifecycle.retention.cleaner import tend
 from dpp.lifecycle.retention.cleanup import Cleanup
 from dpp.platform.db.postgres import Connection
 from dpp.platform.errors import DependencyUnavailable
-from tests.crash.drivers import CountedDatabase, counted_storage
-from tests.crash.points import Killed, Points
-from tests.retention.house import NIGHT, House
+from tests.retention.environment import NIGHT, Environment
+from tests.support.counted_drivers import CountedDatabase, counted_storage
+from tests.support.crash_points import Killed, Points
 
 LATER = NIGHT + timedelta(minutes=5)
 """When the lease of a chamberlain who died at night is over."""
@@ -47,8 +47,8 @@ _NOTHING = (0, 0, 0)
 class BucketClient:
     """S3's client, as far as the chamberlain uses it, over the house's bucket."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, env: Environment) -> None:
+        self._house = env
 
     def delete_objects(self, *, Delete: Mapping[str, Any], **_: object) -> dict[str, Any]:
         """One batch."""
@@ -70,17 +70,17 @@ class Act:
 
     does: Callable[[ChamberlainEffects], object]
     classes: tuple[str, ...]
-    before: "Callable[[Stage], object]"
+    before: "Callable[[CrashEnvironment], object]"
     kept: frozenset[str]
     calls: frozenset[str]
     may_stop: bool = False
 
 
 @dataclass(slots=True)
-class Stage:
+class CrashEnvironment:
     """A house, what was kept of it before each act, and how it stood when the last one began."""
 
-    house: House
+    env: Environment
     admin: psycopg.Connection[tuple[Any, ...]]
     effects: ChamberlainEffects = field(init=False)
     begun: dict[str, set[str]] = field(default_factory=dict)
@@ -91,21 +91,21 @@ class Stage:
 
     def arrange(self, name: str, act: Act) -> None:
         """Bring all of it to where the act begins."""
-        house = self.house
-        known = {one.name: one for one in house.effects.classes}
-        self.effects = replace(house.effects, classes=[known[one] for one in act.classes], announce=say_once)
+        env = self.env
+        known = {one.name: one for one in env.effects.classes}
+        self.effects = replace(env.effects, classes=[known[one] for one in act.classes], announce=say_once)
         self._empty()
         if name in self._kept:
             self._restore(name)
         else:
-            house.bucket.objects, house.bucket.refused = {}, {}
+            env.bucket.objects, env.bucket.refused = {}, {}
             act.before(self)
             for table in _TABLES:
                 self.rows(f"CREATE TABLE kept_{name}_{table} AS TABLE {table}")
-            self._kept[name] = dict(house.bucket.objects), dict(house.bucket.refused)
+            self._kept[name] = dict(env.bucket.objects), dict(env.bucket.refused)
         self.begun = {one: self.has(one) for one in act.classes}
         self.told_before = self.figures()
-        self.objects_before, self.objects_told = len(house.bucket.objects), 0
+        self.objects_before, self.objects_told = len(env.bucket.objects), 0
 
     def _empty(self) -> None:
         emptied = ";".join(f"DELETE FROM {table}" for table in _TABLES)
@@ -118,7 +118,7 @@ class Stage:
         )
         self.rows(f"SET session_replication_role = replica; {copied}; SET session_replication_role = origin")
         objects, refused = self._kept[name]
-        self.house.bucket.objects, self.house.bucket.refused = dict(objects), dict(refused)
+        self.env.bucket.objects, self.env.bucket.refused = dict(objects), dict(refused)
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Some statements; what the last of them answers."""
@@ -138,8 +138,8 @@ class Stage:
 
     def play(self, act: Act, points: Points) -> None:
         """Let the process act until it is done, fails or is killed."""
-        database = CountedDatabase(self.house.url, points)
-        storage = counted_storage("state", BucketClient(self.house), points)
+        database = CountedDatabase(self.env.url, points)
+        storage = counted_storage("state", BucketClient(self.env), points)
         try:
             with suppress(Killed, DependencyUnavailable):
                 act.does(replace(self.effects, database=database, storage=storage))
@@ -149,7 +149,7 @@ class Stage:
 
     def come_to_rest(self) -> None:
         """Time passes, S3 refuses nothing any more, and a healthy successor is fired until nothing is left to do."""
-        self.house.bucket.refused.clear()
+        self.env.bucket.refused.clear()
         for minute in range(20):
             done = tend(self.effects, LATER + timedelta(minutes=minute))
             self.objects_told += done.objects.deleted
@@ -158,53 +158,53 @@ class Stage:
         raise AssertionError("the cleanup has no end")
 
 
-def torn(stage: Stage, act: Act) -> Iterator[str]:
+def torn(crash_env: CrashEnvironment, act: Act) -> Iterator[str]:
     """What must hold at every moment, and does not: no orphan, and figures that tell of what is gone and no more."""
-    objects = set(stage.house.bucket.objects)
-    rows = {str(row[0]) for row in stage.rows("SELECT object_key FROM lifecycle_objects")}
-    listed = {str(row[0]) for row in stage.rows("SELECT object_key FROM lifecycle_deletions")}
+    objects = set(crash_env.env.bucket.objects)
+    rows = {str(row[0]) for row in crash_env.rows("SELECT object_key FROM lifecycle_objects")}
+    listed = {str(row[0]) for row in crash_env.rows("SELECT object_key FROM lifecycle_deletions")}
     if unnamed := objects - rows - listed:
         yield f"objects that nothing tells of: {sorted(unnamed)}"
     if without := rows - objects:
         yield f"rows without their object: {sorted(without)}"
     if both := rows & listed:
         yield f"rows whose object is to be deleted: {sorted(both)}"
-    figures = stage.figures()
+    figures = crash_env.figures()
     for name in act.classes:
-        left = stage.has(name)
-        if lost := (stage.begun[name] & act.kept) - left:
+        left = crash_env.has(name)
+        if lost := (crash_env.begun[name] & act.kept) - left:
             yield f"{name} that are kept are gone: {sorted(lost)}"
-        told = figures.get(name, _NOTHING)[1] - stage.told_before.get(name, _NOTHING)[1]
-        if told != len(stage.begun[name]) - len(left):
-            yield f"{name}: {told} are said to be deleted, {len(stage.begun[name]) - len(left)} are gone"
+        told = figures.get(name, _NOTHING)[1] - crash_env.told_before.get(name, _NOTHING)[1]
+        if told != len(crash_env.begun[name]) - len(left):
+            yield f"{name}: {told} are said to be deleted, {len(crash_env.begun[name]) - len(left)} are gone"
 
 
-def unfinished(stage: Stage, act: Act, clean: Figures) -> Iterator[str]:
+def unfinished(crash_env: CrashEnvironment, act: Act, clean: Figures) -> Iterator[str]:
     """What must hold when a successor is through: all that is due is gone, and it was told once; `clean`: as a run
     without a crash has it."""
-    yield from torn(stage, act)
-    if stage.rows("SELECT 1 FROM lifecycle_deletions"):
+    yield from torn(crash_env, act)
+    if crash_env.rows("SELECT 1 FROM lifecycle_deletions"):
         yield "objects are left on the list"
-    daily = stage.rows("SELECT status FROM cleanups WHERE kind = 'DAILY'")
+    daily = crash_env.rows("SELECT status FROM cleanups WHERE kind = 'DAILY'")
     if daily != [("DONE",)]:
         yield f"the day's cleanups: {daily}"
-    told = stage.rows("SELECT body FROM lifecycle_messages WHERE kind = 'REPORT'")
-    deleted = stage.rows(
+    told = crash_env.rows("SELECT body FROM lifecycle_messages WHERE kind = 'REPORT'")
+    deleted = crash_env.rows(
         "SELECT sum(deleted) FROM cleanup_classes JOIN cleanups USING (cleanup_id) WHERE kind = 'DAILY'"
     )
     if told != [(f"{deleted[0][0]} rows deleted",)]:
         yield f"the day's reports: {told}, {deleted}"
-    if stage.rows("SELECT 1 FROM exclusive_leases"):
+    if crash_env.rows("SELECT 1 FROM exclusive_leases"):
         yield "the lease was not given back"
-    over = {str(row[0]) for row in stage.rows("SELECT DISTINCT status FROM cleanup_classes")}
+    over = {str(row[0]) for row in crash_env.rows("SELECT DISTINCT status FROM cleanup_classes")}
     if act.may_stop and "STOPPED" in over:
         return
     if over != {"DONE"}:
         yield f"classes are {sorted(over)}"
     for name in act.classes:
-        if due := stage.has(name) - act.kept:
+        if due := crash_env.has(name) - act.kept:
             yield f"{name} that are due are left: {sorted(due)}"
-    if not act.may_stop and stage.figures() != clean:
-        yield f"the reports tell of {stage.figures()}, not of {clean}"
-    if stage.objects_told > stage.objects_before - len(stage.house.bucket.objects):
-        yield f"{stage.objects_told} objects are said to be deleted"
+    if not act.may_stop and crash_env.figures() != clean:
+        yield f"the reports tell of {crash_env.figures()}, not of {clean}"
+    if crash_env.objects_told > crash_env.objects_before - len(crash_env.env.bucket.objects):
+        yield f"{crash_env.objects_told} objects are said to be deleted"

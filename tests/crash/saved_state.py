@@ -13,8 +13,8 @@ from psycopg import sql
 from redis import Redis
 
 from dpp.packs.contract import PackResult
-from tests.crash.stage import Client, Stage
-from tests.world import Tenant
+from tests.crash.environment import Client, Environment
+from tests.support.world import Tenant
 
 _TABLES = """
 SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
@@ -23,7 +23,7 @@ SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND rel
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedState:
     """What stood in Postgres, Redis and S3, and what the stage knew."""
 
     schema: str
@@ -39,41 +39,41 @@ class Kept:
     answers: dict[str, list[PackResult]]
 
     @classmethod
-    def of(cls, stage: Stage, admin: psycopg.Connection[Any]) -> Self:
+    def of(cls, env: Environment, admin: psycopg.Connection[Any]) -> Self:
         """Keep a stage."""
         schema = f"kept_{uuid4().hex}"
         admin.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
         for_each_table(admin, "CREATE TABLE " + schema + ".{0} AS TABLE public.{0}")
         return cls(
             schema=schema,
-            keys=_dumped(stage),
-            objects=stage.objects(),
-            start=stage.clock.start,
-            elapsed_seconds=stage.clock.elapsed_seconds,
-            moves=stage.moves(),
-            redis_lost_writes=stage.redis_lost_writes,
-            tenants=list(stage.tenants),
-            clients=deepcopy(stage.clients),
-            started=Counter(stage.packs.started),
-            answers=deepcopy(dict(stage.packs.answers)),
+            keys=_dumped(env),
+            objects=env.objects(),
+            start=env.clock.start,
+            elapsed_seconds=env.clock.elapsed_seconds,
+            moves=env.moves(),
+            redis_lost_writes=env.redis_lost_writes,
+            tenants=list(env.tenants),
+            clients=deepcopy(env.clients),
+            started=Counter(env.packs.started),
+            answers=deepcopy(dict(env.packs.answers)),
         )
 
-    def restore(self, stage: Stage, admin: psycopg.Connection[Any]) -> None:
+    def restore(self, env: Environment, admin: psycopg.Connection[Any]) -> None:
         """Bring an empty stage to where the kept one was."""
         copy = "INSERT INTO public.{0} OVERRIDING SYSTEM VALUE SELECT * FROM " + self.schema + ".{0}"
         for_each_table(admin, copy)
-        with _binary(stage).pipeline(transaction=False) as told:
+        with _binary(env).pipeline(transaction=False) as told:
             for key, (left_ms, value) in self.keys.items():
                 told.restore(key, max(left_ms, 0), value)
             told.execute()
         for name, body in self.objects.items():
-            stage.world.s3.put_object(Bucket=stage.world.bucket, Key=name, Body=body)
-        stage.forget_moves(self.moves)
-        stage.clock.start, stage.clock.elapsed_seconds = self.start, self.elapsed_seconds
-        stage.redis_lost_writes = self.redis_lost_writes
-        stage.tenants, stage.clients = list(self.tenants), deepcopy(self.clients)
-        stage.packs.started = Counter(self.started)
-        stage.packs.answers = defaultdict(list, deepcopy(self.answers))
+            env.world.s3.put_object(Bucket=env.world.bucket, Key=name, Body=body)
+        env.forget_moves(self.moves)
+        env.clock.start, env.clock.elapsed_seconds = self.start, self.elapsed_seconds
+        env.redis_lost_writes = self.redis_lost_writes
+        env.tenants, env.clients = list(self.tenants), deepcopy(self.clients)
+        env.packs.started = Counter(self.started)
+        env.packs.answers = defaultdict(list, deepcopy(self.answers))
 
 
 def for_each_table(admin: psycopg.Connection[Any], statement: str) -> None:
@@ -86,13 +86,13 @@ def _tables(admin: psycopg.Connection[Any]) -> tuple[str, ...]:
     return tuple(row[0] for row in admin.execute(_TABLES))
 
 
-def _dumped(stage: Stage) -> dict[bytes, tuple[int, bytes]]:
-    client = _binary(stage)
+def _dumped(env: Environment) -> dict[bytes, tuple[int, bytes]]:
+    client = _binary(env)
     return {key: (client.pttl(key), client.dump(key)) for key in client.scan_iter(count=1_000)}
 
 
-def _binary(stage: Stage) -> Any:
-    return _client_of_bytes(stage.world.redis_url)
+def _binary(env: Environment) -> Any:
+    return _client_of_bytes(env.world.redis_url)
 
 
 @cache

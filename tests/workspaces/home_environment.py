@@ -8,13 +8,13 @@ from dpp.workspaces.model import Archive, archive_key_of
 from dpp.workspaces.ports import Beat, Volume
 from dpp.workspaces.providers import home_storage
 from tests.workspaces.homes import no_beat
-from tests.workspaces.memory import MemoryArchives, MemoryProvider, StoredObject
+from tests.workspaces.memory_provider import MemoryArchives, MemoryProvider, StoredObject
 
 CONTENT = b"the work of weeks " * 50
 
 
 @dataclass(slots=True)
-class Stage:
+class HomeEnvironment:
     """A workspace and its provider, and every call that was made."""
 
     fleet: MemoryProvider = field(default_factory=MemoryProvider)
@@ -85,7 +85,9 @@ class Killed(BaseException):
     """This process ends here."""
 
 
-def deadline(stage: Stage, count: int, when: str, how: type[BaseException] = Killed) -> Callable[[], None]:
+def deadline(
+    env: HomeEnvironment, count: int, when: str, how: type[BaseException] = Killed
+) -> Callable[[], None]:
     """Raise before or after the call of this number; what is returned takes that back."""
     met = [0]
 
@@ -95,10 +97,10 @@ def deadline(stage: Stage, count: int, when: str, how: type[BaseException] = Kil
             if met[0] == count:
                 raise how
 
-    setattr(stage.fleet.faults, when, fault)
+    setattr(env.fleet.faults, when, fault)
 
     def lift() -> None:
-        stage.fleet.faults.before = stage.calls.append
-        stage.fleet.faults.after = lambda _: None
+        env.fleet.faults.before = env.calls.append
+        env.fleet.faults.after = lambda _: None
 
     return lift

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from dpp.workspaces.errors import OperationFailed
 from dpp.workspaces.model import Archive
-from dpp.workspaces.ports import ArchiveObject, Beat, Seen, Volume, Volumes
+from dpp.workspaces.ports import ArchiveObject, Beat, Provider, Seen, Volume, Volumes
 from dpp.workspaces.providers.s3_archives import proof_key_of
 
 _DIGEST_BYTES = 32
@@ -288,3 +288,8 @@ class MemoryProvider:
         self.volumes = MemoryVolumes(self.homes, running.__contains__, self.faults)
         self.containers = MemoryContainers(running, self.volumes, self.faults)
         self.archives = MemoryArchives(self.faults, now)
+
+
+def provider_of(fleet: MemoryProvider) -> Provider:
+    """The ports of a fleet in memory."""
+    return Provider(fleet.containers, fleet.volumes, fleet.archives, fleet.homes)

@@ -1,0 +1,212 @@
+"""Authentication errors on real Postgres, with queues in memory whose time a test moves."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+import psycopg
+
+from dpp.auth_errors import store
+from dpp.auth_errors.api import read
+from dpp.auth_errors.api.read import WholeAuthError
+from dpp.auth_errors.api.record import Recorded, record
+from dpp.auth_errors.machine import AuthErrorStatus
+from dpp.auth_errors.model import AuthError, AuthErrorReport, OutboxEntry, Processed
+from dpp.auth_errors.outbox import tables
+from dpp.auth_errors.outbox.consume import Consumed, ConsumeEffects, consume
+from dpp.auth_errors.outbox.events import EventType
+from dpp.auth_errors.outbox.handlers import HANDLERS, Handler
+from dpp.auth_errors.outbox.message import Message
+from dpp.auth_errors.outbox.publish import PublishEffects, PublishReport, Waker, publish
+from dpp.auth_errors.outbox.retry_policy import RetryPolicy
+from dpp.money.credits import create_tenant
+from dpp.platform.aws.queue import Queue
+from dpp.platform.db.postgres import Database
+from tests.support.sqs_memory import Kept, MemorySqs
+
+TENANT = "t_reporter"
+EVENTS, DEAD_LETTERS, WAKE = (f"http://sqs.local/{name}" for name in ("events", "dead-letters", "wake"))
+TRACE = """com.example.auth.TokenExpired: expired
+\tat com.example.auth.TokenVerifier.verify(TokenVerifier.java:41)
+\tat com.example.auth.LoginFilter.doFilter(LoginFilter.java:12)"""
+OTHER_TRACE = """com.example.auth.BadSignature: no
+\tat com.example.auth.Keys.check(Keys.java:7)
+\tat com.example.auth.LoginFilter.doFilter(LoginFilter.java:12)"""
+AT_NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+VISIBILITY_SECONDS = 150
+
+
+@dataclass(slots=True)
+class Environment:
+    """The parts, and short ways to use them."""
+
+    url: str
+    database: Database
+    sqs: MemorySqs = field(default_factory=MemorySqs)
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+    handlers: dict[EventType, Handler] = field(default_factory=lambda: dict(HANDLERS))
+    _origin: datetime | None = None
+    _looking: psycopg.Connection[Any] | None = None
+
+    def queue(self, url: str) -> Queue:
+        """A queue of this test's."""
+        return Queue(url, lambda: cast(Any, self.sqs))
+
+    @property
+    def now(self) -> datetime:
+        """Postgres's clock, moved by as much as the queues'."""
+        if self._origin is None:
+            with self.database.connection() as connection:
+                self._origin = store.clock(connection)
+        return self._origin + timedelta(seconds=self.sqs.seconds)
+
+    def pass_time(self, seconds: float) -> None:
+        """Both clocks."""
+        self.sqs.seconds += seconds
+
+    def report(self, **changes: Any) -> AuthErrorReport:
+        """A report as HTTP would hand it on."""
+        plain = AuthErrorReport(
+            request_id=f"r-{uuid4()}",
+            occurred_at=AT_NOON,
+            http_status=401,
+            exception_class="com.example.auth.TokenExpired",
+            stacktrace=TRACE,
+        )
+        return replace(plain, **changes)
+
+    def record(self, reported_by: str = TENANT, **changes: Any) -> Recorded:
+        """Post a report."""
+        waker = Waker(self.queue(WAKE))
+        return record(self.report(**changes), reported_by, self.database, waker, self.now)
+
+    def post(self, **changes: Any) -> UUID:
+        """A new error's id."""
+        return self.record(**changes).error.auth_error_id
+
+    def publish_effects(self, database: Database | None = None) -> PublishEffects:
+        """What a publisher touches."""
+        return PublishEffects(database or self.database, self.queue(EVENTS), self.policy)
+
+    def publish(self, *, beat: bool = True) -> PublishReport:
+        """One firing of the publisher."""
+        return publish(self.publish_effects(), self.now, beat=beat)
+
+    def consume_effects(self, database: Database | None = None) -> ConsumeEffects:
+        """What a consumer touches."""
+        return ConsumeEffects(
+            database or self.database,
+            self.queue(DEAD_LETTERS),
+            Waker(self.queue(WAKE)),
+            self.policy,
+            self.handlers,
+        )
+
+    def consume(self, message: Message) -> Consumed:
+        """One message."""
+        return consume(message, self.consume_effects(), self.now)
+
+    def deliver(self) -> list[Consumed]:
+        """Whatever the queue shows, as the function does it."""
+        events, done = self.queue(EVENTS), []
+        while shown := events.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS):
+            for one in shown:
+                consumed = self.consume(Message(one.body, one.attributes))
+                done.append(consumed)
+                if consumed.return_in_seconds is None:
+                    events.delete(one.receipt_handle)
+                else:
+                    events.extend_visibility(one.receipt_handle, consumed.return_in_seconds)
+        return done
+
+    def recover(self, rounds: int = 12, seconds: float = 200) -> None:
+        """Time passes, the publisher fires, messages are delivered."""
+        for _ in range(rounds):
+            self.publish()
+            self.deliver()
+            self.pass_time(seconds)
+
+    def run_until_idle(self) -> None:
+        """Publish and deliver until nothing is due at this instant."""
+        while self.publish(beat=False).published + len(self.deliver()):
+            pass
+
+    def message(self, auth_error_id: UUID, event_type: EventType = EventType.RECORDED) -> Message:
+        """The message of an event, whether or not it was published."""
+        entry = next(one for one in self.events(auth_error_id) if one.event_type is event_type)
+        headers = {
+            "outboxId": str(entry.outbox_id),
+            "eventType": event_type.value,
+            "aggregateType": "auth_error",
+        }
+        return Message(f'{{"authErrorId": "{auth_error_id}"}}', headers)
+
+    def error(self, auth_error_id: UUID) -> AuthError:
+        """As it stands."""
+        with self.database.connection() as connection:
+            found = store.find(connection, auth_error_id)
+        assert found is not None
+        return found
+
+    def status(self, auth_error_id: UUID) -> AuthErrorStatus:
+        """Where it stands."""
+        return self.error(auth_error_id).status
+
+    def details(self, auth_error_id: UUID) -> WholeAuthError:
+        """With all that is known of it."""
+        with self.database.connection() as connection:
+            return read.read(connection, auth_error_id)
+
+    def events(self, auth_error_id: UUID) -> list[OutboxEntry]:
+        """Its events."""
+        return self.details(auth_error_id).events
+
+    def ledger(self, auth_error_id: UUID, event_type: EventType = EventType.RECORDED) -> Processed:
+        """The ledger row of one of its events."""
+        entry = next(one for one in self.events(auth_error_id) if one.event_type is event_type)
+        named = tables.Named(entry.outbox_id, event_type, auth_error_id)
+        with self.database.connection() as connection:
+            tables.ensure_row_exists(connection, named, self.now)
+            row = tables.processed(connection, named)
+        assert row is not None
+        return row
+
+    def dead_letters(self) -> list[Kept]:
+        """What lies in the dead-letter queue."""
+        return self.sqs.of(DEAD_LETTERS)
+
+    def rows(self, statement: str, params: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
+        """What a statement finds; what it sets on the session ends with it."""
+        if self._looking is None or self._looking.closed:
+            self._looking = psycopg.connect(self.url, autocommit=True)
+        try:
+            cursor = self._looking.execute(statement.encode(), params)
+            return cursor.fetchall() if cursor.description else []
+        finally:
+            self._looking.execute("RESET ALL")
+
+    def close(self) -> None:
+        """Close what was opened."""
+        self.database.close()
+        if self._looking is not None:
+            self._looking.close()
+
+
+def reasons(letters: list[Kept]) -> list[str]:
+    """Why each of them is dead."""
+    return [one.attributes["deadLetterReason"]["StringValue"] for one in letters]
+
+
+@contextmanager
+def open_environment(url: str) -> Iterator[Environment]:
+    """A desk on this database, with a tenant that reports."""
+    env = Environment(url, Database(url))
+    try:
+        with env.database.connection() as connection:
+            create_tenant(connection, TENANT, "A service", 60)
+        yield env
+    finally:
+        env.close()

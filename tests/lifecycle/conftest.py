@@ -1,0 +1,23 @@
+"""Environments for the flow from events to answers, on one database a module."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from dpp_cli.local.servers import PostgresServer
+from tests.lifecycle.environment import EMPTY, Environment, open_environment
+from tests.support.databases import new_database
+
+
+@pytest.fixture(scope="module")
+def env_url(postgres_server: PostgresServer) -> str:
+    """A database for all tests of a module; each test finds it empty."""
+    return new_database(postgres_server)
+
+
+@pytest.fixture
+def env(env_url: str) -> Iterator[Environment]:
+    """An environment of this test's own."""
+    with open_environment(env_url) as opened:
+        opened.rows(EMPTY)
+        yield opened
