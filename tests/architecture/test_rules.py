@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from dpp_cli.docs import state_diagram
-
 ROOT = Path(__file__).parents[2]
 DOMAIN = ROOT / "layers" / "dpp" / "python" / "dpp"
 SOURCES = sorted(
@@ -49,11 +47,6 @@ def test_only_the_finalize_module_ends_a_run() -> None:
         and node.value.id == "store"
     }
     assert callers == {"runs/finalize.py"}
-
-
-def test_the_drawn_state_machine_is_the_one_in_the_code() -> None:
-    """docs/state-machine.md; write it anew with `python -m dpp_cli.docs.state_diagram`."""
-    assert state_diagram.PATH.read_text(encoding="utf-8") == state_diagram.render()
 
 
 @pytest.mark.parametrize("number", PROMISED)

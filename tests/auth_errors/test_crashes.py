@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from dpp.auth_errors.api.record import record
-from dpp.auth_errors.machine import TRANSITIONS
+from dpp.auth_errors.machine import ERROR_MACHINE
 from dpp.auth_errors.outbox import tables
 from dpp.auth_errors.outbox.consume import LEASE_SECONDS, ConsumeEffects, consume
 from dpp.auth_errors.outbox.events import EventType
@@ -36,7 +36,7 @@ from tests.auth_errors.environment import (
 from tests.support.counted_drivers import CountedDatabase, counted_queue
 from tests.support.crash_points import Killed, Kind, Points
 
-WAYS = {(way.source, way.target) for way in TRANSITIONS}
+WAYS = {(way.source, way.target) for way in ERROR_MACHINE.transitions}
 _EMPTY = """
 SET session_replication_role = replica;
 DELETE FROM auth_error_decision; DELETE FROM auth_error_cluster_item; DELETE FROM auth_error_cluster;

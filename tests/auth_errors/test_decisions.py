@@ -20,7 +20,7 @@ from dpp.auth_errors.decisions.policies import (
     windows,
 )
 from dpp.auth_errors.errors import AuthErrorNotFound, ClusterNotFound, DecisionConflict, DecisionRefused
-from dpp.auth_errors.machine import DECIDED, TERMINAL, AuthErrorStatus, DecisionType, may_go
+from dpp.auth_errors.machine import DECIDED, ERROR_MACHINE, TERMINAL, AuthErrorStatus, DecisionType
 from dpp.platform.db.postgres import Database
 from tests.auth_errors.environment import OTHER_TRACE, Environment
 
@@ -301,7 +301,7 @@ class TestRules:
 
     def test_no_decision_leads_where_the_machine_has_no_way(self) -> None:
         for kind, target in DECIDED.items():
-            assert may_go(AuthErrorStatus.ANALYSIS_COMPLETED, target), kind
+            assert ERROR_MACHINE.allows(AuthErrorStatus.ANALYSIS_COMPLETED, target), kind
 
     @staticmethod
     def _policies(whens: list[dict[str, Any]]) -> tuple[Policy, ...]:

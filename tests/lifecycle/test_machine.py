@@ -2,19 +2,20 @@
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 import psycopg
 import pytest
 
 from dpp.lifecycle.flow.machine import (
-    EVENT_WAYS,
-    MESSAGE_WAYS,
-    TASK_WAYS,
+    EVENT_MACHINE,
+    MESSAGE_MACHINE,
+    TASK_MACHINE,
     EventStatus,
     MessageStatus,
     TaskStatus,
-    Way,
 )
+from dpp.platform.state_machine import StateMachine
 from tests.lifecycle.environment import Environment
 
 _STAMPS = {
@@ -31,20 +32,20 @@ _STAMPS = {
     },
     "lifecycle_messages": {"PENDING": "sent_at = NULL", "SENT": "sent_at = now()"},
 }
-_MACHINES = {
-    "lifecycle_events": (EventStatus, EVENT_WAYS),
-    "lifecycle_tasks": (TaskStatus, TASK_WAYS),
-    "lifecycle_messages": (MessageStatus, MESSAGE_WAYS),
+_MACHINES: dict[str, tuple[Any, StateMachine[Any]]] = {
+    "lifecycle_events": (EventStatus, EVENT_MACHINE),
+    "lifecycle_tasks": (TaskStatus, TASK_MACHINE),
+    "lifecycle_messages": (MessageStatus, MESSAGE_MACHINE),
 }
 _NOT_REFUSED = {("lifecycle_tasks", "PENDING", "PENDING"), ("lifecycle_messages", "PENDING", "PENDING")}
 """Nothing moves: a row's next attempt is planned."""
 
 
 def _pairs() -> Iterator[tuple[str, str | None, str, bool]]:
-    for table, (statuses, ways) in _MACHINES.items():
-        known = {(way.source, way.target) for way in ways}
+    for table, (statuses, machine) in _MACHINES.items():
         for source, target in product((None, *statuses), statuses):
-            allowed = (source, target) in known or (table, source, target) in _NOT_REFUSED
+            known = machine.allows(source, target)
+            allowed = known or (table, source, target) in _NOT_REFUSED
             yield table, source, target, allowed
 
 
@@ -125,5 +126,5 @@ def test_a_sent_message_never_changes_again(env: Environment) -> None:
 
 
 def test_every_way_names_the_role_that_makes_it() -> None:
-    ways: tuple[Way, ...] = (*EVENT_WAYS, *TASK_WAYS, *MESSAGE_WAYS)
-    assert all(way.by and way.why for way in ways)
+    machines: tuple[StateMachine[Any], ...] = (EVENT_MACHINE, TASK_MACHINE, MESSAGE_MACHINE)
+    assert all(one.by and one.when for machine in machines for one in machine.transitions)

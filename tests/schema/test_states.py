@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from dpp.platform.db.postgres import Connection
-from dpp.runs.machine import STATES, TERMINAL, TRANSITIONS, FinalizeStage, MoneyState, State, Status
+from dpp.runs.machine import MACHINE, TERMINAL, FinalizeStage, MoneyState, State, Status
 from tests.schema import rows
 from tests.schema.rows import (
     LEASE,
@@ -175,14 +175,15 @@ def test_exactly_the_states_of_the_machine_are_taken(connection: Connection) -> 
         for state in map(State, *zip(*product(Status, MoneyState, _STAGES), strict=True))
         if any(refusal(connection, row) is None for row in _every_row_in(state))
     }
-    assert taken == STATES
+    assert taken == MACHINE.states
 
 
 def test_every_terminal_state_is_settled_or_refunded_and_committed() -> None:
     """RUN-24: in the table itself."""
-    for state in STATES:
+    for state in MACHINE.states:
         terminal = state.status in TERMINAL
         assert terminal == (state.money in (MoneyState.SETTLED, MoneyState.REFUNDED)), state
+        assert terminal == (state in MACHINE.terminal), state
         assert terminal == (state.stage == FinalizeStage.COMMITTED), state
 
 
@@ -190,14 +191,14 @@ def test_no_way_leads_out_of_an_ended_state_but_to_its_tombstone_nor_out_of_a_di
     None
 ):
     """RUN-24, D3, D7: an ended run stays ended and keeps its money state; a disputed one waits for a decision."""
-    for transition in TRANSITIONS:
+    for transition in MACHINE.transitions:
         source, target = transition.source, transition.target
         if source is None:
             continue
         if source.status not in TERMINAL:
             is_disputed = source.money == MoneyState.DISPUTED
-            assert is_disputed == (transition.query == "resolve")
-            assert not is_disputed or transition.by == ("operator",)
+            assert is_disputed == (transition.action == "resolve")
+            assert not is_disputed or transition.by == "operator"
         else:
             assert source.status != Status.EXPIRED
             assert (target.status, target.money) == (Status.EXPIRED, source.money)

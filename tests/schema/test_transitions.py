@@ -11,7 +11,7 @@ import pytest
 from dpp.packs.contract import PackType
 from dpp.platform.db.postgres import Connection
 from dpp.runs import store
-from dpp.runs.machine import STATES, TRANSITIONS, MoneyState, State, Status
+from dpp.runs.machine import MACHINE, MoneyState, State, Status
 from dpp.runs.model import Intent, ResultPointer, Run
 from dpp.runs.store import Guard, NewRun
 from tests.schema.rows import HASH, TENANT_ID
@@ -162,16 +162,16 @@ def test_each_query_makes_exactly_the_transitions_of_the_machine(
         seen.add(_state(run))
         for query in _QUERIES:
             reached |= {(_state(run), target, query) for target in _reached(connection, query, run, later)}
-    assert seen == STATES
-    table = {(way.source, way.target, way.query) for way in TRANSITIONS if way.source is not None}
+    assert seen == MACHINE.states
+    table = {(way.source, way.target, way.action) for way in MACHINE.transitions if way.source is not None}
     assert reached == table
 
 
 def test_a_run_begins_where_the_machine_says(connection: Connection) -> None:
     """RUN-2: the one transition without a source."""
-    begin = [way for way in TRANSITIONS if way.source is None]
-    assert [(way.target, way.query) for way in begin] == [(_state(_inserted(connection)), "insert_run")]
-    assert {way.query for way in TRANSITIONS} == {"insert_run", *_QUERIES}
+    begin = [way for way in MACHINE.transitions if way.source is None]
+    assert [(way.target, way.action) for way in begin] == [(_state(_inserted(connection)), "insert_run")]
+    assert {way.action for way in MACHINE.transitions} == {"insert_run", *_QUERIES}
 
 
 def test_a_stale_version_moves_nothing(connection: Connection, later: datetime) -> None:

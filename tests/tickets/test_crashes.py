@@ -21,7 +21,7 @@ from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.errors import DependencyUnavailable, RedisUnavailable
 from dpp.tickets.cycle import LEASE_SECONDS, CycleEffects, run_cycle
 from dpp.tickets.errors import CycleRunning, ReaperRunning
-from dpp.tickets.machine import TRANSITIONS
+from dpp.tickets.machine import MACHINE
 from dpp.tickets.model import REAPER, RequestType, Ticket
 from dpp.tickets.process import SILENT_SECONDS, ProcessEffects
 from dpp.tickets.reap import ReapEffects, ReapOrder, reap
@@ -32,7 +32,7 @@ from tests.tickets.environment import A_DAY, RULES, SEOUL, Environment
 
 PAUSES_SECONDS = (LEASE_SECONDS + 100, SILENT_SECONDS + 1)
 """Past both leases, and past the silence of a processor that died."""
-WAYS = {(way.source, way.target) for way in TRANSITIONS}
+WAYS = {(way.source, way.target) for way in MACHINE.transitions}
 
 
 class Bucket:

@@ -10,7 +10,7 @@ import pytest
 from dpp.tickets import read
 from dpp.tickets.errors import TicketConflict, TicketNotFound
 from dpp.tickets.file import Filed, file
-from dpp.tickets.machine import TRANSITIONS, TicketStatus
+from dpp.tickets.machine import MACHINE, TicketStatus
 from dpp.tickets.model import RequestType
 from dpp.tickets.store import NewTicket
 from tests.tickets.environment import Environment
@@ -133,7 +133,7 @@ class TestTheTableItself:
         with psycopg.connect(env.url) as connection:
             if source in (TicketStatus.DONE, TicketStatus.FAILED):
                 _end(connection, ticket.request_id, source)
-            allowed = (source, target) in {(way.source, way.target) for way in TRANSITIONS}
+            allowed = (source, target) in {(way.source, way.target) for way in MACHINE.transitions}
             if allowed:
                 _go(connection, ticket.request_id, target)
                 connection.rollback()  # an end would want its result

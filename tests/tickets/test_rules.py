@@ -11,21 +11,10 @@ from pydantic import ValidationError
 
 from dpp.platform.config import ConfigurationError
 from dpp.tickets.config import ReaperSettings
-from dpp.tickets.machine import TERMINAL, TRANSITIONS, TicketStatus
 from dpp.tickets.model import RequestType
 from dpp.tickets.report import CleanedItem, Decision, ReaperReport, raw_path
 from dpp.tickets.requests import PARAMS
 from dpp.tickets.staleness import LATEST_KEY, result_message, snapshot_key
-from dpp.tickets.store import QUERIES
-
-
-def test_the_machine_has_no_way_out_of_an_end_and_one_into_every_state() -> None:
-    assert not [way for way in TRANSITIONS if way.source in TERMINAL]
-    assert {way.target for way in TRANSITIONS} == set(TicketStatus)
-
-
-def test_every_way_is_a_query() -> None:
-    assert {way.query for way in TRANSITIONS} <= set(QUERIES.names())
 
 
 def test_every_type_has_its_parameters() -> None:

@@ -1,15 +1,16 @@
-"""The states of an authentication error, of an outbox message and of a ledger row (004 §3; AUTH-3, AUTH-4, AUTH-5).
+"""The states of an authentication error, an outbox message and a processed message (004 §3; AUTH-3, AUTH-4, AUTH-5).
 
-The tables are the whole machines; triggers refuse any other way, and docs/auth-errors.md is drawn from them.
+Triggers of the tables reject any other transition, and docs/auth-errors.md is generated from these machines.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from dpp.platform.state_machine import StateMachine, Transition
 
 
 class AuthErrorStatus(StrEnum):
-    """Where an authentication error stands."""
+    """The state of an authentication error."""
 
     NEW = "NEW"
     RETRY = "RETRY"
@@ -22,7 +23,7 @@ class AuthErrorStatus(StrEnum):
 
 
 class OutboxStatus(StrEnum):
-    """Where an event stands on its way to the queue."""
+    """The state of an event on its way to the queue."""
 
     PENDING = "PENDING"
     PROCESSING = "PROCESSING"
@@ -31,7 +32,7 @@ class OutboxStatus(StrEnum):
 
 
 class ProcessedStatus(StrEnum):
-    """Where the handling of a message stands."""
+    """The state of the handling of a message."""
 
     PENDING = "PENDING"
     PROCESSING = "PROCESSING"
@@ -41,7 +42,7 @@ class ProcessedStatus(StrEnum):
 
 
 class DecisionType(StrEnum):
-    """What may be decided of an error (AUTH-11)."""
+    """A decision on an error (AUTH-11)."""
 
     PROCESS = "PROCESS"
     RESOLVE = "RESOLVE"
@@ -58,7 +59,7 @@ TERMINAL = frozenset(
         AuthErrorStatus.IGNORED,
     }
 )
-"""From here an error goes nowhere: every handler skips it."""
+"""An error in one of these states never changes again; every handler skips it."""
 
 DECIDED: Mapping[DecisionType, AuthErrorStatus] = {
     DecisionType.PROCESS: AuthErrorStatus.PROCESSED,
@@ -67,77 +68,75 @@ DECIDED: Mapping[DecisionType, AuthErrorStatus] = {
     DecisionType.FAIL: AuthErrorStatus.FAILED,
     DecisionType.ESCALATE: AuthErrorStatus.ANALYSIS_COMPLETED,
 }
-"""Where a decision leads (AUTH-11). An escalation leaves the error where it is: a person has to look."""
+"""The state that each decision leads to (AUTH-11). An escalation leaves the state as it is: a person must decide."""
 
-
-@dataclass(frozen=True, slots=True)
-class Transition[Status: StrEnum]:
-    """One way: the query that goes it, and who."""
-
-    source: Status | None
-    target: Status
-    query: str
-    by: str
-
-
-type _Way = Transition[AuthErrorStatus]
+DECIDED_BY = "an operator or a policy"
 _S = AuthErrorStatus
 
 
-def _decisions() -> tuple[_Way, ...]:
-    """The ways of `decide`: whatever is open may be closed; only what was analysed is processed or escalated."""
+def _decisions() -> tuple[Transition[AuthErrorStatus], ...]:
+    """The transitions of `decide`: any open error may be closed; PROCESS and ESCALATE need a completed analysis."""
     open_states = [status for status in _S if status not in TERMINAL]
     closing = (DecisionType.FAIL, DecisionType.RESOLVE, DecisionType.IGNORE)
     early = [(source, DECIDED[kind]) for source in open_states for kind in closing]
     late = [(_S.ANALYSIS_COMPLETED, DECIDED[kind]) for kind in (DecisionType.PROCESS, DecisionType.ESCALATE)]
-    return tuple(
-        Transition(source, target, "decide", "an operator or a policy") for source, target in (*early, *late)
-    )
+    return tuple(Transition(source, target, "decide", DECIDED_BY) for source, target in (*early, *late))
 
 
-TRANSITIONS: tuple[_Way, ...] = (
-    Transition(None, _S.NEW, "record", "the reporter"),
-    Transition(_S.NEW, _S.ANALYSIS_REQUESTED, "request_analysis", "the consumer"),
-    Transition(_S.RETRY, _S.ANALYSIS_REQUESTED, "request_analysis", "the consumer"),
-    Transition(_S.ANALYSIS_REQUESTED, _S.ANALYSIS_COMPLETED, "complete_analysis", "the consumer"),
-    Transition(_S.RETRY, _S.ANALYSIS_COMPLETED, "complete_analysis", "the consumer"),
-    Transition(_S.NEW, _S.RETRY, "note_failure", "the consumer"),
-    Transition(_S.ANALYSIS_REQUESTED, _S.RETRY, "note_failure", "the consumer"),
-    Transition(_S.RETRY, _S.RETRY, "note_failure", "the consumer"),
-    *_decisions(),
+ERROR_MACHINE = StateMachine(
+    (
+        Transition(None, _S.NEW, "record", "the reporter"),
+        Transition(_S.NEW, _S.ANALYSIS_REQUESTED, "request_analysis", "the consumer"),
+        Transition(_S.RETRY, _S.ANALYSIS_REQUESTED, "request_analysis", "the consumer"),
+        Transition(_S.ANALYSIS_REQUESTED, _S.ANALYSIS_COMPLETED, "complete_analysis", "the consumer"),
+        Transition(_S.RETRY, _S.ANALYSIS_COMPLETED, "complete_analysis", "the consumer"),
+        Transition(_S.NEW, _S.RETRY, "note_failure", "the consumer"),
+        Transition(_S.ANALYSIS_REQUESTED, _S.RETRY, "note_failure", "the consumer"),
+        Transition(_S.RETRY, _S.RETRY, "note_failure", "the consumer"),
+        *_decisions(),
+    ),
+    terminal=TERMINAL,
 )
 
 _O = OutboxStatus
-OUTBOX_TRANSITIONS: tuple[Transition[OutboxStatus], ...] = (
-    Transition(None, _O.PENDING, "enqueue", "whoever changes the error"),
-    Transition(_O.PENDING, _O.PROCESSING, "claim", "a publisher"),
-    Transition(_O.PROCESSING, _O.PROCESSING, "take_over", "the outbox reaper"),
-    Transition(_O.PROCESSING, _O.PUBLISHED, "mark_published", "the owner"),
-    Transition(_O.PROCESSING, _O.PENDING, "put_back", "the owner"),
-    Transition(_O.PROCESSING, _O.DEAD, "put_back", "the owner"),
-    Transition(_O.PUBLISHED, _O.PUBLISHED, "send_again", "the outbox reaper"),
-    # A reply that was lost: sent and handled, though the publisher had to think that it was not.
-    Transition(_O.PENDING, _O.PENDING, "finish", "the consumer"),
-    Transition(_O.DEAD, _O.DEAD, "finish", "the consumer"),
-    Transition(_O.DEAD, _O.PENDING, "revive_outbox", "an operator"),
+_FINISHED = "the reply to the publisher was lost, and the message was handled"
+OUTBOX_MACHINE = StateMachine(
+    (
+        Transition(None, _O.PENDING, "enqueue", "the transaction that changes the error"),
+        Transition(_O.PENDING, _O.PROCESSING, "claim", "a publisher"),
+        Transition(_O.PROCESSING, _O.PROCESSING, "take_over", "the outbox reaper"),
+        Transition(_O.PROCESSING, _O.PUBLISHED, "mark_published", "the lease holder"),
+        Transition(_O.PROCESSING, _O.PENDING, "put_back", "the lease holder"),
+        Transition(_O.PROCESSING, _O.DEAD, "put_back", "the lease holder"),
+        Transition(_O.PUBLISHED, _O.PUBLISHED, "send_again", "the outbox reaper"),
+        Transition(_O.PENDING, _O.PENDING, "finish", "the consumer", _FINISHED),
+        Transition(_O.DEAD, _O.DEAD, "finish", "the consumer", _FINISHED),
+        Transition(_O.DEAD, _O.PENDING, "revive_outbox", "an operator"),
+    ),
+    terminal=frozenset(),
 )
 
 _P = ProcessedStatus
-PROCESSED_TRANSITIONS: tuple[Transition[ProcessedStatus], ...] = (
-    Transition(None, _P.PENDING, "ensure_row_exists", "the consumer"),
-    Transition(_P.PENDING, _P.PROCESSING, "take_lease", "the consumer"),
-    Transition(_P.RETRY_WAIT, _P.PROCESSING, "take_lease", "the consumer"),
-    Transition(_P.PROCESSING, _P.PROCESSING, "take_lease", "a consumer, of one that died"),
-    Transition(_P.PROCESSING, _P.DONE, "finish", "the lease's owner"),
-    Transition(_P.PROCESSING, _P.RETRY_WAIT, "wait", "the lease's owner"),
-    Transition(_P.PROCESSING, _P.DEAD, "bury", "the lease's owner, or who finds it died too often"),
-    Transition(_P.PENDING, _P.DEAD, "bury", "the consumer: its message can't be handled"),
-    Transition(_P.RETRY_WAIT, _P.DEAD, "bury", "the consumer: its message can't be handled"),
-    Transition(_P.DEAD, _P.DEAD, "mark_dead_lettered", "the consumer"),
-    Transition(_P.DEAD, _P.PENDING, "revive_processed", "an operator"),
+_UNREADABLE = "the message can't be handled"
+PROCESSED_MACHINE = StateMachine(
+    (
+        Transition(None, _P.PENDING, "ensure_row_exists", "the consumer"),
+        Transition(_P.PENDING, _P.PROCESSING, "take_lease", "the consumer"),
+        Transition(_P.RETRY_WAIT, _P.PROCESSING, "take_lease", "the consumer"),
+        Transition(_P.PROCESSING, _P.PROCESSING, "take_lease", "the consumer", "the lease has expired"),
+        Transition(_P.PROCESSING, _P.DONE, "finish", "the lease holder"),
+        Transition(_P.PROCESSING, _P.RETRY_WAIT, "wait", "the lease holder"),
+        Transition(
+            _P.PROCESSING,
+            _P.DEAD,
+            "bury",
+            "the lease holder, or the consumer",
+            "attempts are exhausted, or leases expired too often",
+        ),
+        Transition(_P.PENDING, _P.DEAD, "bury", "the consumer", _UNREADABLE),
+        Transition(_P.RETRY_WAIT, _P.DEAD, "bury", "the consumer", _UNREADABLE),
+        Transition(_P.DEAD, _P.DEAD, "mark_dead_lettered", "the consumer"),
+        Transition(_P.DEAD, _P.PENDING, "revive_processed", "an operator"),
+    ),
+    terminal=frozenset({_P.DONE}),
 )
-
-
-def may_go(source: AuthErrorStatus, target: AuthErrorStatus) -> bool:
-    """Whether there is such a way."""
-    return any(way.source is source and way.target is target for way in TRANSITIONS)

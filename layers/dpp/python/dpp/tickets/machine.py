@@ -1,14 +1,15 @@
-"""The states of a ticket and every way between them (000 §4; TIX-2).
+"""The states of a ticket and every transition between them (000 §4; TIX-2).
 
-`TRANSITIONS` is the whole machine; the table's trigger refuses any other way, and docs/tickets.md is drawn from it.
+A trigger of the table rejects any other transition, and docs/tickets.md is generated from `MACHINE`.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from dpp.platform.state_machine import StateMachine, Transition
 
 
 class TicketStatus(StrEnum):
-    """Where a ticket stands."""
+    """The state of a ticket."""
 
     OPEN = "OPEN"
     IN_PROGRESS = "IN_PROGRESS"
@@ -16,23 +17,15 @@ class TicketStatus(StrEnum):
     FAILED = "FAILED"
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """One way: the query that goes it, and who."""
-
-    source: TicketStatus | None
-    target: TicketStatus
-    query: str
-    by: str
-
-
-TRANSITIONS = (
-    Transition(None, TicketStatus.OPEN, "file_ticket", "an operator"),
-    Transition(TicketStatus.OPEN, TicketStatus.IN_PROGRESS, "take_open", "the ops cycle"),
-    Transition(TicketStatus.IN_PROGRESS, TicketStatus.IN_PROGRESS, "take_again", "the ops cycle"),
-    Transition(TicketStatus.IN_PROGRESS, TicketStatus.DONE, "finish", "the ops cycle"),
-    Transition(TicketStatus.IN_PROGRESS, TicketStatus.FAILED, "finish", "the ops cycle"),
-    Transition(TicketStatus.IN_PROGRESS, TicketStatus.FAILED, "reap", "the reaper"),
+_S = TicketStatus
+MACHINE = StateMachine(
+    (
+        Transition(None, _S.OPEN, "file_ticket", "an operator"),
+        Transition(_S.OPEN, _S.IN_PROGRESS, "take_open", "the ops cycle"),
+        Transition(_S.IN_PROGRESS, _S.IN_PROGRESS, "take_again", "the ops cycle"),
+        Transition(_S.IN_PROGRESS, _S.DONE, "finish", "the ops cycle"),
+        Transition(_S.IN_PROGRESS, _S.FAILED, "finish", "the ops cycle"),
+        Transition(_S.IN_PROGRESS, _S.FAILED, "reap", "the reaper"),
+    ),
+    terminal=frozenset({_S.DONE, _S.FAILED}),
 )
-
-TERMINAL = frozenset({TicketStatus.DONE, TicketStatus.FAILED})

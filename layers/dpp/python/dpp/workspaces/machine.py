@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dpp.platform.state_machine import StateMachine, Transition
 from dpp.workspaces.model import DesiredState, Operation, Phase, Workspace, archive_key_of
 
 
@@ -217,8 +218,21 @@ DOWN: Mapping[Phase, Operation] = {
 }
 """The step to the next lower neighbour."""
 
-DELETABLE = frozenset({Phase.PENDING, Phase.ARCHIVED, Phase.ERROR})
+DELETABLE = (Phase.PENDING, Phase.ARCHIVED, Phase.ERROR)
 """From where a workspace is deleted, while its operation is NONE (003 §5; WS-8)."""
+
+MACHINE: StateMachine[Phase] = StateMachine(
+    (
+        Transition(None, Phase.PENDING, "create", "the API"),
+        *(
+            Transition(rule.source or rule.target, rule.target, rule.operation, "the reconciler")
+            for rule in OPERATIONS
+        ),
+        *(Transition(phase, Phase.DELETED, "delete", "the API") for phase in DELETABLE),
+    ),
+    terminal=frozenset({Phase.DELETED}),
+)
+"""The phases as the docs draw them: DELETING, which has no source, starts and ends in DELETED."""
 
 WISHES = tuple(state for state in DesiredState if state is not DesiredState.DELETED)
 """What may be asked for; DELETED comes with `deleted_at`, by a call of its own."""

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from dpp.auth_errors import store
 from dpp.auth_errors.decisions import policies
 from dpp.auth_errors.errors import AuthErrorNotFound, ClusterNotFound, DecisionConflict, DecisionRefused
-from dpp.auth_errors.machine import DECIDED, TERMINAL, AuthErrorStatus, DecisionType, may_go
+from dpp.auth_errors.machine import DECIDED, ERROR_MACHINE, TERMINAL, AuthErrorStatus, DecisionType
 from dpp.auth_errors.model import AuthError, Cluster, DecidedBy, Decision
 from dpp.platform.db.postgres import Connection, Database
 
@@ -50,7 +50,7 @@ def decide(
             raise AuthErrorNotFound
         if (known := store.decision(connection, order.decision_id)) is not None:
             return Decided(_same(known, order, error), made=False)
-        if not may_go(error.status, DECIDED[order.decision_type]):
+        if not ERROR_MACHINE.allows(error.status, DECIDED[order.decision_type]):
             raise DecisionRefused(order.decision_type, error.status)
         decision = _of_operator(connection, order, error, now)
         if not store.insert_decision(connection, decision, now):  # under this id, of another error, just now
@@ -220,4 +220,8 @@ def _same(known: Decision, order: Order, error: AuthError) -> Decision:
 def _may_be_decided(decision_type: DecisionType) -> Sequence[AuthErrorStatus]:
     """Where an error may stand to be decided so. An escalation of what was escalated says nothing new."""
     target = DECIDED[decision_type]
-    return [status for status in AuthErrorStatus if status not in TERMINAL and may_go(status, target)]
+    return [
+        status
+        for status in AuthErrorStatus
+        if status not in TERMINAL and ERROR_MACHINE.allows(status, target)
+    ]

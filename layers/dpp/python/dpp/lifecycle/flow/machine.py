@@ -1,11 +1,12 @@
-"""The states of events, tasks and messages, as tables (LIFE-1, LIFE-2, LIFE-5); docs/lifecycle.md draws them."""
+"""The states of events, tasks and messages (LIFE-1, LIFE-2, LIFE-5); docs/lifecycle.md is generated from them."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from dpp.platform.state_machine import StateMachine, Transition
 
 
 class EventStatus(StrEnum):
-    """An event's state. FAILED is COMPLETED for retention."""
+    """An event's state. Retention treats FAILED like COMPLETED."""
 
     PENDING = "PENDING"
     DISPATCHED = "DISPATCHED"
@@ -14,7 +15,7 @@ class EventStatus(StrEnum):
 
 
 class TaskStatus(StrEnum):
-    """A task's state; what came of it is its outcome."""
+    """A task's state. The result is in its outcome."""
 
     PENDING = "PENDING"
     IN_PROGRESS = "IN_PROGRESS"
@@ -22,7 +23,7 @@ class TaskStatus(StrEnum):
 
 
 class TaskOutcome(StrEnum):
-    """What came of a task."""
+    """How a completed task ended."""
 
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
@@ -35,30 +36,46 @@ class MessageStatus(StrEnum):
     SENT = "SENT"
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One transition. `source` None: how it begins; `by`: who makes it."""
+_SENTINEL, _KING, _GENERAL = "the sentinel (poller)", "the king (dispatcher)", "the general (runner)"
 
-    source: str | None
-    target: str
-    by: str
-    why: str
-
-
-EVENT_WAYS = (
-    Way(None, EventStatus.PENDING, "sentinel, webhook", "taken in"),
-    Way(EventStatus.PENDING, EventStatus.DISPATCHED, "king", "a task is made of it"),
-    Way(EventStatus.DISPATCHED, EventStatus.COMPLETED, "king", "its task succeeded"),
-    Way(EventStatus.DISPATCHED, EventStatus.FAILED, "king", "its task failed, after all tries"),
+_E = EventStatus
+EVENT_MACHINE = StateMachine(
+    (
+        Transition(None, _E.PENDING, "insert_event", f"{_SENTINEL}, the webhook", "the event is new"),
+        Transition(
+            _E.PENDING, _E.DISPATCHED, "dispatch_event", _KING, "its task is created in the same transaction"
+        ),
+        Transition(_E.DISPATCHED, _E.COMPLETED, "end_events", _KING, "its task succeeded"),
+        Transition(_E.DISPATCHED, _E.FAILED, "end_events", _KING, "its task failed after all attempts"),
+        Transition(_E.DISPATCHED, _E.FAILED, "fail_orphans", _KING, "its task no longer exists"),
+    ),
+    terminal=frozenset({_E.COMPLETED, _E.FAILED}),
 )
-TASK_WAYS = (
-    Way(None, TaskStatus.PENDING, "king", "made of an event"),
-    Way(TaskStatus.PENDING, TaskStatus.IN_PROGRESS, "general", "taken on"),
-    Way(TaskStatus.IN_PROGRESS, TaskStatus.IN_PROGRESS, "general", "another soldier, or a person is asked"),
-    Way(TaskStatus.IN_PROGRESS, TaskStatus.IN_PROGRESS, "person", "answered"),
-    Way(TaskStatus.IN_PROGRESS, TaskStatus.COMPLETED, "general", "its result is stored"),
+_T = TaskStatus
+TASK_MACHINE = StateMachine(
+    (
+        Transition(None, _T.PENDING, "insert_task", _KING, "its event is dispatched"),
+        Transition(_T.PENDING, _T.IN_PROGRESS, "take_on_tasks", _GENERAL, "it is the oldest pending task"),
+        Transition(
+            _T.IN_PROGRESS, _T.IN_PROGRESS, "next_attempt", _GENERAL, "its run failed, and attempts are left"
+        ),
+        Transition(_T.IN_PROGRESS, _T.IN_PROGRESS, "ask_person", _GENERAL, "a person must answer"),
+        Transition(_T.IN_PROGRESS, _T.IN_PROGRESS, "take_answer", "a person", "the answer arrived"),
+        Transition(_T.IN_PROGRESS, _T.COMPLETED, "complete_task", _GENERAL, "its result is stored"),
+    ),
+    terminal=frozenset({_T.COMPLETED}),
 )
-MESSAGE_WAYS = (
-    Way(None, MessageStatus.PENDING, "king, general, chamberlain", "written"),
-    Way(MessageStatus.PENDING, MessageStatus.SENT, "envoy", "delivered"),
+_M = MessageStatus
+MESSAGE_MACHINE = StateMachine(
+    (
+        Transition(
+            None,
+            _M.PENDING,
+            "insert_message",
+            f"{_KING}, {_GENERAL}, the chamberlain (cleaner)",
+            "a thread opens, a task asks or ends, or a role is silent",
+        ),
+        Transition(_M.PENDING, _M.SENT, "mark_sent", "the envoy (notifier)", "Slack accepted it"),
+    ),
+    terminal=frozenset({_M.SENT}),
 )
