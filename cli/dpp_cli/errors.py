@@ -1,7 +1,7 @@
-"""What ends a command with one message and an exit code, instead of a traceback."""
+"""Errors that end a command with a message and an exit code instead of a traceback."""
 
 
 class StackError(Exception):
-    """The stack can't do what was asked; the message says what to do."""
+    """The command failed; the message says why and what to do."""
 
     exit_code: int = 1

@@ -1,4 +1,4 @@
-"""The `dpp` command. Faults that a user can do something about end with one message and their exit code: 1, mostly."""
+"""The `dpp` command. Errors that a user can act on end with one message and an exit code, mostly 1."""
 
 import sys
 from typing import Annotated
@@ -41,34 +41,34 @@ def options(
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"Run {', '.join([*GROUPS, TOP])} on this deployment, by its function `operate`; "
-            "`local` is the local stack's. (`deploy` and its kin have a --stage of their own.)",
+            help=f"Run {', '.join([*GROUPS, TOP])} on this deployment, through its function `operate`; "
+            "`local` means the local stack. (`deploy`, `diff` and `destroy` have their own --stage.)",
         ),
     ] = None,
 ) -> None:
-    """Take what stands before the command; `StageGroup` acts on it, and `top` asks there."""
+    """Keep the options given before the command, for `StageGroup` and `top`."""
     context.obj = None if stage is None else StageLooks(stage)
 
 
 @app.command()
 def layers(
     architecture: Annotated[
-        str | None, typer.Option(help="x86_64 or aarch64; this machine's if not given.")
+        str | None, typer.Option(help="x86_64 or aarch64; default: this machine's.")
     ] = None,
 ) -> None:
-    """Build the Lambda layers into .dpp/build/layers (skipped while up to date)."""
+    """Build the Lambda layers into .dpp/build/layers, unless they are up to date."""
     for folder in cdk.build_layers(architecture or layer_builds.machine_architecture()).values():
         typer.echo(f"{folder}  {layer_builds.size_bytes(folder) / 2**20:.1f} MB unpacked")
 
 
 @app.command()
 def synth(
-    size: Annotated[str | None, typer.Option(help="dev or prod; both if not given.")] = None,
+    size: Annotated[str | None, typer.Option(help="dev or prod; default: both.")] = None,
     architecture: Annotated[
-        str | None, typer.Option(help="x86_64 or aarch64; this machine's if not given.")
+        str | None, typer.Option(help="x86_64 or aarch64; default: this machine's.")
     ] = None,
 ) -> None:
-    """Write the CloudFormation templates into .dpp/build/cdk.out, checked by cdk-nag; needs no AWS account."""
+    """Write the CloudFormation templates to .dpp/build/cdk.out and check them with cdk-nag. Needs no AWS account."""
     sizes = cdk.SIZES if size is None else (size,)
     for folder in cdk.synth(sizes, architecture or layer_builds.machine_architecture()):
         typer.echo(folder)
@@ -84,7 +84,8 @@ def run() -> None:
         console.print(str(error), markup=False, highlight=False, soft_wrap=True)
         if not isinstance(error, StackError):
             console.print(
-                "\n`dpp local logs` shows more; `dpp local down`, then `up`, starts afresh.", highlight=False
+                "\nSee `dpp local logs`. To start afresh: `dpp local down`, then `dpp local up`.",
+                highlight=False,
             )
         sys.exit(error.exit_code if isinstance(error, StackError) else 1)
 

@@ -1,4 +1,4 @@
-"""Migrations of the database, as the command and the tests run them; the deployment's run in `functions/migrate`."""
+"""Database migrations for the command and the tests; a deployment runs them in `functions/migrate`."""
 
 from types import ModuleType
 
@@ -6,17 +6,17 @@ from dpp_cli.paths import ROOT, importable
 
 
 def upgrade(database_url: str, revision: str = "head") -> None:
-    """Bring the database at `database_url` (`postgresql://…`) up to `revision`."""
+    """Migrate the database at `database_url` (`postgresql://…`) up to `revision`."""
     _runner().upgrade(database_url, revision)
 
 
 def downgrade(database_url: str, revision: str = "base") -> None:
-    """Take the database at `database_url` back to `revision`; rows of dropped tables are lost."""
+    """Migrate the database at `database_url` down to `revision`; rows of dropped tables are lost."""
     _runner().downgrade(database_url, revision)
 
 
 def _runner() -> ModuleType:
-    """`migrations/` stands in the checkout and is no part of the command's package."""
+    """Import the runner from `migrations/`, which is in the checkout but not in this package."""
     importable(ROOT)
     from migrations import runner  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Where things stand in the checkout. Everything made at run time is under `.dpp/`, which git ignores."""
+"""Paths in the checkout. Everything created at run time is under `.dpp/`, which git ignores."""
 
 import os
 import sys
@@ -23,11 +23,11 @@ OCR_LAYER = BUILD / "layers" / "ocr"
 
 
 def importable(folder: Path) -> None:
-    """Let a folder of the checkout that is no part of this package be imported from."""
+    """Make modules in a folder of the checkout importable that are not part of this package."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
 
 
 def state_dir() -> Path:
-    """The folder of the local stack: `.dpp/local`, or `DPP_LOCAL_STATE` (e2e runs a stack of its own)."""
+    """Return the local stack's folder: `.dpp/local`, or `DPP_LOCAL_STATE` (the e2e tests use their own stack)."""
     return Path(os.environ.get("DPP_LOCAL_STATE") or MADE / "local").absolute()

@@ -1,7 +1,6 @@
-"""Operator commands: authentication errors, their clusters, and what is decided of them (AUTH-1, AUTH-10, AUTH-11).
+"""Operator commands: authentication errors, their clusters and decisions (AUTH-1, AUTH-10, AUTH-11).
 
-`--json` prints what the API answers. Events and their dead letters are in `auth_error_events` and `auth_error_letters`,
-policies in `auth_error_policies`.
+`--json` prints the API's JSON. Events, dead letters and policies have modules of their own beside this one.
 """
 
 import re
@@ -41,20 +40,19 @@ from dpp_cli.operator.output import (
     plain_lines,
     print_table,
     print_values,
-    say,
 )
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows, opened_rows
 from dpp_cli.operator.tenants import console
 
 auth_errors_app = typer.Typer(
-    no_args_is_help=True, help="Authentication errors that services reported, and what is done about them."
+    no_args_is_help=True, help="Show reported authentication errors and decide what happens to them."
 )
 auth_errors_app.add_typer(dead_letters.letters_app, name="dlq")
 auth_errors_app.add_typer(policies.policy_app, name="policy")
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 AsArray = Annotated[bool, typer.Option("--json", help="One JSON array.")]
-Why = Annotated[str, typer.Option("--reason", help="Why; kept with the decision.")]
+Why = Annotated[str, typer.Option("--reason", help="Why; recorded with the decision.")]
 
 _INSTANT: TypeAdapter[datetime] = TypeAdapter(Instant)
 _AGO = re.compile(r"([0-9]{1,6})(min|h|d)", re.ASCII)
@@ -62,14 +60,14 @@ _MINUTES = {"min": 1, "h": 60, "d": 1_440}
 
 
 class _Deployment(BaseModel):
-    """What `deployed` is told, as the table has it."""
+    """The arguments of `deployed`, validated as the table requires."""
 
     label: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
     service: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] | None
 
 
 def _time(text: str) -> datetime:
-    """A time with its offset, or how long ago it was."""
+    """Parse a time with an offset, or an age such as 2h."""
     if found := _AGO.fullmatch(text):
         return datetime.now(UTC) - timedelta(minutes=int(found[1]) * _MINUTES[found[2]])
     try:
@@ -77,36 +75,42 @@ def _time(text: str) -> datetime:
     except ValidationError:
         example = "2026-01-31T09:30:00+09:00"
         raise typer.BadParameter(
-            f"is a time with its offset ({example}), or so long ago: 30min, 2h, 7d"
+            f"must be a time with an offset ({example}) or an age: 30min, 2h, 7d"
         ) from None
 
 
 Since = Annotated[
     datetime | None,
     typer.Option(
-        parser=_time, metavar="TIME", help="Occurred then or later; 2h: so long ago.", show_default=False
+        parser=_time,
+        metavar="TIME",
+        help="Only errors from then on; a time, or an age such as 2h.",
+        show_default=False,
     ),
 ]
 Before = Annotated[
     datetime | None,
-    typer.Option(parser=_time, metavar="TIME", help="Occurred before that.", show_default=False),
+    typer.Option(parser=_time, metavar="TIME", help="Only errors before then.", show_default=False),
 ]
 
 
 @auth_errors_app.command("list")
 def show(
     *,
-    status: Annotated[AuthErrorStatus | None, typer.Option(help="Only those that stand so.")] = None,
+    status: Annotated[AuthErrorStatus | None, typer.Option(help="Only errors with this status.")] = None,
     exception_class: Annotated[
-        str | None, typer.Option("--class", help="Only of this exception class, whole.", show_default=False)
+        str | None,
+        typer.Option("--class", help="Only errors of this exception class (exact name).", show_default=False),
     ] = None,
-    cluster: Annotated[UUID | None, typer.Option(help="Only of this cluster.", show_default=False)] = None,
+    cluster: Annotated[
+        UUID | None, typer.Option(help="Only errors of this cluster.", show_default=False)
+    ] = None,
     since: Since = None,
     before: Before = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="The newest so many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Show at most this many, newest first.")] = 50,
     as_json: AsArray = False,
 ) -> None:
-    """Show errors, the newest occurrence first."""
+    """List errors, newest occurrence first."""
     which = Filter(status, exception_class, cluster, since)
     with connected_rows(RowSettings) as (connection, settings):
         page = read.page(connection, which, Place(before, 0) if before else None, limit)
@@ -115,26 +119,28 @@ def show(
     else:
         _print_errors(page.errors, settings.zone)
     if page.place is not None:
-        say("there are more (--limit)")
+        print_note("there are more; raise --limit")
 
 
 @auth_errors_app.command("show")
 def show_one(
-    auth_error_id: Annotated[UUID, typer.Argument(help="As `list` shows it.")],
-    trace: Annotated[bool, typer.Option("--trace", help="With its stack trace, as it is kept.")] = False,
+    auth_error_id: Annotated[UUID, typer.Argument(help="The id from `list`.")],
+    trace: Annotated[bool, typer.Option("--trace", help="Also print the stored stack trace.")] = False,
     normal_form: Annotated[
-        bool, typer.Option("--normal-form", help="With the text that its stack hash is made of.")
+        bool, typer.Option("--normal-form", help="Also print the text from which its stack hash is computed.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show an error with its clusters, decisions, history and events."""
     if as_json and normal_form:
-        raise StackError("--json has the trace, and no normal form: leave one of them out")
+        raise StackError(
+            "--json includes the trace but not the normal form: give only one of the two options"
+        )
     with connected_rows(RowSettings) as (connection, settings):
         try:
             whole = read.read(connection, auth_error_id)
         except AuthErrorNotFound:
-            raise StackError(f"there is no authentication error {auth_error_id}") from None
+            raise StackError(_no_error(auth_error_id)) from None
     if as_json:
         typer.echo(_json(whole_view(whole)))
         return
@@ -156,24 +162,25 @@ def decide_of(
     *,
     reason: Why,
     cluster: Annotated[
-        UUID | None, typer.Option(help="All open errors of this cluster in place of one.", show_default=False)
+        UUID | None,
+        typer.Option(
+            help="Decide for all open errors of this cluster instead of one error.", show_default=False
+        ),
     ] = None,
     decision_id: Annotated[
         UUID | None,
-        typer.Option(
-            "--id", help="Repeat a decision whose outcome is unknown with its own id: decides once."
-        ),
+        typer.Option("--id", help="To repeat a decision whose outcome is unknown, give its id again."),
     ] = None,
     who: Who = None,
     as_json: AsJson = False,
 ) -> None:
-    """Decide of one error, or with --cluster of all of a cluster that may be decided so."""
+    """Decide what happens to one error, or with --cluster to all errors of a cluster that allow this decision."""
     auth_error_id, decision = _named(words, of_cluster=cluster is not None)
     order = _order(decision, reason, decision_id or uuid4(), actor(who))
     with opened_rows(RowSettings) as rows:
         if cluster is not None:
             if decision_id is not None:
-                raise StackError("each error of a cluster has a decision of its own: leave --id out")
+                raise StackError("--id cannot be used with --cluster: each error gets its own decision")
             _decide_cluster(order, cluster, rows.database, as_json=as_json)
         else:
             _decide_one(order, auth_error_id, rows.database, as_json=as_json)
@@ -181,10 +188,12 @@ def decide_of(
 
 @auth_errors_app.command("clusters")
 def show_clusters(
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="The last so many.")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000, help="Show at most this many, last seen first.")
+    ] = 20,
     as_json: AsArray = False,
 ) -> None:
-    """Show the errors of one stack hash as one line each, the one that was seen last first."""
+    """List clusters (errors with one stack hash), last seen first."""
     with connected_rows(RowSettings) as (connection, settings):
         found = store.clusters(connection, limit)
     if as_json:
@@ -199,36 +208,38 @@ def show_clusters(
 def note_deployment(
     label: Annotated[str, typer.Argument(help="What was deployed, such as its version.")],
     service: Annotated[
-        str | None, typer.Option(help="Of this service alone; of all if not given.", show_default=False)
+        str | None, typer.Option(help="The deployed service; default: all services.", show_default=False)
     ] = None,
     who: Who = None,
 ) -> None:
-    """Tell that something was deployed just now; policies ask how long ago that was."""
+    """Record a deployment that happened just now; policies can use the time since the last one."""
     asked_by = actor(who)
     try:
-        told = _Deployment(label=label, service=service)
+        deployment = _Deployment(label=label, service=service)
     except ValidationError as error:
         raise StackError(faults(error, "")) from None
     with connected_rows(RowSettings) as (connection, settings):
-        at = store.insert_deploy(connection, uuid4(), service=service, label=told.label, actor=asked_by)
+        at = store.insert_deploy(connection, uuid4(), service=service, label=deployment.label, actor=asked_by)
     of = f"of {service}" if service else "of all services"
-    typer.echo(f"deployment {of} noted at {moment(at, settings.zone)}")
+    typer.echo(f"deployment {of} recorded at {moment(at, settings.zone)}")
 
 
 @auth_errors_app.command("rehash")
 def rehash_errors(
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="No more than this.")] = 10_000,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Process at most this many errors.")
+    ] = 10_000,
 ) -> None:
-    """Put analysed errors into the clusters of today's version of the stack hash; those of older versions stay.
+    """Add analysed errors to clusters of the current stack hash version; clusters of older versions stay.
 
-    Safe to end and to repeat.
+    Safe to interrupt and to repeat.
     """
     with opened_rows(RowSettings) as rows:
         done, above = rehash(rows.database, limit=limit)
     errors = "1 error" if done == 1 else f"{done} errors"
-    typer.echo(f"{errors} put into a cluster of {stack_hash.VERSION}")
+    typer.echo(f"{errors} added to clusters of {stack_hash.VERSION}")
     if above is not None:
-        say("there may be more: repeat the command")
+        print_note("there may be more; repeat the command")
 
 
 auth_errors_app.command("outbox")(events.show_outbox)
@@ -236,12 +247,14 @@ auth_errors_app.command("redrive")(events.redrive_events)
 
 
 def _named(words: Sequence[str], *, of_cluster: bool) -> tuple[UUID | None, DecisionType]:
-    """The error and the decision that the words name. Raises BadParameter."""
+    """Parse the error id and the decision. Raises BadParameter."""
     if len(words) != (1 if of_cluster else 2):
-        raise typer.BadParameter("DECISION alone with --cluster" if of_cluster else "ID and DECISION")
+        raise typer.BadParameter(
+            "give only DECISION with --cluster" if of_cluster else "give both ID and DECISION"
+        )
     auth_error_id = None if of_cluster else parse_uuid(words[0])
     if auth_error_id is None and not of_cluster:
-        raise typer.BadParameter(f"{words[0]!r} is no id of an error: 8-4-4-4-12 hexadecimal digits")
+        raise typer.BadParameter(f"{words[0]!r} is not an error id (8-4-4-4-12 hexadecimal digits)")
     try:
         return auth_error_id, DecisionType(words[-1])
     except ValueError:
@@ -249,7 +262,7 @@ def _named(words: Sequence[str], *, of_cluster: bool) -> tuple[UUID | None, Deci
 
 
 def _order(decision: DecisionType, reason: str, decision_id: UUID, asked_by: str) -> Order:
-    """What the words say, held against the same model as a request over HTTP. Raises StackError."""
+    """Validate the decision with the same model as an HTTP request. Raises StackError."""
     try:
         asked = ClusterDecisionRequest.model_validate({"decisionType": decision, "reason": reason})
     except ValidationError as error:
@@ -261,38 +274,44 @@ def _decide_one(order: Order, auth_error_id: UUID | None, database: Database, *,
     try:
         decided = decide(order, auth_error_id, database)
     except AuthErrorNotFound:
-        raise StackError(f"there is no authentication error {auth_error_id}") from None
+        raise StackError(_no_error(auth_error_id)) from None
     except DecisionConflict:
-        raise StackError(f"--id {order.decision_id} stands for another decision: leave it out") from None
+        raise StackError(f"--id {order.decision_id} belongs to another decision; omit --id") from None
     except PostgresNotReached:
         raise
     except PostgresUnavailable as error:
-        again = f"it may have been decided: repeat it with --id {order.decision_id}"
+        again = f"the decision may have been made; repeat the command with --id {order.decision_id}"
         raise StackError(f"{error}; {again}") from None
     made = decided.decision
     if as_json:
         typer.echo(_json(decision_view(made)))
         return
-    was = "decided" if decided.made else f"was decided before, by {made.actor}"
-    typer.echo(f"error {auth_error_id} {was}: {made.decision_type}, {made.from_status} -> {made.to_status}")
+    how = "decided" if decided.made else f"already decided by {made.actor}"
+    typer.echo(f"error {auth_error_id} {how}: {made.decision_type}, {made.from_status} -> {made.to_status}")
 
 
 def _decide_cluster(order: Order, cluster_id: UUID, database: Database, *, as_json: bool) -> None:
-    """Call after call, until none is left; what was decided stays, whatever ends it."""
+    """Decide batch by batch until no error is left; if it is interrupted, finished batches stay decided."""
     total, more = 0, True
     try:
         while more:
             done = decide_cluster(order, cluster_id, database)
             total, more = total + done.decided, done.more
     except ClusterNotFound:
-        raise StackError(f"there is no cluster {cluster_id}") from None
+        raise StackError(
+            f"cluster {cluster_id} does not exist; `dpp auth-errors clusters` lists them"
+        ) from None
     except DependencyUnavailable as error:
-        raise StackError(f"{error}; {total} or more were decided: repeat it for the rest") from None
+        raise StackError(f"{error}; at least {total} were decided; repeat the command for the rest") from None
     if as_json:
         typer.echo(_json(ClusterDecidedView(decided=total, more=False)))
     else:
         errors = "1 error" if total == 1 else f"{total} errors"
         typer.echo(f"{errors} of cluster {cluster_id} decided: {order.decision_type}")
+
+
+def _no_error(auth_error_id: UUID | None) -> str:
+    return f"authentication error {auth_error_id} does not exist; `dpp auth-errors list` shows all"
 
 
 def _json(body: BaseModel) -> str:
@@ -301,11 +320,11 @@ def _json(body: BaseModel) -> str:
 
 def _print_errors(errors: Sequence[AuthError], zone: ZoneInfo) -> None:
     if not errors:
-        console.print("no such error")
+        console.print("no errors found")
         return
     names = ("error", "occurred", "http", "status", "service", "class")
     table = Table(*names, box=None, header_style="dim", pad_edge=False)
-    table.columns[5].overflow = "fold"  # whole, since `--class` asks for it so
+    table.columns[5].overflow = "fold"  # never cut, since `--class` needs the exact name
     for column in table.columns[:4]:
         column.no_wrap = True
     for one in errors:
@@ -339,25 +358,25 @@ def _print_whole(whole: WholeAuthError, zone: ZoneInfo) -> None:
     asked = " ".join(filter(None, (error.http_method, error.request_path)))
     root = ": ".join(filter(None, (error.root_cause_class, error.root_cause_message)))
     values = {
-        "stands at": error.status,
+        "status": error.status,
         "escalated": moment(error.escalated_at, zone) or None,
         "class": error.exception_class,
         "message": error.exception_message,
         "root cause": root or None,
-        "answered": f"HTTP {error.http_status}",
+        "response": f"HTTP {error.http_status}",
         "request": asked or None,
         "service": error.service,
         "occurred": moment(error.occurred_at, zone),
         "reported": f"{moment(error.created_at, zone)}, by {error.reported_by} as {error.dedup_key}",
         "failures": f"{error.retry_count}, last: {error.last_failure}" if error.retry_count else None,
-        "next try": moment(error.next_retry_at, zone) or None,
+        "next attempt": moment(error.next_retry_at, zone) or None,
         "analysed": moment(error.analyzed_at, zone) or None,
     }
     print_values(values, indent="  ")
     if whole.clusters:
         _print_clusters(whole.clusters, zone)
     if whole.decisions:
-        table = Table("decided", "decision", "by", "why", box=None, header_style="dim")
+        table = Table("decided", "decision", "by", "reason", box=None, header_style="dim")
         for made in whole.decisions:
             cells = (moment(made.decided_at, zone), made.decision_type.value)
             table.add_row(*cells, plain(made.actor), plain(made.reason))

@@ -23,34 +23,38 @@ from dpp_cli.operator.output import ago, as_array, plain, print_table
 from dpp_cli.operator.rows import opened_rows
 from dpp_cli.operator.tenants import console
 
-letters_app = typer.Typer(no_args_is_help=True, help="Copies of events that nobody could handle.")
+letters_app = typer.Typer(
+    no_args_is_help=True, help="Dead letters: copies of events that could not be handled."
+)
 _DONE = {
     Action.REVIVED: "event revived; deleted",
     Action.DELETED: "deleted",
     Action.LEFT: "left",
 }
-_STANDS = {
+_STATES = {
     Standing.DEAD: "dead",
     Standing.HANDLED: "handled since",
-    Standing.UNDER_WAY: "under way again",
-    Standing.UNKNOWN: "no such event",
+    Standing.UNDER_WAY: "in progress again",
+    Standing.UNKNOWN: "unknown event",
 }
 
 Ids = Annotated[
     list[str] | None,
-    typer.Argument(metavar="ID…", help="Of events or of messages, as `list` shows them.", show_default=False),
+    typer.Argument(
+        metavar="ID…", help="Ids of events or messages, as `list` shows them.", show_default=False
+    ),
 ]
 All = Annotated[bool, typer.Option("--all", help="Every message, up to --limit.")]
-Limit = Annotated[int, typer.Option(min=1, max=1_000, help="Look at no more messages than this.")]
+Limit = Annotated[int, typer.Option(min=1, max=1_000, help="Read at most this many messages.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON array.")]
 
 
 class _LetterSettings(WakeSettings, EventDeadLetterSettings):
-    """The rows, the dead-letter queue, and what wakes the publisher."""
+    """Settings of the database, the dead-letter queue and the publisher's wake queue."""
 
 
 class _LetterView(BaseModel):
-    """A message as JSON; `standing` is its event's."""
+    """A dead letter as JSON; `standing` is the state of its event."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
@@ -67,7 +71,7 @@ class _LetterView(BaseModel):
 
     @classmethod
     def of(cls, letter: EventLetter, action: Action | None = None) -> "_LetterView":
-        """This message, and what was done with it."""
+        """Build the view of a dead letter and what was done with it."""
         return cls(
             message_id=letter.message.message_id,
             outbox_id=letter.outbox_id,
@@ -84,7 +88,10 @@ class _LetterView(BaseModel):
 
 @letters_app.command("list")
 def show(limit: Limit = 100, as_json: AsJson = False) -> None:
-    """Show each message, why it is dead, and where its event stands now. They are hidden only meanwhile."""
+    """List dead letters with their reason and the state of their event.
+
+    They stay hidden from other readers only while this runs.
+    """
     with _effects() as effects:
         letters = dead_letters.look(effects, Choice(limit))
     if as_json:
@@ -97,13 +104,13 @@ def show(limit: Limit = 100, as_json: AsJson = False) -> None:
 
 @letters_app.command("redrive")
 def redrive(ids: Ids = None, every: All = False, limit: Limit = 100, as_json: AsJson = False) -> None:
-    """Revive the events that are dead, delete the copies that nobody needs, leave what is no event.
+    """Revive dead events, delete copies of events that were handled since, leave messages that are not events.
 
-    Safe to repeat. Exit code 1 if one that was named is not there or was left.
+    Safe to repeat. Exit code 1 if a named message was not found or was left.
     """
     choice = _choice(ids, every, limit)
     with _effects() as effects:
-        handled = _told(dead_letters.send_again(effects, choice), as_json=as_json)
+        handled = _carry_out(dead_letters.send_again(effects, choice), as_json=as_json)
     _account_for(choice, handled)
 
 
@@ -111,27 +118,27 @@ def redrive(ids: Ids = None, every: All = False, limit: Limit = 100, as_json: As
 def drop(
     ids: Ids = None,
     every: All = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     limit: Limit = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Delete messages. An event that is dead stays dead; `redrive` by its id in `outbox` still revives it.
+    """Delete messages. A dead event stays dead; `dpp auth-errors redrive OUTBOX_ID` can still revive it.
 
-    Safe to repeat. Exit code 1 if one that was named is not there.
+    Safe to repeat. Exit code 1 if a named message was not found.
     """
     choice = _choice(ids, every, limit)
     if as_json and not yes:
-        raise StackError("with --json nobody can be asked: add --yes")
+        raise StackError("--json cannot ask for confirmation: add --yes")
     with _effects() as effects:
         if not yes:
             _confirm(dead_letters.look(effects, choice))
-        handled = _told(dead_letters.drop(effects, choice), as_json=as_json)
+        handled = _carry_out(dead_letters.drop(effects, choice), as_json=as_json)
     _account_for(choice, handled)
 
 
 @contextmanager
 def _effects() -> Iterator[EventLetterEffects]:
-    """Everything that a command touches. Raises StackError, also for a dependency that fails inside the block."""
+    """Open all connections that a command needs. Raises StackError, also for errors inside the block."""
     with opened_rows(_LetterSettings) as rows:
         at = rows.at
         queue = Queue(at.settings.event_dead_letter_queue_url, lambda: at.client("sqs"))
@@ -141,26 +148,26 @@ def _effects() -> Iterator[EventLetterEffects]:
 def _choice(ids: list[str] | None, every: bool, limit: int) -> Choice:
     if bool(ids) == every:
         raise StackError(
-            "name some, or say --all: not both" if every else "name events or messages, or say --all"
+            "give either ids or --all, not both" if every else "give ids of events or messages, or --all"
         )
     return Choice(limit, None if every else frozenset(ids or ()))
 
 
 def _confirm(letters: list[EventLetter]) -> None:
-    """Show what would be dropped and ask; an answer other than yes ends the command."""
+    """Show what would be dropped and ask for confirmation; any answer but yes ends the command."""
     if letters:
         _print_letters(letters)
         typer.confirm(f"Drop {_count(letters)}?", abort=True)
 
 
-def _told(handled: Iterator[HandledLetter], *, as_json: bool) -> list[HandledLetter]:
-    """Carry it out, telling each message as it is done, so that a failure half-way hides nothing."""
+def _carry_out(handled: Iterator[HandledLetter], *, as_json: bool) -> list[HandledLetter]:
+    """Carry it out and print each message as it is done, so that a failure in the middle hides nothing."""
     done: list[HandledLetter] = []
     try:
         for one in handled:
             done.append(one)
             if not as_json:
-                line = f"{_id(one.letter)}  {_STANDS[one.letter.standing]}: {_DONE[one.action]}"
+                line = f"{_id(one.letter)}  {_STATES[one.letter.standing]}: {_DONE[one.action]}"
                 console.print(plain(line), highlight=False, soft_wrap=True)
     finally:
         if as_json:
@@ -172,7 +179,7 @@ def _told(handled: Iterator[HandledLetter], *, as_json: bool) -> list[HandledLet
 
 
 def _account_for(choice: Choice, handled: list[HandledLetter]) -> None:
-    """Exit code 1 for what was named and not done."""
+    """Exit with code 1 if a named message was not handled."""
     if choice.ids is None:
         return
     found = frozenset[str]().union(*(one.letter.ids for one in handled))
@@ -193,7 +200,7 @@ def _print_letters(letters: list[EventLetter]) -> None:
     for letter in letters:
         kind = (letter.event_type or "").removeprefix("auth.error.")
         reason, detail = letter.reason or "none given", letter.detail or ""
-        cells = (plain(_id(letter)), plain(kind[:30]), _STANDS[letter.standing], plain(reason[:30]))
+        cells = (plain(_id(letter)), plain(kind[:30]), _STATES[letter.standing], plain(reason[:30]))
         table.add_row(*cells, ago(letter.message.sent_at, now), plain(detail))
     print_table(table)
 

@@ -1,4 +1,4 @@
-"""Operator commands: events of authentication errors, and a new try for those that are dead (AUTH-4, AUTH-8)."""
+"""Operator commands: events of authentication errors, and the redrive of dead ones (AUTH-4, AUTH-8)."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,41 +21,45 @@ from dpp.auth_errors.outbox.tables import Lag
 from dpp.platform.aws.queue import Queue
 from dpp_cli.errors import StackError
 from dpp_cli.operator.connect import Reach
-from dpp_cli.operator.output import ago, as_array, plain, print_table, say
+from dpp_cli.operator.output import ago, as_array, plain, print_note, print_table
 from dpp_cli.operator.rows import RowSettings, connected_rows, opened_rows
 from dpp_cli.operator.tenants import console
 
-_SAID = {
+_RESULTS = {
     Standing.DEAD: "revived",
-    Standing.HANDLED: "was handled; left",
-    Standing.UNDER_WAY: "is under way; left",
-    Standing.UNKNOWN: "is no event of this outbox",
+    Standing.HANDLED: "already handled; left",
+    Standing.UNDER_WAY: "in progress; left",
+    Standing.UNKNOWN: "not in this outbox",
 }
 
 
 class WakeSettings(RowSettings, KnownWakeQueueSettings):
-    """The rows, and the queue that wakes the publisher where one is known."""
+    """Settings of the database and, if known, of the publisher's wake queue."""
 
 
 class _EntryView(EventView):
-    """An event by itself, which has to say whose it is."""
+    """An event with the id of its error."""
 
     auth_error_id: UUID
 
 
-def waker_of[Wanted: WakeSettings](at: Reach[Wanted]) -> Waker:
-    """What wakes the publisher of where the rows are; nothing where its queue isn't known."""
+def waker_of[Needed: WakeSettings](at: Reach[Needed]) -> Waker:
+    """Return a waker for the deployment's publisher; it does nothing if the wake queue is not known."""
     url = at.settings.known_wake_queue_url
     return Waker(None if url is None else Queue(url, lambda: at.client("sqs")))
 
 
 def show_outbox(
-    dead: Annotated[bool, typer.Option("--dead", help="Only what died, with its reason.")] = False,
-    waiting: Annotated[bool, typer.Option("--waiting", help="Only what is on its way.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="The oldest so many of each.")] = 50,
+    dead: Annotated[bool, typer.Option("--dead", help="Only dead events, with their reason.")] = False,
+    waiting: Annotated[
+        bool, typer.Option("--waiting", help="Only events that wait to be sent or handled.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000, help="Show at most this many of each, oldest first.")
+    ] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
 ) -> None:
-    """Show which events wait, for how long, and which died of what."""
+    """List waiting events with their age, and dead events with their last failure."""
     both = dead == waiting
     with connected_rows(RowSettings) as (connection, _):
         ids = {
@@ -69,41 +73,41 @@ def show_outbox(
         return
     if found:
         print_entries(found, now)
-    say(_told(lag))
+    print_note(_summary(lag))
     if lag.dead_in_outbox or lag.dead_in_ledger:
-        say("find out why they died, then: `dpp auth-errors redrive ID…`, or `--all-dead`")
+        print_note("fix the cause, then: `dpp auth-errors redrive OUTBOX_ID…`, or `--all-dead`")
 
 
 def redrive_events(
     outbox_ids: Annotated[
         list[int] | None,
-        typer.Argument(metavar="OUTBOX_ID…", min=1, help="As `outbox` shows them.", show_default=False),
+        typer.Argument(metavar="OUTBOX_ID…", min=1, help="Ids from `outbox`.", show_default=False),
     ] = None,
     every: Annotated[bool, typer.Option("--all-dead", help="Every dead event, up to --limit.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="No more than this.")] = 10_000,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Revive at most this many.")] = 10_000,
 ) -> None:
-    """Give dead events all their tries again: those that were never published, and those that nobody could handle.
+    """Give dead events all their attempts again, whether publishing or handling failed.
 
-    Safe to repeat. Exit code 1 if one that was named is not dead.
+    Safe to repeat. Exit code 1 if a named event is not dead.
     """
     if bool(outbox_ids) == every:
-        raise StackError("name events, or say --all-dead" + (": not both" if every else ""))
+        raise StackError("give either event ids or --all-dead" + (", not both" if every else ""))
     with opened_rows(WakeSettings) as rows:
         waker = waker_of(rows.at)
         if every:
-            done = _tell(redrive_all(rows.database, waker, limit))
+            done = _carry_out(redrive_all(rows.database, waker, limit))
         else:
-            done = _tell(redrive(outbox_ids or (), rows.database, waker))
+            done = _carry_out(redrive(outbox_ids or (), rows.database, waker))
     if any(one.revived for one in done):
-        say("the publisher sends them within a minute; `dpp auth-errors outbox` shows what becomes of them")
+        print_note("the publisher sends them within a minute; follow them with `dpp auth-errors outbox`")
     if not every and not all(one.revived for one in done):
         raise typer.Exit(1)
 
 
 def print_entries(entries: Sequence[OutboxEntry], now: datetime, *, of_one_error: bool = False) -> None:
-    """Events as a table: where each stands, since when or until when, and what went wrong last."""
-    whose = () if of_one_error else ("of error",)
-    names = ("event", *whose, "type", "stands", "age", "tries", "last failure")
+    """Print events as a table with state, age, attempts and last failure."""
+    error_column = () if of_one_error else ("of error",)
+    names = ("event", *error_column, "type", "state", "age", "attempts", "last failure")
     table = Table(*names, box=None, header_style="dim", pad_edge=False)
     table.columns[-2].justify = "right"
     for column in table.columns[:-2]:
@@ -112,14 +116,14 @@ def print_entries(entries: Sequence[OutboxEntry], now: datetime, *, of_one_error
         kind = one.event_type.removeprefix("auth.error.")
         tries = one.attempts if one.attempts else one.retry_count
         failure = one.processed_error or one.last_error or ""
-        ids = (str(one.outbox_id), *(str(one.auth_error_id) for _ in whose))
-        cells = (kind, _stands(one, now), ago(one.created_at, now), str(tries))
+        ids = (str(one.outbox_id), *(str(one.auth_error_id) for _ in error_column))
+        cells = (kind, _state(one, now), ago(one.created_at, now), str(tries))
         table.add_row(*ids, *cells, plain(failure))
     print_table(table)
 
 
-def _stands(entry: OutboxEntry, now: datetime) -> str:
-    """In the words of outbox and ledger, whichever has it now."""
+def _state(entry: OutboxEntry, now: datetime) -> str:
+    """Return the event's state in the outbox or in the consumer's ledger, whichever holds it now."""
     if entry.status is not OutboxStatus.PUBLISHED and entry.processed_status is None:
         return f"{entry.status}, {_due(entry.next_retry_at, now)}" if entry.next_retry_at else entry.status
     if entry.processed_status is None:
@@ -135,23 +139,23 @@ def _due(at: datetime, now: datetime) -> str:
     return f"due in {seconds} s" if seconds > 0 else f"due for {ago(at, now)}"
 
 
-def _told(lag: Lag) -> str:
-    oldest = f", the oldest due for {lag.oldest_due_seconds:.0f} s" if lag.unpublished else ""
+def _summary(lag: Lag) -> str:
+    oldest = f" (oldest due for {lag.oldest_due_seconds:.0f} s)" if lag.unpublished else ""
     return (
-        f"{lag.unpublished} to be published{oldest}; {lag.waiting_for_retry} wait for a retry;"
-        f" dead: {lag.dead_in_outbox} never published, {lag.dead_in_ledger} that nobody could handle"
+        f"{lag.unpublished} to publish{oldest}; {lag.waiting_for_retry} waiting for a retry;"
+        f" dead: {lag.dead_in_outbox} not published, {lag.dead_in_ledger} not handled"
     )
 
 
-def _tell(redriven: Iterator[Redriven]) -> list[Redriven]:
-    """Carry it out, telling each event as it is done, so that a failure half-way hides nothing."""
+def _carry_out(redriven: Iterator[Redriven]) -> list[Redriven]:
+    """Carry it out and print each event as it is done, so that a failure in the middle hides nothing."""
     done: list[Redriven] = []
     try:
         for one in redriven:
             done.append(one)
-            said = _SAID[one.standing]
-            console.print(f"event {one.outbox_id}  {said}", highlight=False, soft_wrap=True)
+            result = _RESULTS[one.standing]
+            console.print(f"event {one.outbox_id}  {result}", highlight=False, soft_wrap=True)
     finally:
         counts = Counter(one.revived for one in done)
-        console.print(f"{counts[True]} revived" if done else "nothing is dead", highlight=False)
+        console.print(f"{counts[True]} revived" if done else "no dead events", highlight=False)
     return done

@@ -1,4 +1,4 @@
-"""Operator commands: what the system decides of authentication errors by itself, as data (AUTH-11)."""
+"""Operator commands: policies by which the system decides about authentication errors (AUTH-11)."""
 
 import json
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from dpp.auth_errors.decisions.replay import Replayed, replay
 from dpp.platform.http.fields import Reason
 from dpp.platform.strict_json import JsonRefused, parse
 from dpp_cli.errors import StackError
-from dpp_cli.operator.output import faults, moment, plain, print_table, print_values, say
+from dpp_cli.operator.output import faults, moment, plain, print_note, print_table, print_values
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows
 
 policy_app = typer.Typer(
     no_args_is_help=True,
-    help="Policies: what is decided without an operator. The first that matches decides.",
+    help="Policies decide without an operator. The first policy that matches decides.",
 )
 _REASON: TypeAdapter[str] = TypeAdapter(Reason)
 
@@ -28,7 +28,7 @@ File = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="A JSON array of policies (docs/auth-errors.md); or, on a deployment, the array itself.",
+        help="A file with a JSON array of policies (docs/auth-errors.md), or on a deployment the array itself.",
     ),
 ]
 
@@ -37,19 +37,19 @@ File = Annotated[
 def show(
     version: Annotated[
         int | None,
-        typer.Option(min=1, help="An earlier one; the one that decides if not given.", show_default=False),
+        typer.Option(min=1, help="An earlier version; default: the active one.", show_default=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The array, as `set` takes it.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the JSON array that `set` accepts.")] = False,
 ) -> None:
-    """Show the policies in the order in which they are asked, and who set them."""
+    """Show the policies in the order of evaluation, and who set them."""
     with connected_rows(RowSettings) as (connection, settings):
         found = store.policy_set(connection, version)
     if found is None:
         if version is not None:
-            raise StackError(f"there is no version {version}")
+            raise StackError(f"policy version {version} does not exist")
         if as_json:
             typer.echo("[]")
-        say("no policy was ever set: operators decide alone")
+        print_note("no policies were ever set; only operators decide")
         return
     if as_json:
         typer.echo(json.dumps(found.policies, ensure_ascii=False, indent=2))
@@ -57,7 +57,7 @@ def show(
     values = {
         "version": str(found.version),
         "set by": f"{found.actor}, {moment(found.created_at, settings.zone)}",
-        "because": found.reason,
+        "reason": found.reason,
     }
     print_values(values)
     _print_policies(_read(found.policies))
@@ -65,46 +65,48 @@ def show(
 
 @policy_app.command("check")
 def check(file: File) -> None:
-    """Read policies and name every fault; changes nothing and asks no deployment."""
+    """Validate policies and report every error, without any deployment."""
     found = _read(_data(file))
-    typer.echo(f"{_count(found)}, no fault")
+    typer.echo(f"{_count(found)}, no errors")
 
 
 @policy_app.command("set")
 def set_policies(
     file: File,
     *,
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept with the version.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why; recorded with the version.")],
     who: Who = None,
 ) -> None:
-    """Make these the policies that decide from now on, as a new version; the older ones stay on record.
+    """Activate these policies as a new version; older versions stay on record.
 
-    Safe to repeat: what decides already is not set again.
+    Safe to repeat: policies that are already active are not set again.
     """
     asked_by = actor(who)
     found = _read(_data(file))
     try:
-        said = _REASON.validate_python(reason)
+        checked_reason = _REASON.validate_python(reason)
     except ValidationError as error:
         raise StackError(faults(error, "--reason")) from None
     data = as_data(found)
     with connected_rows(RowSettings) as (connection, _):
         kept = store.latest_policies(connection)
         if kept is not None and kept[1] == data:
-            typer.echo(f"version {kept[0]} says the same and decides already")
+            typer.echo(f"version {kept[0]} with the same policies is already active")
             return
-        version = store.insert_policies(connection, data, asked_by, said)
-    typer.echo(f"version {version} decides from now on: {_count(found)}")
+        version = store.insert_policies(connection, data, asked_by, checked_reason)
+    typer.echo(f"version {version} is active: {_count(found)}")
 
 
 @policy_app.command("replay")
 def replay_decisions(
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="The newest so many.")] = 10_000,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Replay at most this many decisions, newest first.")
+    ] = 10_000,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Decide anew what policies decided, each from its kept inputs and the kept version; changes nothing.
+    """Replay decisions of policies from their stored inputs and policy version; changes nothing.
 
-    Exit code 1 if a decision would be another now.
+    Exit code 1 if a replayed decision differs.
     """
     with connected_rows(RowSettings) as (connection, _):
         found = list(replay(connection, limit))
@@ -115,43 +117,43 @@ def replay_decisions(
         if differing:
             _print_differing(differing)
         decisions = "1 decision" if len(found) == 1 else f"{len(found)} decisions"
-        typer.echo(f"{decisions} replayed: {len(differing) or 'none'} would be another now")
+        typer.echo(f"{decisions} replayed: {len(differing) or 'none'} differ")
     if differing:
         raise typer.Exit(1)
 
 
 def _data(file: str) -> Any:
-    """What stands in the file, or in the word itself. Raises StackError."""
+    """Parse the file, or the argument itself if it is a JSON array. Raises StackError."""
     try:
         text: str | bytes = file if file.lstrip().startswith("[") else Path(file).read_bytes()
         return parse(text)
     except OSError as error:
         raise StackError(f"can't read {file}: {error.strerror}") from None
     except JsonRefused as refused:
-        raise StackError(f"no policies: {refused}") from None
+        raise StackError(f"policies are not valid JSON: {refused}") from None
 
 
 def _read(data: object) -> tuple[Policy, ...]:
     try:
         return read_policies(data)
     except PoliciesRefused as refused:
-        raise StackError(f"policies have faults:\n{refused}") from None
+        raise StackError(f"invalid policies:\n{refused}") from None
 
 
 def _print_policies(found: Sequence[Policy]) -> None:
     if not found:
-        say("no policy: operators decide alone")
+        print_note("no policies; only operators decide")
         return
-    table = Table("", "policy", "when", "decides", "because", box=None, header_style="dim", pad_edge=False)
+    table = Table("", "policy", "when", "decision", "reason", box=None, header_style="dim", pad_edge=False)
     table.columns[0].no_wrap = table.columns[3].no_wrap = True
     for number, one in enumerate(found, 1):
-        cells = (str(number), plain(one.name), plain(_said(one.when)), one.decide.value)
+        cells = (str(number), plain(one.name), plain(_conditions(one.when)), one.decide.value)
         table.add_row(*cells, plain(one.reason))
     print_table(table)
 
 
-def _said(when: When) -> str:
-    """What must hold, in words."""
+def _conditions(when: When) -> str:
+    """Format a policy's conditions in words."""
     seen = when.seen
     parts = (
         when.exception_class and f"class is {_either(when.exception_class)}",

@@ -27,7 +27,7 @@ from dpp.platform.config import PostgresSettings, TimeZoneSettings
 from dpp.registered import registered
 from dpp_cli.errors import StackError
 from dpp_cli.lifecycle import events, status, tasks
-from dpp_cli.operator.output import moment, print_table, say
+from dpp_cli.operator.output import moment, print_note, print_table
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows, opened_rows
 
 lifecycle_app = typer.Typer(
@@ -79,7 +79,9 @@ def show_preview(as_json: AsJson = False) -> None:
     print_table(table)
     for one in shown:
         if one.trips:
-            say(f"{one.name}: far more than usual is due, so a cleanup deletes none: --over-breaker lets it")
+            print_note(
+                f"{one.name}: far more than usual is due, so a cleanup deletes none: --over-breaker lets it"
+            )
 
 
 @lifecycle_app.command("run")
@@ -106,7 +108,7 @@ def run_cleanup(
         done = tend(effects).cleanup or begun
     _print(done, effects, as_json=as_json)
     if not done.is_done:
-        say("it is under way: `dpp lifecycle report` shows how far, `dpp lifecycle stop` stops it")
+        print_note("it is under way: `dpp lifecycle report` shows how far, `dpp lifecycle stop` stops it")
 
 
 @lifecycle_app.command("stop")
@@ -160,7 +162,7 @@ def show_usage(as_json: AsJson = False) -> None:
         )
     print_table(table)
     if usage.unmeasured:
-        say(f"not measured: {', '.join(usage.unmeasured)}")
+        print_note(f"not measured: {', '.join(usage.unmeasured)}")
 
 
 def _print(cleanup: Cleanup, effects: ChamberlainEffects, *, as_json: bool) -> None:
@@ -186,7 +188,7 @@ def _print_table(cleanup: Cleanup, zoned: "ChamberlainEffects | TimeZoneSettings
         )
     print_table(table)
     for warning in cleanup.warnings:
-        say(f"warning: {warning}")
+        print_note(f"warning: {warning}")
 
 
 def _document(cleanup: Cleanup) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from dpp.lifecycle.flow.model import Event, Subject, Task
 from dpp.lifecycle.flow.reading import read
 from dpp.lifecycle.flow.reading.read import EventRecord
 from dpp_cli.errors import StackError
-from dpp_cli.operator.output import as_json, moment, plain, plain_lines, print_table, print_values, say
+from dpp_cli.operator.output import as_json, moment, plain, plain_lines, print_note, print_table, print_values
 from dpp_cli.operator.rows import RowSettings, connected_rows
 from dpp_cli.operator.tenants import console
 
@@ -43,7 +43,7 @@ def show_events(
     else:
         console.print("no such event")
     if page.below is not None:
-        say("there are more (--limit)")
+        print_note("there are more (--limit)")
 
 
 @events_app.command("show")

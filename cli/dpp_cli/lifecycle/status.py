@@ -17,7 +17,7 @@ from dpp.lifecycle.flow.model import Role
 from dpp.lifecycle.flow.reading import read
 from dpp.lifecycle.flow.reading.read import Backlog
 from dpp.lifecycle.flow.reading.read_rows import Outgoing
-from dpp_cli.operator.output import ago, as_json, moment, plain, print_table, say, span, until
+from dpp_cli.operator.output import ago, as_json, moment, plain, print_note, print_table, span, until
 from dpp_cli.operator.rows import RowSettings, connected_rows
 from dpp_cli.operator.tenants import console
 
@@ -43,7 +43,7 @@ def show_status(
     _print_roles(silences)
     _print_backlog(backlog, longest[0][1].asked_at if longest else None, now)
     for told in (*_of_roles(silences), *_of_sources(sources), *_of_backlog(backlog)):
-        say(told)
+        print_note(told)
 
 
 def show_messages(
@@ -63,7 +63,7 @@ def show_messages(
     else:
         console.print("no message was sent that is still kept" if sent else "every message is sent")
     if len(found) > limit:
-        say("there are more (--limit)")
+        print_note("there are more (--limit)")
 
 
 def show_sources(as_array: AsArray = False) -> None:

@@ -25,7 +25,17 @@ from dpp.runs.model import Run
 from dpp_cli.errors import StackError
 from dpp_cli.lifecycle.events import about, print_words, stands
 from dpp_cli.lifecycle.status import message_fields, print_messages
-from dpp_cli.operator.output import ago, as_json, moment, plain, print_table, print_values, say, span, until
+from dpp_cli.operator.output import (
+    ago,
+    as_json,
+    moment,
+    plain,
+    print_note,
+    print_table,
+    print_values,
+    span,
+    until,
+)
 from dpp_cli.operator.rows import RowSettings, connected_rows
 from dpp_cli.operator.tenants import console
 
@@ -68,7 +78,7 @@ def show_tasks(
     else:
         console.print("no such task")
     if more:
-        say("there are more (--limit)")
+        print_note("there are more (--limit)")
 
 
 @tasks_app.command("show")
@@ -87,7 +97,7 @@ def show_task(task_id: TaskId, as_object: AsObject = False) -> None:
         return
     _print_task(found, run, now, settings.zone)
     if found.question is not None:
-        say(f"answer it: `dpp lifecycle answer {found.task.task_id} TEXT`")
+        print_note(f"answer it: `dpp lifecycle answer {found.task.task_id} TEXT`")
 
 
 def answer_one(
@@ -112,7 +122,7 @@ def answer_one(
         typer.echo(as_json(_document(found, None)))
     else:
         typer.echo(f"task {task_id} is answered: attempt {found.task.attempt} has it")
-    say(_who_goes_on(silent))
+    print_note(_who_goes_on(silent))
 
 
 def _no_task(task_id: str) -> str:

@@ -1,4 +1,4 @@
-"""Operator commands: a tenant's credits, its books, and whether they balance (D2)."""
+"""Operator commands: credits, balances, and the check of the ledger identity (D2)."""
 
 import json
 import time
@@ -17,14 +17,14 @@ from dpp.money.rebuild import RebuildReason, past_rebuilds, rebuild
 from dpp_cli.errors import StackError
 from dpp_cli.operator.tenants import Backends, TenantId, backends, console
 
-ledger_app = typer.Typer(no_args_is_help=True, help="What tenants have and spend.")
-_LOOKS = 20
+ledger_app = typer.Typer(no_args_is_help=True, help="Credits, balances and the ledger check.")
+_MAX_MEASURES = 20
 _PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class _Checked:
-    """A tenant's books, and what the check found; `measured` is None where the balance never rested."""
+    """A tenant's ledger position and the check's result; `measured` is None if the balance kept changing."""
 
     position: LedgerPosition
     measured: Measure | None
@@ -49,10 +49,10 @@ def give(
     reason: Annotated[str, typer.Option(help="Kept with the credit.")] = "by operator",
     credit_id: Annotated[
         UUID | None,
-        typer.Option(help="Repeat a credit whose outcome is unknown with its own id: counts once."),
+        typer.Option(help="To repeat a credit whose outcome is unknown, give its id again; it counts once."),
     ] = None,
 ) -> None:
-    """Give a tenant money to spend."""
+    """Credit a tenant."""
     try:
         amount_usd_micros = parse_usd(amount_usd)
     except AmountError as error:
@@ -72,7 +72,7 @@ def give(
 
 @ledger_app.command("show")
 def show(tenant_id: TenantId) -> None:
-    """Show a tenant's books and whether they balance (exit code 1 if not)."""
+    """Show a tenant's ledger position. Exit code 1 if it does not balance."""
     with backends() as to:
         try:
             position = audit_tenant(to.connection, to.ledger, tenant_id)
@@ -85,12 +85,12 @@ def show(tenant_id: TenantId) -> None:
 
 @ledger_app.command("check")
 def check(
-    tenant_id: Annotated[str | None, typer.Argument(help="One tenant; all of them if not given.")] = None,
+    tenant_id: Annotated[str | None, typer.Argument(help="One tenant; default: all.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array, amounts in micros.")] = False,
 ) -> None:
-    """Check that the books balance: credits − charges − open reservations = balance (exit code 1 if not).
+    """Check that credits − charges − open reservations = balance for every tenant. Exit code 1 if not.
 
-    Right under traffic: what is under way (money moved, row to follow) is told from what is wrong.
+    Correct under traffic: money in flight (moved in Redis, row not written yet) is not reported as drift.
     """
     with backends() as to:
         tenants = list(all_tenants(to.connection)) if tenant_id is None else [tenant_id]
@@ -105,7 +105,7 @@ def check(
 
 @ledger_app.command("rebuild")
 def rebuild_balance(tenant_id: TenantId) -> None:
-    """Write a tenant's balance in Redis anew from Postgres alone; safe while runs come and go."""
+    """Rebuild a tenant's balance in Redis from Postgres. Safe under traffic."""
     with backends() as to:
         try:
             rebuilt = rebuild(to.connection, to.ledger, tenant_id, RebuildReason.OPERATOR)
@@ -119,11 +119,11 @@ def rebuild_balance(tenant_id: TenantId) -> None:
 
 @ledger_app.command("rebuilds")
 def list_rebuilds(
-    tenant_id: Annotated[str | None, typer.Argument(help="One tenant; all of them if not given.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="The newest so many.")] = 50,
+    tenant_id: Annotated[str | None, typer.Argument(help="One tenant; default: all.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Show at most this many, newest first.")] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array, amounts in micros.")] = False,
 ) -> None:
-    """Show when a balance was written anew, why, and from what to what, the newest first."""
+    """List rebuilds of balances, newest first: time, reason, balance before and after."""
     with backends() as to:
         entries = past_rebuilds(to.connection, tenant_id, limit)
     if as_json:
@@ -134,13 +134,13 @@ def list_rebuilds(
         before = "nothing" if one.before_usd_micros is None else format_usd(one.before_usd_micros)
         after = format_usd(one.balance_usd_micros)
         table.add_row(f"{one.created_at:%Y-%m-%d %H:%M:%S%z}", one.tenant_id, one.reason, before, after)
-    console.print(table if entries else "no balance was ever written anew")
+    console.print(table if entries else "no balance was ever rebuilt")
 
 
 def _checked(to: Backends, tenant_id: str) -> _Checked:
-    """A tenant's position, and its measure as soon as the balance rests for a moment."""
+    """Audit a tenant and measure drift, repeating while the balance changes in between."""
     try:
-        for _ in range(_LOOKS):
+        for _ in range(_MAX_MEASURES):
             position = audit_tenant(to.connection, to.ledger, tenant_id)
             measured = measure(to.connection, to.ledger, tenant_id)
             if measured is not None:
@@ -161,7 +161,7 @@ def _print_checked(checked: list[_Checked]) -> None:
         amounts = (at.credits_usd_micros, at.charges_usd_micros, at.open_reservations_usd_micros)
         cells = [at.tenant_id, *(format_usd(amount) for amount in amounts)]
         if found is None:
-            table.add_row(*cells, "", "", "", "[yellow]too busy to tell[/]")
+            table.add_row(*cells, "", "", "", "[yellow]changing too fast to check[/]")
             continue
         drift, held, missing = found.drift_usd_micros, found.balance_usd_micros, found.missing_reservations
         lost = f"[red]{missing} reservations lost[/]" if missing else "[green]balanced[/]"
@@ -178,7 +178,7 @@ def _print_checked(checked: list[_Checked]) -> None:
 
 
 def print_position(position: LedgerPosition) -> None:
-    """Balance = credits − charges − open reservations (D2), as a table."""
+    """Print the ledger identity of a tenant, balance = credits − charges − open reservations (D2), as a table."""
     in_redis = position.balance_usd_micros
     rows = [
         ("credits", position.credits_usd_micros),

@@ -1,4 +1,4 @@
-"""The operator commands as one app: what `dpp` has on a machine, and all that the function `operate` has on AWS."""
+"""The operator commands as one app: part of `dpp` on a machine, and all of the function `operate` on AWS."""
 
 import typer
 
@@ -27,30 +27,34 @@ GROUPS = {
     "workspaces": workspaces_app,
     "lifecycle": lifecycle_app,
 }
-"""By name. They need a deployment's database, ledger, queues and bucket, and nothing of the machine they run on."""
+"""Command groups by name. They need a deployment's database, ledger, queues and buckets, and nothing of the machine."""
 
 
 TOP = "top"
-"""The one command that is no group."""
+"""The only operator command that is not a group."""
 
 
 def refusal(words: list[str]) -> str | None:
-    """Why these words are no command on a deployment, in a sentence; None for those that are, and for `--help`."""
+    """Return an error message if these words are not a command that runs on a deployment, else None."""
     if words and (words[0] in {*GROUPS, TOP, "--help"}):
         return None
-    there_are = f"there are {', '.join([*GROUPS, TOP])}"
-    return f"on a deployment there is no `{words[0]}`: {there_are}" if words else f"no command: {there_are}"
+    available = f"available commands: {', '.join([*GROUPS, TOP])}"
+    return (
+        f"`{words[0]}` does not run on a deployment; {available}"
+        if words
+        else f"no command given; {available}"
+    )
 
 
 def operator_app() -> typer.Typer:
-    """The operator commands, and no other."""
+    """Build an app with the operator commands only."""
     app = typer.Typer(no_args_is_help=True, add_completion=False, help="Operate a deployment.")
     add_groups(app)
     return app
 
 
 def add_groups(app: typer.Typer) -> None:
-    """Give `app` the operator commands."""
+    """Add the operator commands to `app`."""
     for name, group in GROUPS.items():
         app.add_typer(group, name=name)
     app.command(TOP)(command.top)

@@ -1,7 +1,7 @@
-"""What an operator's command works on: the deployment that the environment names, else the running local stack.
+"""Connects an operator command to a deployment: the one that the environment names, else the running local stack.
 
-The environment is that of a function: a URL, or on AWS a host and a secret. This module goes to Lambda with the
-operator commands, so what it needs of the local stack is imported where there is one.
+The environment has a function's variables: a URL, or on AWS a host and a secret. This module is shipped to Lambda with
+the operator commands, so modules of the local stack are imported only when one is used.
 """
 
 import os
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class BackendSettings(PostgresSettings, RedisSettings):
-    """The rows, and the ledger beside them: what every operator command works on."""
+    """Settings of the database and the ledger, which every operator command uses."""
 
 
 @dataclass(frozen=True)
-class Reach[Wanted: Settings]:
-    """Where everything that was wanted is; `endpoint_url` is the local stack's AWS, None for AWS itself."""
+class Reach[Needed: Settings]:
+    """Where a deployment is; `endpoint_url` is the local stack's AWS endpoint, None for AWS itself."""
 
-    settings: Wanted
+    settings: Needed
     endpoint_url: str | None
 
     @overload
@@ -39,10 +39,10 @@ class Reach[Wanted: Settings]:
     @overload
     def client(self, service: Literal["s3"], attempts: int | None = None) -> "S3Client": ...
     def client(self, service: Literal["sqs", "s3"], attempts: int | None = None) -> "SQSClient | S3Client":
-        """A client of the same deployment's AWS; with `attempts`, one that gives up after so many of 4 s each."""
+        """Return a client for the deployment's AWS; it gives up after `attempts` tries of 4 s each, if given."""
         if self.endpoint_url is None:
-            made = sqs_client if service == "sqs" else s3_client
-            return made() if attempts is None else made(attempts)
+            create = sqs_client if service == "sqs" else s3_client
+            return create() if attempts is None else create(attempts)
         from dpp_cli.local.localstack import client_session  # noqa: PLC0415
 
         bounded = None if attempts is None else bounds(attempts)
@@ -51,45 +51,47 @@ class Reach[Wanted: Settings]:
         )
 
 
-def reach[Wanted: Settings](wanted: type[Wanted]) -> Reach[Wanted]:
-    """Find everything that is wanted. Raises StackError.
+def reach[Needed: Settings](needed: type[Needed]) -> Reach[Needed]:
+    """Locate the deployment and load the needed settings. Raises StackError.
 
-    Never some of the one deployment and some of the other: an unknown run's message would be dropped, or a tenant
-    credited in one and charged in the other. A variable that has a default (`DPP_TIME_ZONE`) names no deployment, and
-    counts for nothing where the others name none: the local stack is as it was deployed.
+    Settings never come partly from one deployment and partly from another: messages of unknown runs would be dropped,
+    or a tenant credited in one and charged in the other. A variable with a default (`DPP_TIME_ZONE`) does not name a
+    deployment; if it is the only one set, the local stack is used as it was deployed.
     """
-    given = [name for name in wanted.telling() if os.environ.get(name)]
+    given = [name for name in needed.telling() if os.environ.get(name)]
     if given:
-        if missing := wanted.missing(os.environ):
-            raise StackError(f"{', '.join(given)} set; missing: {', '.join(missing)}")
-        return Reach(_loaded(wanted, os.environ), None)
+        if missing := needed.missing(os.environ):
+            raise StackError(
+                f"the environment is incomplete: {', '.join(given)} set; missing: {', '.join(missing)}"
+            )
+        return Reach(_loaded(needed, os.environ), None)
     from dpp_cli.local.state import running_state  # noqa: PLC0415
 
     state = running_state()
-    return Reach(_loaded(wanted, _of_local_stack(state)), state.aws_endpoint_url)
+    return Reach(_loaded(needed, _of_local_stack(state)), state.aws_endpoint_url)
 
 
 @contextmanager
 def opened(
     settings: BackendSettings, *, reply_timeout_seconds: float = REPLY_TIMEOUT_SECONDS
 ) -> Iterator[tuple[Database, Ledger]]:
-    """The rows and the ledger, each connected when it is first asked, both closed at the end."""
+    """Yield the database and the ledger; each connects at its first use, both are closed at the end."""
     with closing(Database(settings.database, reply_timeout_seconds=reply_timeout_seconds)) as database:
         ledger = Ledger.connect(settings.redis, cluster=settings.redis_cluster)
         with closing(ledger.client):
             yield database, ledger
 
 
-def _loaded[Wanted: Settings](wanted: type[Wanted], environ: Mapping[str, str]) -> Wanted:
+def _loaded[Needed: Settings](needed: type[Needed], environ: Mapping[str, str]) -> Needed:
     try:
-        return wanted.load(environ)
+        return needed.load(environ)
     except ConfigurationError as error:
         raise StackError(str(error)) from None
 
 
 def _of_local_stack(state: "StackState") -> Mapping[str, str]:
-    """What a deployment's environment says, as the local stack's state has it."""
-    # One that an older version deployed may lack some: what a command then misses, it names.
+    """Return a deployment's variables, taken from the local stack's state."""
+    # A stack deployed by an older version may lack outputs; a command that needs one names the missing variable.
     deployed = {variable: state.outputs.get(output, "") for variable, output in _OUTPUTS.items()}
     return {"DATABASE_URL": state.database_url, "REDIS_URL": state.redis_url, **deployed}
 
@@ -106,4 +108,4 @@ _OUTPUTS: Mapping[str, str] = {
     "DPP_WORKSPACE_LOOK_QUEUE_URL": "WorkspaceLookQueueUrl",
     "DPP_WORKSPACE_WORK_QUEUE_URL": "WorkspaceWorkQueueUrl",
 }
-"""What a deployment's outputs are called, by the variable that a function is told them in."""
+"""Stack output by the environment variable that carries its value."""

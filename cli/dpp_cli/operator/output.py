@@ -1,4 +1,4 @@
-"""How the commands of what stands in rows alone print: text that people wrote, times, names with their values."""
+"""Formats command output: text written by users, durations and times, name-value lists, tables, JSON."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -18,29 +18,29 @@ _TABLE_COLUMNS = 140
 
 
 def plain(text: str) -> Text:
-    """Text that somebody wrote, as it may stand in a terminal: no markup, nothing that moves the cursor."""
+    """Make text safe for a terminal: no markup, no control characters that move the cursor."""
     return Text("".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text))
 
 
 def plain_lines(text: str) -> Text:
-    """The same of several lines, such as a stack trace."""
+    """Make multi-line text, such as a stack trace, safe for a terminal."""
     return Text("\n").join(plain(line.expandtabs(4)) for line in text.split("\n"))
 
 
 def span(seconds: float) -> str:
-    """How long that is, as people say it."""
+    """Format a duration for people, e.g. `2 h 5 min`."""
     minutes = max(0, int(seconds)) // 60
     days, hours = divmod(minutes // 60, 24)
     return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
 
 
 def ago(since: datetime, now: datetime) -> str:
-    """How long ago that was."""
+    """Format the time since `since`."""
     return span((now - since).total_seconds())
 
 
 def until(at: datetime, now: datetime) -> str:
-    """When that will be, or for how long it has been due."""
+    """Format the time until `at`, or how long it has been due."""
     seconds = int((at - now).total_seconds())
     if seconds < 0:
         return f"due for {span(-seconds)}"
@@ -48,17 +48,17 @@ def until(at: datetime, now: datetime) -> str:
 
 
 def moment(at: datetime | None, zone: ZoneInfo) -> str:
-    """A time in a table."""
+    """Format a time for a table cell; empty for None."""
     return "" if at is None else f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S%z}"
 
 
-def say(text: str) -> None:
-    """Talk, which goes to stderr: stdout is what was asked for."""
+def print_note(text: str) -> None:
+    """Print a note to stderr; stdout carries only the requested data."""
     typer.echo(text, err=True)
 
 
 def print_values(values: Mapping[str, str | None], *, indent: str = "") -> None:
-    """Names and values, one a line; those that are None are left out."""
+    """Print names and values, one pair per line, without those whose value is None."""
     width = max(map(len, values), default=0)
     for name, value in values.items():
         if value is not None:
@@ -66,22 +66,22 @@ def print_values(values: Mapping[str, str | None], *, indent: str = "") -> None:
 
 
 def print_table(table: Table) -> None:
-    """A table that begins with an id of 36 characters: a narrow terminal breaks its lines, but never its words."""
+    """Print a table whose first column is an id of 36 characters; a narrow terminal wraps lines but never ids."""
     Console(width=max(console.width, _TABLE_COLUMNS)).print(table)
 
 
 def as_json(document: object) -> str:
-    """One JSON document of what has no model of the API's, in ASCII: nothing in it moves a cursor."""
+    """Serialize a value as ASCII JSON, which is safe to print to a terminal."""
     return json.dumps(to_jsonable_python(document))
 
 
 def as_array(documents: Iterable[BaseModel]) -> str:
-    """One JSON array of what the API answers one by one."""
+    """Serialize API models as one JSON array."""
     return "[" + ", ".join(one.model_dump_json(by_alias=True, exclude_none=True) for one in documents) + "]"
 
 
 def faults(error: ValidationError, prefix: str) -> str:
-    """Each place and what it needs, in one sentence; never what was given."""
+    """Describe each invalid field in one line, without repeating the given values."""
     return "; ".join(
         f"{prefix}{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}"
         for one in error.errors(include_url=False, include_input=False)

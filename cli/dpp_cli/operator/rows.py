@@ -1,6 +1,6 @@
-"""How the commands reach what stands in Postgres alone: operators, tickets, the stop, workspaces and the like.
+"""Connects commands that need only Postgres: operator keys, tickets, the emergency stop, workspaces and others.
 
-They ask for no ledger, so that the stop can be set whatever else is down.
+They do not need the ledger, so the emergency stop can be set while Redis is down.
 """
 
 import os
@@ -25,41 +25,41 @@ from dpp_cli.operator.connect import Reach, reach
 from dpp_cli.operator.tenants import REPLY_SECONDS, as_sentences
 
 _OPERATOR = re.compile(r"[A-Za-z0-9_.@-]{1,64}", re.ASCII)
-_OURS = frozenset({REAPER, LEASE_NAME, "MIGRATION"})
+_RESERVED_NAMES = frozenset({REAPER, LEASE_NAME, "MIGRATION"})
 
 Who = Annotated[
     str | None,
     typer.Option(
         "--as",
         metavar="NAME",
-        help="Who asks, kept with it: 1 to 64 of A-Z, a-z, 0-9, _, ., @ and -. The user's name if not given;"
-        " on a deployment it must be.",
+        help="Your name, recorded with the action: 1 to 64 of A-Z, a-z, 0-9, _, ., @ and -. Default: the user name;"
+        " required on a deployment.",
         show_default=False,
     ),
 ]
 
 
 class RowSettings(PostgresSettings, TimeZoneSettings):
-    """The rows, and the zone that times are shown in."""
+    """Settings of the database and the time zone of the output."""
 
 
 @dataclass(frozen=True)
-class Rows[Wanted: PostgresSettings]:
-    """Where everything that was wanted is, and the database, connected when it is first asked."""
+class Rows[Needed: PostgresSettings]:
+    """A located deployment and its database, which connects at its first use."""
 
-    at: Reach[Wanted]
+    at: Reach[Needed]
     database: Database
 
     @property
-    def settings(self) -> Wanted:
-        """What was wanted."""
+    def settings(self) -> Needed:
+        """The loaded settings."""
         return self.at.settings
 
 
 @contextmanager
-def opened_rows[Wanted: PostgresSettings](wanted: type[Wanted]) -> Iterator[Rows[Wanted]]:
-    """Find everything that is wanted. Raises StackError, also for what is refused inside the block."""
-    at = reach(wanted)
+def opened_rows[Needed: PostgresSettings](needed: type[Needed]) -> Iterator[Rows[Needed]]:
+    """Locate the deployment and load the needed settings. Raises StackError, also for errors inside the block."""
+    at = reach(needed)
     with (
         as_sentences(),
         _refusals(),
@@ -69,29 +69,29 @@ def opened_rows[Wanted: PostgresSettings](wanted: type[Wanted]) -> Iterator[Rows
 
 
 @contextmanager
-def connected_rows[Wanted: PostgresSettings](wanted: type[Wanted]) -> Iterator[tuple[Connection, Wanted]]:
-    """As `opened_rows`, with a connection."""
-    with opened_rows(wanted) as rows, rows.database.connection() as connection:
+def connected_rows[Needed: PostgresSettings](needed: type[Needed]) -> Iterator[tuple[Connection, Needed]]:
+    """Like `opened_rows`, with a connection."""
+    with opened_rows(needed) as rows, rows.database.connection() as connection:
         yield connection, rows.settings
 
 
 def operator_id(name: str) -> str:
-    """A name that an operator may have. Raises StackError: those of the platform's own processors are none."""
+    """Validate an operator's name. Raises StackError; names of the platform's own processors are reserved."""
     if not _OPERATOR.fullmatch(name):
-        raise StackError("an operator's name has 1 to 64 of A-Z, a-z, 0-9, _, ., @ and -")
-    if name in _OURS:
-        raise StackError(f"{name} is the platform's own name in its records: take another")
+        raise StackError("an operator's name must have 1 to 64 of A-Z, a-z, 0-9, _, ., @ and -")
+    if name in _RESERVED_NAMES:
+        raise StackError(f"{name} is reserved for the platform's own records: choose another name")
     return name
 
 
 def actor(given: str | None) -> str:
-    """Who stands in the records: who says so, else the user of this machine. Raises StackError where there is none.
+    """Return the name for the records: the given one, else the user's. Raises StackError if there is none.
 
-    A function runs as nobody: IAM knows who invoked it, and the caller says so with --as.
+    In a Lambda function there is no user, so the caller must pass --as.
     """
     name = given or os.environ.get("LOGNAME") or os.environ.get("USER")
     if not name:
-        raise StackError("say who asks: add --as NAME")
+        raise StackError("no user name: add --as NAME")
     return operator_id(name)
 
 

@@ -1,4 +1,4 @@
-"""Operator commands: tenants and keys, and how every operator command reaches the rows and the ledger.
+"""Operator commands: tenants and their keys; and the connection to database and ledger that other commands use.
 
 They work on the database and the Redis that the environment names, else on the running local stack.
 """
@@ -38,7 +38,7 @@ TenantId = Annotated[str, typer.Argument(help="The tenant's id: 1 to 64 of A-Z, 
 
 @dataclass(frozen=True)
 class Backends:
-    """An open connection to where the rows are, and the ledger beside it."""
+    """A database connection and the ledger."""
 
     connection: Connection
     ledger: Ledger
@@ -46,7 +46,7 @@ class Backends:
 
 @contextmanager
 def backends() -> Iterator[Backends]:
-    """Connect; raises StackError, also for what the database or the ledger refuses inside the block."""
+    """Connect. Raises StackError, also for errors of database or ledger inside the block."""
     settings = reach(BackendSettings).settings
     with (
         as_sentences(),
@@ -58,17 +58,19 @@ def backends() -> Iterator[Backends]:
 
 @contextmanager
 def as_sentences() -> Iterator[None]:
-    """Raises StackError for what the database or the ledger refuses inside the block."""
+    """Turn errors of database and ledger inside the block into StackError."""
     try:
         yield
     except PostgresNotReached as error:
         raise StackError(f"can't reach Postgres: {str(error.__cause__ or error).splitlines()[0]}") from error
     except psycopg.errors.ForeignKeyViolation:
-        raise StackError("there is no such tenant: `dpp tenant create` makes one") from None
+        raise StackError("the tenant does not exist; create it with `dpp tenant create ID`") from None
     except psycopg.errors.CheckViolation as error:
-        raise StackError(f"the database refuses it: {error.diag.constraint_name}") from None
-    except psycopg.DataError as error:  # text that it can't keep, such as NUL
-        raise StackError(f"the database refuses it: {str(error).splitlines()[0]}") from None
+        raise StackError(
+            f"the database rejects the value (constraint {error.diag.constraint_name})"
+        ) from None
+    except psycopg.DataError as error:  # text that Postgres can't store, such as NUL
+        raise StackError(f"the database rejects the value: {str(error).splitlines()[0]}") from None
     except (CreditConflict, ConfigurationError, DependencyUnavailable, LedgerError, ValueError) as error:
         raise StackError(str(error) or type(error).__name__) from error
 
@@ -76,10 +78,10 @@ def as_sentences() -> Iterator[None]:
 @tenant_app.command("create")
 def create(
     tenant_id: TenantId,
-    name: Annotated[str | None, typer.Option(help="What people call it; the id if not given.")] = None,
-    rate_limit: Annotated[int, typer.Option(min=1, help="Requests a minute (RUN-14).")] = 60,
+    name: Annotated[str | None, typer.Option(help="Display name; default: the id.")] = None,
+    rate_limit: Annotated[int, typer.Option(min=1, help="Requests per minute (RUN-14).")] = 60,
 ) -> None:
-    """Create a tenant; nothing happens if it exists."""
+    """Create a tenant. Safe to repeat; an existing tenant is not changed."""
     with backends() as to:
         create_tenant(to.connection, tenant_id, name or tenant_id, rate_limit)
     typer.echo(f"tenant {tenant_id}")
@@ -87,9 +89,9 @@ def create(
 
 @key_app.command("create")
 def create_key(
-    tenant_id: TenantId, label: Annotated[str | None, typer.Option(help="What it is for.")] = None
+    tenant_id: TenantId, label: Annotated[str | None, typer.Option(help="What the key is for.")] = None
 ) -> None:
-    """Make an API key and print it: the only time that it can be seen."""
+    """Create an API key and print it. It cannot be shown again."""
     minted = api_keys.mint()
     with backends() as to:
         api_keys.store(to.connection, minted, tenant_id, label)
@@ -101,36 +103,36 @@ def list_keys(
     tenant_id: TenantId,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
 ) -> None:
-    """Show a tenant's API keys by their ids, the newest first; nothing here is a secret."""
+    """List a tenant's API keys by id, newest first. The output contains no secret."""
     with backends() as to:
         keys = api_keys.keys_of(to.connection, tenant_id)
     if as_json:
         typer.echo(json.dumps([key_fields(key) for key in keys]))
         return
     if not keys:
-        console.print(f"{tenant_id} has no key, or there is no such tenant", highlight=False)
+        console.print(f"tenant {tenant_id} has no keys or does not exist", highlight=False)
         return
-    table = Table("key id", "status", "made", "last used", "label", box=None, header_style="dim")
+    table = Table("key id", "status", "created", "last used", "label", box=None, header_style="dim")
     table.columns[0].no_wrap = True
     for key in keys:
-        table.add_row(str(key.key_id), key.status, *made_and_used(key), Text(key.label or ""))
+        table.add_row(str(key.key_id), key.status, *created_and_used(key), Text(key.label or ""))
     console.print(table)
 
 
 @key_app.command("revoke")
 def revoke_key(
-    key_id: Annotated[UUID, typer.Argument(help="As `list` shows it; the ID in a key dpp_ID_SECRET.")],
+    key_id: Annotated[UUID, typer.Argument(help="The key id from `list`; the ID in dpp_ID_SECRET.")],
 ) -> None:
-    """Refuse an API key from its next request on (401). Nothing happens if it is revoked already."""
+    """Revoke an API key; its next request gets 401. Safe to repeat."""
     with backends() as to:
         tenant_id = api_keys.revoke(to.connection, key_id)
     if tenant_id is None:
-        raise StackError(f"there is no key {key_id}")
+        raise StackError(f"key {key_id} does not exist; `dpp key list TENANT` shows a tenant's keys")
     typer.echo(f"key {key_id} of {tenant_id} is revoked")
 
 
 def key_fields(key: ApiKey | OperatorKey) -> dict[str, Any]:
-    """A key of either scope as JSON."""
+    """Return a tenant's or operator's key as JSON fields."""
     return asdict(key) | {
         "key_id": str(key.key_id),
         "created_at": key.created_at.isoformat(),
@@ -138,7 +140,7 @@ def key_fields(key: ApiKey | OperatorKey) -> dict[str, Any]:
     }
 
 
-def made_and_used(key: ApiKey | OperatorKey) -> tuple[str, str]:
-    """Since when there is a key, and when it was last used, for a table."""
+def created_and_used(key: ApiKey | OperatorKey) -> tuple[str, str]:
+    """Format the creation time and the last use of a key for a table."""
     used = "never" if key.last_used_at is None else f"{key.last_used_at:%Y-%m-%d %H:%M%z}"
     return f"{key.created_at:%Y-%m-%d %H:%M%z}", used

@@ -1,7 +1,6 @@
-"""Operator commands: the dead-letter queue of runs (RUN-15). What each does is in `dpp.runs.operations.dead_letters`.
+"""Operator commands: the dead-letter queue of runs (RUN-15), implemented by `dpp.runs.operations.dead_letters`.
 
-They work on the database, the Redis and the two queues that the environment names, all four of them, else on the
-running local stack.
+They use the database, the Redis and the two queues that the environment names (all four), else the running local stack.
 """
 
 import json
@@ -35,20 +34,21 @@ _DONE = {
 }
 
 Ids = Annotated[
-    list[str] | None, typer.Argument(help="Of runs or of messages, as `list` shows them.", show_default=False)
+    list[str] | None,
+    typer.Argument(help="Ids of runs or messages, as `list` shows them.", show_default=False),
 ]
 All = Annotated[bool, typer.Option("--all", help="Every message, up to --limit.")]
-Limit = Annotated[int, typer.Option(min=1, max=1_000, help="Look at no more messages than this.")]
+Limit = Annotated[int, typer.Option(min=1, max=1_000, help="Read at most this many messages.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON array.")]
 
 
 class _DlqSettings(BackendSettings, QueueSettings, DeadLetterSettings):
-    """The rows, the ledger and both queues."""
+    """Settings of the database, the ledger and both queues."""
 
 
 @dlq_app.command("list")
 def show(limit: Limit = 100, as_json: AsJson = False) -> None:
-    """Show each message, and where its run stands now. They are hidden from others only meanwhile."""
+    """List dead letters with the status of their runs. They stay hidden from other readers only while this runs."""
     with _effects() as effects:
         letters = dead_letters.look(effects, Choice(limit))
     if as_json:
@@ -63,18 +63,18 @@ def show(limit: Limit = 100, as_json: AsJson = False) -> None:
 def redrive(
     ids: Ids = None,
     every: All = False,
-    force: Annotated[bool, typer.Option(help="Send back the others, too, word for word.")] = False,
+    force: Annotated[bool, typer.Option(help="Send back all other messages too, unchanged.")] = False,
     limit: Limit = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Send back the messages whose run is QUEUED; delete those whose run has ended; leave the others.
+    """Send back messages whose run is QUEUED, delete those whose run has ended, and leave the others.
 
-    Safe to repeat: a message that was sent back twice is worked on once. Exit code 1 if one that was named is
-    not there or was left.
+    Safe to repeat: a message that is sent back twice is processed once. Exit code 1 if a named message was not found or
+    was left.
     """
     choice = _choice(ids, every, limit)
     with _effects() as effects:
-        handled = _told(dead_letters.redrive(effects, choice, force=force), as_json=as_json)
+        handled = _carry_out(dead_letters.redrive(effects, choice, force=force), as_json=as_json)
     _account_for(choice, handled)
 
 
@@ -82,27 +82,27 @@ def redrive(
 def drop(
     ids: Ids = None,
     every: All = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     limit: Limit = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Delete messages; a run that is QUEUED ends first, FAILED and refunded in full.
+    """Delete messages; their QUEUED runs first end as FAILED with a full refund.
 
-    Safe to repeat. Exit code 1 if one that was named is not there.
+    Safe to repeat. Exit code 1 if a named message was not found.
     """
     choice = _choice(ids, every, limit)
     if as_json and not yes:
-        raise StackError("with --json nobody can be asked: add --yes")
+        raise StackError("--json cannot ask for confirmation: add --yes")
     with _effects() as effects:
         if not yes:
             _confirm(dead_letters.look(effects, choice))
-        handled = _told(dead_letters.drop(effects, choice), as_json=as_json)
+        handled = _carry_out(dead_letters.drop(effects, choice), as_json=as_json)
     _account_for(choice, handled)
 
 
 @contextmanager
 def _effects() -> Iterator[DeadLetterEffects]:
-    """Everything that a command touches. Raises StackError, also for a dependency that fails inside the block."""
+    """Open all connections that a command needs. Raises StackError, also for errors inside the block."""
     at = reach(_DlqSettings)
     wanted = at.settings
     urls = (wanted.run_dead_letter_queue_url, wanted.run_queue_url)
@@ -117,13 +117,13 @@ def _effects() -> Iterator[DeadLetterEffects]:
 def _choice(ids: list[str] | None, every: bool, limit: int) -> Choice:
     if bool(ids) == every:
         raise StackError(
-            "name runs or messages, or say --all" if not every else "name some, or say --all: not both"
+            "give ids of runs or messages, or --all" if not every else "give either ids or --all, not both"
         )
     return Choice(limit, None if every else frozenset(ids or ()))
 
 
 def _confirm(letters: list[DeadLetter]) -> None:
-    """Show what would be dropped and ask; an answer other than yes ends the command."""
+    """Show what would be dropped and ask for confirmation; any answer but yes ends the command."""
     if not letters:
         return
     _print_table(letters)
@@ -132,8 +132,8 @@ def _confirm(letters: list[DeadLetter]) -> None:
     typer.confirm(f"Drop {_count(letters)}, and end {runs} with a full refund?", abort=True)
 
 
-def _told(handled: Iterable[Handled], *, as_json: bool) -> list[Handled]:
-    """Carry it out, telling each message as it is done, so that a failure half-way hides nothing."""
+def _carry_out(handled: Iterable[Handled], *, as_json: bool) -> list[Handled]:
+    """Carry it out and print each message as it is done, so that a failure in the middle hides nothing."""
     done: list[Handled] = []
     try:
         for one in handled:
@@ -153,7 +153,7 @@ def _told(handled: Iterable[Handled], *, as_json: bool) -> list[Handled]:
 
 
 def _account_for(choice: Choice, handled: list[Handled]) -> None:
-    """Exit code 1 for what was named and not done."""
+    """Exit with code 1 if a named message was not handled."""
     if choice.ids is None:
         return
     found = frozenset[str]().union(*(one.letter.ids for one in handled))
@@ -179,7 +179,9 @@ def _print_table(letters: list[DeadLetter]) -> None:
     console.print(table)
     for letter in letters:
         if letter.fault is not None:
-            console.print(f"{_id(letter)} can't be read: {letter.fault}", highlight=False, soft_wrap=True)
+            console.print(
+                f"message {_id(letter)} can't be read: {letter.fault}", highlight=False, soft_wrap=True
+            )
 
 
 def _fields(letter: DeadLetter) -> dict[str, Any]:
@@ -202,7 +204,7 @@ def _id(letter: DeadLetter) -> str:
 
 
 def _state(letter: DeadLetter) -> str:
-    """The run's status where it says all, else where the run stands."""
+    """Return the run's status if it has ended, else the state of its message."""
     if letter.run is not None and letter.standing == Standing.ENDED:
         return letter.run.status
     return letter.standing if letter.run else letter.standing.lower()

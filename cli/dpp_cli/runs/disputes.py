@@ -1,7 +1,7 @@
-"""Operator commands: runs whose charge can't be proved (D3). What each does is in `dpp.runs.operations.disputes`.
+"""Operator commands: runs whose charge can't be proved (D3), implemented by `dpp.runs.operations.disputes`.
 
-They work on the database, the Redis and the results bucket that the environment names, all three of them, else on the
-running local stack.
+They use the database, the Redis and the results bucket that the environment names (all three), else the running local
+stack.
 """
 
 import json
@@ -27,7 +27,7 @@ dispute_app = typer.Typer(no_args_is_help=True, help="Runs whose charge the ledg
 
 
 class _DisputeSettings(BackendSettings, StorageSettings):
-    """The rows, the ledger and the envelopes."""
+    """Settings of the database, the ledger and the results bucket."""
 
 
 @dispute_app.command("list")
@@ -35,7 +35,7 @@ def show(
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="Show no more runs than this.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array, amounts in micros.")] = False,
 ) -> None:
-    """Show each disputed run with everything that says something about its money."""
+    """List disputed runs with all evidence about their money."""
     with _effects() as effects:
         found = disputes.look(effects, limit)
     if as_json:
@@ -43,17 +43,17 @@ def show(
         return
     for one in found:
         _print(one)
-    console.print(f"{len(found)} disputed runs" if found else "no run is disputed")
+    console.print(f"{len(found)} disputed runs" if found else "no disputed runs")
 
 
 @dispute_app.command("settle")
 def settle(
     run_id: Annotated[UUID, typer.Argument(help="The run.")],
     charge_usd: Annotated[
-        str, typer.Argument(help='What it is charged in US dollars, at most 4 places; "0" for nothing.')
+        str, typer.Argument(help='The charge in US dollars, at most 4 places; "0" refunds everything.')
     ],
 ) -> None:
-    """End a disputed run: charge it so much, give the rest of its reservation back. Safe to repeat."""
+    """End a disputed run: charge this amount and refund the rest of its reservation. Safe to repeat."""
     try:
         charge_usd_micros = 0 if charge_usd == "0" else parse_usd(charge_usd)
     except AmountError as error:
@@ -67,7 +67,7 @@ def settle(
 
 @contextmanager
 def _effects() -> Iterator[DisputeEffects]:
-    """Everything that a command touches. Raises StackError, also for what is refused or fails inside the block."""
+    """Open all connections that a command needs. Raises StackError, also for errors inside the block."""
     at = reach(_DisputeSettings)
     wanted = at.settings
     storage = ObjectStore(wanted.results_bucket, lambda: at.client("s3"))
@@ -82,7 +82,7 @@ def _print(one: Dispute) -> None:
     run = one.run
     receipt = "none" if one.receipt is None else f"{one.receipt[0]}, charged {format_usd(one.receipt[1])} USD"
     cost = one.envelope_cost_usd_micros
-    told = {
+    lines = {
         "tenant": run.tenant_id,
         "run is": f"{run.status} since {run.updated_at:%Y-%m-%d %H:%M:%S%z}",
         "because": run.last_error_detail or "",
@@ -93,7 +93,7 @@ def _print(one: Dispute) -> None:
         "envelope": "none" if cost is None else f"says {format_usd(cost)} USD",
     }
     console.print(f"run {run.id}")
-    for name, value in told.items():
+    for name, value in lines.items():
         console.print(f"  {name:<12} {value}", highlight=False, markup=False)
 
 

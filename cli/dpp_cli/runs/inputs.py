@@ -1,4 +1,4 @@
-"""The inputs of a run as words of a command: files of JSON, names with their values."""
+"""Parses a run's inputs from command-line words: JSON files and name-value pairs."""
 
 import json
 import re
@@ -14,13 +14,13 @@ _STDIN = "-"
 
 
 def read_inputs(words: Sequence[str]) -> dict[str, Any]:
-    """What the words say together; a name with its value stands above what a file says. Raises BadParameter.
+    """Combine all words into one inputs object; named values override those of files. Raises BadParameter.
 
     `FILE`: a JSON object, `-` from standard input. `name=text`, `name=@FILE` with the file's text, `name:=JSON`.
     """
     found = [(word, _PAIR.fullmatch(word)) for word in words]
     if sum(_is_stdin(word, pair) for word, pair in found) > 1:
-        raise typer.BadParameter("standard input can be read once")
+        raise typer.BadParameter("standard input (-) can be used only once")
     inputs: dict[str, Any] = {}
     for word, pair in found:
         if pair is None:
@@ -40,15 +40,15 @@ def _is_stdin(word: str, pair: re.Match[str] | None) -> bool:
 
 def _value(name: str, how: str, value: str) -> Any:
     if how == ":=":
-        return _json(value, f"{name} is no JSON")
+        return _json(value, f"{name} is not valid JSON")
     return _text(value[1:]) if value.startswith("@") else value
 
 
 def _object(source: str) -> dict[str, Any]:
-    told = "standard input" if source == _STDIN else source
-    document = _json(_text(source), f"{told} is no JSON")
+    label = "standard input" if source == _STDIN else source
+    document = _json(_text(source), f"{label} is not valid JSON")
     if not isinstance(document, dict):
-        raise typer.BadParameter(f"{told} is no JSON object")
+        raise typer.BadParameter(f"{label} is not a JSON object")
     return document
 
 
@@ -59,11 +59,11 @@ def _text(source: str) -> str:
     except OSError as error:
         raise typer.BadParameter(f"can't read {source}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise typer.BadParameter(f"{source} is no UTF-8 text") from None
+        raise typer.BadParameter(f"{source} is not UTF-8 text") from None
 
 
 def _json(text: str, fault: str) -> Any:
-    """As strict as the API: what that refuses is not made another thing on the way (a name twice, NaN)."""
+    """Parse JSON as strictly as the API does: no duplicate names, no NaN or Infinity."""
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -73,9 +73,9 @@ def _json(text: str, fault: str) -> Any:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name stands twice in one object")
+        raise ValueError("an object has a name twice")
     return found
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")

@@ -1,4 +1,4 @@
-"""How runs are printed: data to stdout, and on a terminal a line on stderr while one is waited for."""
+"""Prints runs: data to stdout; while waiting, a progress line to stderr if it is a terminal."""
 
 import json
 import sys
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 
-from dpp_cli.operator.output import as_json, plain, plain_lines, print_values, say
+from dpp_cli.operator.output import as_json, plain, plain_lines, print_note, print_values
 from dpp_cli.operator.tenants import console
 from dpp_client import DppError, Receipt, Result, Run, ValidationFailed
 
 
 def print_receipt(receipt: Receipt, *, as_document: bool) -> None:
-    """The id alone, for a shell to take up; or the receipt as the API gave it."""
+    """Print only the run id, for use in a shell, or the API's receipt as JSON."""
     if as_document:
         typer.echo(as_json(receipt.model_dump(mode="json")))
     else:
@@ -23,7 +23,7 @@ def print_receipt(receipt: Receipt, *, as_document: bool) -> None:
 
 
 def print_run(run: Run, result: Result | None = None, *, as_document: bool) -> None:
-    """A run, and the verified result where it was fetched: as text, or as what the API answers with its `envelope`."""
+    """Print a run and its verified result, if fetched, as text or as the API's JSON with the `envelope` added."""
     if as_document:
         document = run.model_dump(mode="json", exclude_none=True)
         typer.echo(as_json(document if result is None else document | {"envelope": result.envelope}))
@@ -34,7 +34,7 @@ def print_run(run: Run, result: Result | None = None, *, as_document: bool) -> N
     print_values(
         {
             "pack": run.pack_type,
-            "stands at": f"{run.status}, {run.money_state}",
+            "status": f"{run.status}, {run.money_state}",
             "used": used,
             "tokens": str(run.tokens_consumed),
             "problem": f"{problem.reason_code}: {problem.detail}" if problem else None,
@@ -47,22 +47,22 @@ def print_run(run: Run, result: Result | None = None, *, as_document: bool) -> N
         console.print(plain_lines(text), soft_wrap=True)
 
 
-def told(error: DppError) -> str:
-    """An error in a sentence, and a line for each place that it names."""
+def message_of(error: DppError) -> str:
+    """Format an error, with one line for each invalid field."""
     lines = [str(error)]
     if isinstance(error, ValidationFailed):
         lines += [f"  {fault.pointer or '/'}: {fault.detail}" for fault in error.fields]
     return plain_lines("\n".join(lines)).plain
 
 
-def say_retry(error: DppError, pause_seconds: float) -> None:
-    """That something went wrong, and goes on."""
-    say(f"{told(error)} Trying again in {pause_seconds:.1f} s.")
+def print_retry(error: DppError, pause_seconds: float) -> None:
+    """Report a failed attempt that will be retried."""
+    print_note(f"{message_of(error)} Trying again in {pause_seconds:.1f} s.")
 
 
 @contextmanager
 def waiting_for(run_id: str) -> Iterator[Callable[[Run], None]]:
-    """What each look is shown to: a line that changes on a terminal, nothing elsewhere."""
+    """Yield a callback that shows each polled run: a changing line on a terminal, nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -1,6 +1,6 @@
-"""Operator commands: tickets (TIX-1), what an operator asks for and the ops cycle carries out.
+"""Operator commands: tickets (TIX-1), which operators file and the ops cycle carries out.
 
-`--json` prints what the operators' API answers.
+`--json` prints the JSON of the operators' API.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,35 +28,46 @@ from dpp.tickets.read import WholeTicket
 from dpp.tickets.requests import PARAMS, read_params
 from dpp.tickets.store import NewTicket
 from dpp_cli.errors import StackError
-from dpp_cli.operator.output import ago, as_array, faults, moment, plain, print_table, print_values, say
+from dpp_cli.operator.output import (
+    ago,
+    as_array,
+    faults,
+    moment,
+    plain,
+    print_note,
+    print_table,
+    print_values,
+)
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows, opened_rows
 from dpp_cli.operator.tenants import console
 
 tickets_app = typer.Typer(
-    no_args_is_help=True, help="What operators ask for, and the reaper of what nobody ends."
+    no_args_is_help=True, help="File tickets and show them; run the reaper of stale tickets."
 )
 
-Kind = Annotated[RequestType, typer.Argument(metavar="TYPE", help="What is asked for.")]
+Kind = Annotated[RequestType, typer.Argument(metavar="TYPE", help="The type of request.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 AsArray = Annotated[bool, typer.Option("--json", help="One JSON array.")]
 
 
 class StaleSettings(PostgresSettings, ReaperSettings):
-    """The rows, and what the reaper calls stale."""
+    """Settings of the database and of the reaper's threshold."""
 
 
 @tickets_app.command("file")
 def file_ticket(
     request_type: Kind,
     *,
-    reason: Annotated[str, typer.Option(help="Why; kept with the ticket.")],
+    reason: Annotated[str, typer.Option(help="Why; recorded with the ticket.")],
     param: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="What its type takes (docs/tickets.md).", show_default=False),
+        typer.Option(
+            metavar="NAME=VALUE", help="A parameter of the ticket type (docs/tickets.md).", show_default=False
+        ),
     ] = None,
     request_id: Annotated[
         UUID | None,
-        typer.Option("--id", help="Repeat a filing whose outcome is unknown with its own id: files once."),
+        typer.Option("--id", help="To repeat a filing whose outcome is unknown, give its id again."),
     ] = None,
     who: Who = None,
     as_json: AsJson = False,
@@ -69,39 +80,41 @@ def file_ticket(
         except PostgresNotReached:
             raise
         except PostgresUnavailable as error:
-            again = f"it may have been filed: repeat it with --id {new.request_id}"
+            again = f"the ticket may have been filed; repeat the command with --id {new.request_id}"
             raise StackError(f"{error}; {again}") from None
     if as_json:
         typer.echo(ticket_view(filed.ticket, rows.settings.zone).model_dump_json(exclude_none=True))
     else:
-        typer.echo(_told(filed))
+        typer.echo(_summary(filed))
 
 
 @tickets_app.command("list")
 def show(
-    status: Annotated[TicketStatus | None, typer.Option(help="Only those that stand so.")] = None,
-    request_type: Annotated[RequestType | None, typer.Option("--type", help="Only these.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="The newest so many.")] = 50,
+    status: Annotated[TicketStatus | None, typer.Option(help="Only tickets with this status.")] = None,
+    request_type: Annotated[
+        RequestType | None, typer.Option("--type", help="Only tickets of this type.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Show at most this many, newest first.")] = 50,
     as_json: AsArray = False,
 ) -> None:
-    """Show tickets, the newest first."""
+    """List tickets, newest first."""
     with connected_rows(RowSettings) as (connection, settings):
         page = read.page(connection, below=None, limit=limit, status=status, request_type=request_type)
     print_tickets(page.tickets, settings.zone, as_json=as_json)
     if page.below is not None:
-        say("there are more (--limit)")
+        print_note("there are more; raise --limit")
 
 
 @tickets_app.command("show")
 def show_one(
-    request_id: Annotated[UUID, typer.Argument(help="As `list` shows it.")], as_json: AsJson = False
+    request_id: Annotated[UUID, typer.Argument(help="The id from `list`.")], as_json: AsJson = False
 ) -> None:
     """Show a ticket with its result and every transition."""
     with connected_rows(RowSettings) as (connection, settings):
         try:
             whole = read.read(connection, request_id)
         except TicketNotFound:
-            raise StackError(f"there is no ticket {request_id}") from None
+            raise StackError(f"ticket {request_id} does not exist; `dpp tickets list` shows all") from None
     if as_json:
         typer.echo(whole_view(whole, settings.zone).model_dump_json(exclude_none=True))
     else:
@@ -110,7 +123,7 @@ def show_one(
 
 @tickets_app.command("counters")
 def show_counters(as_json: AsJson = False) -> None:
-    """Count the tickets by type and state; what is stale is not in progress."""
+    """Count tickets by type and state. Stale tickets are not counted as in progress."""
     with connected_rows(StaleSettings) as (connection, settings):
         found = count(connection, settings.rules)
     if as_json:
@@ -126,14 +139,14 @@ def show_counters(as_json: AsJson = False) -> None:
 
 
 def print_tickets(tickets: Sequence[Ticket], zone: ZoneInfo, *, as_json: bool) -> None:
-    """Tickets as a table, or as what the API answers."""
+    """Print tickets as a table or as the API's JSON."""
     if as_json:
         typer.echo(as_array(ticket_view(ticket, zone) for ticket in tickets))
         return
     if not tickets:
-        console.print("no such ticket")
+        console.print("no tickets found")
         return
-    names = ("ticket", "type", "status", "filed", "last touched", "by", "why")
+    names = ("ticket", "type", "status", "filed", "last processed", "by", "reason")
     table = Table(*names, box=None, header_style="dim", pad_edge=False)
     for column in table.columns[:5]:
         column.no_wrap = True
@@ -150,7 +163,7 @@ def print_tickets(tickets: Sequence[Ticket], zone: ZoneInfo, *, as_json: bool) -
 def _new_ticket(
     request_type: RequestType, params: Sequence[str], reason: str, request_id: UUID, requested_by: str
 ) -> NewTicket:
-    """What the words say, held against the same models as a request over HTTP. Raises StackError."""
+    """Validate the words with the same models as an HTTP request. Raises StackError."""
     try:
         asked = TicketCreateRequest(request_id=request_id, request_type=request_type, reason=reason)
     except ValidationError as error:
@@ -169,15 +182,15 @@ def _new_ticket(
 
 
 def _params(request_type: RequestType, words: Sequence[str]) -> dict[str, Any]:
-    """`NAME=VALUE` as the type's schema has it: a list's values may be repeated or stand with commas between."""
+    """Parse `NAME=VALUE` words by the type's schema; list values may be repeated or separated by commas."""
     properties = PARAMS[request_type].model_json_schema()["properties"]
     found: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
-            raise StackError("a --param is NAME=VALUE")
+            raise StackError(f"--param {word}: must be NAME=VALUE")
         if name not in properties:
-            raise StackError(f"{request_type} takes {', '.join(properties)}; there is no param {name}")
+            raise StackError(f"{request_type} has no parameter {name}; it takes {', '.join(properties)}")
         if (of_json := _type_of(properties[name])) == "array":
             found.setdefault(name, []).extend(part.strip() for part in value.split(","))
         elif name in found:
@@ -188,33 +201,33 @@ def _params(request_type: RequestType, words: Sequence[str]) -> dict[str, Any]:
 
 
 def _type_of(schema: Mapping[str, Any]) -> str:
-    """The JSON type of a param, be it optional or not."""
+    """Return the JSON type of a parameter, whether it is optional or not."""
     branches = (schema, *schema.get("anyOf", ()))
     return next((kind for one in branches if (kind := one.get("type", "null")) != "null"), "string")
 
 
-def _told(filed: Filed) -> str:
+def _summary(filed: Filed) -> str:
     ticket = filed.ticket
-    was = "filed" if filed.created else f"was filed before, by {ticket.requested_by}"
-    return f"ticket {ticket.request_id} {was}: {ticket.request_type}, {ticket.current_status}"
+    how = "filed" if filed.created else f"already filed by {ticket.requested_by}"
+    return f"ticket {ticket.request_id} {how}: {ticket.request_type}, {ticket.current_status}"
 
 
 def _print_whole(whole: WholeTicket, zone: ZoneInfo) -> None:
     ticket, result = whole.ticket, whole.result
     console.print(f"ticket {ticket.request_id}", highlight=False)
     values = {
-        "asks for": ticket.request_type,
+        "type": ticket.request_type,
         **{f"  {name}": str(value) for name, value in ticket.params.items()},
-        "because": ticket.reason,
+        "reason": ticket.reason,
         "filed by": f"{ticket.requested_by}, {moment(ticket.created_at, zone)}",
-        "stands at": ticket.current_status,
-        "tries": str(ticket.attempts),
-        "last touched": moment(ticket.last_processed_at, zone) or None,
+        "status": ticket.current_status,
+        "attempts": str(ticket.attempts),
+        "last processed": moment(ticket.last_processed_at, zone) or None,
         "result": result.message if result else None,
         "by": f"{result.processor_id}, {moment(result.processed_at, zone)}" if result else None,
     }
     print_values(values, indent="  ")
-    table = Table("when", "from", "to", "try", "by", box=None, header_style="dim")
+    table = Table("when", "from", "to", "attempt", "by", box=None, header_style="dim")
     for one in whole.transitions:
         cells = (moment(one.happened_at, zone), one.from_status or "", one.to_status, str(one.attempt))
         table.add_row(*cells, plain(one.actor))

@@ -24,55 +24,55 @@ from dpp_cli.operator.output import as_array, faults, moment, plain, print_table
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows
 from dpp_cli.operator.tenants import console
 
-ops_app = typer.Typer(no_args_is_help=True, help="The emergency stop, and the ops cycle.")
+ops_app = typer.Typer(no_args_is_help=True, help="Set or clear the emergency stop; show what ops cycles did.")
 
-Why = Annotated[str, typer.Option("--reason", help="Why; kept with the change.")]
-Limit = Annotated[int, typer.Option(min=1, max=1_000, help="The newest so many.")]
+Why = Annotated[str, typer.Option("--reason", help="Why; recorded with the change.")]
+Limit = Annotated[int, typer.Option(min=1, max=1_000, help="Show at most this many, newest first.")]
 AsArray = Annotated[bool, typer.Option("--json", help="One JSON array.")]
 
 
 @ops_app.command("status")
 def status(as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> None:
-    """Show whether the emergency stop is set, what is disabled, and how the last ops cycle ended."""
+    """Show the emergency stop, disabled packs and the result of the last ops cycle."""
     with connected_rows(RowSettings) as (connection, settings):
         found, decided = stop.read(connection), switches(connection)
         receipts = _receipts(connection, 1)
     zone = settings.zone
     if as_json:
-        told = {
+        document = {
             "emergency_stop": stop_view(found, zone).model_dump(mode="json"),
             "execution": [_fields(switch, zone) for switch in decided],
             "latest_receipt": receipts[0] if receipts else None,
         }
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps(document))
         return
-    values = {"emergency stop": _standing(found, zone), "last ops cycle": "none yet"}
+    values = {"emergency stop": _stop_state(found, zone), "last ops cycle": "none yet"}
     if receipts:
-        values["last ops cycle"] = f"{receipts[0]['outcome']}, begun {receipts[0]['started_at']}"
+        values["last ops cycle"] = f"{receipts[0]['outcome']}, started {receipts[0]['started_at']}"
     for switch in decided:
         scope = switch.scope or "all packs"
         is_now = "enabled" if switch.enabled else "DISABLED"
-        values[f"execution of {scope}"] = _said(is_now, switch.actor, switch.reason)
+        values[f"execution of {scope}"] = _with_reason(is_now, switch.actor, switch.reason)
     if not decided:
-        values["execution"] = "enabled: nobody decided otherwise"
+        values["execution"] = "enabled (no ticket ever disabled a pack)"
     print_values(values)
 
 
 @ops_app.command("stop")
 def set_stop(reason: Why, who: Who = None) -> None:
-    """Set the emergency stop: ops cycles and reaper change nothing more. Runs go on (tickets disable them)."""
+    """Set the emergency stop: ops cycles and the reaper stop changing anything. Runs continue."""
     _decide(stopped=True, reason=reason, who=who)
 
 
 @ops_app.command("resume")
 def clear_stop(reason: Why, who: Who = None) -> None:
-    """Clear the emergency stop: the next ops cycle does its work again."""
+    """Clear the emergency stop; the next ops cycle works again."""
     _decide(stopped=False, reason=reason, who=who)
 
 
 @ops_app.command("stops")
 def show_stops(limit: Limit = 50, as_json: AsArray = False) -> None:
-    """Show who set and cleared the emergency stop, when and why, the newest first."""
+    """List when, by whom and why the emergency stop was set and cleared, newest first."""
     with connected_rows(RowSettings) as (connection, settings):
         found = stop.changes(connection, limit)
     if as_json:
@@ -81,16 +81,16 @@ def show_stops(limit: Limit = 50, as_json: AsArray = False) -> None:
     if not found:
         console.print("the emergency stop was never set")
         return
-    table = Table("when", "", "by", "why", box=None, header_style="dim", pad_edge=False)
+    table = Table("when", "", "by", "reason", box=None, header_style="dim", pad_edge=False)
     for one in found:
-        said = "set" if one.stopped else "cleared"
-        table.add_row(moment(one.changed_at, settings.zone), said, plain(one.actor), plain(one.reason))
+        change = "set" if one.stopped else "cleared"
+        table.add_row(moment(one.changed_at, settings.zone), change, plain(one.actor), plain(one.reason))
     print_table(table)
 
 
 @ops_app.command("receipts")
 def show_receipts(limit: Limit = 20, as_json: AsArray = False) -> None:
-    """Show what the ops cycles did, step by step, the newest first."""
+    """List what ops cycles did, step by step, newest first."""
     with connected_rows(RowSettings) as (connection, _):
         receipts = _receipts(connection, limit)
     if as_json:
@@ -99,7 +99,7 @@ def show_receipts(limit: Limit = 20, as_json: AsArray = False) -> None:
     if not receipts:
         console.print("no ops cycle has run yet")
         return
-    names = ("begun", "outcome", "0 stop", "0.25 reaper", "1 tickets", "run")
+    names = ("started", "outcome", "0 stop", "0.25 reaper", "1 tickets", "run")
     table = Table(*names, box=None, header_style="dim", pad_edge=False)
     for column in (table.columns[0], table.columns[-1]):
         column.no_wrap = True
@@ -112,12 +112,12 @@ def show_receipts(limit: Limit = 20, as_json: AsArray = False) -> None:
 def _decide(*, stopped: bool, reason: str, who: str | None) -> None:
     asked_by = actor(who)
     try:
-        wanted = EmergencyStopRequest(stopped=stopped, reason=reason)
+        requested = EmergencyStopRequest(stopped=stopped, reason=reason)
     except ValidationError as error:
         raise StackError(faults(error, "--")) from None
     with connected_rows(RowSettings) as (connection, settings):
-        found = stop.decide(connection, stopped=stopped, actor=asked_by, reason=wanted.reason)
-    typer.echo(f"emergency stop: {_standing(found, settings.zone)}")
+        found = stop.decide(connection, stopped=stopped, actor=asked_by, reason=requested.reason)
+    typer.echo(f"emergency stop: {_stop_state(found, settings.zone)}")
 
 
 def _receipts(connection: Connection, limit: int) -> list[dict[str, Any]]:
@@ -127,17 +127,17 @@ def _receipts(connection: Connection, limit: int) -> list[dict[str, Any]]:
         return []
 
 
-def _standing(found: EmergencyStop, zone: ZoneInfo) -> str:
-    standing = "SET" if found.stopped else "not set"
-    return f"{_said(standing, found.actor, found.reason)} ({moment(found.changed_at, zone)})"
+def _stop_state(found: EmergencyStop, zone: ZoneInfo) -> str:
+    state = "SET" if found.stopped else "not set"
+    return f"{_with_reason(state, found.actor, found.reason)} ({moment(found.changed_at, zone)})"
 
 
-def _said(what: str, by: str, reason: str) -> str:
+def _with_reason(what: str, by: str, reason: str) -> str:
     return f"{what}, by {by}: {reason}"
 
 
 def _fields(switch: Switch, zone: ZoneInfo) -> dict[str, Any]:
-    """`scope` null: all packs."""
+    """Return a switch as JSON fields; `scope` null means all packs."""
     return {
         "scope": switch.scope,
         "enabled": switch.enabled,
@@ -149,7 +149,7 @@ def _fields(switch: Switch, zone: ZoneInfo) -> dict[str, Any]:
 
 
 def _step(receipt: Mapping[str, Any], name: str) -> tuple[str, Mapping[str, Any]]:
-    """A step's outcome, empty where the cycle didn't come to it, and the step."""
+    """Return a step's outcome (empty if the cycle did not reach it) and the step."""
     step = receipt.get(name) or {}
     return str(step.get("outcome", "")), step
 
@@ -169,5 +169,5 @@ def _reaper_cell(receipt: Mapping[str, Any]) -> str:
 def _tickets_cell(receipt: Mapping[str, Any]) -> str:
     outcome, step = _step(receipt, "tickets")
     counts = [f"{step[name]} {name}" for name in ("done", "failed", "left", "lost") if step.get(name)]
-    said = ", ".join(counts) or ("none" if outcome == "OK" else "")
-    return said if outcome == "OK" else f"{outcome} {step.get('error', '')} {said}".strip()
+    summary = ", ".join(counts) or ("none" if outcome == "OK" else "")
+    return summary if outcome == "OK" else f"{outcome} {step.get('error', '')} {summary}".strip()

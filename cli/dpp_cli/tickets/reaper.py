@@ -1,4 +1,4 @@
-"""Operator commands: the reaper of stale tickets (TIX-1 … TIX-5). What it does is in `dpp.tickets.reap`."""
+"""Operator commands: the reaper of stale tickets (TIX-1 … TIX-5), implemented by `dpp.tickets.reap`."""
 
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -19,43 +19,44 @@ from dpp.tickets.staleness import (
     MIN_THRESHOLD_SECONDS,
 )
 from dpp_cli.errors import StackError
-from dpp_cli.operator.output import moment, print_table, print_values, say
+from dpp_cli.operator.output import moment, print_note, print_table, print_values
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows, opened_rows
 from dpp_cli.tickets.commands import AsArray, AsJson, StaleSettings, print_tickets, tickets_app
 
-__all__ = ["tickets_app"]  # with these commands, whole
+__all__ = ["tickets_app"]  # complete only with the commands below
 
 Threshold = Annotated[
     int | None,
     typer.Option(
         min=MIN_THRESHOLD_SECONDS,
         max=MAX_THRESHOLD_SECONDS,
-        help="Stale is what nobody touched for longer; the deployment's own if not given.",
+        help="A ticket is stale if it was not processed for longer. Default: the deployment's setting.",
         show_default=False,
     ),
 ]
 
 
 class _ReapSettings(PostgresSettings, ReportsSettings, ReaperSettings):
-    """The rows, the bucket that keeps the copies of reports, and the reaper's rules."""
+    """Settings of the database, the reports bucket and the reaper's rules."""
 
 
 @tickets_app.command("stale")
 def show_stale(
     threshold_seconds: Threshold = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="The oldest so many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Show at most this many, oldest first.")] = 50,
     as_json: AsArray = False,
 ) -> None:
-    """Show what the reaper would end next, the oldest first."""
+    """List the tickets that the reaper would end next, oldest first."""
     with connected_rows(StaleSettings) as (connection, settings):
         rules = settings.rules.asked(threshold_seconds)
         backlog = store.backlog(connection, rules)
         found = store.page_stale(connection, rules, limit)
     if as_json or found:
         print_tickets(found, settings.zone, as_json=as_json)
-    say(
-        f"{backlog.stale} of {backlog.in_progress} in progress were not touched for {rules.threshold_seconds} s"
-        + (": so many that the reaper ends none" if rules.breaker.trips(backlog, 0) else "")
+    print_note(
+        f"{backlog.stale} of {backlog.in_progress} tickets in progress are stale"
+        f" (not processed for {rules.threshold_seconds} s)"
+        + ("; too many: the reaper ends none without --confirm" if rules.breaker.trips(backlog, 0) else "")
     )
 
 
@@ -65,16 +66,19 @@ def run_reaper(
     threshold_seconds: Threshold = None,
     max_clean: Annotated[
         int | None,
-        typer.Option(min=1, max=MAX_MAX_CLEAN, help="End no more than this.", show_default=False),
+        typer.Option(min=1, max=MAX_MAX_CLEAN, help="End at most this many.", show_default=False),
     ] = None,
-    dry_run: Annotated[bool, typer.Option(help="Report; change nothing, leave no report.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option(help="Print what would happen; change nothing and store no report.")
+    ] = False,
     confirm: Annotated[
-        int, typer.Option(min=0, metavar="N", help="So many may be stale for all that the breaker says.")
+        int,
+        typer.Option(min=0, metavar="N", help="Allow up to this many stale tickets, overriding the breaker."),
     ] = 0,
     who: Who = None,
     as_json: AsJson = False,
 ) -> None:
-    """End what is stale, FAILED, and report it. Exit code 1 where so many are stale that none was ended."""
+    """End stale tickets as FAILED and store a report. Exit code 1 if the breaker stopped it."""
     asked_by = actor(who)
     with opened_rows(_ReapSettings) as rows:
         settings = rows.settings
@@ -86,7 +90,7 @@ def run_reaper(
         typer.echo(reaped.report.to_json())
     else:
         _print_report(reaped.report, settings.zone)
-    _tell(reaped, order, threshold_seconds)
+    _print_notes(reaped, order, threshold_seconds)
     if reaped.breaker_tripped:
         raise typer.Exit(1)
 
@@ -95,11 +99,13 @@ def run_reaper(
 def show_report(
     snapshot: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="An earlier one: reaper_YYYYMMDD_HHMMSS.json.", show_default=False),
+        typer.Option(
+            metavar="NAME", help="An earlier report: reaper_YYYYMMDD_HHMMSS.json.", show_default=False
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the reaper's newest report, as its row has it."""
+    """Show the reaper's newest report, from its row."""
     with connected_rows(RowSettings) as (connection, settings):
         try:
             if snapshot is None:
@@ -107,9 +113,9 @@ def show_report(
             else:
                 report = reports.of_snapshot(connection, snapshot).report
         except NoReportYet:
-            raise StackError("the reaper has not run yet: `dpp tickets reap` runs it") from None
+            raise StackError("the reaper has not run yet; run it with `dpp tickets reap`") from None
         except SnapshotNotFound:
-            raise StackError(f"there is no snapshot {snapshot}") from None
+            raise StackError(f"snapshot {snapshot} does not exist") from None
     if as_json:
         typer.echo(report.to_json())
     else:
@@ -127,24 +133,28 @@ def _print_report(report: ReaperReport, zone: ZoneInfo) -> None:
     }
     print_values(values)
     if report.cleaned_items:
-        table = Table("ticket", "type", "last touched", box=None, header_style="dim", pad_edge=False)
+        table = Table("ticket", "type", "last processed", box=None, header_style="dim", pad_edge=False)
         table.columns[0].no_wrap = True
         for one in report.cleaned_items:
             table.add_row(str(one.request_id), one.request_type, moment(one.last_processed_at, zone))
         print_table(table)
 
 
-def _tell(reaped: Reaped, order: ReapOrder, threshold_seconds: int | None) -> None:
-    """What the report itself doesn't say."""
+def _print_notes(reaped: Reaped, order: ReapOrder, threshold_seconds: int | None) -> None:
+    """Print what the report does not contain: the breaker, the dry run, unpublished copies."""
     if reaped.breaker_tripped:
         backlog = reaped.backlog
         same = "" if threshold_seconds is None else f" --threshold-seconds {threshold_seconds}"
-        say(
-            f"{backlog.stale} of {backlog.in_progress} in progress are stale: so many that"
-            f" {'a run would end none' if order.dry_run else 'none was ended'}. See why (`dpp tickets stale{same}`);"
-            f" if they are to end: `dpp tickets reap{same} --confirm {backlog.stale}`"
+        print_note(
+            f"{backlog.stale} of {backlog.in_progress} tickets in progress are stale; that is too many, so"
+            f" {'a run would end none' if order.dry_run else 'none was ended'}. Find the cause with"
+            f" `dpp tickets stale{same}`; to end them anyway: `dpp tickets reap{same} --confirm {backlog.stale}`"
         )
     elif order.dry_run:
-        say(f"a run would end {min(reaped.backlog.stale, order.rules.max_clean)}; nothing was changed")
+        print_note(
+            f"dry run: would end {min(reaped.backlog.stale, order.rules.max_clean)}; nothing was changed"
+        )
     elif not reaped.published:
-        say("S3 didn't answer: the report stands in Postgres, and the next run writes its copies")
+        print_note(
+            "S3 did not answer: the report is stored in Postgres; the next run writes its copies to S3"
+        )

@@ -24,7 +24,7 @@ from dpp.workspaces.api.own import MAX_EVENTS
 from dpp.workspaces.model import DesiredState, Operation, Phase, Workspace
 from dpp.workspaces.store import Event
 from dpp_cli.errors import StackError
-from dpp_cli.operator.output import as_array, moment, plain, print_table, print_values, say
+from dpp_cli.operator.output import as_array, moment, plain, print_note, print_table, print_values
 from dpp_cli.operator.rows import RowSettings, connected_rows
 from dpp_cli.operator.tenants import console
 from dpp_cli.workspaces import repairs
@@ -146,7 +146,7 @@ def show(
     else:
         console.print("no such workspace")
     if len(found) > limit:
-        say("there are more (--limit)")
+        print_note("there are more (--limit)")
 
 
 @workspaces_app.command("show")
@@ -188,7 +188,9 @@ def explain_one(workspace_id: WorkspaceId, as_json: AsJson = False) -> None:
     print_values(values)
     _print_conditions(told)
     if told.blocked:
-        say(f"mend what it says, then: `dpp workspaces recover {workspace_id} --way …` (docs/workspaces.md)")
+        print_note(
+            f"mend what it says, then: `dpp workspaces recover {workspace_id} --way …` (docs/workspaces.md)"
+        )
 
 
 def _found(connection: Connection, workspace_id: UUID) -> tuple[Workspace, datetime]:

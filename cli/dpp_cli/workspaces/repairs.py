@@ -30,7 +30,7 @@ from dpp.workspaces.model import Workspace
 from dpp.workspaces.providers.s3_archives import S3Archives
 from dpp_cli.errors import StackError
 from dpp_cli.operator.connect import Reach
-from dpp_cli.operator.output import faults, plain, print_table, say
+from dpp_cli.operator.output import faults, plain, print_note, print_table
 from dpp_cli.operator.rows import RowSettings, Who, actor, opened_rows
 from dpp_cli.operator.tenants import console
 
@@ -141,7 +141,7 @@ def recover_one(
     else:
         typer.echo(f"workspace {workspace_id} goes on: {way}")
     when = "now" if is_sent else "within half a minute"
-    say(f"it is looked at {when}; `dpp workspaces explain {workspace_id}` says what becomes of it")
+    print_note(f"it is looked at {when}; `dpp workspaces explain {workspace_id}` says what becomes of it")
 
 
 def collect_archives(
@@ -165,7 +165,7 @@ def collect_archives(
         at = rows.at
         Queue(url, lambda: at.client("sqs")).send(body_of(Collect(None)))
     typer.echo(json.dumps({"dry_run": False, "sent": True}) if as_json else "a collection is sent for")
-    say(
+    print_note(
         "the function `workspaces_storage` does it; its log says `collected`, with what went and why the rest stays"
     )
 
@@ -264,8 +264,12 @@ def _print_collected(found: Collected, *, as_json: bool) -> None:
         print_table(table)
     else:
         console.print("no archive yet")
-    say(f"a run would delete {found.deleted:,} objects, {found.deleted_bytes:,} bytes; nothing was deleted")
+    print_note(
+        f"a run would delete {found.deleted:,} objects, {found.deleted_bytes:,} bytes; nothing was deleted"
+    )
     if found.capped:
-        say(f"there is more: a run deletes {MAX_DELETED:,} at most, the next one goes on")
+        print_note(f"there is more: a run deletes {MAX_DELETED:,} at most, the next one goes on")
     elif found.after is not None:
-        say(f"stopped after {DRY_RUN_SECONDS:.0f} s, at {found.after}: what lies behind was not looked at")
+        print_note(
+            f"stopped after {DRY_RUN_SECONDS:.0f} s, at {found.after}: what lies behind was not looked at"
+        )
