@@ -46,9 +46,7 @@ class TestEvents:
     ) -> None:
         none = shell.run("auth-errors", "outbox")
         assert none.stdout == ""
-        assert none.stderr.startswith(
-            "0 to be published; 0 wait for a retry; dead: 0 never published, 0 that"
-        )
+        assert none.stderr.startswith("0 to publish; 0 waiting for a retry; dead: 0 not published, 0 not")
         dead = died(world, machinery)
         waiting = reported(world)
         shown = shell.run("auth-errors", "outbox")
@@ -56,8 +54,8 @@ class TestEvents:
         assert "builtins.RuntimeError" in shown.stdout
         assert f"{waiting.auth_error_id}  recorded.v1  PENDING, due for 0 min" in shown.stdout
         assert "s3cret" not in shown.output
-        assert "1 to be published" in shown.stderr
-        assert "1 that nobody could handle" in shown.stderr
+        assert "1 to publish" in shown.stderr
+        assert "1 not handled" in shown.stderr
         [only] = shell.data("auth-errors", "outbox", "--dead")
         assert (only["authErrorId"], only["processedStatus"]) == (str(dead.auth_error_id), "DEAD")
         [only] = shell.data("auth-errors", "outbox", "--waiting")
@@ -78,8 +76,8 @@ class TestEvents:
         assert machinery.consume(world.now() + timedelta(hours=3)) == ["HANDLED"]
         again = shell.run("auth-errors", "redrive", str(only["outboxId"]), "99")
         assert again.exit_code == 1
-        assert f"event {only['outboxId']}  was handled; left\n" in again.stdout
-        assert "event 99  is no event of this outbox\n0 revived\n" in again.stdout
+        assert f"event {only['outboxId']}  already handled; left\n" in again.stdout
+        assert "event 99  not in this outbox\n0 revived\n" in again.stdout
         assert shell.data("auth-errors", "show", str(dead.auth_error_id))["status"] == "ANALYSIS_REQUESTED"
 
     def test_all_that_is_dead_is_revived(
@@ -101,11 +99,11 @@ class TestEvents:
                 )
         assert "DEAD" in shell.run("auth-errors", "outbox", "--dead").stdout
         assert shell.run("auth-errors", "redrive", "--all-dead").stdout.endswith("2 revived\n")
-        assert shell.out("auth-errors", "redrive", "--all-dead") == "nothing is dead\n"
+        assert shell.out("auth-errors", "redrive", "--all-dead") == "no dead events\n"
         assert shell.data("auth-errors", "outbox", "--dead") == []
 
     @pytest.mark.parametrize(
-        ("words", "message"), [((), "name events, or say --all-dead"), (("1", "--all-dead"), "not both")]
+        ("words", "message"), [((), "give either event ids or --all-dead"), (("1", "--all-dead"), "not both")]
     )
     def test_what_is_to_be_redriven_must_be_said(
         self, shell: OperatorShell, words: tuple[str, ...], message: str
@@ -135,7 +133,7 @@ class TestDeadLetters:
             shown = shell.out("auth-errors", "dlq", "list")
             assert "MAX_RETRIES_EXCEEDED" in shown
             assert "builtins.RuntimeError" in shown
-            assert re.search(rf"{bad} +no such event +BAD_HEADER", shown)
+            assert re.search(rf"{bad} +unknown event +BAD_HEADER", shown)
             assert bare in shown
             assert "3 messages in the dead-letter queue" in shown
             assert "s3cret" not in shown
@@ -164,8 +162,8 @@ class TestDeadLetters:
         put(queues, "{}", **copy)  # a second copy of the same
         told = shell.out("auth-errors", "dlq", "redrive", "--all")
         assert f"{outbox_id}  dead: event revived; deleted\n" in told
-        assert f"{outbox_id}  under way again: deleted\n" in told
-        assert f"{bare}  no such event: left\n" in told
+        assert f"{outbox_id}  in progress again: deleted\n" in told
+        assert f"{bare}  unknown event: left\n" in told
         assert shell.data("auth-errors", "outbox", "--dead") == []
         [left] = shell.data("auth-errors", "dlq", "list")
         assert left["messageId"] == bare
@@ -191,7 +189,7 @@ class TestDeadLetters:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            (("redrive",), "name events or messages, or say --all"),
+            (("redrive",), "give ids of events or messages, or --all"),
             (("drop", "x", "--all"), "not both"),
             (("drop", "--all", "--json"), "add --yes"),
             (("redrive", "7"), "not among the first 100 messages: 7"),
@@ -211,5 +209,8 @@ class TestDeadLetters:
         assert shell.refused("auth-errors", "dlq", "list").startswith("sqs is unavailable")
         monkeypatch.delenv("DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL")
         told = shell.refused("auth-errors", "dlq", "list")
-        assert told == "DATABASE_URL set; missing: DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL"
+        assert (
+            told
+            == "the environment is incomplete: DATABASE_URL set; missing: DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL"
+        )
         assert shell.run("auth-errors", "outbox").exit_code == 0

@@ -66,7 +66,7 @@ class TestLooking:
     def test_a_list_is_narrowed_and_says_where_it_was_cut(
         self, shell: OperatorShell, world: World, machinery: Machinery
     ) -> None:
-        assert shell.out("auth-errors", "list") == "no such error\n"
+        assert shell.out("auth-errors", "list") == "no errors found\n"
         old = reported(world, NOON - timedelta(days=1))
         machinery.run()
         new = reported(world, exception_class="b.\x1b[2J[red]Other", service=None)
@@ -93,7 +93,7 @@ class TestLooking:
         assert shell.data("auth-errors", "list", "--before", "30min") != []
         assert shell.data("auth-errors", "list", "--since", "2h") == []
         cut = shell.run("auth-errors", "list", "--limit", "1")
-        assert (cut.exit_code, cut.stderr) == (0, "there are more (--limit)\n")
+        assert (cut.exit_code, cut.stderr) == (0, "there are more; raise --limit\n")
 
     @pytest.mark.parametrize(
         "wrong",
@@ -137,8 +137,10 @@ class TestLooking:
         told = shell.data("auth-errors", "show", found)
         assert (told["stacktrace"], told["status"]) == (TRACE, "RESOLVED")
         assert [one["processedStatus"] for one in told["events"]] == ["DONE", "DONE"]
-        assert "leave one" in shell.refused("auth-errors", "show", found, "--json", "--normal-form")
-        assert "no authentication error" in shell.refused("auth-errors", "show", AN_ID)
+        assert "give only one of the two options" in shell.refused(
+            "auth-errors", "show", found, "--json", "--normal-form"
+        )
+        assert "authentication error" in shell.refused("auth-errors", "show", AN_ID)
 
     def test_clusters(self, shell: OperatorShell, world: World, machinery: Machinery) -> None:
         """AUTH-10."""
@@ -160,22 +162,25 @@ class TestDeciding:
         words = ("auth-errors", "decide", found, "IGNORE", "--reason", "noise", "--id", AN_ID)
         assert shell.out(*words) == f"error {found} decided: IGNORE, NEW -> IGNORED\n"
         again = shell.out(*words, "--as", "lee")
-        assert again == f"error {found} was decided before, by kim: IGNORE, NEW -> IGNORED\n"
+        assert again == f"error {found} already decided by kim: IGNORE, NEW -> IGNORED\n"
         assert shell.data(*words)["decisionId"] == AN_ID
         other = ("auth-errors", "decide", found, "IGNORE", "--reason", "other", "--id", AN_ID)
-        assert "stands for another decision" in shell.refused(*other)
+        assert "belongs to another decision" in shell.refused(*other)
         late = ("auth-errors", "decide", found, "RESOLVE", "--reason", "x")
         assert shell.refused(*late) == "RESOLVE can't be decided of an error that is IGNORED."
 
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            ((AN_ID, "FAIL", "--reason", "x"), "there is no authentication error"),
-            (("--cluster", AN_ID, "FAIL", "--reason", "x"), "there is no cluster"),
+            ((AN_ID, "FAIL", "--reason", "x"), "authentication error"),
+            (("--cluster", AN_ID, "FAIL", "--reason", "x"), "cluster 8a7f4e52"),
             ((AN_ID, "FAIL", "--reason", " "), "--reason: String should have at least 1"),
-            ((AN_ID, "FAIL", "--reason", "x", "--as", "no body"), "an operator's name has"),
-            ((AN_ID, "FAIL", "--reason", "x", "--as", "PLATFORM/CONSUMER"), "an operator's name has"),
-            (("--cluster", AN_ID, "FAIL", "--reason", "x", "--id", AN_ID), "leave --id out"),
+            ((AN_ID, "FAIL", "--reason", "x", "--as", "no body"), "an operator's name must have"),
+            ((AN_ID, "FAIL", "--reason", "x", "--as", "PLATFORM/CONSUMER"), "an operator's name must have"),
+            (
+                ("--cluster", AN_ID, "FAIL", "--reason", "x", "--id", AN_ID),
+                "--id cannot be used with --cluster",
+            ),
         ],
     )
     def test_what_can_not_be_is_refused_in_a_sentence(
@@ -208,7 +213,9 @@ class TestDeciding:
         words = ("auth-errors", "decide", AN_ID, "FAIL", "--reason", "x", "--id", AN_ID)
         with monkeypatch.context() as patch:
             patch.setattr("dpp_cli.auth_errors.commands.decide", lost)
-            assert shell.refused(*words).endswith(f"it may have been decided: repeat it with --id {AN_ID}")
+            assert shell.refused(*words).endswith(
+                f"the decision may have been made; repeat the command with --id {AN_ID}"
+            )
 
     @pytest.mark.parametrize("decision", ["PROCESS", "ESCALATE"])
     def test_a_cluster_is_decided_to_its_end(
@@ -249,7 +256,7 @@ class TestDeciding:
 
         monkeypatch.setattr(deciding, "decide", lost_at_the_third)
         told = shell.refused("auth-errors", "decide", "--cluster", str(cluster), "FAIL", "--reason", "x")
-        assert told.endswith("2 or more were decided: repeat it for the rest")
+        assert told.endswith("at least 2 were decided; repeat the command for the rest")
 
 
 class TestPolicies:
@@ -257,8 +264,8 @@ class TestPolicies:
 
     def test_policies_are_set_as_versions_and_shown(self, shell: OperatorShell, tmp_path: Path) -> None:
         none = shell.run("auth-errors", "policy", "show")
-        assert (none.exit_code, "operators decide alone" in none.stderr) == (0, True)
-        assert shell.out("auth-errors", "policy", "check", EXAMPLE) == "4 policies, no fault\n"
+        assert (none.exit_code, "only operators decide" in none.stderr) == (0, True)
+        assert shell.out("auth-errors", "policy", "check", EXAMPLE) == "4 policies, no errors\n"
         setting = ("auth-errors", "policy", "set", EXAMPLE, "--reason", "to begin with")
         assert shell.out(*setting) == "version 1 decides from now on: 4 policies\n"
         assert shell.out(*setting) == "version 1 says the same and decides already\n"
@@ -279,7 +286,7 @@ class TestPolicies:
     @pytest.mark.parametrize(
         ("data", "faults"),
         [
-            ("[", ["no policies: not JSON"]),
+            ("[", ["invalid policies: not JSON"]),
             ('[{"name": "a", "name": "b"}]', ["names a member twice"]),
             ('[{"name": "a b", "when": {}, "decide": "CLOSE"}]', ["0.name: ", "0.decide: ", "0.reason: "]),
             ('[{"name": "a", "when": {"colour": 1}, "decide": "FAIL", "reason": "x"}]', ["0.when.colour: "]),
@@ -311,20 +318,20 @@ class TestPolicies:
         machinery.run()
         shell.out("auth-errors", "policy", "set", "[]", "--reason", "none")
         told = shell.out("auth-errors", "policy", "replay")
-        assert told == "1 decision replayed: none would be another now\n"
+        assert told == "1 decision replayed: none differ\n"
         assert "POLICY/known" in shell.out("auth-errors", "show", str(error.auth_error_id))
         monkeypatch.setattr("dpp.auth_errors.decisions.replay.first_match", lambda *_: None)
         differs = shell.run("auth-errors", "policy", "replay")
         assert differs.exit_code == 1
         assert "IGNORE by known" in differs.stdout
-        assert differs.stdout.endswith("1 decision replayed: 1 would be another now\n")
+        assert differs.stdout.endswith("1 decision replayed: 1 differ\n")
         [one] = shell.data("auth-errors", "policy", "replay")["differing"]
         assert (one["kept"], one["now"]) == ({"policyName": "known", "decisionType": "IGNORE"}, None)
 
     def test_a_deployment_is_noted_for_a_service_or_for_all(self, shell: OperatorShell, world: World) -> None:
-        assert "of all services noted at 20" in shell.out("auth-errors", "deployed", "v7")
+        assert "of all services recorded at 20" in shell.out("auth-errors", "deployed", "v7")
         told = shell.out("auth-errors", "deployed", " v8 ", "--service", "web", "--as", "ci")
-        assert told.startswith("deployment of web noted at ")
+        assert told.startswith("deployment of web recorded at ")
         with world.database.connection() as connection:
             kept = connection.execute(
                 "SELECT label, service, actor FROM auth_error_deploy ORDER BY label"
@@ -339,14 +346,14 @@ class TestPolicies:
         """AUTH-10."""
         error = [reported(world) for _ in range(3)].pop()
         machinery.run()
-        assert shell.out("auth-errors", "rehash") == "0 errors put into a cluster of v1\n"
+        assert shell.out("auth-errors", "rehash") == "0 errors added to clusters of v1\n"
         monkeypatch.setattr("dpp.auth_errors.rehash.VERSION", "v2")
         monkeypatch.setattr("dpp.auth_errors.traces.stack_hash.VERSION", "v2")
         cut = shell.run("auth-errors", "rehash", "--limit", "2")
         assert (cut.stdout, cut.stderr) == (
-            "2 errors put into a cluster of v2\n",
-            "there may be more: repeat the command\n",
+            "2 errors added to clusters of v2\n",
+            "there may be more; repeat the command\n",
         )
-        assert shell.out("auth-errors", "rehash") == "1 error put into a cluster of v2\n"
+        assert shell.out("auth-errors", "rehash") == "1 error added to clusters of v2\n"
         versions = shell.data("auth-errors", "show", str(error.auth_error_id))["clusters"]
         assert [one["hashVersion"] for one in versions] == ["v2", "v1"]

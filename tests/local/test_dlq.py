@@ -129,8 +129,8 @@ def test_with_yes_nobody_is_asked(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("redrive",), "name runs or messages, or say --all"),
-        (("drop",), "name runs or messages, or say --all"),
+        (("redrive",), "give ids of runs or messages, or --all"),
+        (("drop",), "give ids of runs or messages, or --all"),
         (("drop", "x", "--all"), "not both"),
         (("drop", "--all", "--json"), "add --yes"),
         (("redrive", "8a7f4e52-7d0c-4b7e-9f57-2f8f2f6f4c11"), "not among the first 100 messages: 8a7f4e52"),

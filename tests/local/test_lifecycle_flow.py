@@ -66,7 +66,7 @@ class TestEvents:
     def test_a_list_has_the_newest_first_with_the_task_of_each(
         self, shell: OperatorShell, env: Environment
     ) -> None:
-        assert shell.out("lifecycle", "events", "list") == "no such event\n"
+        assert shell.out("lifecycle", "events", "list") == "unknown event\n"
         assert shell.data("lifecycle", "events", "list") == []
         task_id = env.started("older", looks=3)
         env.dispatch()
@@ -84,7 +84,7 @@ class TestEvents:
         [only] = shell.data("lifecycle", "events", "list", "--status", "PENDING")
         assert only["event_id"] == "github-newer"
         cut = shell.run("lifecycle", "events", "list", "--limit", "1")
-        assert (cut.exit_code, cut.stderr) == (0, "there are more (--limit)\n")
+        assert (cut.exit_code, cut.stderr) == (0, "there are more; raise --limit\n")
         assert "github-older" not in cut.stdout
         for status in EventStatus:
             assert shell.run("lifecycle", "events", "list", "--status", status).exit_code == 0
@@ -179,7 +179,7 @@ class TestTasks:
             assert shell.run("lifecycle", "tasks", "list", "--status", status).exit_code == 0
         assert shell.run("lifecycle", "tasks", "list", "--status", "FAILED").exit_code == 2
         cut = shell.run("lifecycle", "tasks", "list", "--limit", "2")
-        assert (cut.exit_code, cut.stderr) == (0, "there are more (--limit)\n")
+        assert (cut.exit_code, cut.stderr) == (0, "there are more; raise --limit\n")
 
     def test_those_that_wait_for_a_person_come_the_longest_first(
         self, shell: OperatorShell, env: Environment
@@ -200,7 +200,7 @@ class TestTasks:
         assert (first in cut.stdout, second in cut.stdout, cut.stderr) == (
             True,
             False,
-            "there are more (--limit)\n",
+            "there are more; raise --limit\n",
         )
         assert "what waits for a person is IN_PROGRESS" in shell.refused(
             "lifecycle", "tasks", "list", "--waiting", "--status", "COMPLETED"
@@ -428,7 +428,7 @@ class TestStanding:
         assert "PENDING, due for 2 h" in table[1]
         assert f"behind {first['message_id']}" in table[2]
         cut = shell.run("lifecycle", "messages", "--limit", "1")
-        assert (second["message_id"] in cut.stdout, cut.stderr) == (False, "there are more (--limit)\n")
+        assert (second["message_id"] in cut.stdout, cut.stderr) == (False, "there are more; raise --limit\n")
 
         assert shell.out("lifecycle", "messages", "--sent") == "no message was sent that is still kept\n"
         env.slack.replies = lambda _told: None

@@ -89,7 +89,7 @@ def test_operators_tickets_and_the_stop_are_at_hand_and_who_asks_must_be_said(
     for name in ("LOGNAME", "USER"):
         monkeypatch.delenv(name, raising=False)
     filing = ("tickets", "file", "EXECUTION_DISABLE", "--reason", "too dear")
-    assert invoke(*filing) == {"exit_code": 1, "stdout": "", "stderr": "error: say who asks: add --as NAME\n"}
+    assert invoke(*filing) == {"exit_code": 1, "stdout": "", "stderr": "error: no user name: add --as NAME\n"}
     assert "EXECUTION_DISABLE, OPEN" in invoke(*filing, "--as", "kim")["stdout"]
     assert json.loads(invoke("tickets", "reap", "--as", "kim", "--json")["stdout"])["decision"] == "NONE"
     assert "SET, by kim" in invoke("ops", "stop", "--reason", "a fire", "--as", "kim")["stdout"]
@@ -98,7 +98,7 @@ def test_operators_tickets_and_the_stop_are_at_hand_and_who_asks_must_be_said(
         1,
         "error: The emergency stop is set, by kim: a fire\n",
     )
-    assert "refuses it" in invoke("ops", "stop", "--reason", "a\0b", "--as", "kim")["stderr"]
+    assert "rejects the value" in invoke("ops", "stop", "--reason", "a\0b", "--as", "kim")["stderr"]
 
     token = invoke("operator", "add", "kim")["stdout"].strip()
     printed = capfd.readouterr()
@@ -110,7 +110,7 @@ def test_operators_tickets_and_the_stop_are_at_hand_and_who_asks_must_be_said(
 def test_what_a_command_refuses_is_exit_code_1_and_a_sentence(invoke: Invoke) -> None:
     answer = invoke("ledger", "credit", "nobody", "5")
     assert (answer["exit_code"], answer["stdout"]) == (1, "")
-    assert answer["stderr"] == "error: there is no such tenant: `dpp tenant create` makes one\n"
+    assert answer["stderr"] == "error: the tenant does not exist; create it with `dpp tenant create ID`\n"
     assert invoke("ledger", "show", "nobody")["exit_code"] == 1
 
 
@@ -126,7 +126,7 @@ def test_a_dead_letter_is_dropped_with_yes_and_left_where_nobody_can_be_asked(
     assert [one["run_id"] for one in json.loads(invoke("dlq", "list", "--json")["stdout"])] == [run.id]
     assert "refunded in full" in invoke("dlq", "drop", run.id, "--yes")["stdout"]
     assert invoke("dlq", "list", "--json")["stdout"] == "[]\n"
-    assert invoke("dispute", "list")["stdout"] == "no run is disputed\n"
+    assert invoke("dispute", "list")["stdout"] == "no disputed runs\n"
 
 
 @pytest.mark.parametrize("word", ["local", "demo", "deploy", "destroy", "layers", "synth", "cdk", "--stage"])
@@ -237,7 +237,7 @@ def test_a_command_with_a_stage_is_run_there_and_ends_as_it_ended_there(
     assert event["words"] == ["tenant", "create", "acme", "--name", "A B"]
     refused = dpp.invoke(app, ["--stage", "prod", "ledger", "credit", "nobody", "5"])
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert "no such tenant" in refused.stderr
+    assert "tenant does not exist" in refused.stderr
     assert "Usage: dpp ledger" in dpp.invoke(app, ["--stage", "prod", "ledger", "--help"]).stdout
 
 

@@ -16,7 +16,7 @@ def shell(world: World, monkeypatch: pytest.MonkeyPatch) -> OperatorShell:
 
 def test_a_key_is_shown_once_and_opens_until_it_is_revoked(shell: OperatorShell, world: World) -> None:
     """TIX-5: it names its operator; it is no tenant's key."""
-    assert shell.out("operator", "list") == "there is no operator: `dpp operator add` makes one\n"
+    assert shell.out("operator", "list") == "no operator keys; create one with `dpp operator add NAME`\n"
     assert shell.data("operator", "list") == []
     token = shell.out("operator", "add", "kim@ops", "--label", "[red] laptop").strip()
     _, key_id, secret = token.split("_")
@@ -45,9 +45,9 @@ def test_what_can_not_be_is_refused_in_a_sentence(shell: OperatorShell) -> None:
     assert "1 to 64 of A-Z" in shell.refused("operator", "add", "not a name")
     assert "1 to 64 of A-Z" in shell.refused("operator", "add", "")
     for ours in ("TICKET_REAPER", "OPS_CYCLE"):
-        assert "the platform's own name" in shell.refused("operator", "add", ours)
+        assert "reserved for the platform's own records" in shell.refused("operator", "add", ours)
     assert "operator_keys_label_check" in shell.refused("operator", "add", "kim", "--label", "x" * 201)
-    assert "there is no operator's key 00000000-" in shell.refused("operator", "revoke", "0" * 32)
+    assert "operator key 00000000-" in shell.refused("operator", "revoke", "0" * 32)
     assert shell.run("operator", "revoke", "kim").exit_code == 2
     assert shell.data("operator", "list") == []
 

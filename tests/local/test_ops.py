@@ -55,10 +55,12 @@ def test_a_change_without_reason_or_name_is_refused(
     assert shell.run("ops", command).exit_code == 2
     assert "--reason: String should have at least 1" in shell.refused("ops", command, "--reason", " ")
     assert "--reason: String should have at most 500" in shell.refused("ops", command, "--reason", "x" * 501)
-    assert "the platform's own name" in shell.refused("ops", command, "--reason", "why", "--as", "OPS_CYCLE")
+    assert "reserved for the platform's own records" in shell.refused(
+        "ops", command, "--reason", "why", "--as", "OPS_CYCLE"
+    )
     monkeypatch.delenv("LOGNAME")
     monkeypatch.delenv("USER", raising=False)
-    assert shell.refused("ops", command, "--reason", "why") == "say who asks: add --as NAME"
+    assert shell.refused("ops", command, "--reason", "why") == "no user name: add --as NAME"
     assert shell.data("ops", "stops") == []
 
 
@@ -66,7 +68,7 @@ def test_status_tells_what_is_disabled_and_how_the_last_cycle_ended(
     shell: OperatorShell, world: World
 ) -> None:
     fresh = shell.out("ops", "status")
-    assert "enabled: nobody decided otherwise" in fresh
+    assert "enabled (no ticket ever disabled a pack)" in fresh
     assert "none yet" in fresh
     told = shell.data("ops", "status")
     assert (told["execution"], told["latest_receipt"]) == ([], None)
@@ -84,7 +86,7 @@ def test_status_tells_what_is_disabled_and_how_the_last_cycle_ended(
         )
     run_id = cycle(world)
     assert "execution of ocr  DISABLED, by kim: too dear" in shell.out("ops", "status")
-    assert "COMPLETED, begun " in shell.out("ops", "status")
+    assert "COMPLETED, started " in shell.out("ops", "status")
     told = shell.data("ops", "status")
     assert told["latest_receipt"]["run_id"] == run_id
     [disabled] = told["execution"]
@@ -134,7 +136,7 @@ def test_a_cycle_that_died_at_once_is_shown_too(
         patch.setattr("dpp.tickets.cycle._steps", die)
         cycle(world)
     assert "RUNNING" in shell.out("ops", "receipts")
-    assert "RUNNING, begun " in shell.out("ops", "status")
+    assert "RUNNING, started " in shell.out("ops", "status")
 
 
 def test_the_stop_needs_no_redis(shell: OperatorShell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,10 @@ def reach_without(monkeypatch: pytest.MonkeyPatch, name: str) -> _Wanted:
 @pytest.mark.parametrize(
     ("given", "missing"),
     [
-        ({"DATABASE_URL": "postgresql://there/dpp"}, "DATABASE_URL set; missing: DPP_RUN_QUEUE_URL"),
+        (
+            {"DATABASE_URL": "postgresql://there/dpp"},
+            "the environment is incomplete: DATABASE_URL set; missing: DPP_RUN_QUEUE_URL",
+        ),
         ({"DPP_RUN_QUEUE_URL": "https://there"}, "DPP_RUN_QUEUE_URL set; missing: DATABASE_URL or"),
         (
             {"DATABASE_SECRET_ARN": "arn:aws:x"},

@@ -37,7 +37,7 @@ def test_submit_prints_the_id_and_says_how_to_go_on(typed: Typed, gateway: Gatew
     """RUN-1: stdout is what a shell takes up: `id=$(dpp run submit …)`."""
     ended = typed(*SUBMIT)
     assert (ended.exit_code, RUN_ID.fullmatch(ended.out.strip()) is not None) == (0, True)
-    assert ended.err == f"QUEUED; 0.2500 USD reserved; `dpp run wait {ended.out.strip()}` waits for it\n"
+    assert ended.err == f"QUEUED; 0.2500 USD reserved; to wait for it: `dpp run wait {ended.out.strip()}`\n"
     [request] = gateway.requests
     assert json.loads(request.content) == {
         "pack_type": "decision",
@@ -58,7 +58,7 @@ def test_a_receipt_as_json_is_the_api_s_with_the_key(typed: Typed) -> None:
     assert (receipt["idempotency_key"], receipt["replayed"]) == ("order-0001", False)
     again = typed(*SUBMIT, "--key", "order-0001", "--timebox", "20", "--min-reliability", "0.5", "--json")
     assert again.document == receipt | {"replayed": True}
-    assert again.err.startswith("was accepted before, by this key; ")
+    assert again.err.startswith("already accepted earlier with this key; ")
 
 
 def test_submit_and_wait_print_the_verified_answer(typed: Typed) -> None:
@@ -68,10 +68,10 @@ def test_submit_and_wait_print_the_verified_answer(typed: Typed) -> None:
     first, *lines = ended.out.splitlines()
     assert RUN_ID.fullmatch(first.removeprefix("run "))
     assert [line.strip() for line in lines[:4]] == [
-        "pack       decision",
-        "stands at  COMPLETED, SETTLED",
-        "used       0.0500 of 0.2500 USD; 9.9500 left",
-        "tokens     7",
+        "pack     decision",
+        "status   COMPLETED, SETTLED",
+        "used     0.0500 of 0.2500 USD; 9.9500 left",
+        "tokens   7",
     ]
     assert re.fullmatch(r"  result     SHA-256 [0-9a-f]{64}, verified", lines[4])
     assert json.loads("\n".join(lines[5:])) == {"answer_text": "42", "confidence": 0.9}
@@ -103,7 +103,7 @@ def test_a_failed_run_is_exit_code_3_and_get_is_not(typed: Typed, gateway: Gatew
     run_id = ended.document["run_id"]
     text = typed("run", "wait", run_id)
     assert text.exit_code == 3
-    assert "problem    PACK_FAILED: It broke." in text.out
+    assert "problem  PACK_FAILED: It broke." in text.out
     assert typed("run", "get", run_id).exit_code == 0
 
 
@@ -115,7 +115,7 @@ def test_a_wait_that_takes_too_long_is_exit_code_4_and_says_how_to_go_on(
     ended = typed("run", "wait", run_id, "--timeout", "0")
     assert (ended.exit_code, ended.out) == (4, "")
     assert "The run is QUEUED, and the time to wait is up." in ended.err
-    assert f"`dpp run wait {run_id}` waits on" in ended.err
+    assert f"To wait further: `dpp run wait {run_id}`" in ended.err
 
 
 @pytest.mark.parametrize("fault", [page(502), not_reached, problem(429, "RATE_LIMITED")])
@@ -130,7 +130,7 @@ def test_a_platform_that_does_not_answer_is_exit_code_5_with_the_key_to_repeat_w
         gateway.faults.append(fault)
         ended = typed(*SUBMIT, "--key", "order-0002", "--retry", "0")
     assert (ended.exit_code, ended.out) == (5, "")
-    assert "\nRepeat it with --key order-0002: it is one run at most.\n" in ended.err
+    assert "\nRepeat it with --key order-0002; it will not create a second run.\n" in ended.err
 
 
 def test_a_lost_reply_is_told_tried_again_and_one_run(
@@ -274,7 +274,10 @@ def test_ctrl_c_while_it_submits_says_with_which_key_it_is_the_same_run(
     monkeypatch.setattr("dpp_client.Client.submit", pressed)
     ended = typed(*SUBMIT, "--key", "order-0003")
     assert (ended.exit_code, ended.out) == (130, "")
-    assert "It may have been accepted. Repeat it with --key order-0003: it is one run at most." in ended.err
+    assert (
+        "The run may have been accepted. Repeat it with --key order-0003; it will not create a second run."
+        in ended.err
+    )
 
 
 @pytest.mark.parametrize("page_name", ["README.md", "docs/client.md", "docs/cli.md"])

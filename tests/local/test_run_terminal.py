@@ -72,7 +72,7 @@ def test_ctrl_c_while_waiting_says_how_to_go_on(gateway: Gateway) -> None:
     terminal.process.send_signal(signal.SIGINT)
     ended = terminal.ended()
     assert (ended.exit_code, ended.out) == (130, "")
-    assert re.search(rf"The run goes on; `dpp run wait {RUN_ID.pattern}` waits for it", ended.err)
+    assert re.search(rf"The run continues; to wait for it: `dpp run wait {RUN_ID.pattern}`", ended.err)
     assert "Traceback" not in ended.err
 
 

@@ -52,9 +52,7 @@ def test_a_ticket_is_filed_once_for_its_id(shell: OperatorShell) -> None:
     words = ("tickets", "file", "BUDGET_CREDIT", "--param", "tenant_id=acme", "--param", "amount_usd=25.0000")
     asked = (*words, "--reason", " for May ", "--id", AN_ID)
     assert shell.out(*asked) == f"ticket {AN_ID} filed: BUDGET_CREDIT, OPEN\n"
-    assert (
-        shell.out(*asked, "--as", "lee") == f"ticket {AN_ID} was filed before, by kim: BUDGET_CREDIT, OPEN\n"
-    )
+    assert shell.out(*asked, "--as", "lee") == f"ticket {AN_ID} already filed by kim: BUDGET_CREDIT, OPEN\n"
     other = (*words[:-1], "amount_usd=26", "--reason", "for May", "--id", AN_ID)
     assert "stands for another request" in shell.refused(*other)
     told = shell.data("tickets", "show", AN_ID)
@@ -90,8 +88,8 @@ def test_params_are_read_as_their_type_has_them(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("EXECUTION_ENABLE", "--param", "pack"), "a --param is NAME=VALUE"),
-        (("EXECUTION_ENABLE", "--param", "pack=ocr"), "takes pack_type; there is no param pack"),
+        (("EXECUTION_ENABLE", "--param", "pack"), "must be NAME=VALUE"),
+        (("EXECUTION_ENABLE", "--param", "pack=ocr"), "has no parameter pack; it takes pack_type"),
         (("EXECUTION_ENABLE", "--param", "pack_type=pdf"), "--param pack_type: Input should be 'ocr'"),
         (("EXECUTION_ENABLE", "--param", "pack_type=ocr", "--param", "pack_type=url"), "was given twice"),
         (("BUDGET_CREDIT",), "--param tenant_id: Field required; --param amount_usd: Field required"),
@@ -105,8 +103,8 @@ def test_params_are_read_as_their_type_has_them(
         (("DLQ_REDRIVE", "--param", "limit=101"), "--param limit: Input should be less than"),
         (("DLQ_REDRIVE", "--param", "run_ids=x"), "--param run_ids.0: must be a UUID"),
         (("DLQ_REDRIVE", "--reason", "  "), "--reason: String should have at least 1"),
-        (("DLQ_REDRIVE", "--as", "no body"), "an operator's name has"),
-        (("DLQ_REDRIVE", "--as", REAPER), "the platform's own name"),
+        (("DLQ_REDRIVE", "--as", "no body"), "an operator's name must have"),
+        (("DLQ_REDRIVE", "--as", REAPER), "reserved for the platform's own records"),
     ],
 )
 def test_a_filing_that_can_not_be_is_refused_in_a_sentence(
@@ -131,7 +129,7 @@ def test_where_nobody_is_logged_in_the_name_must_be_given(
     monkeypatch.delenv("LOGNAME")
     monkeypatch.delenv("USER", raising=False)
     filing = ("tickets", "file", "DLQ_REDRIVE", "--reason", "why")
-    assert shell.refused(*filing) == "say who asks: add --as NAME"
+    assert shell.refused(*filing) == "no user name: add --as NAME"
     monkeypatch.setenv("USER", "park")
     assert shell.data(*filing)["requested_by"] == "park"
 
@@ -144,12 +142,12 @@ def test_a_filing_whose_outcome_is_unknown_says_how_to_repeat_it(
 
     monkeypatch.setattr("dpp_cli.tickets.commands.file", lost)
     told = shell.refused("tickets", "file", "DLQ_REDRIVE", "--reason", "why", "--id", AN_ID)
-    assert told.endswith(f"it may have been filed: repeat it with --id {AN_ID}")
+    assert told.endswith(f"the ticket may have been filed; repeat the command with --id {AN_ID}")
     monkeypatch.undo()
 
 
 def test_a_list_is_narrowed_and_says_where_it_was_cut(shell: OperatorShell, world: World) -> None:
-    assert shell.out("tickets", "list") == "no such ticket\n"
+    assert shell.out("tickets", "list") == "no tickets found\n"
     [old] = taken(world)
     shell.out("tickets", "file", "DLQ_REDRIVE", "--reason", "\x1b[2J[red] why", "--id", AN_ID)
     assert [one["request_id"] for one in shell.data("tickets", "list")] == [AN_ID, str(old.request_id)]
@@ -162,7 +160,7 @@ def test_a_list_is_narrowed_and_says_where_it_was_cut(shell: OperatorShell, worl
     [only] = shell.data("tickets", "list", "--type", "DLQ_REDRIVE")
     assert only["request_id"] == AN_ID
     cut = shell.run("tickets", "list", "--limit", "1")
-    assert (cut.exit_code, cut.stderr) == (0, "there are more (--limit)\n")
+    assert (cut.exit_code, cut.stderr) == (0, "there are more; raise --limit\n")
     for wrong in (("--status", "STALE"), ("--type", "x"), ("--limit", "0")):
         assert shell.run("tickets", "list", *wrong).exit_code == 2
 
@@ -191,7 +189,10 @@ def test_a_ticket_is_shown_with_its_end_and_history(shell: OperatorShell, world:
 
 
 def test_an_unknown_ticket_and_an_id_that_is_none(shell: OperatorShell) -> None:
-    assert shell.refused("tickets", "show", AN_ID) == f"there is no ticket {AN_ID}"
+    assert (
+        shell.refused("tickets", "show", AN_ID)
+        == f"ticket {AN_ID} does not exist; `dpp tickets list` shows all"
+    )
     assert shell.run("tickets", "show", "1").exit_code == 2
 
 
@@ -199,11 +200,11 @@ def test_what_is_stale_is_shown_before_it_is_ended(shell: OperatorShell, world: 
     """TIX-1."""
     none = shell.run("tickets", "stale")
     assert (none.exit_code, none.stdout) == (0, "")
-    assert none.stderr == f"0 of 0 in progress were not touched for {DAY} s\n"
+    assert none.stderr == f"0 of 0 tickets in progress are stale (not processed for {DAY} s)\n"
     older, old = taken(world, seconds_ago=2 * DAY) + taken(world)
     taken(world, seconds_ago=600)
     shown = shell.run("tickets", "stale")
-    assert shown.stderr == f"2 of 3 in progress were not touched for {DAY} s\n"
+    assert shown.stderr == f"2 of 3 tickets in progress are stale (not processed for {DAY} s)\n"
     assert shown.stdout.index(str(older.request_id)) < shown.stdout.index(str(old.request_id))
     assert [one["request_id"] for one in shell.data("tickets", "stale", "--limit", "1")] == [
         str(older.request_id)
@@ -224,7 +225,7 @@ def test_the_reaper_ends_what_is_stale_and_leaves_its_report(shell: OperatorShel
     assert shell.data("tickets", "report") == report
     assert shell.data("tickets", "report", "--snapshot", evidence.rpartition("/")[2]) == report
     assert world.s3.get_object(Bucket=world.bucket, Key=evidence)
-    assert shell.refused("tickets", "report", "--snapshot", "x.json") == "there is no snapshot x.json"
+    assert shell.refused("tickets", "report", "--snapshot", "x.json") == "snapshot x.json does not exist"
 
     again = shell.out("tickets", "reap", "--as", "lee")
     assert "decision   CLEANED" in again
@@ -240,7 +241,7 @@ def test_the_reaper_ends_what_is_stale_and_leaves_its_report(shell: OperatorShel
 def test_a_dry_run_tells_and_changes_nothing(shell: OperatorShell, world: World) -> None:
     [old] = taken(world)
     told = shell.run("tickets", "reap", "--dry-run")
-    assert (told.exit_code, told.stderr) == (0, "a run would end 1; nothing was changed\n")
+    assert (told.exit_code, told.stderr) == (0, "dry run: would end 1; nothing was changed\n")
     assert "stale      1" in told.stdout
     assert status_of(world, old) is TicketStatus.IN_PROGRESS
     assert "has not run yet" in shell.refused("tickets", "report")
@@ -252,15 +253,16 @@ def test_too_many_at_once_are_left_until_they_are_confirmed(
     """Issue 6: exit code 1, and a sentence with the command that follows."""
     monkeypatch.setenv("DPP_TICKET_REAPER_BREAKER_COUNT", "2")
     olds = taken(world, 3)
-    assert "so many that the reaper ends none" in shell.run("tickets", "stale").stderr
+    assert "too many: the reaper ends none without --confirm" in shell.run("tickets", "stale").stderr
     dry = shell.run("tickets", "reap", "--dry-run")
     assert (dry.exit_code, "a run would end none" in dry.stderr) == (1, True)
     tripped = shell.run("tickets", "reap", "--threshold-seconds", "300", "--json")
     assert tripped.exit_code == 1
     assert '"decision":"NONE"' in tripped.stdout
     assert tripped.stderr == (
-        "3 of 3 in progress are stale: so many that none was ended. See why (`dpp tickets stale"
-        " --threshold-seconds 300`); if they are to end: `dpp tickets reap --threshold-seconds 300 --confirm 3`\n"
+        "3 of 3 tickets in progress are stale; that is too many, so none was ended. Find the cause with"
+        " `dpp tickets stale --threshold-seconds 300`; to end them anyway:"
+        " `dpp tickets reap --threshold-seconds 300 --confirm 3`\n"
     )
     assert status_of(world, olds[0]) is TicketStatus.IN_PROGRESS
     assert shell.run("tickets", "reap", "--confirm", "2").exit_code == 1
@@ -300,7 +302,8 @@ def test_s3_that_is_down_leaves_the_report_in_its_row(
     told = shell.run("tickets", "reap")
     assert told.exit_code == 0
     assert (
-        told.stderr == "S3 didn't answer: the report stands in Postgres, and the next run writes its copies\n"
+        told.stderr
+        == "S3 did not answer: the report is stored in Postgres; the next run writes its copies to S3\n"
     )
     assert shell.data("tickets", "report")["cleaned_count"] == 1
 
@@ -309,7 +312,10 @@ def test_only_a_run_of_the_reaper_asks_for_the_bucket(
     shell: OperatorShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DPP_REPORTS_BUCKET")
-    assert shell.refused("tickets", "reap") == "DATABASE_URL set; missing: DPP_REPORTS_BUCKET"
+    assert (
+        shell.refused("tickets", "reap")
+        == "the environment is incomplete: DATABASE_URL set; missing: DPP_REPORTS_BUCKET"
+    )
     for words in (("list",), ("stale",), ("counters",)):
         assert shell.run("tickets", *words).exit_code == 0
 

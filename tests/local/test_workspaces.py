@@ -101,7 +101,7 @@ class TestLooking:
         assert shell.data("workspaces", "list", "--tenant", "t_other") == []
         assert "leave it" in shell.refused("workspaces", "list", "--error", "--phase", "RUNNING")
         cut = shell.run("workspaces", "list", "--limit", "2")
-        assert (cut.exit_code, cut.stderr) == (0, "there are more (--limit)\n")
+        assert (cut.exit_code, cut.stderr) == (0, "there are more; raise --limit\n")
 
     def test_a_deleted_one_is_listed_until_nothing_is_left_of_it(
         self, shell: OperatorShell, env: Environment
@@ -275,7 +275,7 @@ class TestActing:
                 (waits, "--way", "retry", "--as", ours): f"{ours} is the platform's own name"
                 for ours in (OWNER, CONNECT, TTL, "monitor", "reconciler")
             },
-            (waits, "--way", "retry", "--as", "no body"): "an operator's name has",
+            (waits, "--way", "retry", "--as", "no body"): "an operator's name must have",
         }
         for key in (AN_ID, archive_key_of(UUID(AN_ID), new_id()), archive_key_of(UUID(waits), new_id())):
             unknown = (waits, "--way", "from-archive", "--archive-key", key, "--yes")

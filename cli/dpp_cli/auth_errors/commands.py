@@ -38,6 +38,7 @@ from dpp_cli.operator.output import (
     moment,
     plain,
     plain_lines,
+    print_note,
     print_table,
     print_values,
 )

@@ -130,7 +130,7 @@ def _data(file: str) -> Any:
     except OSError as error:
         raise StackError(f"can't read {file}: {error.strerror}") from None
     except JsonRefused as refused:
-        raise StackError(f"policies are not valid JSON: {refused}") from None
+        raise StackError(f"invalid policies: {refused}") from None
 
 
 def _read(data: object) -> tuple[Policy, ...]:
