@@ -73,7 +73,7 @@ class Ours(Side):
 
     def left(self, tenant: str) -> int:
         """Micros that the tenant may still spend."""
-        assert not self._ledger.entered(tenant)
+        assert not self._ledger.open_reservations(tenant)
         return self._ledger.balance(tenant) or 0
 
 

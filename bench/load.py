@@ -126,7 +126,7 @@ def _under_way(place: Place, ledger: Ledger, accounts: Sequence[Account]) -> str
     counts = {
         "runs": books.unfinished(place.connection),
         "messages": messages(place.state),
-        "reservations": sum(len(ledger.entered(account.tenant_id)) for account in accounts),
+        "reservations": sum(len(ledger.open_reservations(account.tenant_id)) for account in accounts),
     }
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
@@ -136,7 +136,7 @@ def _held(ledger: Ledger, accounts: Sequence[Account]) -> Sequence[str]:
     return [
         f"{account.tenant_id} still holds {len(left)} reservations before anything was repeated"
         for account in accounts
-        if (left := ledger.entered(account.tenant_id))
+        if (left := ledger.open_reservations(account.tenant_id))
     ]
 
 

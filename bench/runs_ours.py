@@ -125,7 +125,7 @@ def proved(place: Place, count: int) -> str:
             " GROUP BY 1, 2, 3, 4, 5"
         ).fetchall()
         position = audit_tenant(connection, ledger, TENANT)
-        assert not ledger.entered(TENANT)
+        assert not ledger.open_reservations(TENANT)
     assert [row[:4] for row in rows] == [("COMPLETED", "SETTLED", "COMMITTED", CHARGE_USD_MICROS)], rows
     assert rows[0][5] == count, rows
     assert position.balanced, position

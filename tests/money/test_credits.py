@@ -149,7 +149,7 @@ def test_a_credit_inside_an_open_transaction_is_refused(
     connection: Connection, ledger: Ledger, tenant: str
 ) -> None:
     """D2: the balance would rise by a row that may yet be rolled back."""
-    with connection.transaction(), pytest.raises(RuntimeError, match="transaction of its own"):
+    with connection.transaction(), pytest.raises(RuntimeError, match="its own transaction"):
         _give(connection, ledger, tenant, 70)
     assert (_rows(connection, tenant), ledger.balance(tenant)) == ([], None)
 

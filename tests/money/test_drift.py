@@ -116,9 +116,9 @@ def test_under_traffic_no_measure_is_wrong(world: World) -> None:
 class _Restless(Ledger):
     """A ledger whose balance moves between any two looks."""
 
-    def entered(self, tenant_id: str) -> list[str]:
+    def open_reservations(self, tenant_id: str) -> list[str]:
         self.client.incrby(self.keys.balance(tenant_id), 1)
-        return super().entered(tenant_id)
+        return super().open_reservations(tenant_id)
 
 
 def test_a_balance_that_never_rests_is_left_for_the_next_firing(world: World) -> None:
@@ -228,14 +228,14 @@ def test_a_crash_before_the_record_of_a_repair_repairs_nothing_twice(
     """D2: the next firing finds the books in order."""
     tenant = world.tenant()
     _write_by_hand(world, tenant)
-    real = drift._look
+    real = drift._audit
 
-    def look_and_die(*args: object) -> Audit:
+    def audit_and_die(*args: object) -> Audit:
         real(*args)  # type: ignore[arg-type]
         raise PostgresUnavailable("killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(drift, "_look", look_and_die)
+        patched.setattr(drift, "_audit", audit_and_die)
         with pytest.raises(PostgresUnavailable):
             reconcile(world.reconcile_effects(), world.new_database())
     assert reconcile(world.reconcile_effects(), world.new_database()).audits.drift_usd_micros == 0

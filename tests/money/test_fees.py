@@ -60,5 +60,5 @@ def test_a_reservation_below_the_minimum_fee_is_charged_whole(reserved: int) -> 
 
 def test_a_negative_cost_is_refused() -> None:
     """RUN-24: no pack pays a client."""
-    with pytest.raises(ValueError, match="never negative"):
+    with pytest.raises(ValueError, match="must not be negative"):
         charge_within(-1, 100)

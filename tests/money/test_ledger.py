@@ -70,10 +70,10 @@ class _Account:
         return self.ledger.move_keys(self.tenant_id, run_id)
 
     def reserve_raw(self, run_id: str, amount: str) -> Reply:
-        return _RESERVE.run(self.client, self.keys(run_id), (self.tenant_id, amount, "1", run_id, "3600000"))
+        return _RESERVE.run(self.client, self.keys(run_id), (run_id, self.tenant_id, amount, "1", "3600000"))
 
     def settle_raw(self, run_id: str, charge: str) -> Reply:
-        return _SETTLE.run(self.client, self.keys(run_id), (charge, run_id, "1000"))
+        return _SETTLE.run(self.client, self.keys(run_id), (run_id, charge, "1000"))
 
     def refund_raw(self, run_id: str) -> Reply:
         return _REFUND_FULL.run(self.client, self.keys(run_id), (run_id, "1000"))
@@ -154,10 +154,10 @@ def test_settle_answers_the_locked_codes(account: _Account) -> None:
 
 
 def test_refund_full_answers_the_locked_codes(account: _Account) -> None:
-    """RUN-6 (001 §6.4): OK <refund> <new_balance>, ERR_NO_RESERVE."""
+    """RUN-6 (001 §6.4): OK or ERR_NO_RESERVE; the fields in the order of settle."""
     account.given(100)
     run_id = account.reserved(60)
-    assert account.refund_raw(run_id)[:3] == ["OK", "60", "100"]
+    assert account.refund_raw(run_id)[:4] == ["OK", "0", "60", "100"]
     assert account.refund_raw(str(uuid4())) == ["ERR_NO_RESERVE"]
 
 

@@ -135,7 +135,7 @@ def test_a_script_that_lands_late_changes_nothing(world: World) -> None:
     before = ledger.balance_text(tenant.tenant_id) or ""
     stale = Books(A_CREDIT, [], [], [])
     world.submit(tenant)
-    assert ledger.write_anew(tenant.tenant_id, stale, before) is None
+    assert ledger.rewrite(tenant.tenant_id, stale, before) is None
     assert world.position(tenant).balanced
 
 

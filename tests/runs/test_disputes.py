@@ -158,7 +158,7 @@ def test_a_crash_before_the_row_moved_leaves_a_dispute_that_the_same_command_end
         decide(replace(_effects(world), database=dying), run.run_id, 5_000)
     dying.close()
     assert world.run(run).is_disputed
-    assert world.ledger.entered(tenant.tenant_id) == [run.id]
+    assert world.ledger.open_reservations(tenant.tenant_id) == [run.id]
     assert reconcile(world.reconcile_effects(), world.new_database()).audits.drift_usd_micros == 0
     decide(_effects(world), run.run_id, 5_000)
     _well(world, tenant, 5_000)
@@ -196,4 +196,4 @@ def test_reopening_twice_moves_money_once(world: World) -> None:
     for _ in range(2):
         world.ledger.reopen(run.tenant_id, run.id, A_RESERVATION, 5_000, CloseKind.SETTLED)
         assert world.ledger.balance(run.tenant_id) == A_CREDIT - A_RESERVATION
-    assert world.ledger.entered(run.tenant_id) == [run.id]
+    assert world.ledger.open_reservations(run.tenant_id) == [run.id]

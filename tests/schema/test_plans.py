@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from dpp.platform.db.postgres import Connection
 from dpp.platform.db.sql import Queries
 from dpp.runs.jobs import retention
-from dpp.runs.operations import stats as run_standing
+from dpp.runs.operations import stats as run_stats
 from dpp.runs.store import QUERIES
 from dpp_cli.local.servers import PostgresServer
 from tests.support.plans import database
@@ -119,7 +119,7 @@ _PARAMS: dict[str, Any] = {
 _HOT = [
     *((QUERIES, name) for name in QUERIES.names()),
     *((retention.QUERIES, name) for name in retention.QUERIES.names()),
-    *((run_standing.QUERIES, name) for name in run_standing.QUERIES.names() if name != "tenants_to_look_at"),
+    *((run_stats.QUERIES, name) for name in run_stats.QUERIES.names() if name != "watched_tenants"),
     *((_PLATFORM, name) for name in ("select_api_key", "touch_api_key")),
     *(
         (_MONEY, name)

@@ -84,22 +84,18 @@ def close(
 
 
 def _reserve(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str]:
-    tenant_id, amount, created_at_ms, run_id, ttl_ms = args
+    run_id, tenant_id, amount, created_at_ms, ttl_ms = args
     return reserve(db, keys, tenant_id, run_id, amount, created_at_ms, ttl_ms)
 
 
 def _settle(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str]:
-    charge, run_id, ttl_ms = args
+    run_id, charge, ttl_ms = args
     return close(db, keys, run_id, charge, kind="SETTLED", ttl_ms=ttl_ms)
 
 
 def _refund_full(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str]:
     run_id, ttl_ms = args
-    closed = close(db, keys, run_id, "0", kind="REFUNDED", ttl_ms=ttl_ms)
-    if closed[0] != "OK":
-        return closed
-    _, charge, refund, balance, kind, how = closed
-    return ["OK", refund, balance, charge, kind, how]
+    return close(db, keys, run_id, "0", kind="REFUNDED", ttl_ms=ttl_ms)
 
 
 def _credit(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str]:
@@ -200,7 +196,7 @@ def _receipts(db: Keys, keys: Sequence[str], _args: Sequence[str]) -> list[str]:
 
 
 def _admit(db: Keys, keys: Sequence[str], args: Sequence[str]) -> list[str]:
-    tenant_id, run_id, amount, created_at_ms, ttl_ms, limit, payload_hash, lock_ttl_ms = args
+    run_id, tenant_id, amount, created_at_ms, ttl_ms, payload_hash, lock_ttl_ms, limit = args
     balance, mapping, lock = keys[0], keys[6], keys[7]
     allowed, remaining, reset_seconds = take_token(db, keys[5], limit)
     head = [str(remaining), str(reset_seconds)]

@@ -119,9 +119,9 @@ class _Moves:
         receipts = ledger.receipts(tenant, [str(run_id) for run_id in self.runs])
         before = ledger.balance_text(tenant) or ""
         looks = [ledger.measure(tenant, books, text) for text in ("12345", before)]
-        stale = ledger.write_anew(tenant, books, "12345")
-        done = ledger.write_anew(tenant, books, before)
-        return sorted(ledger.entered(tenant)), receipts, looks, stale, done
+        stale = ledger.rewrite(tenant, books, "12345")
+        done = ledger.rewrite(tenant, books, before)
+        return sorted(ledger.open_reservations(tenant)), receipts, looks, stale, done
 
     def _request(self, name: str, run_id: str, rest: list[Any]) -> object:
         caller = Caller(self.tenant, uuid4(), self.limit)
@@ -161,8 +161,8 @@ class _Moves:
         credit_keys = [keys[0], self.ledger.keys.credits_applied(self.tenant)]
         calls: list[tuple[Script, list[str], tuple[str | int, ...]]] = [
             (scripts._CREDIT, credit_keys, (f"raw-{amount}", amount, 0)),
-            (scripts._RESERVE, keys, (self.tenant, amount, 1, run_id, 3_600_000)),
-            (scripts._SETTLE, keys, (amount, run_id, 604_800_000)),
+            (scripts._RESERVE, keys, (run_id, self.tenant, amount, 1, 3_600_000)),
+            (scripts._SETTLE, keys, (run_id, amount, 604_800_000)),
         ]
         return [script.run(self.ledger.client, names, args) for script, names, args in calls]
 

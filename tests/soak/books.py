@@ -85,7 +85,7 @@ def _money(connection: psycopg.Connection[Any], ledger: Ledger) -> Iterator[str]
             yield f"{tenant_id} at rest measures {measured}"
         for run_id in contradictions(connection, ledger, tenant_id):
             yield f"the receipt of run {run_id} says another charge than its row"
-        if left := ledger.entered(tenant_id):
+        if left := ledger.open_reservations(tenant_id):
             yield f"{tenant_id} still holds reservations of {left[:5]}"
     drifts = connection.execute(
         "SELECT tenant_id, reason FROM ledger_rebuilds WHERE reason <> 'CREDIT'"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpp.money import stats as money_standing
+from dpp.money import stats as money_stats
 from dpp.platform.observability import limits
 from dpp.platform.observability.limits import Limit
 from dpp_cdk.functions.spec import Part
@@ -48,7 +48,7 @@ def test_what_alarms_tell_by_time_is_told_after_the_same_time() -> None:
 def test_what_happened_lately_is_what_happened_in_an_alarm_s_period() -> None:
     for limit in (limits.LEDGER_DRIFT, limits.AUTH_ERRORS_ESCALATED):
         [alarm] = of(limit)
-        assert 60 * alarm.watched.minutes * alarm.periods == money_standing.LATELY_SECONDS == 300
+        assert 60 * alarm.watched.minutes * alarm.periods == money_stats.RECENT_SECONDS == 300
 
 
 def test_each_limit_is_asked_by_the_page() -> None:

@@ -12,10 +12,10 @@ from dpp.auth_errors.outbox import tables
 from dpp.lifecycle.flow import heartbeat
 from dpp.lifecycle.flow import store as lifecycle_store
 from dpp.lifecycle.retention import cleanup_rows
-from dpp.money import stats as money_standing
+from dpp.money import stats as money_stats
 from dpp.platform.db.sql import Queries
 from dpp.runs import store as run_store
-from dpp.runs.operations import stats as run_standing
+from dpp.runs.operations import stats as run_stats
 from dpp.tickets import store as ticket_store
 from dpp.workspaces import store as workspace_store
 from dpp_cli.local.servers import PostgresServer
@@ -56,7 +56,7 @@ UPDATE outbox_message SET handled_at = NULL WHERE outbox_id % 10 = 0
 """
 _PARAMS: dict[str, Any] = {
     "now": None,
-    "at_most": run_standing.COUNTED_TO,
+    "at_most": run_stats.COUNTED_TO,
     "seconds": 300,
     "runs": 2_000,
     "tenant_ids": [f"many-{n}" for n in range(1, 21)],
@@ -68,9 +68,9 @@ _PARAMS: dict[str, Any] = {
     "limit": 2,
 }
 _ASKED: list[tuple[Queries, str]] = [
-    *((run_standing.QUERIES, name) for name in run_standing.QUERIES.names()),
+    *((run_stats.QUERIES, name) for name in run_stats.QUERIES.names()),
     (run_store.QUERIES, "unresolved"),
-    *((money_standing.QUERIES, name) for name in money_standing.QUERIES.names()),
+    *((money_stats.QUERIES, name) for name in money_stats.QUERIES.names()),
     (ticket_store.QUERIES, "count_waiting"),
     (ticket_store.QUERIES, "backlog"),
     (ticket_store.QUERIES, "latest_receipts"),
@@ -119,7 +119,7 @@ def test_a_look_reads_no_table_whole_and_little_of_each(
     full: psycopg.Connection[Any], queries: Queries, name: str
 ) -> None:
     """The page is asked for every second or two, by anybody who watches."""
-    params = _PARAMS | ({"at_most": _TENANTS} if name == "tenants_to_look_at" else {})
+    params = _PARAMS | ({"at_most": _TENANTS} if name == "watched_tenants" else {})
     plan = explained(full, queries[name], params)
     whole = [
         node["Relation Name"]
@@ -132,7 +132,7 @@ def test_a_look_reads_no_table_whole_and_little_of_each(
         for node in nodes(plan)
         if "Scan" in node["Node Type"] and node.get("Relation Name") in _BIG
     )
-    assert read <= 2 * run_standing.COUNTED_TO + 5_000, plan
+    assert read <= 2 * run_stats.COUNTED_TO + 5_000, plan
     assert pages(plan) <= 25_000
 
 

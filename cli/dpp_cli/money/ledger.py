@@ -31,7 +31,7 @@ class _Checked:
 
     @property
     def balanced(self) -> bool:
-        return self.measured is not None and self.measured.is_well
+        return self.measured is not None and self.measured.is_correct
 
     def as_dict(self) -> dict[str, Any]:
         found = self.measured

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from dpp.runs.operations.stats import COUNTED_TO, ENDS_COUNTED_TO, LATELY_SECONDS
+from dpp.runs.operations.stats import COUNTED_TO, ENDS_COUNTED_TO, RECENT_SECONDS
 from dpp_cli.operator.output import plain, span
 from dpp_cli.top.model import (
     DataPart,
@@ -21,7 +21,7 @@ from dpp_cli.top.view import View
 
 NAME_COLUMNS = 12
 _BAD = "bold red"
-_MINUTES = LATELY_SECONDS // 60
+_MINUTES = RECENT_SECONDS // 60
 
 
 def figures(view: View) -> Iterator[Text]:

@@ -79,9 +79,9 @@ class Gatherer:
             with self._database.connection() as connection:
                 rows = _Rows(connection, self._settings)
                 found, tenants = rows.read()
-                purses = None if tenants is None else self._purses(tenants, away)
-                if tenants is not None and purses is not None:
-                    found["tenants"] = rows.section("tenants", lambda on: _tenants(on, tenants, purses))
+                balances = None if tenants is None else self._balances(tenants, away)
+                if tenants is not None and balances is not None:
+                    found["tenants"] = rows.section("tenants", lambda on: _tenants(on, tenants, balances))
                 found["slow"] = tuple(rows.slow)
         except PostgresUnavailable as error:
             away["postgres"] = _why(error)
@@ -91,17 +91,19 @@ class Gatherer:
         snapshot = Snapshot(**found, away=away)
         return snapshot.model_copy(update={"conditions": judge(snapshot)})
 
-    def _purses(self, tenants: list[WatchedTenant], away: dict[str, str]) -> list[money.Purse] | None:
+    def _balances(
+        self, tenants: list[WatchedTenant], away: dict[str, str]
+    ) -> list[money.TenantBalance] | None:
         try:
             asked = [(one.tenant_id, one.rate_limit_per_minute) for one in tenants]
-            return money.purses(self._connected(), asked)
+            return money.read_balances(self._connected(), asked)
         except DependencyUnavailable as error:
             away["redis"] = _why(error)
             return None
 
     def _ping(self, away: dict[str, str]) -> None:
         """Without rows no balance is asked for, and still it is said whether Redis answers."""
-        self._purses([WatchedTenant("", 1, is_busy=False, was_credited=False)], away)
+        self._balances([WatchedTenant("", 1, is_busy=False, was_credited=False)], away)
 
     def _connected(self) -> Ledger:
         if self._ledger is None:
@@ -134,7 +136,7 @@ class _Rows:
             for name, read in parts.PARTS.items():
                 found[name] = self._part(name, read)
             found["tickets"] = self._part("tickets", lambda on: parts.tickets(on, rules, found["asof"]))
-            tenants = self._part("tenants", lambda on: runs.tenants_to_look_at(on, _TENANTS + 1))
+            tenants = self._part("tenants", lambda on: runs.watched_tenants(on, _TENANTS + 1))
         return found, tenants
 
     def section[Part](self, name: str, read: Callable[[Connection], Part]) -> Part | None:
@@ -152,32 +154,34 @@ class _Rows:
             return None
 
 
-def _tenants(connection: Connection, tenants: list[WatchedTenant], purses: list[money.Purse]) -> TenantsPart:
+def _tenants(
+    connection: Connection, tenants: list[WatchedTenant], balances: list[money.TenantBalance]
+) -> TenantsPart:
     """Those at work before all others, and among them whoever has least."""
-    both = list(zip(tenants[:_TENANTS], purses, strict=False))
-    at_work = {one.tenant_id: one.is_busy or purse.requests_left is not None for one, purse in both}
+    both = list(zip(tenants[:_TENANTS], balances, strict=False))
+    at_work = {one.tenant_id: one.is_busy or balance.requests_left is not None for one, balance in both}
     known = sorted(
-        (not at_work[purse.tenant_id], purse.balance_usd_micros, purse.tenant_id, purse)
-        for _, purse in both
-        if purse.balance_usd_micros is not None
+        (not at_work[balance.tenant_id], balance.balance_usd_micros, balance.tenant_id, balance)
+        for _, balance in both
+        if balance.balance_usd_micros is not None
     )
-    nearest = [purse for *_, purse in known[:_NEAREST]]
-    reserved = runs.reserved(connection, [purse.tenant_id for purse in nearest])
+    nearest = [balance for *_, balance in known[:_NEAREST]]
+    reserved = runs.reserved(connection, [balance.tenant_id for balance in nearest])
     return TenantsPart(
         nearest=tuple(
             TenantLine(
-                tenant_id=purse.tenant_id,
-                balance_usd_micros=purse.balance_usd_micros or 0,
-                reserved_usd_micros=reserved.get(purse.tenant_id, 0),
-                requests_left=purse.requests_left,
+                tenant_id=balance.tenant_id,
+                balance_usd_micros=balance.balance_usd_micros or 0,
+                reserved_usd_micros=reserved.get(balance.tenant_id, 0),
+                requests_left=balance.requests_left,
             )
-            for purse in nearest
+            for balance in nearest
         ),
         looked_at=len(both),
         is_all=len(tenants) <= _TENANTS,
-        throttled=tuple(purse.tenant_id for _, purse in both if purse.requests_left == 0)[:_NEAREST],
+        throttled=tuple(balance.tenant_id for _, balance in both if balance.requests_left == 0)[:_NEAREST],
         lost=tuple(
-            one.tenant_id for one, purse in both if one.was_credited and purse.balance_usd_micros is None
+            one.tenant_id for one, balance in both if one.was_credited and balance.balance_usd_micros is None
         )[:_NEAREST],
     )
 

@@ -13,10 +13,10 @@ from dpp.lifecycle.flow.intake import source_rows
 from dpp.lifecycle.flow.model import Role
 from dpp.lifecycle.flow.reading import read
 from dpp.lifecycle.retention.stats import standing as data_standing
-from dpp.money import stats as money_standing
+from dpp.money import stats as money_stats
 from dpp.platform.db.postgres import Connection
 from dpp.runs.machine import Status
-from dpp.runs.operations import stats as run_standing
+from dpp.runs.operations import stats as run_stats
 from dpp.runs.operations.switch import switches
 from dpp.tickets import cycle, stop
 from dpp.tickets import store as ticket_store
@@ -41,7 +41,7 @@ _ESCALATED_SECONDS = 300
 
 def runs(connection: Connection) -> RunsPart:
     """By state, with how many ended lately."""
-    found = run_standing.standing(connection)
+    found = run_stats.read_stats(connection)
     off = tuple(one.scope or "*" for one in switches(connection) if not one.enabled)
     return RunsPart(
         waiting=found.waiting,
@@ -51,15 +51,15 @@ def runs(connection: Connection) -> RunsPart:
         ending=found.ending,
         disputed=found.disputed,
         stuck_claims=found.stuck_claims,
-        completed=found.ended_lately.get(Status.COMPLETED, 0),
-        failed=found.ended_lately.get(Status.FAILED, 0),
+        completed=found.ended_recently.get(Status.COMPLETED, 0),
+        failed=found.ended_recently.get(Status.FAILED, 0),
         disabled=off,
     )
 
 
 def money(connection: Connection) -> MoneyPart:
     """What reconcile found."""
-    found = money_standing.standing(connection)
+    found = money_stats.read_stats(connection)
     return MoneyPart(drift_usd_micros=found.drift_usd_micros, rebuilt=found.rebuilt, disputed=found.disputed)
 
 

@@ -1,4 +1,4 @@
-"""The ledger identity (D2): balance = credits − charges of terminal runs − open reservations."""
+"""The ledger identity (D2): balance = credits − charges of ended runs − open reservations."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from dpp.platform.db.postgres import Connection
 
 @dataclass(frozen=True, slots=True)
 class LedgerPosition:
-    """A tenant's books at one moment, in micros. `balance_usd_micros` is what Redis holds, None for nothing."""
+    """A tenant's ledger at one moment, in micros. `balance_usd_micros` is Redis's, None if it holds none."""
 
     tenant_id: str
     credits_usd_micros: int
@@ -24,7 +24,7 @@ class LedgerPosition:
 
     @property
     def drift_usd_micros(self) -> int:
-        """Balance minus expectation; zero at rest. Work under way shows as drift until it is done."""
+        """Balance minus expected balance; zero when nothing is under way, since work under way counts as drift here."""
         return (self.balance_usd_micros or 0) - self.expected_usd_micros
 
     @property

@@ -1,4 +1,4 @@
-"""What Postgres knows of a tenant's money, read in one statement and so in one snapshot (D2)."""
+"""What Postgres knows about a tenant's money, read in one statement and so from one snapshot (D2)."""
 
 import json
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ QUERIES = Queries("dpp.money", "queries.sql")
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """One tenant's side of the ledger identity; amounts in micros, as text where they go on to Lua."""
+    """One tenant's side of the ledger identity; amounts in micros, as text where Lua reads them."""
 
     credits_minus_charges: int
     open_runs: Sequence[tuple[str, str]]
-    """Each run whose money is not settled or refunded, and what it reserved."""
+    """Each run that is neither settled nor refunded, and what it reserved."""
     closed: Sequence[str]
-    """Which of the runs asked for have been settled or refunded: a reservation of theirs is a leftover."""
+    """Those of the runs asked for that are settled or refunded: their reservations are leftovers."""
     credits: Sequence[tuple[str, str]]
 
-    def told(self) -> str:
-        """As the scripts take it (lua/books.lua)."""
+    def to_json(self) -> str:
+        """The argument of the scripts (lua/books.lua)."""
         return json.dumps(
             {
                 "credits_minus_charges": str(self.credits_minus_charges),
@@ -34,14 +34,17 @@ class Books:
 
 
 def read_books(
-    connection: Connection, tenant_id: str, entered: Sequence[str], credits_since_seconds: float | None = None
+    connection: Connection,
+    tenant_id: str,
+    reserved: Sequence[str],
+    credits_since_seconds: float | None = None,
 ) -> Books:
-    """The books of a tenant; `entered` are the runs in Redis's index of reservations.
+    """The books of a tenant; `reserved` are the run ids in Redis's index of reservations.
 
-    `credits_since_seconds`: list only the credits of so many seconds; all of them by default. The sum always
-    holds all. Raises LookupError for an unknown tenant.
+    `credits_since_seconds`: list only credits younger than this; all by default. The sum always includes all.
+    Raises LookupError for an unknown tenant.
     """
-    params = {"tenant_id": tenant_id, "run_ids": entered, "credits_since_seconds": credits_since_seconds}
+    params = {"tenant_id": tenant_id, "run_ids": reserved, "credits_since_seconds": credits_since_seconds}
     row = connection.execute(QUERIES["books"], params).fetchone()
     if row is None:
         raise LookupError(f"no tenant {tenant_id}")

@@ -1,4 +1,4 @@
-"""Tenants and what they are given to spend: a row in Postgres first, then the balance in Redis (D2)."""
+"""Tenants and their credits: first a row in Postgres, then the balance in Redis (D2)."""
 
 import random
 from collections.abc import Iterator
@@ -42,29 +42,29 @@ def credit(
     amount_usd_micros: int,
     reason: str,
 ) -> int:
-    """Give a tenant `amount_usd_micros`, once for a `credit_id`; the new balance.
+    """Credit a tenant with `amount_usd_micros`, once per `credit_id`, and return the new balance.
 
-    A crash between the row and the balance leaves the balance too low by this credit; the same call again
-    completes it. Raises CreditConflict, ValueError (amount out of 1 … 2^53 - 1), AmountRefused (a tenant's credits
-    would sum up beyond that; nothing is written), and RuntimeError inside an open transaction: the row must stand
-    before the balance rises.
+    A crash between the row and the balance leaves the balance too low by this credit; repeating the call completes
+    it. Raises CreditConflict; ValueError for an amount outside 1 … 2^53 - 1; AmountRefused if the tenant's credits
+    would exceed that in total (nothing is written); and RuntimeError inside an open transaction, because the row must
+    be committed before the balance rises.
     """
     if not 1 <= amount_usd_micros <= MAX_AMOUNT_USD_MICROS:
-        raise ValueError("a credit is from 1 to 2^53 - 1 micros")
+        raise ValueError("a credit must be 1 to 2^53 - 1 micros")
     if connection.info.transaction_status != TransactionStatus.IDLE:
-        raise RuntimeError("a credit is a transaction of its own")
+        raise RuntimeError("a credit needs its own transaction")
     with connection.transaction():
         _journal(connection, credit_id, tenant_id, amount_usd_micros, reason)
     try:
         return ledger.credit(tenant_id, str(credit_id), amount_usd_micros, opens=False)
-    except LedgerLost:  # the first credit, or all there was is gone: Postgres knows the whole balance
+    except LedgerLost:  # the first credit, or Redis lost the balance: Postgres knows all of it
         return rebuild(connection, ledger, tenant_id, RebuildReason.CREDIT).balance_usd_micros
 
 
 def _journal(
     connection: Connection, credit_id: UUID, tenant_id: str, amount_usd_micros: int, reason: str
 ) -> None:
-    """Make sure that the credit's row stands."""
+    """Insert the credit's row, unless it exists."""
     params = {
         "credit_id": credit_id,
         "tenant_id": tenant_id,
@@ -77,26 +77,26 @@ def _journal(
         return
     stored = connection.execute(QUERIES["select_credit"], params).fetchone()
     if stored is None:
-        raise AmountRefused("the tenant's credits would sum up beyond 2^53 - 1 micros")
+        raise AmountRefused("the tenant's credits would exceed 2^53 - 1 micros in total")
     if stored != (tenant_id, amount_usd_micros):
         raise CreditConflict(f"credit {credit_id} exists with another tenant or amount")
 
 
 def all_tenants(connection: Connection) -> Iterator[str]:
-    """Every tenant's id, in order, read page by page."""
+    """Every tenant's id, in order, read in pages."""
     return _tenants_after(connection, "")
 
 
 def tenants_in_turn(connection: Connection) -> Iterator[str]:
-    """Every tenant's id once, for a job that may not come to the end of them.
+    """Every tenant's id once, for a job that may run out of time.
 
-    Beyond a page of them it goes on from anywhere and round, so that each firing leaves out others.
+    After the first page it continues at a random tenant and wraps around, so that each tick leaves out others.
     """
     first = _page(connection, "")
     yield from first
     if len(first) < _PAGE_SIZE:
         return
-    params = {"after": first[-1], "share": random.random()}  # noqa: S311 - whose turn it is guards nothing
+    params = {"after": first[-1], "share": random.random()}  # noqa: S311 - no secret depends on it
     row = connection.execute(QUERIES["tenant_at"], params).fetchone()
     if row is None:
         return

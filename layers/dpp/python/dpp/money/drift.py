@@ -1,18 +1,17 @@
-"""The continuous check of the ledger identity (D2): every tenant's balance held against Postgres, under traffic.
+"""The continuous audit of the ledger identity (D2): each tenant's balance is compared with Postgres, under traffic.
 
-`audit.py` compares two sums, which agree at rest. Here what is under way is told from what is wrong: a settle
-whose commit is still to come has a receipt, a reservation whose insert is still to come stands in the index, a
-credit on its way is young. What none of them explains is drift: Redis lost writes (a failover), or somebody wrote. An
-open run of which Redis holds neither reservation nor receipt is as wrong, whatever the balance says: its claim waits
-until the reservation is entered anew.
+`audit.py` compares two sums that agree when nothing is under way. Here work under way is recognised: a settle before
+its commit has a receipt, a reservation before its insert is in the index, a credit under way is young. A difference
+that none of these explains is drift: Redis lost writes (a failover), or somebody wrote to it. An open run for which
+Redis holds neither reservation nor receipt is wrong too, whatever the balance: its claim waits until the reservation
+is entered again.
 
-The rows of Postgres prove what a balance must be, for no run is committed unless the ledger's receipt said the
-same. Drift is therefore repaired by a rebuild, unless a receipt that still exists contradicts its run's row: then
-one of the two was changed by other hands, nothing is guessed, and the tenant's ledger is DISPUTED until an operator
-decides.
+The rows of Postgres prove what a balance must be, because a run is committed only if its receipt said the same. So
+drift is repaired by a rebuild, unless a receipt that still exists contradicts its run's row. Then one of the two was
+changed from outside, nothing is guessed, and the tenant's ledger is DISPUTED until an operator decides.
 
-A crash before the rebuild changes nothing and the next firing measures again; one after it leaves only the record
-of this look unwritten.
+A crash before the rebuild changes nothing, and the next tick measures again. A crash after it leaves only the row of
+this audit unwritten.
 """
 
 import logging
@@ -28,7 +27,7 @@ from dpp.platform.db.postgres import Connection
 
 _LOG = logging.getLogger("dpp.money.drift")
 AUDIT_EVERY_SECONDS = 55
-"""Reconcile fires each minute, so that each firing looks at every tenant while it has the time."""
+"""Reconcile ticks each minute, so each tick audits every tenant as long as time allows."""
 _TRIES = 5
 _CREDIT_ARRIVES_WITHIN_SECONDS = 300
 _RUN_LASTS_SECONDS = 86_400
@@ -37,41 +36,41 @@ _DETAIL_RUNS = 5
 
 
 class Verdict(StrEnum):
-    """What a look at a tenant's books found."""
+    """The result of an audit."""
 
     BALANCED = "BALANCED"
     REPAIRED = "REPAIRED"
     DISPUTED = "DISPUTED"
     BUSY = "BUSY"
-    """The balance never rested long enough to be measured, or was right at a second look."""
+    """The balance kept changing and could not be measured, or was right when measured again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A balance and what it must be, in micros. `balance_usd_micros` is None where Redis holds no number."""
+    """A balance and what it must be, in micros. `balance_usd_micros` is None if Redis holds no number."""
 
     tenant_id: str
     balance_usd_micros: int | None
     due_usd_micros: int
     in_flight_usd_micros: int
-    """Reserved by submits whose run is still to be inserted, or by nobody any more (orphans)."""
+    """Reserved by submits that have not inserted their run, or never will (orphans)."""
     missing_reservations: int = 0
-    """Open runs whose reservation Redis has lost; the balance may be right all the same."""
+    """Open runs whose reservation Redis has lost; the balance may be right even so."""
 
     @property
     def drift_usd_micros(self) -> int:
-        """Balance minus what it must be; positive: the client could spend what it doesn't have."""
+        """Balance minus what it must be; above zero, the tenant could spend money that it doesn't have."""
         return (self.balance_usd_micros or 0) - self.due_usd_micros
 
     @property
-    def is_well(self) -> bool:
-        """Whether the balance is right and every open run has its reservation, or its receipt."""
+    def is_correct(self) -> bool:
+        """Whether the balance is right and every open run has its reservation or its receipt."""
         return self.drift_usd_micros == 0 and self.missing_reservations == 0
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """One look at one tenant's books; the drift as found, before a repair."""
+    """One audit of one tenant; the drift as found, before a repair."""
 
     verdict: Verdict
     drift_usd_micros: int = 0
@@ -79,7 +78,7 @@ class Audit:
 
 
 def due_audits(connection: Connection, now: datetime | None = None) -> list[str]:
-    """The tenants not looked at for a while, the longest ago first; at most a firing's worth."""
+    """The tenants whose last audit is oldest; at most one tick's worth."""
     params = {"now": now, "every_seconds": AUDIT_EVERY_SECONDS, "limit": _PAGE_SIZE}
     return [str(row[0]) for row in connection.execute(QUERIES["due_audits"], params)]
 
@@ -91,45 +90,45 @@ def disputed_ledgers(connection: Connection) -> int:
 
 
 def measure(connection: Connection, ledger: Ledger, tenant_id: str) -> Measure | None:
-    """Measure a tenant's balance; None where it moved during each of five tries, or a drift was not found again.
+    """Measure a tenant's balance; None if it changed during each of five tries, or drift was not found again.
 
-    A measure counts only if the balance stood still from before Postgres was read until Redis reckoned. One that moved
-    and came back to the same number (a charge, and a credit of as much) looks as if it had: so what is wrong counts
-    only if a second look finds the same. Raises LookupError for an unknown tenant, RedisUnavailable; writes nothing.
+    A measure counts only if the balance did not change from before Postgres was read until Redis calculated. A balance
+    that changed and came back (a charge, and a credit of the same amount) looks unchanged: so drift counts only if a
+    second measure finds the same. Raises LookupError for an unknown tenant, RedisUnavailable; writes nothing.
     """
-    first = _look_once(connection, ledger, tenant_id)
-    if first is None or first.is_well:
+    first = _measure_once(connection, ledger, tenant_id)
+    if first is None or first.is_correct:
         return first
-    second = _look_once(connection, ledger, tenant_id)
-    if second is None or second.is_well or second.drift_usd_micros != first.drift_usd_micros:
+    second = _measure_once(connection, ledger, tenant_id)
+    if second is None or second.is_correct or second.drift_usd_micros != first.drift_usd_micros:
         return None
     return second
 
 
-def _look_once(connection: Connection, ledger: Ledger, tenant_id: str) -> Measure | None:
-    """One look; None where the balance moved during each of five tries."""
+def _measure_once(connection: Connection, ledger: Ledger, tenant_id: str) -> Measure | None:
+    """One measure; None if the balance changed during each of five tries."""
     for _ in range(_TRIES):
         before = ledger.balance_text(tenant_id) or ""
-        entered = ledger.entered(tenant_id)
-        books = read_books(connection, tenant_id, entered, _CREDIT_ARRIVES_WITHIN_SECONDS)
-        reckoned = ledger.measure(tenant_id, books, before)
-        if reckoned is not None:
+        reserved = ledger.open_reservations(tenant_id)
+        books = read_books(connection, tenant_id, reserved, _CREDIT_ARRIVES_WITHIN_SECONDS)
+        due = ledger.measure(tenant_id, books, before)
+        if due is not None:
             return Measure(
                 tenant_id,
                 whole_number(before),
-                reckoned.balance_usd_micros,
-                reckoned.in_flight_usd_micros,
-                reckoned.missing_reservations,
+                due.balance_usd_micros,
+                due.in_flight_usd_micros,
+                due.missing_reservations,
             )
     return None
 
 
 def audit(connection: Connection, ledger: Ledger, tenant_id: str, now: datetime | None = None) -> Audit:
-    """Look at a tenant's books, repair what is provable, write down what was found (`ledger_audits`).
+    """Audit a tenant, repair drift that Postgres proves, and record the result in `ledger_audits`.
 
     Raises LookupError, RedisUnavailable.
     """
-    found = _look(connection, ledger, tenant_id, now)
+    found = _audit(connection, ledger, tenant_id, now)
     entry = {
         "tenant_id": tenant_id,
         "verdict": found.verdict,
@@ -142,21 +141,18 @@ def audit(connection: Connection, ledger: Ledger, tenant_id: str, now: datetime 
     return found
 
 
-def _look(connection: Connection, ledger: Ledger, tenant_id: str, now: datetime | None) -> Audit:
+def _audit(connection: Connection, ledger: Ledger, tenant_id: str, now: datetime | None) -> Audit:
     measured = measure(connection, ledger, tenant_id)
     if measured is None:
         return Audit(Verdict.BUSY)
-    if measured.is_well:
+    if measured.is_correct:
         return Audit(Verdict.BALANCED)
     drift = measured.drift_usd_micros
     contradicted = contradictions(connection, ledger, tenant_id, now)
     if contradicted:
-        named = ", ".join(contradicted[:_DETAIL_RUNS])
-        return Audit(
-            Verdict.DISPUTED,
-            drift,
-            f"{len(contradicted)} receipts differ from the rows of their runs: {named}",
-        )
+        listed = ", ".join(contradicted[:_DETAIL_RUNS])
+        detail = f"{len(contradicted)} receipts differ from the rows of their runs: {listed}"
+        return Audit(Verdict.DISPUTED, drift, detail)
     rebuild(connection, ledger, tenant_id, RebuildReason.DRIFT)
     return Audit(Verdict.REPAIRED, drift)
 
@@ -164,7 +160,7 @@ def _look(connection: Connection, ledger: Ledger, tenant_id: str, now: datetime 
 def contradictions(
     connection: Connection, ledger: Ledger, tenant_id: str, now: datetime | None = None
 ) -> list[str]:
-    """The runs that ended while receipts last (7 days) and whose receipt says another charge than their row."""
+    """The runs whose receipt names another charge than their row, of those that ended while receipts last (7 days)."""
     params: dict[str, object] = {
         "tenant_id": tenant_id,
         "age_seconds": RECEIPT_TTL_SECONDS + _RUN_LASTS_SECONDS,

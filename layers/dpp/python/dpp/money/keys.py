@@ -1,7 +1,7 @@
-"""Names of the ledger's Redis keys (RUN-7), the only place that knows of cluster mode (D11).
+"""Names of the Redis keys (RUN-7), the only code that distinguishes cluster mode (D11).
 
-On one node the names are exactly as the contract locks them. On a cluster a script's keys must share a slot,
-so every key of a tenant carries the hash tag `{tenant}`: `reserve:{t_acme}:<run>`.
+On one node the names are exactly those that the contract locks. On a cluster, all keys of a script must share a slot,
+so each key of a tenant carries the hash tag `{tenant}`: `reserve:{t_acme}:<run>`.
 """
 
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class KeySpace:
-    """Builds key names; tenant ids hold only `[A-Za-z0-9_-]`, so none can forge a hash tag."""
+    """Builds key names. Tenant ids are `[A-Za-z0-9_-]` only, so none can forge a hash tag."""
 
     cluster: bool = False
 
     def balance(self, tenant_id: str) -> str:
-        """String: micros the tenant may still reserve."""
+        """String: micros that the tenant may still reserve."""
         return f"budget:{self._tag(tenant_id)}:balance_usd_micros"
 
     def reservation(self, tenant_id: str, run_id: str) -> str:
@@ -26,15 +26,15 @@ class KeySpace:
         return f"reservations:{self._tag(tenant_id)}:usd_micros"
 
     def reservation_ages(self, tenant_id: str) -> str:
-        """Sorted set of the same runs by when they were reserved, in ms of Redis's clock (D2)."""
+        """Sorted set of the same runs by the time of their reservation, in ms of Redis's clock (D2)."""
         return f"reservations:{self._tag(tenant_id)}:reserved_at_ms"
 
     def receipt(self, tenant_id: str, run_id: str) -> str:
-        """Hash, 7 days: what a settle or refund did, so that asking again moves nothing (D2)."""
+        """Hash, 7 days: what a settle or refund did, so that a repetition moves nothing (D2)."""
         return self._of_run("receipt", tenant_id, run_id)
 
     def credits_applied(self, tenant_id: str) -> str:
-        """Set of the credits that the balance already holds."""
+        """Set of the credits that the balance includes."""
         return f"credits:{self._tag(tenant_id)}:applied"
 
     def idempotency(self, tenant_id: str, key: str) -> str:
@@ -42,7 +42,7 @@ class KeySpace:
         return f"idem:{self._tag(tenant_id)}:{key}"
 
     def idempotency_lock(self, tenant_id: str, key: str) -> str:
-        """String, 5 seconds: the run that a submit with this key is making (RUN-4)."""
+        """String, 5 seconds: the run that a submit with this key is creating (RUN-4)."""
         return f"idem_lock:{self._tag(tenant_id)}:{key}"
 
     def lease(self, tenant_id: str, run_id: str) -> str:

@@ -1,9 +1,8 @@
 """The ledger: balances and reservations in Redis, each move one Lua script (RUN-6, D2).
 
-Every move may be asked for twice. A reservation is entered once; a settle or a refund leaves a receipt and
-answers from it afterwards. A crash between a move and the write that follows it therefore costs nothing:
-whoever repeats the step gets the first answer. Who repeats it: reconcile, for a run (D3) and for a
-reservation that never became one (D2).
+Every move may be repeated. A run is reserved once; a settle or a refund leaves a receipt, which a repetition returns.
+So a crash between a move and the write after it costs nothing: reconcile repeats the step, both for a run (D3) and
+for a reservation that never became a run (D2).
 """
 
 import re
@@ -26,12 +25,12 @@ _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 
 _LUA = "dpp.money.lua"
 LEDGER_FUNCTIONS = (_LUA, "ledger.lua")
+_BOOKS = (_LUA, "books.lua")
 _RESERVE = Script(LEDGER_FUNCTIONS, (_LUA, "reserve.lua"))
 _SETTLE = Script(LEDGER_FUNCTIONS, (_LUA, "settle.lua"))
 _REFUND_FULL = Script(LEDGER_FUNCTIONS, (_LUA, "refund_full.lua"))
 _REOPEN = Script(LEDGER_FUNCTIONS, (_LUA, "reopen.lua"))
 _CREDIT = Script(LEDGER_FUNCTIONS, (_LUA, "credit.lua"))
-_BOOKS = (_LUA, "books.lua")
 _REBUILD = Script(LEDGER_FUNCTIONS, _BOOKS, (_LUA, "rebuild.lua"))
 _MEASURE = Script(LEDGER_FUNCTIONS, _BOOKS, (_LUA, "measure.lua"))
 _RECEIPTS = Script((_LUA, "receipts.lua"))
@@ -54,33 +53,23 @@ class AlreadyReserved(LedgerError):
 
 
 class NoReservation(LedgerError):
-    """Neither a reservation nor a receipt of this run: Redis has lost them, or never had them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reckoned:
-    """What a balance must be, in micros, by what Postgres told and Redis knows better (lua/books.lua)."""
-
-    balance_usd_micros: int
-    in_flight_usd_micros: int
-    """Reserved, and of no run that Postgres knows."""
-    missing_reservations: int
-    """Open runs of which Redis held neither a reservation nor a receipt."""
-
-
-class LedgerLost(RedisUnavailable):
-    """Redis holds no balance for a tenant that must have one: its data are gone until they are rebuilt."""
-
-
-class ReservationLost(LedgerLost):
-    """Redis lost a run's reservation: it holds a balance, and neither reservation nor receipt of the run.
-
-    No dispute: by Postgres the reservation is open, and the audit of reconcile enters it anew (`dpp.money.drift`).
-    """
+    """Redis holds neither a reservation nor a receipt for this run: it lost them, or never had them."""
 
 
 class AmountRefused(LedgerError):
-    """The amount is not an integer of micros from 1 to 2^53 - 1, or the balance would pass that."""
+    """The amount is not an integer from 1 to 2^53 - 1 micros, or would take the balance above that."""
+
+
+class LedgerLost(RedisUnavailable):
+    """Redis holds no balance for a tenant that must have one: the data are lost until they are rebuilt."""
+
+
+class ReservationLost(LedgerLost):
+    """Redis holds a balance, but neither the run's reservation nor its receipt.
+
+    This is not a dispute: Postgres says that the reservation is open, and reconcile's audit enters it again
+    (`dpp.money.drift`).
+    """
 
 
 class CloseKind(StrEnum):
@@ -92,18 +81,28 @@ class CloseKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """What closing a reservation did; amounts in micros."""
+    """A closed reservation; amounts in micros. `repeated`: an earlier call closed it, and this one moved nothing."""
 
     kind: CloseKind
     charge_usd_micros: int
     refund_usd_micros: int
     balance_usd_micros: int
     repeated: bool
-    """True when an earlier call did it and this one moved nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calculated:
+    """What a balance must be, in micros, by the books of Postgres and what only Redis knows (lua/books.lua)."""
+
+    balance_usd_micros: int
+    in_flight_usd_micros: int
+    """Reserved for runs that Postgres does not know."""
+    missing_reservations: int
+    """Open runs for which Redis held neither a reservation nor a receipt."""
 
 
 class Ledger:
-    """The moves of one deployment's ledger. Raises RedisUnavailable where Redis gave no answer."""
+    """The ledger of one deployment. Every method raises RedisUnavailable when Redis does not answer."""
 
     def __init__(self, client: RedisClient, keys: KeySpace) -> None:
         self.client = client
@@ -111,15 +110,15 @@ class Ledger:
 
     @classmethod
     def connect(cls, address: RedisAddress, *, cluster: bool = False) -> Self:
-        """A ledger on its own client; connects at the first move."""
+        """A ledger with its own client, which connects at the first move."""
         return cls(connect(address, cluster=cluster), KeySpace(cluster))
 
     def reserve(self, tenant_id: str, run_id: str, amount_usd_micros: int, created_at_ms: int) -> int:
-        """Set `amount_usd_micros` aside for a run; the new balance.
+        """Reserve `amount_usd_micros` for a run and return the new balance.
 
         Raises InsufficientBudget, AlreadyReserved, AmountRefused.
         """
-        args = (tenant_id, amount_usd_micros, created_at_ms, run_id, RESERVATION_TTL_SECONDS * 1000)
+        args = (run_id, tenant_id, amount_usd_micros, created_at_ms, RESERVATION_TTL_SECONDS * 1000)
         match _RESERVE.run(self.client, self.move_keys(tenant_id, run_id), args):
             case ["OK", balance]:
                 return int(balance)
@@ -131,33 +130,23 @@ class Ledger:
                 raise _refused(other)
 
     def settle(self, tenant_id: str, run_id: str, charge_usd_micros: int) -> Closed:
-        """Close a run's reservation: keep the charge (at most what was reserved), give the rest back.
+        """Close a run's reservation: keep the charge (at most the reserved amount) and refund the rest.
 
         Raises NoReservation, LedgerLost, AmountRefused.
         """
-        args = (charge_usd_micros, run_id, RECEIPT_TTL_SECONDS * 1000)
-        match _SETTLE.run(self.client, self.move_keys(tenant_id, run_id), args):
-            case ["OK", charge, refund, balance, kind, how]:
-                return _closed(charge, refund, balance, kind, how)
-            case other:
-                raise self._not_closed(tenant_id, other)
+        return self._close(_SETTLE, tenant_id, run_id, charge_usd_micros)
 
     def refund_full(self, tenant_id: str, run_id: str) -> Closed:
-        """Close a run's reservation and give all of it back. Raises NoReservation, LedgerLost."""
-        args = (run_id, RECEIPT_TTL_SECONDS * 1000)
-        match _REFUND_FULL.run(self.client, self.move_keys(tenant_id, run_id), args):
-            case ["OK", refund, balance, charge, kind, how]:
-                return _closed(charge, refund, balance, kind, how)
-            case other:
-                raise self._not_closed(tenant_id, other)
+        """Close a run's reservation and refund all of it. Raises NoReservation, LedgerLost."""
+        return self._close(_REFUND_FULL, tenant_id, run_id)
 
     def reopen(
         self, tenant_id: str, run_id: str, reserved_usd_micros: int, charge: int, kind: CloseKind
     ) -> None:
-        """Take a receipt back that says other than `charge` (micros) and `kind`, so that the run can be closed so.
+        """Reopen a reservation whose receipt differs from `charge` (micros) and `kind`, so that it can be closed so.
 
-        For an operator's decision only (D3), of a run that is DISPUTED and so left alone by all others. Raises
-        NoReservation, LedgerLost.
+        Only for an operator's decision about a DISPUTED run (D3), which nothing else touches. Raises NoReservation,
+        LedgerLost.
         """
         args = (run_id, reserved_usd_micros, charge, kind.value)
         reply = _REOPEN.run(self.client, self.move_keys(tenant_id, run_id), args)
@@ -165,10 +154,10 @@ class Ledger:
             raise self._not_closed(tenant_id, reply)
 
     def credit(self, tenant_id: str, credit_id: str, amount_usd_micros: int, *, opens: bool = True) -> int:
-        """Add a credit to the balance, once however often it is asked; the new balance. Raises AmountRefused.
+        """Add a credit to the balance, once per `credit_id`, and return the new balance. Raises AmountRefused.
 
-        Where there is no balance this credit opens one, or raises LedgerLost for a caller who can't know that
-        the tenant never had one: a balance begun anew would hide that the old one is gone.
+        Where there is no balance, the credit creates one. With `opens=False` it raises LedgerLost instead, because a
+        new balance would hide that the old one was lost.
         """
         keys = [self.keys.balance(tenant_id), self.keys.credits_applied(tenant_id)]
         match _CREDIT.run(self.client, keys, (credit_id, amount_usd_micros, int(opens))):
@@ -180,12 +169,12 @@ class Ledger:
                 raise _refused(other)
 
     def balance(self, tenant_id: str) -> int | None:
-        """Micros the tenant may still reserve; None where Redis holds no balance for it."""
+        """Micros that the tenant may still reserve; None if Redis holds no balance for it."""
         text = self.balance_text(tenant_id)
         return None if text is None else read_balance(text)
 
     def balance_text(self, tenant_id: str) -> str | None:
-        """The balance as Redis holds it, whatever that is; None for nothing."""
+        """The balance as stored, unparsed; None if there is none."""
         with unavailable_as_typed():
             text = self.client.get(self.keys.balance(tenant_id))
         return None if text is None else str(text)
@@ -193,7 +182,7 @@ class Ledger:
     def reservations_older_than(self, tenant_id: str, age_seconds: int) -> list[str]:
         """Run ids of all open reservations at least `age_seconds` old by Redis's clock, oldest first.
 
-        Read to the end before the caller closes any, so that closing moves no page boundary and those that stay
+        Reads all of them before the caller closes any: closing then moves no page boundary, and reservations that stay
         open hide none behind them. A reservation is open for an hour at most, which bounds the list.
         """
         ages = self.keys.reservation_ages(tenant_id)
@@ -207,53 +196,30 @@ class Ledger:
                 if len(page) < _PAGE:
                     return found
 
-    def entered(self, tenant_id: str) -> list[str]:
-        """Run ids of all open reservations."""
+    def open_reservations(self, tenant_id: str) -> list[str]:
+        """Run ids of all open reservations, in no order."""
         with unavailable_as_typed():
             return [str(run_id) for run_id in self.client.hkeys(self.keys.reservation_amounts(tenant_id))]
 
     def receipts(self, tenant_id: str, run_ids: Sequence[str]) -> list[tuple[str, str] | None]:
-        """For each run how its reservation was closed and what it was charged; None where no receipt is (left)."""
+        """For each run, how its reservation was closed and its charge; None where there is no receipt (any more)."""
         if not run_ids:
             return []
-        _, *said = _RECEIPTS.run(self.client, [self.keys.receipt(tenant_id, run) for run in run_ids], ())
-        return [(kind, charge) if kind else None for kind, charge in zip(said[::2], said[1::2], strict=True)]
+        keys = [self.keys.receipt(tenant_id, run) for run in run_ids]
+        _, *fields = _RECEIPTS.run(self.client, keys, ())
+        pairs = zip(fields[::2], fields[1::2], strict=True)
+        return [(kind, charge) if kind else None for kind, charge in pairs]
 
-    def write_anew(self, tenant_id: str, books: Books, before: str) -> Reckoned | None:
-        """Write the balance and the index anew; what was written (`dpp.money.rebuild`).
+    def rewrite(self, tenant_id: str, books: Books, before: str) -> Calculated | None:
+        """Rewrite the balance and the index from `books` (`dpp.money.rebuild`).
 
-        None where the balance is no longer `before`, as Redis held it: what was read may be stale, so nothing is
-        written.
+        None, with nothing written, if the balance is no longer `before`: the books may be stale then.
         """
-        return self._reckon(_REBUILD, tenant_id, books, before)
+        return self._calculate(_REBUILD, tenant_id, books, before)
 
-    def measure(self, tenant_id: str, books: Books, before: str) -> Reckoned | None:
-        """What would be written; None as above, and nothing ever is."""
-        return self._reckon(_MEASURE, tenant_id, books, before)
-
-    def _reckon(self, script: Script, tenant_id: str, books: Books, before: str) -> Reckoned | None:
-        keys = self.keys
-        names = [
-            keys.balance(tenant_id),
-            keys.reservation_ages(tenant_id),
-            keys.reservation_amounts(tenant_id),
-            keys.credits_applied(tenant_id),
-            *(keys.receipt(tenant_id, run_id) for run_id, _ in books.open_runs),
-        ]
-        match script.run(self.client, names, (books.told(), before)):
-            case ["OK", balance, in_flight, missing]:
-                return Reckoned(read_balance(balance), int(in_flight), int(missing))
-            case ["ERR_MOVED"]:
-                return None
-            case other:
-                raise _refused(other)
-
-    def _not_closed(self, tenant_id: str, reply: Reply) -> Exception:
-        """No reservation and no balance either is no dispute about one run: the ledger's data are gone."""
-        error = _refused(reply)
-        if isinstance(error, NoReservation) and self.balance(tenant_id) is None:
-            return LedgerLost("the balance is gone")
-        return error
+    def measure(self, tenant_id: str, books: Books, before: str) -> Calculated | None:
+        """What `rewrite` would write, without writing it; None as there."""
+        return self._calculate(_MEASURE, tenant_id, books, before)
 
     def move_keys(self, tenant_id: str, run_id: str) -> list[str]:
         """The keys of every move, in the order that `ledger.lua` names."""
@@ -266,9 +232,41 @@ class Ledger:
             keys.reservation_amounts(tenant_id),
         ]
 
+    def _close(self, script: Script, tenant_id: str, run_id: str, *charge_usd_micros: int) -> Closed:
+        args: list[str | int] = [run_id, *charge_usd_micros, RECEIPT_TTL_SECONDS * 1000]
+        match script.run(self.client, self.move_keys(tenant_id, run_id), args):
+            case ["OK", charge, refund, balance, kind, how]:
+                return Closed(CloseKind(kind), int(charge), int(refund), int(balance), how == "REPEATED")
+            case other:
+                raise self._not_closed(tenant_id, other)
+
+    def _calculate(self, script: Script, tenant_id: str, books: Books, before: str) -> Calculated | None:
+        keys = self.keys
+        names = [
+            keys.balance(tenant_id),
+            keys.reservation_ages(tenant_id),
+            keys.reservation_amounts(tenant_id),
+            keys.credits_applied(tenant_id),
+            *(keys.receipt(tenant_id, run_id) for run_id, _ in books.open_runs),
+        ]
+        match script.run(self.client, names, (books.to_json(), before)):
+            case ["OK", balance, in_flight, missing]:
+                return Calculated(read_balance(balance), int(in_flight), int(missing))
+            case ["ERR_MOVED"]:
+                return None
+            case other:
+                raise _refused(other)
+
+    def _not_closed(self, tenant_id: str, reply: Reply) -> Exception:
+        """LedgerLost where the balance is missing too: then all of the ledger's data are lost, not one run's."""
+        error = _refused(reply)
+        if isinstance(error, NoReservation) and self.balance(tenant_id) is None:
+            return LedgerLost("the balance is gone")
+        return error
+
 
 def read_balance(text: str) -> int:
-    """A balance as Redis holds it, in micros. Raises RedisUnavailable for what no move of ours can have left."""
+    """A balance as stored, in micros. Raises RedisUnavailable for a value that no move can have left."""
     found = whole_number(text)
     if found is None:
         raise RedisUnavailable("the balance is not an integer")
@@ -276,12 +274,8 @@ def read_balance(text: str) -> int:
 
 
 def whole_number(text: str | None) -> int | None:
-    """The number that stands there; None for nothing and for what is no number."""
+    """`text` as an integer; None for no value and for a value that is not an integer."""
     return int(text) if text is not None and _INTEGER.fullmatch(text) else None
-
-
-def _closed(charge: str, refund: str, balance: str, kind: str, how: str) -> Closed:
-    return Closed(CloseKind(kind), int(charge), int(refund), int(balance), how == "REPEATED")
 
 
 def _refused(reply: Reply) -> LedgerError:
@@ -291,4 +285,4 @@ def _refused(reply: Reply) -> LedgerError:
         case "ERR_BAD_AMOUNT" | "ERR_TOO_LARGE" as code:
             return AmountRefused(f"the ledger refused the amount: {code}")
         case code:
-            raise AssertionError(f"a ledger script answered what its head doesn't name: {code}")
+            raise AssertionError(f"a ledger script returned {code}, which its head does not name")

@@ -1,13 +1,13 @@
 """US dollars as integer micros (RUN-23, DEC-4211): 1 USD = 1 000 000 micros, and never a float.
 
-Amounts come in and go out as decimal strings with at most four places; inside they are `int`.
+Amounts are decimal strings with at most four places at the API, and `int` inside.
 """
 
 import re
 
 MICROS_PER_USD = 1_000_000
 MICROS_PER_STEP = 100
-"""What the fourth decimal place is worth; every price is a multiple of it, so that four places show it whole."""
+"""The value of the fourth decimal place; every price is a multiple of it, so four places are exact."""
 
 MAX_AMOUNT_USD_MICROS = 2**53 - 1
 """The largest amount or balance (about 9 billion USD): a Lua number is a double, exact only up to here (D2)."""
@@ -22,9 +22,8 @@ class AmountError(ValueError):
 def parse_usd(amount: str) -> int:
     """Micros of an exact decimal string: `"0.25"` is 250 000.
 
-    Taken are ASCII digits, without needless leading zeros, with at most four places; nothing else is: no sign,
-    exponent, blank, digit group, other script's digit or name of a number (RUN-3).
-    Raises AmountError, also beyond 2^53 - 1 micros.
+    Accepts ASCII digits only, without leading zeros, with at most four places: no sign, exponent, blank, digit group,
+    digit of another script or name of a number (RUN-3). Raises AmountError, also above 2^53 - 1 micros.
     """
     match = _DECIMAL.fullmatch(amount)
     if match is None:
@@ -37,9 +36,9 @@ def parse_usd(amount: str) -> int:
 
 
 def format_usd(micros: int) -> str:
-    """Four places for people (RUN-10): `250000` is `"0.2500"`.
+    """Four places for display (RUN-10): `250000` is `"0.2500"`.
 
-    Rounded down, below zero too: no answer shows money that isn't there, and no debt looks like nothing.
+    Rounded down, also below zero: no response shows money that isn't there, and no debt is shown as zero.
     """
     steps = micros // MICROS_PER_STEP
     whole, places = divmod(abs(steps), MICROS_PER_USD // MICROS_PER_STEP)

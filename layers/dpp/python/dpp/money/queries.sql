@@ -1,15 +1,15 @@
 -- name: create_tenant
--- A tenant is created once; a second time changes nothing.
+-- Create a tenant; a repetition changes nothing.
 INSERT INTO tenants (tenant_id, display_name, rate_limit_per_minute)
 VALUES (%(tenant_id)s, %(display_name)s, %(rate_limit_per_minute)s)
 ON CONFLICT (tenant_id) DO NOTHING
 
 -- name: lock_credits
--- A tenant's credits are added up and added to by one at a time.
+-- One transaction at a time adds up or adds to a tenant's credits.
 SELECT 1 FROM tenants WHERE tenant_id = %(tenant_id)s FOR NO KEY UPDATE
 
 -- name: insert_credit
--- One row a credit id, and never a sum that the ledger can't hold; no row comes back where either forbids it.
+-- One row per credit id, and never a sum that the ledger can't hold; returns no row if either forbids the insert.
 INSERT INTO budget_credits (credit_id, tenant_id, amount_usd_micros, reason)
 SELECT %(credit_id)s, %(tenant_id)s, %(amount_usd_micros)s, %(reason)s
 WHERE %(amount_usd_micros)s + (
@@ -19,12 +19,12 @@ ON CONFLICT (credit_id) DO NOTHING
 RETURNING credit_id
 
 -- name: select_credit
--- What a credit id stands for.
+-- The credit of an id.
 SELECT tenant_id, amount_usd_micros FROM budget_credits WHERE credit_id = %(credit_id)s
 
 -- name: position
--- The Postgres side of the ledger identity, in one snapshot; what was charged is added up as runs end, and stays when
--- they are deleted (D2, LIFE-8).
+-- The Postgres side of the ledger identity, in one snapshot. Charges are added up as runs end, and stay when the runs
+-- are deleted (D2, LIFE-8).
 SELECT
   (SELECT coalesce(sum(amount_usd_micros), 0) FROM budget_credits c WHERE c.tenant_id = t.tenant_id),
   (SELECT coalesce(sum(charges_usd_micros), 0) FROM ledger_charges k WHERE k.tenant_id = t.tenant_id),
@@ -38,25 +38,25 @@ WHERE t.tenant_id = %(tenant_id)s
 SELECT tenant_id FROM tenants WHERE tenant_id > %(after)s ORDER BY tenant_id LIMIT %(limit)s
 
 -- name: tenant_at
--- A tenant behind one, by its share of the way to the last; zero for the next, below one.
+-- A tenant after the given one, by its share of the way to the last: from 0, the next, to below 1.
 SELECT tenant_id FROM tenants WHERE tenant_id > %(after)s ORDER BY tenant_id
 OFFSET floor(%(share)s::float8 * (SELECT count(*) FROM tenants WHERE tenant_id > %(after)s))::bigint LIMIT 1
 
 -- name: has_credits
--- Whether a tenant was ever given money.
+-- Whether a tenant ever had a credit.
 SELECT 1 FROM budget_credits WHERE tenant_id = %(tenant_id)s LIMIT 1
 
 -- name: bound_the_wait
--- A rebuild that gets no lock gives up instead of holding up everyone behind it.
+-- A rebuild that gets no lock gives up instead of blocking the queries behind it.
 SET LOCAL lock_timeout = '5s'
 
 -- name: stop_writes_to_runs
--- Readers go on; inserts, claims and commits wait until the transaction ends.
+-- Inserts, claims and commits wait until the transaction ends; readers don't.
 LOCK TABLE runs IN SHARE ROW EXCLUSIVE MODE
 
 -- name: books
--- All that Postgres knows of a tenant's money, in one snapshot. JSON holds amounts as text, since Lua reads its numbers
--- as doubles.
+-- All that Postgres knows about a tenant's money, in one snapshot. Amounts are text in JSON, because Lua reads JSON
+-- numbers as doubles.
 SELECT
   (SELECT coalesce(sum(amount_usd_micros), 0) FROM budget_credits c WHERE c.tenant_id = t.tenant_id)
     - (SELECT coalesce(sum(charges_usd_micros), 0) FROM ledger_charges k WHERE k.tenant_id = t.tenant_id),
@@ -72,14 +72,14 @@ FROM tenants t
 WHERE t.tenant_id = %(tenant_id)s
 
 -- name: due_audits
--- The tenants whose books were looked at longest ago, those never looked at first.
+-- The tenants whose last audit is oldest, those never audited first.
 SELECT t.tenant_id FROM tenants t LEFT JOIN ledger_audits a USING (tenant_id)
 WHERE a.audited_at IS NULL
   OR a.audited_at <= coalesce(%(now)s, now()) - make_interval(secs => %(every_seconds)s)
 ORDER BY a.audited_at NULLS FIRST, t.tenant_id LIMIT %(limit)s
 
 -- name: record_audit
--- What the last look at a tenant's books found.
+-- The result of a tenant's last audit.
 INSERT INTO ledger_audits (tenant_id, audited_at, verdict, drift_usd_micros, detail)
 VALUES (%(tenant_id)s, coalesce(%(now)s, now()), %(verdict)s, %(drift_usd_micros)s, %(detail)s)
 ON CONFLICT (tenant_id) DO UPDATE SET
@@ -87,11 +87,11 @@ ON CONFLICT (tenant_id) DO UPDATE SET
   detail = EXCLUDED.detail
 
 -- name: disputed_ledgers
--- How many tenants' books wait for an operator.
+-- How many tenants' ledgers wait for an operator.
 SELECT count(*) FROM ledger_audits WHERE verdict = 'DISPUTED'
 
 -- name: closed_since
--- Keyset page of the runs that ended while their receipts last, with what their rows say was charged.
+-- Keyset page of the runs that ended while their receipts last, with their charge.
 SELECT run_id, money_state, actual_cost_usd_micros, created_at FROM runs
 WHERE tenant_id = %(tenant_id)s AND finalize_stage = 'COMMITTED'
   AND created_at > coalesce(%(now)s, now()) - make_interval(secs => %(age_seconds)s)
@@ -99,12 +99,12 @@ WHERE tenant_id = %(tenant_id)s AND finalize_stage = 'COMMITTED'
 ORDER BY created_at, run_id LIMIT %(limit)s
 
 -- name: record_rebuild
--- A balance was written anew; append-only.
+-- Record a rebuild; append-only.
 INSERT INTO ledger_rebuilds (tenant_id, reason, before_usd_micros, balance_usd_micros, missing_reservations)
 VALUES (%(tenant_id)s, %(reason)s, %(before_usd_micros)s, %(balance_usd_micros)s, %(missing_reservations)s)
 
 -- name: rebuilds
--- Every rebuild, the newest first.
+-- The rebuilds, newest first.
 SELECT tenant_id, reason, before_usd_micros, balance_usd_micros, missing_reservations, created_at FROM ledger_rebuilds
 WHERE %(tenant_id)s::text IS NULL OR tenant_id = %(tenant_id)s
 ORDER BY rebuild_id DESC LIMIT %(limit)s

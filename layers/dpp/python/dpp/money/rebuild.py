@@ -1,9 +1,9 @@
-"""Write a tenant's balance in Redis anew from Postgres alone (D2): a lost cache loses no money.
+"""Rewrite a tenant's balance in Redis from Postgres (D2): a lost cache loses no money.
 
-Safe under traffic. While the Redis script runs, Postgres lets no run be inserted, claimed or committed and no
-credit be entered, so what it says holds. What Redis knows better is kept: a receipt (the money has moved, the
-commit is still to come) and a reservation whose insert is still to come. A crash before the script changes
-nothing; after it, all is done but the entry in `ledger_rebuilds`, of which the log has the same.
+Safe under traffic. While the Redis script runs, Postgres accepts no insert, claim or commit of a run and no credit, so
+the books stay true. What only Redis knows is kept: a receipt (the money has moved, the commit is missing) and a
+reservation whose run is not inserted yet. A crash before the script changes nothing; after it, only the row in
+`ledger_rebuilds` is missing, and the log has the same fields.
 """
 
 import logging
@@ -21,12 +21,12 @@ _TRIES = 50
 
 
 class RebuildReason(StrEnum):
-    """Why a balance was written anew."""
+    """Why a balance was rewritten."""
 
     CREDIT = "CREDIT"
-    """A credit met no balance: it is the tenant's first, or Redis had lost the others."""
+    """A credit found no balance: it is the tenant's first, or Redis had lost the balance."""
     LOST = "LOST"
-    """Redis had no balance of a tenant with credits."""
+    """Redis had no balance for a tenant with credits."""
     DRIFT = "DRIFT"
     """The balance was there and wrong."""
     OPERATOR = "OPERATOR"
@@ -35,7 +35,7 @@ class RebuildReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What a rebuild found and left, in micros. `before_usd_micros` is None where Redis held no number."""
+    """The balance before and after a rebuild, in micros. `before_usd_micros` is None if Redis held no number."""
 
     tenant_id: str
     before_usd_micros: int | None
@@ -46,7 +46,7 @@ class Rebuilt:
 
 @dataclass(frozen=True, slots=True)
 class PastRebuild:
-    """One entry of the record of rebuilds, in micros."""
+    """One row of `ledger_rebuilds`; amounts in micros."""
 
     tenant_id: str
     reason: RebuildReason
@@ -57,13 +57,13 @@ class PastRebuild:
 
 
 def past_rebuilds(connection: Connection, tenant_id: str | None, limit: int) -> list[PastRebuild]:
-    """The newest `limit` rebuilds, of one tenant or of all, the newest first."""
+    """Up to `limit` rebuilds, newest first, of one tenant or of all."""
     rows = connection.execute(QUERIES["rebuilds"], {"tenant_id": tenant_id, "limit": limit})
     return [PastRebuild(tenant, RebuildReason(reason), *rest) for tenant, reason, *rest in rows]
 
 
 def is_lost(connection: Connection, ledger: Ledger, tenant_id: str) -> bool:
-    """Whether Redis holds no balance, or no number for one, of a tenant that was given money."""
+    """Whether Redis holds no balance, or a value that is no number, for a tenant that has credits."""
     if whole_number(ledger.balance_text(tenant_id)) is not None:
         return False
     return connection.execute(QUERIES["has_credits"], {"tenant_id": tenant_id}).fetchone() is not None
@@ -72,9 +72,9 @@ def is_lost(connection: Connection, ledger: Ledger, tenant_id: str) -> bool:
 def rebuild(connection: Connection, ledger: Ledger, tenant_id: str, reason: RebuildReason) -> Rebuilt:
     """Rebuild one tenant's balance and index. Raises LookupError for an unknown tenant.
 
-    Writes to `runs` wait meanwhile, for milliseconds; it gives up after 5 s without the lock. What Redis does
-    meanwhile moves the balance, and then the script refuses and is asked again with what is true by then: a script
-    that lands late, its asker long dead, so changes nothing either.
+    Writes to `runs` wait meanwhile, for milliseconds; after 5 s without the lock it gives up. A Redis move meanwhile
+    changes the balance: the script then refuses, and is tried again with fresh books. So a script that arrives late,
+    after its caller has died, changes nothing either.
     """
     params: dict[str, object] = {"tenant_id": tenant_id}
     with connection.transaction():
@@ -83,18 +83,18 @@ def rebuild(connection: Connection, ledger: Ledger, tenant_id: str, reason: Rebu
         if connection.execute(QUERIES["lock_credits"], params).fetchone() is None:
             raise LookupError(f"no tenant {tenant_id}")
         for _ in range(_TRIES):
-            rebuilt = _write_anew(connection, ledger, tenant_id)
+            rebuilt = _rewrite(connection, ledger, tenant_id)
             if rebuilt is not None:
                 _record(connection, rebuilt, reason)
                 return rebuilt
     raise RedisUnavailable("the balance never rested")
 
 
-def _write_anew(connection: Connection, ledger: Ledger, tenant_id: str) -> Rebuilt | None:
-    """One try; None where the balance moved between the look and the script."""
+def _rewrite(connection: Connection, ledger: Ledger, tenant_id: str) -> Rebuilt | None:
+    """One try; None if the balance changed before the script ran."""
     before = ledger.balance_text(tenant_id) or ""
-    books = read_books(connection, tenant_id, ledger.entered(tenant_id))
-    written = ledger.write_anew(tenant_id, books, before)
+    books = read_books(connection, tenant_id, ledger.open_reservations(tenant_id))
+    written = ledger.rewrite(tenant_id, books, before)
     if written is None:
         return None
     return Rebuilt(
@@ -107,7 +107,7 @@ def _write_anew(connection: Connection, ledger: Ledger, tenant_id: str) -> Rebui
 
 
 def _record(connection: Connection, rebuilt: Rebuilt, reason: RebuildReason) -> None:
-    """Leave a trace, in the log first: what Redis holds is changed by now, whatever becomes of the row."""
+    """Record a rebuild that changed something: first in the log, because Redis is changed even if the row fails."""
     if rebuilt.before_usd_micros == rebuilt.balance_usd_micros and not rebuilt.missing_reservations:
         return
     entry = {
@@ -118,5 +118,5 @@ def _record(connection: Connection, rebuilt: Rebuilt, reason: RebuildReason) -> 
         "missing_reservations": rebuilt.missing_reservations,
     }
     level = logging.INFO if reason == RebuildReason.CREDIT else logging.WARNING
-    _LOG.log(level, "balance written anew", extra=entry)
+    _LOG.log(level, "balance rebuilt", extra=entry)
     connection.execute(QUERIES["record_rebuild"], entry)

@@ -1,4 +1,4 @@
-"""How the money stands, for who watches: what reconcile found, and what tenants have left. Nothing is written."""
+"""Ledger statistics for metrics and `dpp top`: what reconcile found, and what tenants have left. Writes nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from dpp.platform.db.redis import unavailable_as_typed
 from dpp.platform.db.sql import Queries
 
 QUERIES = Queries("dpp.money", "stats.sql")
-LATELY_SECONDS = 300
+RECENT_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """`drift_usd_micros`: what balances were off, of those repaired within five minutes and those that are disputed.
-    `rebuilt`: balances written anew within these, since they were off or lost. `disputed`: ledgers of tenants that wait
-    for an operator."""
+class Stats:
+    """`drift_usd_micros`: drift repaired in the last five minutes, plus the drift of disputed ledgers. `rebuilt`:
+    balances rebuilt in these five minutes because they had drifted or were lost. `disputed`: ledgers that wait for an
+    operator."""
 
     drift_usd_micros: int
     rebuilt: int
@@ -26,36 +26,36 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Purse:
-    """What a tenant has left. `balance_usd_micros`: None where Redis holds no number. `requests_left`: whole requests
-    that its bucket lets through now, None where none came for two minutes."""
+class TenantBalance:
+    """What a tenant has left. `balance_usd_micros`: None if Redis holds no number. `requests_left`: whole requests that
+    its rate limit allows now, None if it sent none for two minutes."""
 
     tenant_id: str
     balance_usd_micros: int | None
     requests_left: int | None
 
 
-def standing(connection: Connection, now: datetime | None = None) -> Standing:
-    """As it stands."""
-    params = {"seconds": LATELY_SECONDS, "now": now}
+def read_stats(connection: Connection, now: datetime | None = None) -> Stats:
+    """The current statistics."""
+    params = {"seconds": RECENT_SECONDS, "now": now}
     (row,) = connection.execute(QUERIES["drift"], params).fetchall()
-    return Standing(int(row[0]), int(row[1]), int(row[2]))
+    return Stats(int(row[0]), int(row[1]), int(row[2]))
 
 
-def purses(ledger: Ledger, tenants: Sequence[tuple[str, int]]) -> list[Purse]:
-    """What each of these tenants has left, in one trip; each with its requests a minute. Raises RedisUnavailable."""
+def read_balances(ledger: Ledger, tenants: Sequence[tuple[str, int]]) -> list[TenantBalance]:
+    """The balances of tenants, each given with its rate limit a minute, in one round trip. Raises RedisUnavailable."""
     if not tenants:
         return []
     keys = ledger.keys
     with unavailable_as_typed():
         seconds, micros = ledger.client.time()
-        asked = ledger.client.pipeline(transaction=False)
+        pipeline = ledger.client.pipeline(transaction=False)
         for tenant_id, _ in tenants:
-            asked.get(keys.balance(tenant_id))
-            asked.hmget(keys.rate_limit(tenant_id), ["parts", "at_ms"])
-        said = asked.execute()
+            pipeline.get(keys.balance(tenant_id))
+            pipeline.hmget(keys.rate_limit(tenant_id), ["parts", "at_ms"])
+        replies = pipeline.execute()
     now_ms = int(seconds) * 1_000 + int(micros) // 1_000
     return [
-        Purse(tenant_id, whole_number(balance), requests_left(bucket[0], bucket[1], limit, now_ms))
-        for (tenant_id, limit), balance, bucket in zip(tenants, said[::2], said[1::2], strict=True)
+        TenantBalance(tenant_id, whole_number(balance), requests_left(bucket[0], bucket[1], limit, now_ms))
+        for (tenant_id, limit), balance, bucket in zip(tenants, replies[::2], replies[1::2], strict=True)
     ]

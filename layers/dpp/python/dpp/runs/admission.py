@@ -97,14 +97,14 @@ def admit(ledger: Ledger, caller: Caller, ticket: Ticket) -> Admission:
             keys.idempotency_lock(ticket.tenant_id, ticket.idempotency_key),
         ],
         (
-            ticket.tenant_id,
             str(ticket.run_id),
+            ticket.tenant_id,
             ticket.reserved_usd_micros,
             ticket.created_at_ms,
             RESERVATION_TTL_SECONDS * 1000,
-            caller.rate_limit_per_minute,
             ticket.payload_hash,
             LOCK_TTL_SECONDS * 1000,
+            caller.rate_limit_per_minute,
         ),
     )
     rate = RateState(caller.rate_limit_per_minute, int(reply[0]), int(reply[1]))

@@ -1,5 +1,5 @@
 -- KEYS: balance, credits_applied
--- ARGV: credit_id, amount_usd_micros, opens (1: a balance that is not there begins with this credit)
+-- ARGV: credit_id, amount_usd_micros, opens (1: create the balance if it does not exist)
 -- OK <balance> <NEW|REPEATED> | ERR_TOO_LARGE <balance> | ERR_NO_BALANCE | ERR_BAD_AMOUNT
 local amount = amount_of(ARGV[2])
 if not amount or amount == 0 then return {'ERR_BAD_AMOUNT'} end

@@ -1,9 +1,9 @@
--- The ledger's moves (001 §6, D2), as functions that the scripts beside this file and the admission of a submit
--- share. `keys` is always {balance, reservation, receipt, ages, amounts}; see dpp/money/keys.py for each.
--- Every move is repeatable: a reservation is entered once, and what settled or refunded it left a receipt.
--- Amounts come and go as strings of integers up to 2^53 - 1, the largest that a Lua number holds exactly.
--- Redis undoes nothing when a script fails half-way. Whatever may fail (a key of another type, a balance that is
--- no integer) therefore fails before the first write, so that a move is done whole or not at all.
+-- The ledger's moves (001 §6, D2), as functions that the scripts in this folder and admit.lua share.
+-- `keys` is always {balance, reservation, receipt, ages, amounts}; dpp/money/keys.py describes each key.
+-- Every move is repeatable: a run is reserved once, and a settle or refund leaves a receipt that a repetition returns.
+-- Amounts are strings of integers up to 2^53 - 1, the largest integer that a Lua number holds exactly.
+-- Redis does not roll back a script that fails. So everything that can fail (a key of another type, a balance that is
+-- not an integer) fails before the first write: a move is done completely or not at all.
 
 local MAX_AMOUNT = 9007199254740991
 
@@ -28,7 +28,7 @@ local function now_ms()
 end
 
 -- {OK, balance} | {ERR_INSUFFICIENT, balance} | {ERR_ALREADY_RESERVED} | {ERR_BAD_AMOUNT}
-local function reserve(keys, tenant_id, run_id, amount_text, created_at_ms, ttl_ms)
+local function reserve(keys, run_id, tenant_id, amount_text, created_at_ms, ttl_ms)
   local amount = amount_of(amount_text)
   if not amount or amount == 0 then return {'ERR_BAD_AMOUNT'} end
   if redis.call('EXISTS', keys[2], keys[3]) > 0 or redis.call('HEXISTS', keys[5], run_id) == 1 then
@@ -46,7 +46,7 @@ local function reserve(keys, tenant_id, run_id, amount_text, created_at_ms, ttl_
   return {'OK', redis.call('GET', keys[1])}
 end
 
--- Closes a reservation: `charge` is kept, the rest goes back. A second call answers from the receipt.
+-- Closes a reservation: charges `charge` and refunds the rest. A repeated call returns the receipt of the first.
 -- {OK, charge, refund, balance, kind, NEW | REPEATED} | {ERR_NO_RESERVE} | {ERR_BAD_AMOUNT}
 local function close(keys, run_id, charge_text, kind, receipt_ttl_ms)
   local charge = amount_of(charge_text)
@@ -55,7 +55,7 @@ local function close(keys, run_id, charge_text, kind, receipt_ttl_ms)
   if receipt[1] then
     return {'OK', receipt[1], receipt[2], balance_of(keys[1]), receipt[3], 'REPEATED'}
   end
-  -- The index outlives reserve:{run}, so a reservation whose hour has passed is closed like any other.
+  -- The index outlives reserve:{run}, so a reservation older than an hour is closed like any other.
   local reserved = amount_of(redis.call('HGET', keys[5], run_id) or '')
   if not reserved then return {'ERR_NO_RESERVE'} end
   if charge > reserved then charge = reserved end

@@ -1,4 +1,4 @@
--- The key is free again: drop its mapping and its lock, if they are this run's.
+-- Frees an idempotency key: deletes its mapping and its lock, if they belong to this run.
 -- KEYS: mapping, lock
 -- ARGV: run_id, payload_hash
 -- OK

@@ -1,4 +1,4 @@
--- A read's whole business with Redis, in one call: rate limit (RUN-14) and the balance for the cost headers.
+-- All of a read's work in Redis, in one call: rate limit (RUN-14) and the balance for the cost headers.
 -- KEYS: bucket, balance
 -- ARGV: rate_limit
 -- <remaining> <reset_seconds> <allowed> <balance>

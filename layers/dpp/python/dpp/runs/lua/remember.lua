@@ -1,4 +1,4 @@
--- After the insert: the mapping of an idempotency key to its run (RUN-4), and the lock is given up.
+-- After the insert: maps an idempotency key to its run (RUN-4) and releases the lock.
 -- KEYS: mapping, lock
 -- ARGV: run_id, payload_hash, created_at_ms, mapping_ttl_ms
 -- OK

@@ -106,6 +106,6 @@ def _evidence(effects: DisputeEffects, run: Run) -> Dispute:
     return Dispute(
         run=run,
         receipt=None if receipt is None else (receipt[0], int(receipt[1])),
-        is_reserved=run.id in effects.ledger.entered(run.tenant_id),
+        is_reserved=run.id in effects.ledger.open_reservations(run.tenant_id),
         envelope_cost_usd_micros=cost,
     )

@@ -1,6 +1,6 @@
-"""How runs stand, for who watches: figures that are cheap to ask for every second, whatever there is.
+"""Run statistics for metrics and `dpp top`: cheap enough to read every second, whatever the size of the table.
 
-Each is read from an index and counted no further than a bound; a figure at its bound means so many or more.
+Each is read from an index and counted up to a bound; a figure at its bound means that many or more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,29 +16,29 @@ from dpp.runs.machine import Status
 QUERIES = Queries("dpp.runs.operations", "stats.sql")
 COUNTED_TO = 10_000
 ENDS_COUNTED_TO = 5_000
-LATELY_SECONDS = 300
+RECENT_SECONDS = 300
 _RUNS_OF_BUSY = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """`parked`: of those that wait, runs whose execution is disabled. `oldest_seconds`: how long the oldest of the
-    others has waited, 0 where none does. `ended_lately`: within five minutes, by how. `disputed`, `stuck_claims`: as
-    reconcile counts them."""
+class Stats:
+    """`parked`: waiting runs whose execution is disabled. `oldest_seconds`: how long the oldest of the other waiting
+    runs has waited, 0 if there is none. `ended_recently`: within five minutes, by status. `disputed`, `stuck_claims`:
+    as reconcile counts them."""
 
     waiting: int
     parked: int
     oldest_seconds: float
     processing: int
     ending: int
-    ended_lately: Mapping[Status, int]
+    ended_recently: Mapping[Status, int]
     disputed: int
     stuck_claims: int
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedTenant:
-    """A tenant to look at. `is_busy`: its runs are open, or ended lately; `was_credited`: it must have a balance."""
+    """A tenant to watch. `is_busy`: its runs are open, or ended recently; `was_credited`: it must have a balance."""
 
     tenant_id: str
     rate_limit_per_minute: int
@@ -46,36 +46,34 @@ class WatchedTenant:
     was_credited: bool
 
 
-def standing(connection: Connection, now: datetime | None = None) -> Standing:
-    """As it stands."""
+def read_stats(connection: Connection, now: datetime | None = None) -> Stats:
+    """The current statistics."""
     bound = {"at_most": COUNTED_TO, "now": now}
     (waiting,) = connection.execute(QUERIES["waiting"], bound).fetchall()
     (under_way,) = connection.execute(QUERIES["under_way"], bound).fetchall()
-    lately = {"at_most": ENDS_COUNTED_TO, "seconds": LATELY_SECONDS, "now": now}
+    recent = {"at_most": ENDS_COUNTED_TO, "seconds": RECENT_SECONDS, "now": now}
     left = store.unresolved(connection, LEFT_STUCK_AFTER_SECONDS, now)
-    return Standing(
+    return Stats(
         waiting=int(waiting[0]),
         parked=int(waiting[1]),
         oldest_seconds=max(0.0, float(waiting[2])),
         processing=int(under_way[0]),
         ending=int(under_way[1]),
-        ended_lately={
-            Status(row[0]): int(row[1]) for row in connection.execute(QUERIES["ended_lately"], lately)
+        ended_recently={
+            Status(row[0]): int(row[1]) for row in connection.execute(QUERIES["ended_recently"], recent)
         },
         disputed=left.disputed_runs,
         stuck_claims=left.stuck_claims,
     )
 
 
-def tenants_to_look_at(
-    connection: Connection, at_most: int, now: datetime | None = None
-) -> list[WatchedTenant]:
-    """So many tenants, those whose runs are open or ended lately before all others."""
+def watched_tenants(connection: Connection, at_most: int, now: datetime | None = None) -> list[WatchedTenant]:
+    """Up to `at_most` tenants, busy ones first."""
     params = {"at_most": at_most, "runs": _RUNS_OF_BUSY, "now": now}
-    return [WatchedTenant(*row) for row in connection.execute(QUERIES["tenants_to_look_at"], params)]
+    return [WatchedTenant(*row) for row in connection.execute(QUERIES["watched_tenants"], params)]
 
 
 def reserved(connection: Connection, tenant_ids: Sequence[str]) -> Mapping[str, int]:
-    """What open runs of these tenants have reserved, in micros; a tenant without any is not among them."""
+    """Micros that the open runs of these tenants have reserved; tenants without open runs are missing."""
     found = connection.execute(QUERIES["reserved"], {"tenant_ids": list(tenant_ids)})
     return {str(row[0]): int(row[1]) for row in found}
