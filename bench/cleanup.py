@@ -1,6 +1,6 @@
 """What a cleanup does to submits beside it, and how fast it is: `python -m bench.cleanup [--rows N] [--sweep]`.
 
-Rows that are all due at once are deleted by the chamberlain himself (`tend`, under his pace) while two processes submit
+The cleaner (`clean`, at its own pace) deletes rows that are all due at once while two processes submit
 through the function's handler, 25 a second each, one at a time. Windows with nothing beside and with something beside
 take turns, so that what changes on the machine meets both; a p99 with is held against that of the windows around it.
 
@@ -40,7 +40,7 @@ from bench.cleanup_beside import (
 )
 from bench.cleanup_stage import Stage
 from bench.runs_aws import stand_in
-from dpp.lifecycle.retention.begin import Pace
+from dpp.lifecycle.retention.control import Pace
 from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger
 from dpp.platform.keys import api_keys

@@ -19,10 +19,10 @@ import psycopg
 
 from bench.cleanup_rows import BARE
 from bench.crew import SPAWNING, started
-from dpp.lifecycle.retention import cleanup_rows
-from dpp.lifecycle.retention.begin import ChamberlainEffects, Pace, begin_manual
+from dpp.lifecycle.retention import store as cleanup_store
 from dpp.lifecycle.retention.breaker import Bounds
-from dpp.lifecycle.retention.cleaner import tend
+from dpp.lifecycle.retention.cleaner import clean
+from dpp.lifecycle.retention.control import CleanerEffects, Pace, begin_manual
 from dpp.lifecycle.retention.periods import Retention
 from dpp.platform.db.postgres import Database
 from dpp.registered import registered
@@ -87,7 +87,7 @@ class Ours:
             time.sleep(resting)
 
         classes = [one for one in registered(Retention(), 5) if one.name == self.name]
-        effects = ChamberlainEffects(
+        effects = CleanerEffects(
             database=database,
             storage=Bucket(),
             classes=classes,
@@ -97,10 +97,10 @@ class Ours:
             pace=Pace(batch_rows=self.beat.rows, seconds=seconds, rest=rest, sleep=sleep),
         )
         with database.connection() as connection:
-            is_begun = cleanup_rows.running(connection) is not None
+            is_begun = cleanup_store.running(connection) is not None
         if not is_begun:
             begin_manual(effects, "bench", over_breaker=True)
-        done = tend(effects)
+        done = clean(effects)
         assert done.errors == 0, "a batch failed"
         worked.rows, worked.over = done.rows[self.name], bool(done.cleanup and done.cleanup.is_done)
         return worked

@@ -11,7 +11,7 @@ from math import ceil
 
 from bench import scale_aws as aws
 from bench.scale_day import DAY_SECONDS, Day, Run, Units
-from dpp.lifecycle.config import ChamberlainSettings
+from dpp.lifecycle.config import CleanerSettings
 from dpp.runs.jobs import retain
 from dpp.runs.jobs.batch import TIME_LIMIT_SECONDS
 from dpp.runs.jobs.reconcile import SCAN_SECONDS
@@ -213,5 +213,5 @@ def _of_jobs(units: Units, day: Day) -> list[Limit]:
 
 
 def _deletes() -> int:
-    default: int = ChamberlainSettings.model_fields["max_deletes"].default
+    default: int = CleanerSettings.model_fields["max_deletes"].default
     return default

@@ -5,9 +5,9 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.lifecycle.flow.errors import CleanupRunning
-from dpp.lifecycle.flow.model import Role
-from dpp.lifecycle.retention.cleaner import Tending, tend
-from dpp.lifecycle.retention.stats import Standing, standing
+from dpp.lifecycle.flow.ports import Role
+from dpp.lifecycle.retention.cleaner import CleanerReport, clean
+from dpp.lifecycle.retention.stats import Stats, read_stats
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
@@ -37,23 +37,23 @@ def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """One firing; what the event holds doesn't matter."""
     effects = wiring().effects
     try:
-        done = tend(effects)
+        done = clean(effects)
     except CleanupRunning as running:
         logger.warning(str(running))
         return {"outcome": "ANOTHER_IS_RUNNING"}
     with effects.database.connection() as connection:
-        found = standing(connection)
+        found = read_stats(connection)
     if effects.announce is not None and done.cleanup is not None and done.cleanup.is_done:
         wiring().wake(Role.ENVOY)
     meter.add(FIRINGS)
     _measure(done)
-    _measure_standing(found)
+    _measure_stats(found)
     told = _told(done)
     logger.info("fired", extra={"report": told})
     return told
 
 
-def _told(done: Tending) -> dict[str, Any]:
+def _told(done: CleanerReport) -> dict[str, Any]:
     cleanup = done.cleanup
     return {
         "rows": dict(done.rows),
@@ -75,7 +75,7 @@ def _told(done: Tending) -> dict[str, Any]:
     }
 
 
-def _measure(done: Tending) -> None:
+def _measure(done: CleanerReport) -> None:
     for name, rows in done.rows.items():
         meter.add(CLEANUP_DELETED, rows, Class=name)
     meter.add(CLEANUP_ERRORS, done.errors)
@@ -86,7 +86,7 @@ def _measure(done: Tending) -> None:
             meter.add(DATA_BYTES_PROJECTED, use["projected_bytes"], Class=use["class"])
 
 
-def _measure_standing(found: Standing) -> None:
+def _measure_stats(found: Stats) -> None:
     if found.cleanup_age_seconds is not None:
         meter.add(CLEANUP_AGE, found.cleanup_age_seconds)
     meter.add(CLASSES_TRIPPED, len(found.tripped))
@@ -94,5 +94,5 @@ def _measure_standing(found: Standing) -> None:
     meter.add(THREADS_OVERDUE, found.overdue_threads)
     meter.add(QUESTIONS_OVERDUE, found.overdue_questions)
     meter.add(OBJECTS_TO_DELETE, found.deletions.objects)
-    for role, seconds in found.silences.items():
+    for role, seconds in found.heartbeat_ages.items():
         meter.add(ROLE_SILENCE, seconds, Role=role)

@@ -1,7 +1,7 @@
 """What the chamberlain reads from his environment."""
 
 from dpp.auth_errors.config import RetrySettings
-from dpp.lifecycle.config import ChamberlainSettings, StateSettings, WakesEnvoy
+from dpp.lifecycle.config import CleanerSettings, StateSettings, WakesEnvoy
 from dpp.lifecycle.retention.periods import RetentionSettings
 from dpp.platform.config import PostgresSettings, TimeZoneSettings
 
@@ -11,7 +11,7 @@ class LifecycleChamberlainSettings(
     StateSettings,
     RetentionSettings,
     RetrySettings,
-    ChamberlainSettings,
+    CleanerSettings,
     TimeZoneSettings,
     WakesEnvoy,
 ):

@@ -4,11 +4,11 @@ import os
 from dataclasses import dataclass
 from functools import cache
 
-from dpp.lifecycle.flow.announce import announce
 from dpp.lifecycle.flow.ports import Wake
 from dpp.lifecycle.flow.wake import WakeByInvocation
-from dpp.lifecycle.retention.begin import ChamberlainEffects
 from dpp.lifecycle.retention.breaker import Bounds
+from dpp.lifecycle.retention.control import CleanerEffects
+from dpp.lifecycle.retention.daily_report import announce
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.db.postgres import Database
 from dpp.registered import registered
@@ -19,7 +19,7 @@ from lifecycle_chamberlain.settings import LifecycleChamberlainSettings
 class Wiring:
     """What the chamberlain touches, and how to wake the envoy."""
 
-    effects: ChamberlainEffects
+    effects: CleanerEffects
     wake: Wake
 
 
@@ -30,7 +30,7 @@ def wiring() -> Wiring:
     Where nobody sends messages none is written, which would wait for ever.
     """
     settings = LifecycleChamberlainSettings.load(os.environ)
-    effects = ChamberlainEffects(
+    effects = CleanerEffects(
         database=Database(settings.database),
         storage=ObjectStore(settings.state_bucket),
         classes=registered(settings.retention, settings.max_retries),

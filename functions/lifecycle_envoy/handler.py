@@ -4,7 +4,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.lifecycle.flow.notifier import deliver
+from dpp.lifecycle.flow.notifier import send_messages
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
@@ -18,7 +18,7 @@ meter = Meter()
 @invocation(logger, meter)
 def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """One firing; what the event holds doesn't matter."""
-    report = deliver(wiring())
+    report = send_messages(wiring())
     meter.add(FIRINGS)
     for outcome, count in (("SENT", report.sent), ("REPEATED", report.repeated), ("FAILED", report.failed)):
         meter.add(MESSAGES_DELIVERED, count, Outcome=outcome)

@@ -3,15 +3,15 @@
 import os
 from functools import cache
 
-from dpp.lifecycle.flow.notifier import EnvoyEffects
+from dpp.lifecycle.flow.notifier import NotifierEffects
 from dpp.lifecycle.flow.outside import OutsideFunction
 from dpp.platform.db.postgres import Database
 from lifecycle_envoy.settings import LifecycleEnvoySettings
 
 
 @cache
-def wiring() -> EnvoyEffects:
+def wiring() -> NotifierEffects:
     """Read the environment and build; connections open at their first use."""
     settings = LifecycleEnvoySettings.load(os.environ)
     outside = OutsideFunction(settings.outside_function)
-    return EnvoyEffects(Database(settings.database), outside, settings.slack_channel)
+    return NotifierEffects(Database(settings.database), outside, settings.slack_channel)

@@ -4,7 +4,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.lifecycle.flow.runner import Step, command
+from dpp.lifecycle.flow.runner import Step, run_tasks
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
@@ -18,7 +18,7 @@ meter = Meter()
 @invocation(logger, meter)
 def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """One firing; what the event holds doesn't matter."""
-    told = command(wiring()).as_dict()
+    told = run_tasks(wiring()).as_dict()
     meter.add(FIRINGS)
     for step in (*Step, "LEFT"):
         meter.add(TASK_LOOKS, told[step.lower()], Step=step)

@@ -4,7 +4,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.lifecycle.flow.dispatcher import rule
+from dpp.lifecycle.flow.dispatcher import dispatch
 from dpp.lifecycle.flow.reading.read import Backlog, backlog
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
@@ -20,7 +20,7 @@ meter = Meter()
 def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """One firing; what the event holds doesn't matter."""
     effects = wiring()
-    report = rule(effects)
+    report = dispatch(effects)
     with effects.database.connection() as connection:
         _measure(backlog(connection))
     meter.add(FIRINGS)

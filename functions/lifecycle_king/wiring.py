@@ -3,14 +3,14 @@
 import os
 from functools import cache
 
-from dpp.lifecycle.flow.dispatcher import KingEffects
+from dpp.lifecycle.flow.dispatcher import DispatcherEffects
 from dpp.lifecycle.flow.wake import WakeByInvocation
 from dpp.platform.db.postgres import Database
 from lifecycle_king.settings import LifecycleKingSettings
 
 
 @cache
-def wiring() -> KingEffects:
+def wiring() -> DispatcherEffects:
     """Read the environment and build; connections open at their first use."""
     settings = LifecycleKingSettings.load(os.environ)
-    return KingEffects(Database(settings.database), WakeByInvocation(settings.functions))
+    return DispatcherEffects(Database(settings.database), WakeByInvocation(settings.functions))

@@ -4,7 +4,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.lifecycle.flow.intake.poller import SourceReport, watch
+from dpp.lifecycle.flow.intake.poller import SourceReport, poll_sources
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
@@ -18,7 +18,7 @@ meter = Meter()
 @invocation(logger, meter)
 def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """One firing; what the event holds doesn't matter."""
-    report = watch(wiring())
+    report = poll_sources(wiring())
     meter.add(FIRINGS)
     for one in report.sources:
         _measure(one)

@@ -3,7 +3,7 @@
 import os
 from functools import cache
 
-from dpp.lifecycle.flow.intake.poller import SentinelEffects
+from dpp.lifecycle.flow.intake.poller import PollerEffects
 from dpp.lifecycle.flow.outside import OutsideFunction
 from dpp.lifecycle.flow.wake import WakeByInvocation
 from dpp.platform.db.postgres import Database
@@ -11,10 +11,10 @@ from lifecycle_sentinel.settings import LifecycleSentinelSettings
 
 
 @cache
-def wiring() -> SentinelEffects:
+def wiring() -> PollerEffects:
     """Read the environment and build; connections open at their first use."""
     settings = LifecycleSentinelSettings.load(os.environ)
-    return SentinelEffects(
+    return PollerEffects(
         database=Database(settings.database),
         outside=OutsideFunction(settings.outside_function),
         wake=WakeByInvocation(settings.functions),

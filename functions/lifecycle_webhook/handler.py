@@ -10,7 +10,7 @@ from typing import Any
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.lifecycle.flow.intake.deliveries import Delivered, from_github, from_jira, from_slack
+from dpp.lifecycle.flow.intake.deliveries import DeliveryResult, from_github, from_jira, from_slack
 from dpp.lifecycle.flow.intake.webhook_http import (
     PROBLEMS,
     ChallengeView,
@@ -54,7 +54,7 @@ def called_by_slack() -> Response[str]:
     return _answer("SLACK", delivered)
 
 
-def _answer(source: str, delivered: Delivered) -> Response[str]:
+def _answer(source: str, delivered: DeliveryResult) -> Response[str]:
     told = {"source": source, "outcome": delivered.outcome, "event_id": delivered.event_id}
     meter.add(EVENTS_TAKEN_IN, Source=source, Outcome=delivered.outcome)
     logger.info("delivered", extra={**told, "trace_id": api.trace_id})

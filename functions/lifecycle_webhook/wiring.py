@@ -3,7 +3,7 @@
 import os
 from functools import cache, partial
 
-from dpp.lifecycle.flow.intake.deliveries import Desk, WebhookSecrets
+from dpp.lifecycle.flow.intake.deliveries import WebhookEffects, WebhookSecrets
 from dpp.lifecycle.flow.wake import WakeByInvocation
 from dpp.platform.aws.renewable import of_secret
 from dpp.platform.db.postgres import Database
@@ -11,10 +11,10 @@ from lifecycle_webhook.settings import LifecycleWebhookSettings
 
 
 @cache
-def wiring() -> Desk:
+def wiring() -> WebhookEffects:
     """Read the environment and build, and fetch the secret where one is named; connections open at their first use."""
     settings = LifecycleWebhookSettings.load(os.environ)
-    return Desk(
+    return WebhookEffects(
         database=Database(settings.database),
         wake=WakeByInvocation(settings.functions),
         secrets=of_secret(settings.lifecycle_secret_arn, partial(WebhookSecrets.of, settings)),

@@ -1,7 +1,7 @@
 """What the operator commands read from their environment."""
 
 from dpp.auth_errors.config import EventDeadLetterSettings, RetrySettings, WakeQueueSettings
-from dpp.lifecycle.config import ChamberlainSettings, StateSettings, WakesGeneral
+from dpp.lifecycle.config import CleanerSettings, StateSettings, WakesGeneral
 from dpp.lifecycle.retention.periods import RetentionSettings
 from dpp.platform.config import (
     DeadLetterSettings,
@@ -30,7 +30,7 @@ class OperateSettings(
     StateSettings,
     RetentionSettings,
     RetrySettings,
-    ChamberlainSettings,
+    CleanerSettings,
     WakesGeneral,
 ):
     """What every command reads, at once.

@@ -92,8 +92,11 @@ def test_the_api_of_workspaces_loads_nothing_that_does_what_it_asks_for() -> Non
 def test_the_webhooks_load_nothing_of_what_becomes_of_a_delivery() -> None:
     """They take in what comes and wake a role; the roles, and the way to the outside, are others'."""
     loaded = said_after_import("lifecycle_webhook", "'\\n'.join(sys.modules)")
-    roles = ("sentinel", "king", "general", "envoy", "chamberlain", "outside", "egress", "slack", "prompts")
-    unwanted = (*(f"dpp.lifecycle.{name}" for name in roles), "dpp.platform.aws.secrets", "dpp.runs")
+    of_flow = ("intake.poller", "dispatcher", "runner", "notifier", "outside", "egress", "slack", "prompts")
+    unwanted = (
+        *(f"dpp.lifecycle.flow.{name}" for name in of_flow),
+        *("dpp.lifecycle.retention.cleaner", "dpp.platform.aws.secrets", "dpp.runs"),
+    )
     assert [name for name in loaded if name.startswith(unwanted)] == []
     assert "dpp.lifecycle.flow.intake.deliveries" in loaded
 

@@ -9,9 +9,9 @@ from typing import Any, cast
 from uuid import UUID
 
 from dpp.lifecycle.flow import answer
-from dpp.lifecycle.flow.errors import WireUnavailable
-from dpp.lifecycle.flow.ports import Orders, OutsideReply, OutsideRequest, SoldierReport
-from dpp.lifecycle.flow.runner import GeneralEffects
+from dpp.lifecycle.flow.errors import OutsideUnavailable
+from dpp.lifecycle.flow.ports import OutsideReply, OutsideRequest, TaskRunReport, TaskRunRequest
+from dpp.lifecycle.flow.runner import RunnerEffects
 from dpp.platform.errors import RedisUnavailable
 from tests.lifecycle.environment import EMPTY, TABLES, Environment
 from tests.support.counted_drivers import CountedDatabase, counted_storage
@@ -22,21 +22,21 @@ ANSWER = "the second one"
 
 @dataclass(slots=True)
 class CountedTaskRuns:
-    """Soldiers whose calls are counted."""
+    """TaskRuns whose calls are counted."""
 
     env: Environment
     points: Points
 
-    def send(self, orders: Orders) -> UUID:
+    def send(self, orders: TaskRunRequest) -> UUID:
         """One run a key."""
         return self._call("send", True, lambda: self.env.task_runs.send(orders))
 
-    def report(self, soldier_id: UUID) -> SoldierReport | None:
+    def report(self, run_id: UUID) -> TaskRunReport | None:
         """As planned."""
-        return self._call("report", False, lambda: self.env.task_runs.report(soldier_id))
+        return self._call("report", False, lambda: self.env.task_runs.report(run_id))
 
     def _call[Result](self, name: str, writes: bool, make: Callable[[], Result]) -> Result:
-        return self.points.pass_through(Call("soldiers", name, writes, make, _away, _away, make))
+        return self.points.pass_through(Call("task_runs", name, writes, make, _away, _away, make))
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class CountedSlack:
             return self.env.slack.ask(request)
 
         def lost() -> Exception:
-            return WireUnavailable("lost")
+            return OutsideUnavailable("lost")
 
         return self.points.pass_through(Call("slack", "ask", True, make, lost, lost, make))
 
@@ -71,7 +71,7 @@ class Process:
     database: CountedDatabase
 
     @property
-    def runner_effects(self) -> GeneralEffects:
+    def runner_effects(self) -> RunnerEffects:
         """What its general touches."""
         objects = counted_storage("state", self.env.bucket, self.points)
         return self.env.runner_effects(self.database, CountedTaskRuns(self.env, self.points), objects)
@@ -237,7 +237,7 @@ def _of_task(env: Environment, task_id: str, fate: Fate) -> Iterator[str]:
         raw = json.loads(env.bucket.objects[f"state/results/{task_id}-raw.json"])
         told = env.bucket.objects[f"state/results/{task_id}-soldier-id"].decode()
         if len({raw["run_id"], told, result["soldier_id"]}) != 1:
-            yield f"{task_id} has the results of several soldiers"
+            yield f"{task_id} has the results of several task_runs"
 
 
 def _objects(env: Environment) -> Iterator[str]:

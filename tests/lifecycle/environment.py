@@ -1,4 +1,4 @@
-"""A court around one test: real Postgres, a bucket in memory, soldiers and a Slack that do as they are told."""
+"""A court around one test: real Postgres, a bucket in memory, task_runs and a Slack that do as they are told."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -13,19 +13,19 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from dpp.lifecycle.flow import answer, store
-from dpp.lifecycle.flow.dispatcher import KingEffects, KingReport, rule
+from dpp.lifecycle.flow.dispatcher import DispatcherEffects, DispatcherReport, dispatch
 from dpp.lifecycle.flow.model import Task, Thread
-from dpp.lifecycle.flow.notifier import EnvoyEffects, EnvoyReport, deliver
+from dpp.lifecycle.flow.notifier import NotifierEffects, NotifierReport, send_messages
 from dpp.lifecycle.flow.ports import (
-    Orders,
     Outside,
     OutsideReply,
     OutsideRequest,
-    SoldierReport,
-    Soldiers,
-    SoldierState,
+    TaskRunReport,
+    TaskRunRequest,
+    TaskRuns,
+    TaskRunState,
 )
-from dpp.lifecycle.flow.runner import GeneralEffects, GeneralReport, command
+from dpp.lifecycle.flow.runner import RunnerEffects, RunnerReport, run_tasks
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.db.postgres import Database
 
@@ -60,11 +60,11 @@ class CannedTaskRuns:
 
     def __init__(self) -> None:
         self.plans: dict[str, list[str]] = {}
-        self.orders: dict[str, Orders] = {}
+        self.orders: dict[str, TaskRunRequest] = {}
         self.sent: list[str] = []
         self.refusal: Exception | None = None
 
-    def send(self, orders: Orders) -> UUID:
+    def send(self, orders: TaskRunRequest) -> UUID:
         """One run a key."""
         if self.refusal is not None:
             raise self.refusal
@@ -72,14 +72,14 @@ class CannedTaskRuns:
         self.orders.setdefault(orders.key, orders)
         return uuid5(NAMESPACE_URL, orders.key)
 
-    def report(self, soldier_id: UUID) -> SoldierReport | None:
+    def report(self, run_id: UUID) -> TaskRunReport | None:
         """As planned; None for a run that was never sent."""
         for key, orders in self.orders.items():
-            if uuid5(NAMESPACE_URL, key) == soldier_id:
-                return self._report(soldier_id, key, orders)
+            if uuid5(NAMESPACE_URL, key) == run_id:
+                return self._report(run_id, key, orders)
         return None
 
-    def _report(self, soldier_id: UUID, key: str, orders: Orders) -> SoldierReport | None:
+    def _report(self, run_id: UUID, key: str, orders: TaskRunRequest) -> TaskRunReport | None:
         plan = next((plan for title, plan in self.plans.items() if title in orders.question), [SUCCEEDED])
         attempt = int(key.rpartition("-")[2])
         planned = plan[min(attempt, len(plan)) - 1]
@@ -87,9 +87,9 @@ class CannedTaskRuns:
             return None
         worked, asks = planned == SUCCEEDED, planned == ASKS
         reason = "PACK_RELIABILITY_BELOW_MINIMUM" if asks else "PACK_FAILED"
-        return SoldierReport(
-            soldier_id=soldier_id,
-            state=SoldierState(FAILED if asks else planned),
+        return TaskRunReport(
+            run_id=run_id,
+            state=TaskRunState(FAILED if asks else planned),
             charged_usd="0.0200",
             tokens_consumed=7,
             created_at=NOON,
@@ -97,7 +97,7 @@ class CannedTaskRuns:
             reason_code=None if planned in {SUCCEEDED, AT_WORK} else reason,
             detail=None if planned in {SUCCEEDED, AT_WORK} else "as planned",
             needs_person=asks,
-            raw={"run_id": str(soldier_id), "data": {"answer_text": f"answer of {key}"}} if worked else None,
+            raw={"run_id": str(run_id), "data": {"answer_text": f"answer of {key}"}} if worked else None,
         )
 
 
@@ -161,12 +161,12 @@ class Environment:
     def runner_effects(
         self,
         database: Database | None = None,
-        task_runs: Soldiers | None = None,
+        task_runs: TaskRuns | None = None,
         objects: ObjectStore | None = None,
         max_attempts: int = MAX_ATTEMPTS,
-    ) -> GeneralEffects:
+    ) -> RunnerEffects:
         """What the general touches."""
-        return GeneralEffects(
+        return RunnerEffects(
             database or self.database,
             task_runs or self.task_runs,
             objects or self.objects,
@@ -174,17 +174,19 @@ class Environment:
             max_attempts,
         )
 
-    def dispatch(self, database: Database | None = None) -> KingReport:
+    def dispatch(self, database: Database | None = None) -> DispatcherReport:
         """One firing of the king."""
-        return rule(KingEffects(database or self.database, self.wake), self.now)
+        return dispatch(DispatcherEffects(database or self.database, self.wake), self.now)
 
-    def run_tasks(self, effects: GeneralEffects | None = None) -> GeneralReport:
+    def run_tasks(self, effects: RunnerEffects | None = None) -> RunnerReport:
         """One firing of the general."""
-        return command(effects or self.runner_effects(), self.now)
+        return run_tasks(effects or self.runner_effects(), self.now)
 
-    def notify(self, database: Database | None = None, outside: Outside | None = None) -> EnvoyReport:
+    def notify(self, database: Database | None = None, outside: Outside | None = None) -> NotifierReport:
         """One firing of the envoy."""
-        return deliver(EnvoyEffects(database or self.database, outside or self.slack, "C0HOME"), self.now)
+        return send_messages(
+            NotifierEffects(database or self.database, outside or self.slack, "C0HOME"), self.now
+        )
 
     def emit(self, title: str, *, plan: list[str] | None = None, **payload: str) -> str:
         """A PENDING event, as the sentinel takes it in."""

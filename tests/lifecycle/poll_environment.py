@@ -10,8 +10,8 @@ from typing import Any
 
 import psycopg
 
-from dpp.lifecycle.flow.errors import WireUnavailable
-from dpp.lifecycle.flow.intake.poller import SentinelEffects, SentinelReport, SourceReport, watch
+from dpp.lifecycle.flow.errors import OutsideUnavailable
+from dpp.lifecycle.flow.intake.poller import PollerEffects, PollerReport, SourceReport, poll_sources
 from dpp.lifecycle.flow.model import EventKind, NewEvent, Source, Subject
 from dpp.lifecycle.flow.ports import OutsideReply, OutsideRequest, Target
 from dpp.platform.db.postgres import Database
@@ -59,7 +59,7 @@ class PlayedReplies:
         if isinstance(found, list):
             found = found.pop(0) if found else None
         if found is None:
-            raise WireUnavailable("ConnectError")
+            raise OutsideUnavailable("ConnectError")
         return found
 
     @property
@@ -80,9 +80,9 @@ class PollEnvironment:
     jira_jql: str | None = None
     monotonic: Callable[[], float] = lambda: 0.0
 
-    def effects(self) -> SentinelEffects:
+    def effects(self) -> PollerEffects:
         """The sentinel's."""
-        return SentinelEffects(
+        return PollerEffects(
             database=self.database,
             outside=self.outside,
             wake=self.wake,
@@ -96,13 +96,13 @@ class PollEnvironment:
         """Notes who is woken."""
         self.woken.append(role)
 
-    def watch(self, now: datetime = NOW) -> SentinelReport:
+    def poll(self, now: datetime = NOW) -> PollerReport:
         """One firing."""
-        return watch(self.effects(), now)
+        return poll_sources(self.effects(), now)
 
     def poll_source(self, now: datetime = NOW) -> SourceReport:
         """One firing with one source."""
-        [report] = self.watch(now).sources
+        [report] = self.poll(now).sources
         return report
 
     def execute(self, statement: str, **params: object) -> list[tuple[Any, ...]]:

@@ -16,9 +16,8 @@ from uuid import uuid4
 import pytest
 
 from dpp.lifecycle.flow import dispatcher, prompts, results, store
-from dpp.lifecycle.flow.model import MessageKind, Task
-from dpp.lifecycle.flow.ports import Objects, Orders
-from dpp.lifecycle.flow.results import Item
+from dpp.lifecycle.flow.model import MessageKind, StateObject, Task
+from dpp.lifecycle.flow.ports import Objects, TaskRunRequest
 from dpp.lifecycle.flow.store import NewMessage
 from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.errors import DependencyUnavailable
@@ -77,26 +76,31 @@ ACTS = {
         {"github-done": _DONE, "github-first": _DONE, "github-second": _DONE},
         frozenset(
             _SAYS
-            | {"postgres.dispatch_event", "postgres.insert_task", "postgres.end_events", "postgres.beat"}
+            | {
+                "postgres.dispatch_event",
+                "postgres.insert_task",
+                "postgres.end_events",
+                "postgres.record_heartbeat",
+            }
         ),
     ),
     "send": Act(
         Process.run_tasks,
         lambda env: env.started("new", looks=0),
         {"github-new": _DONE},
-        frozenset(_KEEPS | {"postgres.take_on_tasks", "soldiers.send", "postgres.record_run"}),
+        frozenset(_KEEPS | {"postgres.take_on_tasks", "task_runs.send", "postgres.record_run"}),
     ),
     "succeed": Act(
         Process.run_tasks,
         lambda env: env.started("new"),
         {"github-new": _DONE},
-        frozenset(_KEEPS | _SAYS | {"soldiers.report", "postgres.complete_task"}),
+        frozenset(_KEEPS | _SAYS | {"task_runs.report", "postgres.complete_task"}),
     ),
     "retry": Act(
         Process.run_tasks,
         lambda env: env.started("new", plan=[FAILED, SUCCEEDED]),
         {"github-new": replace(_DONE, attempts=2)},
-        frozenset(_KEEPS | {"soldiers.report", "postgres.next_attempt"}),
+        frozenset(_KEEPS | {"task_runs.report", "postgres.next_attempt"}),
     ),
     "fail": Act(
         Process.run_tasks,
@@ -177,37 +181,41 @@ def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(
 
 def _write_before_entering(patch: pytest.MonkeyPatch) -> None:
     """Objects first, rows afterwards."""
-    real = results.keep
+    real = results.write
 
-    def keep(
-        database: Database, objects: Objects, task: Task, items: Sequence[Item], now: datetime | None = None
+    def write(
+        database: Database,
+        objects: Objects,
+        task: Task,
+        new: Sequence[StateObject],
+        now: datetime | None = None,
     ) -> bool:
-        for item in items:
-            objects.put(item.key, item.body, item.content_type)
-        return real(database, objects, task, items, now)
+        for one in new:
+            objects.put(one.key, one.body, one.content_type)
+        return real(database, objects, task, new, now)
 
-    patch.setattr(results, "keep", keep)
+    patch.setattr(results, "write", write)
 
 
 def _send_under_a_new_key(patch: pytest.MonkeyPatch) -> None:
     """Each sending is another run."""
-    real = prompts.orders_of
+    real = prompts.run_request_of
 
-    def orders(task: Task) -> Orders:
+    def orders(task: Task) -> TaskRunRequest:
         return replace(real(task), key=f"{uuid4()}-{task.attempt}")
 
-    patch.setattr(prompts, "orders_of", orders)
+    patch.setattr(prompts, "run_request_of", orders)
 
 
 def _end_without_a_word(patch: pytest.MonkeyPatch) -> None:
     """A task and its message apart: whoever dies in between never says how it ended."""
-    real = store.say
+    real = store.add_message
 
     def say(connection: Connection, message: NewMessage, now: datetime | None = None) -> None:
         if message.kind is not MessageKind.TASK_RESULT:
             real(connection, message, now)
 
-    patch.setattr(store, "say", say)
+    patch.setattr(store, "add_message", say)
 
 
 def _dispatch_without_a_task(patch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ import pytest
 from dpp.lifecycle.flow import answer
 from dpp.lifecycle.flow.errors import BadSignature, NotConfigured, StaleDelivery, UnreadableDelivery
 from dpp.lifecycle.flow.intake.deliveries import (
-    Delivered,
     Delivery,
     DeliveryOutcome,
-    Desk,
+    DeliveryResult,
+    WebhookEffects,
     WebhookSecrets,
     from_github,
     from_jira,
@@ -41,7 +41,7 @@ from tests.lifecycle.poll_environment import (
 )
 from tests.lifecycle.signing import SECRETS, signed
 
-FROM: dict[str, Callable[[Desk, Delivery], Delivered]] = {
+FROM: dict[str, Callable[[WebhookEffects, Delivery], DeliveryResult]] = {
     "github": from_github,
     "jira": from_jira,
     "slack": from_slack,
@@ -51,7 +51,7 @@ RECORDED = {
     "jira": "jira_delivery_updated",
     "slack": "slack_delivery_reply",
 }
-IGNORED = Delivered(DeliveryOutcome.IGNORED)
+IGNORED = DeliveryResult(DeliveryOutcome.IGNORED)
 
 
 @pytest.fixture
@@ -61,13 +61,15 @@ def post(database_url: str) -> Iterator[PollEnvironment]:
 
 
 @pytest.fixture
-def desk(post: PollEnvironment) -> Desk:
+def effects(post: PollEnvironment) -> WebhookEffects:
     # The recorded deliveries are of this month of any year the tests may run in.
-    return Desk(post.database, post.wake, Renewable(SECRETS), LOGIN, horizon_days=3_650, clock=lambda: NOW)
+    return WebhookEffects(
+        post.database, post.wake, Renewable(SECRETS), LOGIN, horizon_days=3_650, clock=lambda: NOW
+    )
 
 
-def github(desk: Desk, payload: Any, kind: str = "issue_comment") -> Delivered:
-    return from_github(desk, signed("github", payload, kind=kind))
+def github(effects: WebhookEffects, payload: Any, kind: str = "issue_comment") -> DeliveryResult:
+    return from_github(effects, signed("github", payload, kind=kind))
 
 
 def changed(name: str = "github_delivery_issue_comment", **parts: Any) -> dict[str, Any]:
@@ -86,7 +88,9 @@ def changed(name: str = "github_delivery_issue_comment", **parts: Any) -> dict[s
 
 
 @pytest.mark.parametrize("source", FROM)
-def test_a_delivery_is_believed_by_its_signature_over_the_bytes_as_they_came(desk: Desk, source: str) -> None:
+def test_a_delivery_is_believed_by_its_signature_over_the_bytes_as_they_came(
+    effects: WebhookEffects, source: str
+) -> None:
     whole = signed(source, recorded(RECORDED[source]))
     assert whole.signature is not None
     last = "0" if whole.signature[-1] != "0" else "1"
@@ -102,52 +106,56 @@ def test_a_delivery_is_believed_by_its_signature_over_the_bytes_as_they_came(des
     ]
     for one in forged:
         with pytest.raises(BadSignature):
-            FROM[source](desk, one)
-    FROM[source](desk, whole)
+            FROM[source](effects, one)
+    FROM[source](effects, whole)
 
 
 @pytest.mark.parametrize("source", FROM)
-def test_a_source_without_a_secret_can_not_call(desk: Desk, source: str) -> None:
-    bare = replace(desk, secrets=Renewable(WebhookSecrets()))
+def test_a_source_without_a_secret_can_not_call(effects: WebhookEffects, source: str) -> None:
+    bare = replace(effects, secrets=Renewable(WebhookSecrets()))
     with pytest.raises(NotConfigured):
         FROM[source](bare, signed(source, {}))
 
 
-def test_github_can_not_call_where_nobody_is_named(desk: Desk) -> None:
+def test_github_can_not_call_where_nobody_is_named(effects: WebhookEffects) -> None:
     with pytest.raises(NotConfigured):
-        from_github(replace(desk, github_login=None), signed("github", {}))
+        from_github(replace(effects, github_login=None), signed("github", {}))
 
 
 @pytest.mark.parametrize("seconds", [-301, 301, 86_400])
-def test_slack_is_believed_for_five_minutes(desk: Desk, seconds: int) -> None:
+def test_slack_is_believed_for_five_minutes(effects: WebhookEffects, seconds: int) -> None:
     at = NOW + timedelta(seconds=seconds)
     with pytest.raises(StaleDelivery):
-        from_slack(desk, signed("slack", {"type": "x"}, at=at))
+        from_slack(effects, signed("slack", {"type": "x"}, at=at))
     edge = NOW + timedelta(seconds=300 if seconds > 0 else -300)
-    assert from_slack(desk, signed("slack", {"type": "x"}, at=edge)) == IGNORED
+    assert from_slack(effects, signed("slack", {"type": "x"}, at=edge)) == IGNORED
 
 
 @pytest.mark.parametrize("stamp", [None, "", "-5", "1e9", "१२३", "9" * 40])
-def test_slack_says_its_time_in_digits(desk: Desk, stamp: str | None) -> None:
+def test_slack_says_its_time_in_digits(effects: WebhookEffects, stamp: str | None) -> None:
     with pytest.raises(BadSignature):
-        from_slack(desk, replace(signed("slack", {}), timestamp=stamp))
+        from_slack(effects, replace(signed("slack", {}), timestamp=stamp))
 
 
 @pytest.mark.parametrize("source", FROM)
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"\xff", b'{"a": 1, "a": 2}', b'{"a": "\\u0000"}', b"[" * 100_000]
 )
-def test_what_is_signed_and_can_not_be_read_is_refused(desk: Desk, source: str, body: bytes) -> None:
+def test_what_is_signed_and_can_not_be_read_is_refused(
+    effects: WebhookEffects, source: str, body: bytes
+) -> None:
     with pytest.raises(UnreadableDelivery):
-        FROM[source](desk, signed(source, body))
+        FROM[source](effects, signed(source, body))
 
 
 # GitHub
 
 
-def test_life_6_a_webhook_and_a_poll_of_a_mention_are_one_event(post: PollEnvironment, desk: Desk) -> None:
-    delivered = github(desk, recorded("github_delivery_issue_comment"))
-    assert delivered == Delivered(DeliveryOutcome.ACCEPTED, comment_id(1))
+def test_life_6_a_webhook_and_a_poll_of_a_mention_are_one_event(
+    post: PollEnvironment, effects: WebhookEffects
+) -> None:
+    delivered = github(effects, recorded("github_delivery_issue_comment"))
+    assert delivered == DeliveryResult(DeliveryOutcome.ACCEPTED, comment_id(1))
     assert post.woken == ["KING"]
     assert post.execute("SELECT arrived_by, kind FROM lifecycle_events") == [("WEBHOOK", "MENTIONED")]
     post.outside.answers = {
@@ -155,17 +163,17 @@ def test_life_6_a_webhook_and_a_poll_of_a_mention_are_one_event(post: PollEnviro
         comment_path(1): reply(comment(1)),
     }
     assert post.poll_source().duplicates == 1
-    again = github(desk, recorded("github_delivery_issue_comment"))
-    assert again == Delivered(DeliveryOutcome.DUPLICATE, comment_id(1))
+    again = github(effects, recorded("github_delivery_issue_comment"))
+    assert again == DeliveryResult(DeliveryOutcome.DUPLICATE, comment_id(1))
     assert post.woken == ["KING"]
 
 
 def test_life_6_a_webhook_and_a_poll_of_a_review_request_are_one_event(
-    post: PollEnvironment, desk: Desk
+    post: PollEnvironment, effects: WebhookEffects
 ) -> None:
     event_id = "github:o/r/pulls/7#review_request"
-    delivered = github(desk, recorded("github_delivery_pull_request"), "pull_request")
-    assert delivered == Delivered(DeliveryOutcome.ACCEPTED, event_id)
+    delivered = github(effects, recorded("github_delivery_pull_request"), "pull_request")
+    assert delivered == DeliveryResult(DeliveryOutcome.ACCEPTED, event_id)
     post.outside.answers[f"{PAGE}1"] = reply([notification(7, "review_requested", kind="pulls")])
     assert (post.poll_source().duplicates, post.ids()) == (1, [event_id])
 
@@ -215,8 +223,10 @@ def test_life_6_a_webhook_and_a_poll_of_a_review_request_are_one_event(
         ),
     ],
 )
-def test_what_concerns_us_is_taken_in(desk: Desk, kind: str, payload: dict[str, Any], event_id: str) -> None:
-    assert github(desk, payload, kind) == Delivered(DeliveryOutcome.ACCEPTED, event_id)
+def test_what_concerns_us_is_taken_in(
+    effects: WebhookEffects, kind: str, payload: dict[str, Any], event_id: str
+) -> None:
+    assert github(effects, payload, kind) == DeliveryResult(DeliveryOutcome.ACCEPTED, event_id)
 
 
 @pytest.mark.parametrize(
@@ -238,9 +248,9 @@ def test_what_concerns_us_is_taken_in(desk: Desk, kind: str, payload: dict[str, 
     ],
 )
 def test_what_does_not_concern_us_is_ignored(
-    post: PollEnvironment, desk: Desk, kind: str, payload: Any
+    post: PollEnvironment, effects: WebhookEffects, kind: str, payload: Any
 ) -> None:
-    assert github(desk, payload, kind) == IGNORED
+    assert github(effects, payload, kind) == IGNORED
     assert (post.ids(), post.woken) == ([], [])
 
 
@@ -255,14 +265,14 @@ def test_what_does_not_concern_us_is_ignored(
         changed(comment__created_at=None),
     ],
 )
-def test_what_is_not_what_github_sends_is_refused(desk: Desk, payload: Any) -> None:
+def test_what_is_not_what_github_sends_is_refused(effects: WebhookEffects, payload: Any) -> None:
     with pytest.raises(UnreadableDelivery):
-        github(desk, payload)
+        github(effects, payload)
 
 
-def test_a_delivery_of_long_ago_is_too_old(post: PollEnvironment, desk: Desk) -> None:
-    delivered = github(replace(desk, horizon_days=28), changed(comment__created_at="2020-01-01T00:00:00Z"))
-    assert delivered == Delivered(DeliveryOutcome.TOO_OLD, comment_id(1))
+def test_a_delivery_of_long_ago_is_too_old(post: PollEnvironment, effects: WebhookEffects) -> None:
+    delivered = github(replace(effects, horizon_days=28), changed(comment__created_at="2020-01-01T00:00:00Z"))
+    assert delivered == DeliveryResult(DeliveryOutcome.TOO_OLD, comment_id(1))
     assert post.ids() == []
 
 
@@ -294,23 +304,25 @@ def test_an_app_is_mentioned_without_its_mark() -> None:
 # Jira
 
 
-def test_life_6_a_webhook_and_a_poll_of_an_update_are_one_event(post: PollEnvironment, desk: Desk) -> None:
+def test_life_6_a_webhook_and_a_poll_of_an_update_are_one_event(
+    post: PollEnvironment, effects: WebhookEffects
+) -> None:
     event_id = "jira:ED-1:2026-11-28T11:30:00.123Z"
-    delivered = from_jira(desk, signed("jira", recorded("jira_delivery_updated")))
-    assert delivered == Delivered(DeliveryOutcome.ACCEPTED, event_id)
+    delivered = from_jira(effects, signed("jira", recorded("jira_delivery_updated")))
+    assert delivered == DeliveryResult(DeliveryOutcome.ACCEPTED, event_id)
     post.github_login, post.jira_jql = None, JQL
     post.outside.answers[SEARCH] = reply({"issues": [issue("ED-1")], "isLast": True})
     assert (post.poll_source().duplicates, post.ids()) == (1, [event_id])
     assert post.payload(event_id)["actor"] == "Mia Krystof"
 
 
-def test_other_events_of_jira_are_ignored_and_odd_ones_refused(desk: Desk) -> None:
+def test_other_events_of_jira_are_ignored_and_odd_ones_refused(effects: WebhookEffects) -> None:
     for payload in ({"webhookEvent": "comment_created"}, {"webhookEvent": ["jira:issue_updated"]}, {}):
-        assert from_jira(desk, signed("jira", payload)) == IGNORED
+        assert from_jira(effects, signed("jira", payload)) == IGNORED
     odd = [[], {"webhookEvent": "jira:issue_updated"}, changed("jira_delivery_updated", issue__key="x y-1")]
     for unfit in odd:
         with pytest.raises(UnreadableDelivery):
-            from_jira(desk, signed("jira", unfit))
+            from_jira(effects, signed("jira", unfit))
 
 
 # Slack
@@ -337,11 +349,11 @@ def awaiting(monkeypatch: pytest.MonkeyPatch) -> Awaiting:
 
 
 def test_life_10_a_reply_in_a_thread_is_the_answer_once(
-    post: PollEnvironment, desk: Desk, awaiting: Awaiting
+    post: PollEnvironment, effects: WebhookEffects, awaiting: Awaiting
 ) -> None:
     delivery = signed("slack", recorded("slack_delivery_reply"))
-    assert from_slack(desk, delivery) == Delivered(DeliveryOutcome.ACCEPTED, "Ev123ABC456")
-    assert from_slack(desk, delivery) == IGNORED
+    assert from_slack(effects, delivery) == DeliveryResult(DeliveryOutcome.ACCEPTED, "Ev123ABC456")
+    assert from_slack(effects, delivery) == IGNORED
     thread = Thread("C123ABC456", "1795867100.000100")
     assert awaiting.heard == [(thread, "yes, use a < b &amp; go on")] * 2
     assert post.woken == ["GENERAL"]
@@ -359,23 +371,25 @@ def test_life_10_a_reply_in_a_thread_is_the_answer_once(
         {"type": "reaction_added"},
     ],
 )
-def test_what_is_no_persons_reply_is_ignored(desk: Desk, awaiting: Awaiting, odd: dict[str, Any]) -> None:
+def test_what_is_no_persons_reply_is_ignored(
+    effects: WebhookEffects, awaiting: Awaiting, odd: dict[str, Any]
+) -> None:
     payload = recorded("slack_delivery_reply")
     payload["event"] |= odd
-    assert from_slack(desk, signed("slack", payload)) == IGNORED
+    assert from_slack(effects, signed("slack", payload)) == IGNORED
     assert awaiting.heard == []
 
 
-def test_slack_is_told_its_challenge_and_odd_deliveries_are_refused(desk: Desk) -> None:
+def test_slack_is_told_its_challenge_and_odd_deliveries_are_refused(effects: WebhookEffects) -> None:
     challenge = {"token": "x", "challenge": "3eZbrw1a", "type": "url_verification"}
-    assert from_slack(desk, signed("slack", challenge)).challenge == "3eZbrw1a"
+    assert from_slack(effects, signed("slack", challenge)).challenge == "3eZbrw1a"
     odd: list[Any] = [[], {"type": "url_verification"}, {"type": "event_callback"}]
     for payload in odd:
         with pytest.raises(UnreadableDelivery):
-            from_slack(desk, signed("slack", payload))
+            from_slack(effects, signed("slack", payload))
 
 
-def test_a_rotated_secret_is_fetched_once_and_not_at_each_delivery(desk: Desk) -> None:
+def test_a_rotated_secret_is_fetched_once_and_not_at_each_delivery(effects: WebhookEffects) -> None:
     """By whoever signed with the new one first; a container goes on with it."""
     fetched: list[WebhookSecrets] = []
 
@@ -383,7 +397,7 @@ def test_a_rotated_secret_is_fetched_once_and_not_at_each_delivery(desk: Desk) -
         fetched.append(SECRETS)
         return SECRETS
 
-    warm = replace(desk, secrets=Renewable(WebhookSecrets(github="an-old-one"), fetch))
+    warm = replace(effects, secrets=Renewable(WebhookSecrets(github="an-old-one"), fetch))
     ping = signed("github", {"zen": "Design for failure."}, kind="ping")
     for _ in range(3):
         assert from_github(warm, ping).outcome is DeliveryOutcome.IGNORED

@@ -13,7 +13,7 @@ from botocore.exceptions import ReadTimeoutError
 
 from dpp.lifecycle.config import CredentialSettings
 from dpp.lifecycle.flow.egress import Credentials, Egress, PathRefused, address
-from dpp.lifecycle.flow.errors import WireUnavailable
+from dpp.lifecycle.flow.errors import OutsideUnavailable
 from dpp.lifecycle.flow.outside import OutsideFunction
 from dpp.lifecycle.flow.ports import MAX_REPLY_BYTES, OUTCOME_HEADER, OutsideReply, OutsideRequest, Target
 from dpp.platform.aws.renewable import Renewable
@@ -139,7 +139,7 @@ def test_a_reply_that_drips_ends() -> None:
 
     ticks = count(0, 5)
     way = egress(lambda _: httpx.Response(200, content=drip()), monotonic=lambda: float(next(ticks)))
-    with pytest.raises(WireUnavailable, match="in time"):
+    with pytest.raises(OutsideUnavailable, match="in time"):
         way.ask(get())
 
 
@@ -186,7 +186,7 @@ def test_no_error_and_no_text_of_the_parts_has_a_secret() -> None:
     def broken(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError(f"ghp_secret {request.headers}")
 
-    with pytest.raises(WireUnavailable) as raised:
+    with pytest.raises(OutsideUnavailable) as raised:
         egress(broken).ask(get())
     assert str(raised.value) == "outside is unavailable: ConnectError"
     assert raised.value.__cause__ is None
@@ -197,8 +197,8 @@ def test_no_error_and_no_text_of_the_parts_has_a_secret() -> None:
 
 def test_what_is_given_outright_wins_over_the_secret() -> None:
     found = Credentials.of(CredentialSettings.load({"DPP_GITHUB_TOKEN": "given"}), {"github_token": "kept"})
-    assert found.doors[Target.GITHUB].headers == {"authorization": "Bearer given"}
-    assert credentials(github_token="kept").doors.keys() == {Target.GITHUB}
+    assert found.access_points[Target.GITHUB].headers == {"authorization": "Bearer given"}
+    assert credentials(github_token="kept").access_points.keys() == {Target.GITHUB}
 
 
 def test_after_a_rotation_the_present_credentials_are_used() -> None:
@@ -257,7 +257,7 @@ def _times_out(_: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_what_is_no_whole_reply_is_a_broken_wire(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    with pytest.raises(WireUnavailable) as raised:
+    with pytest.raises(OutsideUnavailable) as raised:
         outside_function(answer).ask(get())
     assert "secr" not in str(raised.value)
 

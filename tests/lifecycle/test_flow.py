@@ -1,4 +1,4 @@
-"""Events, tasks and what is left of them (LIFE-1 … LIFE-4, LIFE-12), soldiers by plan."""
+"""Events, tasks and what is left of them (LIFE-1 … LIFE-4, LIFE-12), task_runs by plan."""
 
 import json
 from datetime import UTC, datetime
@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from dpp.lifecycle.flow.errors import SoldierRefused, SoldiersUnavailable
-from dpp.lifecycle.flow.ports import Orders
+from dpp.lifecycle.flow.errors import TaskRunRefused, TaskRunsUnavailable
+from dpp.lifecycle.flow.ports import TaskRunRequest
 from dpp.platform.errors import RedisUnavailable
 from tests.lifecycle.environment import (
     ASKS,
@@ -89,7 +89,7 @@ def test_a_run_that_is_gone_is_a_failed_attempt(env: Environment) -> None:
 
 
 def test_a_refused_soldier_ends_the_task_at_once(env: Environment) -> None:
-    env.task_runs.refusal = SoldierRefused("no such question")
+    env.task_runs.refusal = TaskRunRefused("no such question")
     task_id = env.started()
     task = env.task(task_id)
     assert (task.outcome, task.attempt, task.last_failure) == ("FAILED", 1, "no such question")
@@ -97,7 +97,7 @@ def test_a_refused_soldier_ends_the_task_at_once(env: Environment) -> None:
 
 
 def test_a_task_waits_for_a_soldier_and_uses_no_attempt_up(env: Environment) -> None:
-    env.task_runs.refusal = SoldiersUnavailable("the budget is drained")
+    env.task_runs.refusal = TaskRunsUnavailable("the budget is drained")
     task_id = env.started(looks=5)
     task = env.task(task_id)
     assert (task.status, task.attempt, task.run_id) == ("IN_PROGRESS", 1, None)
@@ -127,7 +127,7 @@ def test_a_soldier_at_work_is_looked_at_less_and_less_often(env: Environment) ->
 
 def test_one_task_s_trouble_stops_no_other(env: Environment) -> None:
     class Troubled:
-        def send(self, orders: Orders) -> UUID:
+        def send(self, orders: TaskRunRequest) -> UUID:
             if "first" in orders.question:
                 raise RedisUnavailable
             return env.task_runs.send(orders)
@@ -230,14 +230,14 @@ def test_a_completed_task_is_never_written_to_again(env: Environment) -> None:
     class Sleepy:
         send = env.task_runs.send
 
-        def report(self, soldier_id: UUID) -> Any:
+        def report(self, run_id: UUID) -> Any:
             if not slept:
                 slept.append(True)
                 env.pass_time(130)
                 env.run_tasks()
                 assert env.task(task_id).status == "COMPLETED"
                 env.bucket.before_put = lambda key: pytest.fail(f"{key} was written")
-            return env.task_runs.report(soldier_id)
+            return env.task_runs.report(run_id)
 
     database = type(env.database)(env.url)
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpp.lifecycle.flow.errors import WireUnavailable
+from dpp.lifecycle.flow.errors import OutsideUnavailable
 from dpp.platform.config import ConfigurationError
 from dpp.platform.observability.metrics import FIRINGS
 from tests.lifecycle.environment import Environment
@@ -63,7 +63,7 @@ def test_no_word_of_an_event_is_logged(
     """D8: neither title nor body, whatever goes wrong."""
 
     def ask(_self: object, _request: object) -> None:
-        raise WireUnavailable("away")
+        raise OutsideUnavailable("away")
 
     monkeypatch.setattr("dpp.lifecycle.flow.outside.OutsideFunction.ask", ask)
     env.emit("a-secret-title", body="a-secret-body")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpp.lifecycle.flow.intake.take_in import TakenIn, take_in
+from dpp.lifecycle.flow.intake.accept import IntakeOutcome, accept_event
 from dpp.lifecycle.flow.model import Arrival, NewEvent
 from dpp.platform.db.postgres import Connection
 from tests.lifecycle.poll_environment import DAY, HORIZON_DAYS, NOW, new_event
@@ -18,8 +18,8 @@ A_MOMENT = timedelta(microseconds=1)
 
 def taken(
     connection: Connection, event: NewEvent, now: datetime = NOW, horizon: int = HORIZON_DAYS
-) -> TakenIn:
-    return take_in(connection, event, Arrival.POLL, horizon, now)
+) -> IntakeOutcome:
+    return accept_event(connection, event, Arrival.POLL, horizon, now)
 
 
 def count(connection: Connection, table: str) -> int:
@@ -47,7 +47,7 @@ def purge(connection: Connection, now: datetime, queue_days: int, seen_days: int
 def test_life_1_an_event_begins_pending_with_what_it_is_about(database_url: str) -> None:
     event = new_event()
     with psycopg.connect(database_url, autocommit=True) as connection:
-        assert taken(connection, event) is TakenIn.ACCEPTED
+        assert taken(connection, event) is IntakeOutcome.ACCEPTED
         row = connection.execute(
             "SELECT source, kind, arrived_by, payload, happened_at, status, created_at FROM lifecycle_events"
         ).fetchone()
@@ -57,30 +57,35 @@ def test_life_1_an_event_begins_pending_with_what_it_is_about(database_url: str)
 
 def test_life_6_a_poll_and_a_webhook_of_one_event_are_one(database_url: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:
-        assert take_in(connection, new_event(), Arrival.WEBHOOK, HORIZON_DAYS, NOW) is TakenIn.ACCEPTED
-        assert take_in(connection, new_event(), Arrival.POLL, HORIZON_DAYS, NOW) is TakenIn.DUPLICATE
+        assert (
+            accept_event(connection, new_event(), Arrival.WEBHOOK, HORIZON_DAYS, NOW)
+            is IntakeOutcome.ACCEPTED
+        )
+        assert (
+            accept_event(connection, new_event(), Arrival.POLL, HORIZON_DAYS, NOW) is IntakeOutcome.DUPLICATE
+        )
         assert count(connection, "lifecycle_events") == 1
 
 
 @pytest.mark.parametrize(
     ("happened_at", "expected"),
     [
-        (NOW - HORIZON_DAYS * DAY, TakenIn.TOO_OLD),
-        (NOW - HORIZON_DAYS * DAY + A_MOMENT, TakenIn.ACCEPTED),
-        (NOW + DAY, TakenIn.ACCEPTED),
-        (NOW + DAY + A_MOMENT, TakenIn.TOO_OLD),
+        (NOW - HORIZON_DAYS * DAY, IntakeOutcome.TOO_OLD),
+        (NOW - HORIZON_DAYS * DAY + A_MOMENT, IntakeOutcome.ACCEPTED),
+        (NOW + DAY, IntakeOutcome.ACCEPTED),
+        (NOW + DAY + A_MOMENT, IntakeOutcome.TOO_OLD),
     ],
 )
 def test_what_is_out_of_the_window_is_neither_written_nor_remembered(
-    database_url: str, happened_at: datetime, expected: TakenIn
+    database_url: str, happened_at: datetime, expected: IntakeOutcome
 ) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:
         assert taken(connection, new_event(happened_at=happened_at)) is expected
-        assert count(connection, "lifecycle_seen") == (expected is TakenIn.ACCEPTED)
+        assert count(connection, "lifecycle_seen") == (expected is IntakeOutcome.ACCEPTED)
 
 
 def test_life_6_of_two_connections_at_once_one_takes_it_in(database_url: str) -> None:
-    outcomes: list[TakenIn] = []
+    outcomes: list[IntakeOutcome] = []
     both = threading.Barrier(2)
 
     def take(first: bool) -> None:
@@ -93,7 +98,7 @@ def test_life_6_of_two_connections_at_once_one_takes_it_in(database_url: str) ->
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(outcomes) == sorted([TakenIn.ACCEPTED] * 50 + [TakenIn.DUPLICATE] * 50)
+    assert sorted(outcomes) == sorted([IntakeOutcome.ACCEPTED] * 50 + [IntakeOutcome.DUPLICATE] * 50)
 
 
 def test_life_6_the_second_waits_for_the_first_and_takes_it_in_where_that_one_fails(
@@ -101,12 +106,14 @@ def test_life_6_the_second_waits_for_the_first_and_takes_it_in_where_that_one_fa
 ) -> None:
     with psycopg.connect(database_url) as first, psycopg.connect(database_url, autocommit=True) as second:
         first.execute("SELECT 1")
-        assert taken(first, new_event()) is TakenIn.ACCEPTED  # inside of a transaction that is still open
+        assert (
+            taken(first, new_event()) is IntakeOutcome.ACCEPTED
+        )  # inside of a transaction that is still open
         second.execute("SET lock_timeout = '50ms'")
         with pytest.raises(psycopg.errors.LockNotAvailable):
             taken(second, new_event())
         first.rollback()
-        assert taken(second, new_event()) is TakenIn.ACCEPTED
+        assert taken(second, new_event()) is IntakeOutcome.ACCEPTED
 
 
 def test_an_event_that_can_not_be_written_is_not_remembered(database_url: str) -> None:
@@ -126,7 +133,7 @@ def test_life_6_it_is_a_duplicate_25_days_later_when_nothing_of_it_is_left_but_i
         end_all(connection, NOW + DAY)
         purge(connection, later, queue_days=7, seen_days=30)
         assert count(connection, "lifecycle_events") == 0
-        assert taken(connection, new_event(), later) is TakenIn.DUPLICATE
+        assert taken(connection, new_event(), later) is IntakeOutcome.DUPLICATE
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -157,4 +164,4 @@ def test_life_6_an_event_never_becomes_two_whenever_it_comes_again(
                 "UPDATE lifecycle_events SET status = 'COMPLETED', ended_at = %s WHERE status = 'DISPATCHED'",
                 (now,),
             )
-        assert outcomes.count(TakenIn.ACCEPTED) == 1
+        assert outcomes.count(IntakeOutcome.ACCEPTED) == 1

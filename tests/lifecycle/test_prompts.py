@@ -1,4 +1,4 @@
-"""What soldiers and people are told (LIFE-4), in bounds and always the same."""
+"""What task_runs and people are told (LIFE-4), in bounds and always the same."""
 
 from datetime import UTC, datetime
 
@@ -49,9 +49,9 @@ def test_orders_are_inputs_of_the_decision_pack_and_always_the_same(
     subject: Subject, kind: EventKind, answer: str | None
 ) -> None:
     task = _a_task(subject, kind, answer)
-    orders = prompts.orders_of(task)
+    orders = prompts.run_request_of(task)
     DecisionInputs(question=orders.question, context=orders.context)
-    assert orders == prompts.orders_of(task)
+    assert orders == prompts.run_request_of(task)
     assert (orders.key, orders.session_id) == ("task-20260301-001-2", "task-20260301-001")
     assert prompts.prompt_of(task) == prompts.prompt_of(task)
     assert 1 <= len(prompts.opening(kind, subject)) <= 4_000
@@ -62,7 +62,7 @@ def test_the_longest_subject_stays_in_bounds() -> None:
         place="p" * MAX_TITLE, title="t" * MAX_TITLE, url="u" * 2_000, actor="a" * 300, body="b" * MAX_BODY
     )
     task = _a_task(long, answer="x" * 4_000)
-    orders = prompts.orders_of(task)
+    orders = prompts.run_request_of(task)
     DecisionInputs(question=orders.question, context=orders.context)
     for told in (
         prompts.opening(EventKind.UPDATED, long),

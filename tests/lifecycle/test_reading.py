@@ -8,7 +8,7 @@ from dpp.lifecycle.flow.reading import read
 from tests.lifecycle.environment import ASKS, AT_WORK, Environment
 
 
-def _whole(env: Environment, task_id: str) -> read.WholeTask:
+def _whole(env: Environment, task_id: str) -> read.TaskWithObjects:
     with env.database.connection() as connection:
         return read.whole(connection, env.objects, task_id)
 

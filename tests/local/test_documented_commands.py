@@ -18,7 +18,7 @@ from dpp.lifecycle.config import (
     TaskSettings,
     WebhookSecretSettings,
 )
-from dpp.lifecycle.flow.intake.take_in import take_in
+from dpp.lifecycle.flow.intake.accept import accept_event
 from dpp.lifecycle.flow.model import Arrival, EventKind, NewEvent, Source, Subject
 from dpp.platform.ids import parse_uuid
 from dpp.workspaces.api import create as creating
@@ -180,7 +180,7 @@ def test_every_command_about_events_and_tasks_works(shell: OperatorShell, world:
         event = NewEvent(event_id, Source.GITHUB, EventKind.MENTIONED, env.now, subject)
         env.task_runs.plans["Which shop?"] = [ASKS]
         with world.database.connection() as connection:
-            take_in(connection, event, Arrival.WEBHOOK, 28, env.now)
+            accept_event(connection, event, Arrival.WEBHOOK, 28, env.now)
         env.run_ticks(3)
     assert len(OF_LIFECYCLE) > 8
     for words in OF_LIFECYCLE:

@@ -9,11 +9,11 @@ import pytest
 
 from dpp.lifecycle.flow import heartbeat
 from dpp.lifecycle.flow.answer import MAX_ANSWER
-from dpp.lifecycle.flow.errors import SoldiersUnavailable
+from dpp.lifecycle.flow.errors import TaskRunsUnavailable
 from dpp.lifecycle.flow.intake import source_rows
 from dpp.lifecycle.flow.machine import EventStatus, TaskStatus
-from dpp.lifecycle.flow.model import Role, Source
-from dpp.lifecycle.flow.ports import OutsideReply
+from dpp.lifecycle.flow.model import Source
+from dpp.lifecycle.flow.ports import OutsideReply, Role
 from dpp.lifecycle.flow.wake import WakeByInvocation
 from operate import handler as operate
 from operate import wiring as operates
@@ -57,7 +57,7 @@ def asked(env: Environment, title: str = "unclear") -> str:
 def beat(world: World, *roles: Role, seconds_ago: float = 0) -> None:
     with world.database.connection() as connection:
         for role in roles:
-            heartbeat.beat(connection, role, world.now() - timedelta(seconds=seconds_ago))
+            heartbeat.record(connection, role, world.now() - timedelta(seconds=seconds_ago))
 
 
 class TestEvents:
@@ -159,7 +159,7 @@ class TestTasks:
         assert shell.out("lifecycle", "tasks", "list") == "no such task\n"
         done, waits = env.started("done", looks=3), asked(env)
         busy = env.started("busy", plan=[AT_WORK])
-        env.task_runs.refusal = SoldiersUnavailable("The budget is drained.")
+        env.task_runs.refusal = TaskRunsUnavailable("The budget is drained.")
         poor = env.started("poor")
         env.emit("fresh")
         env.dispatch()

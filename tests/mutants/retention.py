@@ -2,7 +2,7 @@
 
 from tests.mutants.fault import Fault
 
-_CHAMBERLAIN = "tests/retention/test_chamberlain.py"
+_CLEANER = "tests/retention/test_cleaner.py"
 _CRASHES = "tests/retention/test_crashes.py"
 _READERS = "tests/retention/test_readers.py"
 _FAILURES = "tests/retention/test_failures.py"
@@ -19,7 +19,7 @@ FAULTS = (
         "lifecycle/retention/deletions.py",
         "    try:\n        refused = storage.delete(keys)\n",
         "    with database.connection() as connection:\n"
-        "        cleanup_store.note_deletions(connection, keys, {}, now)\n"
+        "        store.note_deletions(connection, keys, {}, now)\n"
         "    try:\n        refused = storage.delete(keys)\n",
         f"{_CRASHES}::test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice",
     ),
@@ -45,7 +45,7 @@ FAULTS = (
         "lifecycle/retention/cleaner.py",
         "            exclusive.keep(connection, self.lease)\n",
         "",
-        f"{_CHAMBERLAIN}::test_a_chamberlain_that_slept_past_its_time_deletes_nothing",
+        f"{_CLEANER}::test_a_chamberlain_that_slept_past_its_time_deletes_nothing",
     ),
     Fault(
         "delete-what-was-stopped",
@@ -53,7 +53,7 @@ FAULTS = (
         "lifecycle/retention/cleaner.py",
         "                raise _Stopped\n",
         "                pass\n",
-        f"{_CHAMBERLAIN}::test_a_batch_that_an_operator_stopped_is_undone",
+        f"{_CLEANER}::test_a_batch_that_an_operator_stopped_is_undone",
     ),
     Fault(
         "half-a-tasks-results",

@@ -5,13 +5,13 @@ from typing import Any, cast
 
 import pytest
 
-from dpp.lifecycle.flow.dispatcher import KingEffects
-from dpp.lifecycle.flow.errors import WireUnavailable
-from dpp.lifecycle.flow.intake.deliveries import Desk
-from dpp.lifecycle.flow.intake.poller import SentinelEffects
-from dpp.lifecycle.flow.notifier import EnvoyEffects
+from dpp.lifecycle.flow.dispatcher import DispatcherEffects
+from dpp.lifecycle.flow.errors import OutsideUnavailable
+from dpp.lifecycle.flow.intake.deliveries import WebhookEffects
+from dpp.lifecycle.flow.intake.poller import PollerEffects
+from dpp.lifecycle.flow.notifier import NotifierEffects
 from dpp.lifecycle.flow.ports import Outside, OutsideReply, Wake
-from dpp.lifecycle.flow.runner import GeneralEffects
+from dpp.lifecycle.flow.runner import RunnerEffects
 from dpp.platform.aws.renewable import Renewable
 from dpp.platform.aws.storage import ObjectStore
 from tests.lifecycle.environment import ASKS, Bucket, CannedSlack, CannedTaskRuns
@@ -42,7 +42,7 @@ class Roles:
         self.outside = PlayedReplies()
         self._wake: Wake = lambda _role: None
         self._bucket = ObjectStore("state", lambda: cast(Any, Bucket()))
-        self.soldiers = CannedTaskRuns()
+        self.task_runs = CannedTaskRuns()
 
     def mention(self) -> None:
         """Somebody mentions us on GitHub, now: an old one would not be taken in."""
@@ -56,7 +56,7 @@ class Roles:
         """One firing; a source is due again at once."""
         with self._world.database.connection() as connection:
             connection.execute("UPDATE lifecycle_sources SET next_poll_at = now()")
-        effects = SentinelEffects(self._world.database, self.outside, self._wake, LOGIN, None, 28)
+        effects = PollerEffects(self._world.database, self.outside, self._wake, LOGIN, None, 28)
         fire("lifecycle_sentinel", self._monkeypatch, effects)
 
     def delivered(self, body: bytes = b'{"zen": "Design for failure."}', signed: bytes | None = None) -> int:
@@ -64,24 +64,24 @@ class Roles:
         given = headers_of("github", body if signed is None else signed, kind="ping")
         headers = {name: [value] for name, value in given.items()}
         event = gateway_event("POST", "/v1/webhooks/github", headers, body)
-        desk = Desk(self._world.database, self._wake, Renewable(SECRETS), LOGIN, 28)
-        status: int = fire("lifecycle_webhook", self._monkeypatch, desk, event)["statusCode"]
+        effects = WebhookEffects(self._world.database, self._wake, Renewable(SECRETS), LOGIN, 28)
+        status: int = fire("lifecycle_webhook", self._monkeypatch, effects, event)["statusCode"]
         return status
 
     def king(self) -> None:
         """One firing."""
-        fire("lifecycle_king", self._monkeypatch, KingEffects(self._world.database, self._wake))
+        fire("lifecycle_king", self._monkeypatch, DispatcherEffects(self._world.database, self._wake))
 
     def general(self) -> None:
         """One firing; a task is due again at once."""
         with self._world.database.connection() as connection:
             connection.execute("UPDATE lifecycle_tasks SET next_look_at = now() WHERE status = 'IN_PROGRESS'")
-        effects = GeneralEffects(self._world.database, self.soldiers, self._bucket, self._wake, 3)
+        effects = RunnerEffects(self._world.database, self.task_runs, self._bucket, self._wake, 3)
         fire("lifecycle_general", self._monkeypatch, effects)
 
     def envoy(self) -> None:
         """One firing."""
-        effects = EnvoyEffects(self._world.database, cast(Outside, self.slack), "C0HOME")
+        effects = NotifierEffects(self._world.database, cast(Outside, self.slack), "C0HOME")
         fire("lifecycle_envoy", self._monkeypatch, effects)
 
 
@@ -158,7 +158,7 @@ def test_a_task_that_gets_no_soldier_ages_and_one_that_waits_for_a_person_does_n
     capsys.readouterr()
     roles.king()
     assert totals(capsys.readouterr().out, "FlowAge")[("TASK",)] == pytest.approx(7_200, abs=60)
-    roles.soldiers.plans[""] = [ASKS]  # of every task
+    roles.task_runs.plans[""] = [ASKS]  # of every task
     for _ in range(2):
         roles.general()
     assert totals(capsys.readouterr().out, "TaskLooks")[("ASKED",)] == 1
@@ -170,7 +170,7 @@ def test_a_task_that_gets_no_soldier_ages_and_one_that_waits_for_a_person_does_n
 
 def test_a_message_that_slack_refuses_is_counted_as_failed(roles: Roles, capsys: Output) -> None:
     def away(_told: dict[str, Any]) -> OutsideReply:
-        raise WireUnavailable("ConnectError")
+        raise OutsideUnavailable("ConnectError")
 
     roles.mention()
     roles.sentinel()

@@ -12,9 +12,9 @@ import psycopg
 from dpp.lifecycle.flow import store
 from dpp.lifecycle.flow.model import MessageKind
 from dpp.lifecycle.flow.store import NewMessage
-from dpp.lifecycle.retention.begin import ChamberlainEffects
-from dpp.lifecycle.retention.cleaner import tend
-from dpp.lifecycle.retention.cleanup import Cleanup
+from dpp.lifecycle.retention.cleaner import clean
+from dpp.lifecycle.retention.control import CleanerEffects
+from dpp.lifecycle.retention.model import Cleanup
 from dpp.platform.db.postgres import Connection
 from dpp.platform.errors import DependencyUnavailable
 from tests.retention.environment import NIGHT, Environment
@@ -59,7 +59,7 @@ class BucketClient:
 def say_once(connection: Connection, cleanup: Cleanup, now: datetime | None) -> None:
     """Tell of a night under a new key each time: what is told twice is seen twice."""
     message = NewMessage(MessageKind.REPORT, None, str(uuid4()), f"{cleanup.deleted} rows deleted")
-    store.say(connection, message, now)
+    store.add_message(connection, message, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Act:
 
     `may_stop`: an operator ends the cleanup, before or behind the crash, and what was due by then may stay."""
 
-    does: Callable[[ChamberlainEffects], object]
+    does: Callable[[CleanerEffects], object]
     classes: tuple[str, ...]
     before: "Callable[[CrashEnvironment], object]"
     kept: frozenset[str]
@@ -82,7 +82,7 @@ class CrashEnvironment:
 
     env: Environment
     admin: psycopg.Connection[tuple[Any, ...]]
-    effects: ChamberlainEffects = field(init=False)
+    effects: CleanerEffects = field(init=False)
     begun: dict[str, set[str]] = field(default_factory=dict)
     told_before: Figures = field(default_factory=dict)
     objects_before: int = 0
@@ -151,7 +151,7 @@ class CrashEnvironment:
         """Time passes, S3 refuses nothing any more, and a healthy successor is fired until nothing is left to do."""
         self.env.bucket.refused.clear()
         for minute in range(20):
-            done = tend(self.effects, LATER + timedelta(minutes=minute))
+            done = clean(self.effects, LATER + timedelta(minutes=minute))
             self.objects_told += done.objects.deleted
             if done.cleanup is None:
                 return

@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 import psycopg
 from psycopg.types.json import Jsonb
 
-from dpp.lifecycle.retention import cleanup_rows
-from dpp.lifecycle.retention.begin import ChamberlainEffects, Pace
+from dpp.lifecycle.retention import store
 from dpp.lifecycle.retention.breaker import Bounds
 from dpp.lifecycle.retention.classes import CLASSES
-from dpp.lifecycle.retention.cleaner import Tending, tend
-from dpp.lifecycle.retention.cleanup import ClassReport, Cleanup
+from dpp.lifecycle.retention.cleaner import CleanerReport, clean
+from dpp.lifecycle.retention.control import CleanerEffects, Pace
+from dpp.lifecycle.retention.model import ClassReport, Cleanup
 from dpp.lifecycle.retention.periods import Retention
 from dpp.lifecycle.retention.registry import ordered
 from dpp.platform.db.postgres import Database
@@ -82,10 +82,10 @@ class Environment:
     database: Database
     bucket: Bucket = field(default_factory=Bucket)
     clock: SteppedClock = field(default_factory=SteppedClock)
-    effects: ChamberlainEffects = field(init=False)
+    effects: CleanerEffects = field(init=False)
 
     def __post_init__(self) -> None:
-        self.effects = ChamberlainEffects(
+        self.effects = CleanerEffects(
             database=self.database,
             storage=self.bucket,
             classes=ordered(CLASSES, Retention()),
@@ -99,9 +99,9 @@ class Environment:
         """Other rules."""
         self.effects = replace(self.effects, **changes)
 
-    def tick(self, now: datetime = NIGHT) -> Tending:
+    def tick(self, now: datetime = NIGHT) -> CleanerReport:
         """One firing."""
-        return tend(self.effects, now)
+        return clean(self.effects, now)
 
     def clean(self, now: datetime = NIGHT) -> Cleanup:
         """Firings until the cleanup is done."""
@@ -115,7 +115,7 @@ class Environment:
     def report(self, name: str) -> ClassReport:
         """What the latest cleanup did with a class."""
         with self.database.connection() as connection:
-            [cleanup] = cleanup_rows.latest(connection, 1)
+            [cleanup] = store.latest(connection, 1)
         [found] = [one for one in cleanup.classes if one.name == name]
         return found
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dpp.lifecycle.flow import announce
+from dpp.lifecycle.retention import daily_report
 from lifecycle_chamberlain import handler as chamberlain
 from lifecycle_chamberlain.wiring import Wiring, wiring
 from tests.retention.environment import DAY, NIGHT, Environment
@@ -17,7 +17,7 @@ def messages(env: Environment) -> list[tuple[Any, ...]]:
 
 
 def test_the_report_has_the_sum_the_classes_and_the_warnings(env: Environment) -> None:
-    env.change(announce=announce.announce)
+    env.change(announce=daily_report.announce)
     for number in (1, 2):
         env.seen(f"jira:A-{number}", NIGHT - 31 * DAY)
     task_id = env.task(7, None)
@@ -35,11 +35,12 @@ def test_the_report_has_the_sum_the_classes_and_the_warnings(env: Environment) -
 
 
 def test_a_report_with_many_warnings_still_is_a_message(env: Environment) -> None:
-    cleanup = env.clean()
-    many = ["w" * 300] * 100
-    told = announce.report_of(replace(cleanup, warnings=many))
-    assert len(told) == 4_000
-    assert told.startswith("Cleanup of 2026-11-29: 0 rows deleted, 0 bytes.\n! www")
+    cleanup = replace(env.clean(), warnings=["w" * 300] * 100)
+    with env.database.connection() as connection:
+        daily_report.announce(connection, cleanup, NIGHT)
+    [(_, _, _, body)] = messages(env)
+    assert len(body) == 4_000
+    assert body.startswith("Cleanup of 2026-11-29: 0 rows deleted, 0 bytes.\n! www")
 
 
 @pytest.mark.parametrize("envoy", [None, "dpp-test-lifecycle_envoy"])
@@ -60,7 +61,7 @@ def test_a_deployment_without_an_envoy_writes_no_message(
 
 
 def test_the_envoy_is_woken_once_for_a_night(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
-    env.change(announce=announce.announce)
+    env.change(announce=daily_report.announce)
     woken: list[str] = []
 
     def wake(role: str) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dpp.lifecycle.flow.errors import CleanupRunning
-from dpp.lifecycle.retention.begin import begin_manual, stop
-from dpp.lifecycle.retention.cleaner import LEASE_SECONDS, tend
+from dpp.lifecycle.retention.cleaner import LEASE_SECONDS, clean
+from dpp.lifecycle.retention.control import begin_manual, stop
 from dpp.platform.db.postgres import Database
 from dpp.platform.db.retention import Batch, QueriedClass, RetentionClass
 from tests.retention.environment import DAY, NIGHT, Environment
@@ -56,7 +56,7 @@ def test_chamberlains_at_once_delete_and_tell_of_each_row_once(env: Environment,
         effects = replace(env.effects, database=database, pace=pace)
         for _ in range(60):
             with suppress(CleanupRunning):
-                objects.append(tend(effects, NIGHT).objects.deleted)
+                objects.append(clean(effects, NIGHT).objects.deleted)
 
     at_once(env.url, *[firings] * chamberlains)
     env.clean() if not announced else env.tick()
@@ -98,14 +98,14 @@ def test_one_who_takes_over_waits_for_the_batch_under_way_and_counts_it_once(env
     """The first one's time is over in the middle of a batch: he may end that and lose the lease at any later one."""
     _fill(env)
     later = NIGHT + timedelta(seconds=LEASE_SECONDS)
-    taken_over = threading.Thread(target=at_once, args=(env.url, partial(_tend, env, later)))
+    taken_over = threading.Thread(target=at_once, args=(env.url, partial(_clean, env, later)))
 
     def overslept() -> None:
         taken_over.start()
         _wait_for_a_waiter(env)
 
     Interrupted.meanwhile = staticmethod(overslept)
-    first = tend(replace(env.effects, classes=_interrupted(env)), NIGHT)
+    first = clean(replace(env.effects, classes=_interrupted(env)), NIGHT)
     taken_over.join()
     assert env.effects.pace.batch_rows <= first.rows["seen"] <= MANY
     assert _all_is_gone(env)
@@ -124,7 +124,7 @@ def test_an_operator_beside_a_chamberlain_begins_nothing_twice(env: Environment)
     for night in range(5):
         now = NIGHT + night * DAY
         _fill(env)
-        at_once(env.url, *(partial(does, env, now) for does in (_tend, _by_hand, _stop)))
+        at_once(env.url, *(partial(does, env, now) for does in (_clean, _by_hand, _stop)))
         while env.tick(now).cleanup is not None:
             pass
         [[deleted]] = env.execute("SELECT sum(deleted)::int FROM cleanup_classes")
@@ -135,8 +135,8 @@ def test_an_operator_beside_a_chamberlain_begins_nothing_twice(env: Environment)
         env.execute("TRUNCATE cleanups, cleanup_classes, lifecycle_objects, lifecycle_seen CASCADE")
 
 
-def _tend(env: Environment, now: datetime, database: Database) -> None:
-    tend(replace(env.effects, database=database), now)
+def _clean(env: Environment, now: datetime, database: Database) -> None:
+    clean(replace(env.effects, database=database), now)
 
 
 def _by_hand(env: Environment, now: datetime, database: Database) -> None:

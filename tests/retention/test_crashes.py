@@ -15,9 +15,9 @@ import psycopg
 import pytest
 
 from dpp.lifecycle.flow.ports import Objects
-from dpp.lifecycle.retention import begin, classes, cleaner, cleanup_rows, deletions
-from dpp.lifecycle.retention.begin import ChamberlainEffects, begin_daily, begin_manual, stop
-from dpp.lifecycle.retention.cleanup import ClassReport, Cleanup
+from dpp.lifecycle.retention import classes, cleaner, control, deletions, store
+from dpp.lifecycle.retention.control import CleanerEffects, begin_daily, begin_manual, stop
+from dpp.lifecycle.retention.model import ClassReport, Cleanup
 from dpp.platform.db.postgres import Database
 from dpp.platform.db.retention import Batch, Cursor, RetentionClass
 from dpp_cli.local.servers import PostgresServer
@@ -53,7 +53,7 @@ def _on_the_list(crash_env: CrashEnvironment) -> None:
     """The night is over, but S3 was away."""
     _tasks_and_prompts(crash_env)
     crash_env.env.bucket.away = True
-    cleaner.tend(crash_env.effects, NIGHT)
+    cleaner.clean(crash_env.effects, NIGHT)
     crash_env.env.bucket.away = False
 
 
@@ -67,7 +67,7 @@ def _half_way(crash_env: CrashEnvironment) -> None:
     _ids(crash_env)
     crash_env.env.clock.a_look = 10.0
     while not crash_env.figures() or crash_env.figures()["seen"][1] == 0:
-        cleaner.tend(crash_env.effects, NIGHT)
+        cleaner.clean(crash_env.effects, NIGHT)
     crash_env.env.clock.a_look = 0.0
 
 
@@ -80,20 +80,20 @@ def _all_over(crash_env: CrashEnvironment) -> None:
 
 def _end(effects: Any) -> None:
     with effects.database.connection() as connection:
-        running = cleanup_rows.running(connection)
+        running = store.running(connection)
     assert running is not None
-    begin.end(effects, running.cleanup_id, NIGHT)
+    control.end(effects, running.cleanup_id, NIGHT)
 
 
-def _tend(effects: Any) -> None:
-    cleaner.tend(effects, NIGHT)
+def _clean(effects: Any) -> None:
+    cleaner.clean(effects, NIGHT)
 
 
 _BEGINS = {"postgres.begin", "postgres.begin_class", "postgres.commit transaction"}
 _DELETES = {
     *(
         f"postgres.{name}"
-        for name in ("take_lease", "beat", "let_through", "lock_lease", "act_as_chamberlain")
+        for name in ("take_lease", "record_heartbeat", "let_through", "lock_lease", "act_as_chamberlain")
     ),
     *(f"postgres.{name}" for name in ("advance", "commit transaction", "end_class", "give_back_lease")),
 }
@@ -107,21 +107,21 @@ _ENDS = {"postgres.end", "postgres.insert_message", "postgres.commit transaction
 _TASKS = frozenset(f"task-20261101-{number:03}" for number in (3, 4))
 ACTS = {
     "rows": Act(
-        _tend,
+        _clean,
         ("tasks", "events", "seen"),
         _tasks_and_events,
         _TASKS | {f"github:o/r/issues/{number}" for number in (3, 4)},
         frozenset(_BEGINS | _DELETES | _ENDS | {"postgres.delete_tasks", "postgres.delete_events"}),
     ),
     "objects": Act(
-        _tend,
+        _clean,
         ("prompts", "tasks"),
         _tasks_and_prompts,
         _TASKS | {_PROMPT.format(number) for number in (3, 4)},
         frozenset(_BEGINS | _DELETES | _ENDS | _DRAINS | {"postgres.delete_prompts"}),
     ),
     "list": Act(
-        _tend,
+        _clean,
         ("prompts", "tasks"),
         _on_the_list,
         _TASKS | {_PROMPT.format(number) for number in (3, 4)},
@@ -231,7 +231,7 @@ def _figures_apart(patch: pytest.MonkeyPatch) -> None:
         with self.effects.database.connection() as connection:
             with connection.transaction():
                 done = kept.delete(connection, report.before, cursor, limit, self.now)
-            cleanup_rows.advance(connection, self.begun.cleanup_id, kept.name, done, cursor)
+            store.advance(connection, self.begun.cleanup_id, kept.name, done, cursor)
         return done
 
     patch.setattr(cleaner._Firing, "_batch", batch)
@@ -242,8 +242,8 @@ def _off_the_list_unasked(patch: pytest.MonkeyPatch) -> None:
 
     def drain(database: Database, storage: Objects, done: deletions.Drained, now: datetime | None) -> bool:
         with database.connection() as connection:
-            keys = cleanup_rows.due_deletions(connection, now)
-            cleanup_rows.note_deletions(connection, keys, {}, now)
+            keys = store.due_deletions(connection, now)
+            store.note_deletions(connection, keys, {}, now)
         if keys:
             storage.delete(keys)
         return False
@@ -264,16 +264,16 @@ def _hold_nothing_up(patch: pytest.MonkeyPatch) -> None:
 
 def _tell_apart(patch: pytest.MonkeyPatch) -> None:
     """The night's end is written down, and told of afterwards."""
-    real = begin.end
+    real = control.end
 
-    def end(effects: ChamberlainEffects, cleanup_id: UUID, now: datetime | None) -> Cleanup | None:
+    def end(effects: CleanerEffects, cleanup_id: UUID, now: datetime | None) -> Cleanup | None:
         ended = real(replace(effects, announce=None), cleanup_id, now)
         with effects.database.connection() as connection, connection.transaction():
             assert ended is not None
             say_once(connection, ended, now)
         return ended
 
-    patch.setattr(begin, "end", end)
+    patch.setattr(control, "end", end)
 
 
 @pytest.mark.parametrize(

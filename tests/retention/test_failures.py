@@ -14,7 +14,7 @@ from moto.s3.exceptions import AccessDeniedByLock
 from moto.s3.models import S3Backend
 
 from dpp.lifecycle.retention import stats
-from dpp.lifecycle.retention.cleanup_rows import DELETIONS_A_CALL
+from dpp.lifecycle.retention.store import DELETIONS_A_CALL
 from dpp.platform.aws.clients import s3_client
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.db.retention import Batch, QueriedClass
@@ -89,7 +89,7 @@ def test_what_s3_refuses_stays_on_the_list_is_warned_of_and_goes_later(
     assert env.tick(NIGHT + _MINUTE).objects.refused == 1
     assert env.tick(NIGHT + 2 * _MINUTE).objects.refused == 0
     with env.database.connection() as connection:
-        assert stats.standing(connection, NIGHT + 2 * _MINUTE).deletions.refused == 1
+        assert stats.read_stats(connection, NIGHT + 2 * _MINUTE).deletions.refused == 1
     bucket.locked = set()
     assert env.tick(NIGHT + 3 * _MINUTE).objects.deleted == 1
     assert (bucket.keys(), _listed(env)) == ([], [])

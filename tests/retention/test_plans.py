@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 
 from dpp.auth_errors import retention as auth_errors
 from dpp.lifecycle.flow import heartbeat
-from dpp.lifecycle.retention import classes, cleanup_rows
+from dpp.lifecycle.retention import classes, store
 from dpp.tickets import retention as tickets
 from dpp_cli.local.servers import PostgresServer
 from tests.retention.filled import fill
@@ -72,7 +72,7 @@ _OF_CLASSES = [
     for name in queries.names()
 ]
 _OF_CLEANUPS = [
-    *((cleanup_rows.QUERIES, name) for name in cleanup_rows.QUERIES.names() if name != "history"),
+    *((store.QUERIES, name) for name in store.QUERIES.names() if name != "history"),
     *((heartbeat.QUERIES, name) for name in heartbeat.QUERIES.names()),
 ]
 _DUE: tuple[dict[str, Any], ...] = (
@@ -104,7 +104,7 @@ def test_no_statement_of_a_firing_reads_a_whole_table(full: psycopg.Connection[A
     """One test, since the tables are filled once for each process that runs one of a module's."""
     tried = [(queries, name, due) for queries, name in _OF_CLASSES for due in _DUE]
     tried += [(queries, name, _DUE[0]) for queries, name in _OF_CLEANUPS]
-    tried += [(cleanup_rows.QUERIES, "history", {"class": name, "limit": 14}) for name in ("seen", "none")]
+    tried += [(store.QUERIES, "history", {"class": name, "limit": 14}) for name in ("seen", "none")]
     scanned: dict[str, set[str]] = {}
     fetched: dict[str, dict[str, int]] = {}
     for queries, name, changes in tried:

@@ -93,7 +93,7 @@ WELL = Snapshot(
         asked=1,
         messages=0,
         oldest_seconds={"EVENT": 0, "TASK": 130, "MESSAGE": 0},
-        silences=dict.fromkeys(ROLES, 12.0),
+        heartbeat_ages=dict.fromkeys(ROLES, 12.0),
         sources={"GITHUB": 0},
         questions_overdue=0,
     ),

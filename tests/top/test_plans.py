@@ -11,7 +11,7 @@ from dpp.auth_errors import store as auth_error_store
 from dpp.auth_errors.outbox import tables
 from dpp.lifecycle.flow import heartbeat
 from dpp.lifecycle.flow import store as lifecycle_store
-from dpp.lifecycle.retention import cleanup_rows
+from dpp.lifecycle.retention import store as cleanup_store
 from dpp.money import stats as money_stats
 from dpp.platform.db.sql import Queries
 from dpp.runs import store as run_store
@@ -79,9 +79,9 @@ _ASKED: list[tuple[Queries, str]] = [
     (auth_error_store.QUERIES, "escalated_lately"),
     *((workspace_store.QUERIES, name) for name in ("unsettled", "in_error", "by_phase")),
     (lifecycle_store.QUERIES, "backlog"),
-    (heartbeat.QUERIES, "silences"),
+    (heartbeat.QUERIES, "ages"),
     *(
-        (cleanup_rows.QUERIES, name)
+        (cleanup_store.QUERIES, name)
         for name in (
             "latest_of_classes",
             "age_of_daily",

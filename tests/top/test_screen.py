@@ -114,7 +114,7 @@ def test_what_others_named_reaches_no_terminal_raw() -> None:
         tickets={"stopped_seconds": 5.0, "stopped_by": evil, "last_cycle_outcome": evil},
         workspaces={"by_phase": {evil: 1}},
         runs={"disabled": (evil,)},
-        flow={"silences": {"KING": 700.0, evil: 700.0}, "sources": {evil: 4}},
+        flow={"heartbeat_ages": {"KING": 700.0, evil: 700.0}, "sources": {evil: 4}},
         data={"tripped": (evil,)},
     ).model_copy(update={"away": {evil: evil}, "slow": (evil,)})
     for columns in (80, 160):

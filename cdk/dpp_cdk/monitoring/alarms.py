@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from dpp.auth_errors.machine import DecisionType
 from dpp.auth_errors.model import DecidedBy
-from dpp.lifecycle.flow.model import Role, Source
+from dpp.lifecycle.flow.model import Source
+from dpp.lifecycle.flow.ports import Role
 from dpp.platform.observability import limits, metrics
 from dpp.platform.observability.metrics import Metric
 from dpp_cdk.functions.spec import FunctionSpec, Part

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dpp.auth_errors.config import DEAD_LETTER_RETENTION_DAYS, QUEUE_RETENTION_DAYS
 from dpp.auth_errors.outbox import consume, publish
-from dpp.lifecycle.flow import egress, firing, notifier, outside, runner
+from dpp.lifecycle.flow import egress, notifier, outside, runner, tick
 from dpp.lifecycle.flow.intake import poller
 from dpp.lifecycle.flow.model import Source
 from dpp.lifecycle.retention import cleaner
@@ -203,7 +203,7 @@ RUN_RETENTION = ScheduleTiming(timeout_seconds=60)
 OPS_CYCLE = ScheduleTiming(timeout_seconds=60)
 LIFECYCLE_CHAMBERLAIN = ScheduleTiming(timeout_seconds=60)
 
-# LIFE-1 … LIFE-7: each takes up work for `firing.TIME_LIMIT_SECONDS`, the sentinel for his time a source.
+# LIFE-1 … LIFE-7: each takes up work for `tick.TIME_LIMIT_SECONDS`, the sentinel for his time a source.
 LIFECYCLE_SENTINEL = ScheduleTiming(timeout_seconds=60)
 LIFECYCLE_KING = ScheduleTiming(timeout_seconds=30)
 LIFECYCLE_GENERAL = ScheduleTiming(timeout_seconds=30, every_seconds=30)
@@ -217,7 +217,7 @@ if LIFECYCLE_OUTSIDE.timeout_seconds <= egress.DEADLINE_SECONDS:
     raise ValueError("the way outside would be cut off before it could say that nobody answered")
 if LIFECYCLE_SENTINEL.timeout_seconds <= len(Source) * (poller.POLL_TIME_SECONDS + outside.REPLY_SECONDS):
     raise ValueError("the sentinel would be cut off in a poll")
-if LIFECYCLE_ENVOY.timeout_seconds <= firing.TIME_LIMIT_SECONDS + outside.REPLY_SECONDS:
+if LIFECYCLE_ENVOY.timeout_seconds <= tick.TIME_LIMIT_SECONDS + outside.REPLY_SECONDS:
     raise ValueError(
         "the envoy would be cut off in the message that he took last, and it would be sent twice"
     )

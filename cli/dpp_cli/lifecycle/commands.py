@@ -14,12 +14,12 @@ import typer
 from rich.table import Table
 
 from dpp.auth_errors.config import RetrySettings
-from dpp.lifecycle.config import ChamberlainSettings, StateSettings
-from dpp.lifecycle.retention import begin, cleanup_rows
-from dpp.lifecycle.retention.begin import ChamberlainEffects
+from dpp.lifecycle.config import CleanerSettings, StateSettings
+from dpp.lifecycle.retention import control, store
 from dpp.lifecycle.retention.breaker import Bounds
-from dpp.lifecycle.retention.cleaner import tend
-from dpp.lifecycle.retention.cleanup import Cleanup
+from dpp.lifecycle.retention.cleaner import clean
+from dpp.lifecycle.retention.control import CleanerEffects
+from dpp.lifecycle.retention.model import Cleanup
 from dpp.lifecycle.retention.periods import RetentionSettings
 from dpp.lifecycle.retention.usage import measure
 from dpp.platform.aws.storage import ObjectStore
@@ -45,16 +45,16 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 class _LifecycleSettings(
-    PostgresSettings, StateSettings, RetentionSettings, RetrySettings, ChamberlainSettings, TimeZoneSettings
+    PostgresSettings, StateSettings, RetentionSettings, RetrySettings, CleanerSettings, TimeZoneSettings
 ):
     """As the chamberlain's function."""
 
 
 @contextmanager
-def _effects() -> Iterator[ChamberlainEffects]:
+def _effects() -> Iterator[CleanerEffects]:
     with opened_rows(_LifecycleSettings) as rows:
         settings = rows.settings
-        yield ChamberlainEffects(
+        yield CleanerEffects(
             database=rows.database,
             storage=ObjectStore(settings.state_bucket, lambda: rows.at.client("s3")),
             classes=registered(settings.retention, settings.max_retries),
@@ -68,7 +68,7 @@ def _effects() -> Iterator[ChamberlainEffects]:
 def show_preview(as_json: AsJson = False) -> None:
     """Show what a cleanup of now would delete; what is due and still needed is counted, and stays."""
     with _effects() as effects:
-        shown = begin.preview(effects)
+        shown = control.preview(effects)
     if as_json:
         typer.echo(json.dumps([asdict(one) | {"trips": one.trips} for one in shown], default=str))
         return
@@ -104,8 +104,8 @@ def run_cleanup(
         return
     asked_by = actor(who)
     with _effects() as effects:
-        begun = begin.begin_manual(effects, asked_by, only or (), over_breaker=over_breaker)
-        done = tend(effects).cleanup or begun
+        begun = control.begin_manual(effects, asked_by, only or (), over_breaker=over_breaker)
+        done = clean(effects).cleanup or begun
     _print(done, effects, as_json=as_json)
     if not done.is_done:
         print_note("it is under way: `dpp lifecycle report` shows how far, `dpp lifecycle stop` stops it")
@@ -116,7 +116,7 @@ def stop_cleanup(who: Who = None, as_json: AsJson = False) -> None:
     """Stop the cleanup under way. What is deleted stays deleted; a day's own begins again the next day."""
     asked_by = actor(who)
     with _effects() as effects:
-        stopped = begin.stop(effects, asked_by)
+        stopped = control.stop(effects, asked_by)
     if stopped is None:
         raise StackError("no cleanup is under way")
     _print(stopped, effects, as_json=as_json)
@@ -129,7 +129,7 @@ def show_report(
 ) -> None:
     """Show what the latest cleanups deleted, class by class."""
     with connected_rows(RowSettings) as (connection, settings):
-        found = cleanup_rows.latest(connection, limit)
+        found = store.latest(connection, limit)
     if not found:
         raise StackError(
             "no cleanup has run yet: the chamberlain runs one a day, `dpp lifecycle run` at once"
@@ -165,14 +165,14 @@ def show_usage(as_json: AsJson = False) -> None:
         print_note(f"not measured: {', '.join(usage.unmeasured)}")
 
 
-def _print(cleanup: Cleanup, effects: ChamberlainEffects, *, as_json: bool) -> None:
+def _print(cleanup: Cleanup, effects: CleanerEffects, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(_document(cleanup), default=str))
     else:
         _print_table(cleanup, effects)
 
 
-def _print_table(cleanup: Cleanup, zoned: "ChamberlainEffects | TimeZoneSettings") -> None:
+def _print_table(cleanup: Cleanup, zoned: "CleanerEffects | TimeZoneSettings") -> None:
     state = f"done {moment(cleanup.ended_at, zoned.zone)}" if cleanup.is_done else "under way"
     table = Table("class", "status", "examined", "deleted", "bytes", "errors", "oldest left")
     table.title = f"{cleanup.kind} of {cleanup.day}, asked by {cleanup.requested_by}, {state}"

@@ -11,12 +11,12 @@ from rich.table import Table
 
 from dpp.lifecycle.flow import heartbeat, store
 from dpp.lifecycle.flow.intake import source_rows
-from dpp.lifecycle.flow.intake.source_rows import SourceStanding
+from dpp.lifecycle.flow.intake.source_rows import SourceStatus
 from dpp.lifecycle.flow.machine import MessageStatus
-from dpp.lifecycle.flow.model import Role
+from dpp.lifecycle.flow.ports import Role
 from dpp.lifecycle.flow.reading import read
 from dpp.lifecycle.flow.reading.read import Backlog
-from dpp.lifecycle.flow.reading.read_rows import Outgoing
+from dpp.lifecycle.flow.reading.read_rows import OutgoingMessage
 from dpp_cli.operator.output import ago, as_json, moment, plain, print_note, print_table, span, until
 from dpp_cli.operator.rows import RowSettings, connected_rows
 from dpp_cli.operator.tenants import console
@@ -30,19 +30,20 @@ def show_status(
 ) -> None:
     """Show when each role was last heard, and what is open: events, tasks, questions and messages."""
     with connected_rows(RowSettings) as (connection, _):
-        silences, backlog = heartbeat.silences(connection), read.backlog(connection)
-        longest, sources = read.waiting(connection, 1), source_rows.all_standings(connection)
+        heartbeat_ages, backlog = heartbeat.ages(connection), read.backlog(connection)
+        longest, sources = read.waiting(connection, 1), source_rows.statuses(connection)
         now = store.clock(connection)
-    dead = heartbeat.dead(silences)
+    dead = heartbeat.dead(heartbeat_ages)
     if as_object:
         roles = [
-            {"role": role, "silent_seconds": silences.get(role), "is_dead": role in dead} for role in Role
+            {"role": role, "silent_seconds": heartbeat_ages.get(role), "is_dead": role in dead}
+            for role in Role
         ]
         typer.echo(as_json({"asof": now, "roles": roles, "open": backlog}))
         return
-    _print_roles(silences)
+    _print_roles(heartbeat_ages)
     _print_backlog(backlog, longest[0][1].asked_at if longest else None, now)
-    for told in (*_of_roles(silences), *_of_sources(sources), *_of_backlog(backlog)):
+    for told in (*_of_roles(heartbeat_ages), *_of_sources(sources), *_of_backlog(backlog)):
         print_note(told)
 
 
@@ -69,7 +70,7 @@ def show_messages(
 def show_sources(as_array: AsArray = False) -> None:
     """Show where the polls of each source stand: what fails, and until when it is left alone."""
     with connected_rows(RowSettings) as (connection, settings):
-        found = source_rows.all_standings(connection)
+        found = source_rows.statuses(connection)
         now = store.clock(connection)
     if as_array:
         typer.echo(as_json(found))
@@ -79,14 +80,14 @@ def show_sources(as_array: AsArray = False) -> None:
         console.print("no source was ever asked: the sentinel asks those that a deployment names")
 
 
-def message_fields(one: Outgoing) -> dict[str, Any]:
+def message_fields(one: OutgoingMessage) -> dict[str, Any]:
     """A message as JSON has it."""
     told: dict[str, Any] = to_jsonable_python(one.message)
     return told | {"next_attempt_at": one.next_attempt_at, "behind": one.behind}
 
 
 def print_messages(
-    messages: Sequence[Outgoing], now: datetime, zone: ZoneInfo, *, of_one_task: bool = False
+    messages: Sequence[OutgoingMessage], now: datetime, zone: ZoneInfo, *, of_one_task: bool = False
 ) -> None:
     """Messages as a table: when each was written, what keeps it, and what went wrong last."""
     whose = () if of_one_task else ("of task",)
@@ -103,17 +104,17 @@ def print_messages(
     print_table(table)
 
 
-def _stands(one: Outgoing, now: datetime, zone: ZoneInfo) -> str:
+def _stands(one: OutgoingMessage, now: datetime, zone: ZoneInfo) -> str:
     """SENT and when; else what it waits for."""
     if one.message.status is MessageStatus.SENT:
         return f"SENT {moment(one.message.sent_at, zone)}"
     return f"behind {one.behind}" if one.behind else f"PENDING, {until(one.next_attempt_at, now)}"
 
 
-def _print_roles(silences: Mapping[Role, float]) -> None:
+def _print_roles(heartbeat_ages: Mapping[Role, float]) -> None:
     table = Table("role", "last heard", box=None, header_style="dim", pad_edge=False)
     for role in Role:
-        silent = silences.get(role)
+        silent = heartbeat_ages.get(role)
         table.add_row(role, "never" if silent is None else _heard(silent))
     print_table(table)
 
@@ -143,17 +144,17 @@ def _print_backlog(backlog: Backlog, asked_at: datetime | None, now: datetime) -
     print_table(table)
 
 
-def _of_roles(silences: Mapping[Role, float]) -> Iterator[str]:
-    if not any(role in silences for role in _OF_FLOW):
+def _of_roles(heartbeat_ages: Mapping[Role, float]) -> Iterator[str]:
+    if not any(role in heartbeat_ages for role in _OF_FLOW):
         yield "no role but the chamberlain was ever heard: this deployment has none (docs/lifecycle.md)"
         return
-    for role in heartbeat.dead(silences):
+    for role in heartbeat.dead(heartbeat_ages):
         yield f"{role} was not heard for over {heartbeat.DEAD_AFTER_SECONDS} s (docs/runbook.md#role-dead)"
-    if unheard := [role for role in _OF_FLOW if role not in silences]:
+    if unheard := [role for role in _OF_FLOW if role not in heartbeat_ages]:
         yield f"{', '.join(unheard)}: never heard, so its function was never fired"
 
 
-def _of_sources(sources: Iterable[SourceStanding]) -> Iterator[str]:
+def _of_sources(sources: Iterable[SourceStatus]) -> Iterator[str]:
     for one in sources:
         if one.failures:
             yield f"{one.source} failed {one.failures} times in a row, {one.last_error}: `dpp lifecycle sources`"
@@ -170,7 +171,7 @@ def _of_backlog(backlog: Backlog) -> Iterator[str]:
         yield f"{backlog.old_awaiting} questions were not answered for {read.OLD_DAYS} days"
 
 
-def _print_sources(sources: Sequence[SourceStanding], now: datetime, zone: ZoneInfo) -> None:
+def _print_sources(sources: Sequence[SourceStatus], now: datetime, zone: ZoneInfo) -> None:
     names = ("source", "last asked", "next", "complete until", "failures", "last error")
     table = Table(*names, box=None, header_style="dim", pad_edge=False)
     table.columns[4].justify = "right"

@@ -14,7 +14,8 @@ from dpp.lifecycle.flow import heartbeat, store
 from dpp.lifecycle.flow.answer import MAX_ANSWER, answer
 from dpp.lifecycle.flow.errors import NothingAwaited, TaskNotFound
 from dpp.lifecycle.flow.machine import TaskStatus
-from dpp.lifecycle.flow.model import Role, Task
+from dpp.lifecycle.flow.model import Task
+from dpp.lifecycle.flow.ports import Role
 from dpp.lifecycle.flow.reading import read
 from dpp.lifecycle.flow.reading.read import TaskRecord
 from dpp.lifecycle.flow.reading.read_rows import ObjectRow, Question
@@ -116,7 +117,7 @@ def answer_one(
         except NothingAwaited:
             raise StackError(_not_asked(connection, task_id)) from None
         found = read.task(connection, task_id)
-        silent = heartbeat.silences(connection).get(Role.GENERAL)
+        silent = heartbeat.ages(connection).get(Role.GENERAL)
     WakeByInvocation(settings.functions)(Role.GENERAL)
     if as_object:
         typer.echo(as_json(_document(found, None)))
@@ -151,14 +152,14 @@ def _who_goes_on(silent_seconds: float | None) -> str:
 
 def _document(found: TaskRecord, run: Run | None) -> dict[str, Any]:
     """The task, and beside its own members all that belongs to it."""
-    placed = found.placed
-    thread = None if placed.thread is None else to_jsonable_python(placed.thread)
+    row = found.row
+    thread = None if row.thread is None else to_jsonable_python(row.thread)
     document: dict[str, Any] = to_jsonable_python(found.task)
     return document | {
-        "next_look_at": placed.next_look_at if found.task.status is not TaskStatus.COMPLETED else None,
+        "next_look_at": row.next_look_at if found.task.status is not TaskStatus.COMPLETED else None,
         "event": found.event,
         "run": None if run is None else {name: getattr(run, name) for name in _OF_RUN},
-        "thread": None if thread is None else thread | {"since": placed.thread_since},
+        "thread": None if thread is None else thread | {"since": row.thread_since},
         "question": found.question,
         "messages": [message_fields(one) for one in found.messages],
         "objects": found.objects,
@@ -206,9 +207,9 @@ def _print_task(found: TaskRecord, run: Run | None, now: datetime, zone: ZoneInf
 
 
 def _values(found: TaskRecord, run: Run | None, now: datetime, zone: ZoneInfo) -> dict[str, str | None]:
-    task, event, placed = found.task, found.event, found.placed
+    task, event, row = found.task, found.event, found.row
     is_gone = f"{task.event_id}, which is deleted"
-    thread = placed.thread
+    thread = row.thread
     under_way = task.status is TaskStatus.IN_PROGRESS and not task.waits_for_person
     return {
         "about": about(task.subject),
@@ -223,7 +224,7 @@ def _values(found: TaskRecord, run: Run | None, now: datetime, zone: ZoneInfo) -
         "thread": None if thread is None else f"{thread.channel} {thread.thread_ts}",
         "made": moment(task.created_at, zone),
         "begun": moment(task.started_at, zone) or None,
-        "next look": until(placed.next_look_at, now) if under_way else None,
+        "next look": until(row.next_look_at, now) if under_way else None,
         "ended": moment(task.ended_at, zone) or None,
     }
 

@@ -163,7 +163,7 @@ def _workspaces(part: WorkspacesPart) -> Iterator[Text]:
 
 
 def _flow(part: FlowPart) -> Iterator[Text]:
-    heard = {role: seconds for role, seconds in part.silences.items() if seconds is not None}
+    heard = {role: seconds for role, seconds in part.heartbeat_ages.items() if seconds is not None}
     if set(heard) - {"CHAMBERLAIN"}:
         cells = [
             _with_age("events", part.events, part.oldest_seconds.get("EVENT", 0)),

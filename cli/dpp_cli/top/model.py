@@ -154,15 +154,15 @@ class WorkspacesPart(_Part):
 class FlowPart(_Part):
     """Events that become tasks, and their messages.
 
-    `silences`: for how many seconds nothing was heard of each role, None where it was never heard. `sources`: how many
-    polls failed in a row."""
+    `heartbeat_ages`: seconds since each role's last heartbeat, None if it never sent one. `sources`: how many polls
+    failed in a row."""
 
     events: int
     tasks: int
     asked: int
     messages: int
     oldest_seconds: Mapping[str, float]
-    silences: Mapping[str, float | None]
+    heartbeat_ages: Mapping[str, float | None]
     sources: Mapping[str, int]
     questions_overdue: int
 

@@ -10,9 +10,9 @@ from dpp.auth_errors import store as auth_error_store
 from dpp.auth_errors.outbox import tables
 from dpp.lifecycle.flow import heartbeat
 from dpp.lifecycle.flow.intake import source_rows
-from dpp.lifecycle.flow.model import Role
+from dpp.lifecycle.flow.ports import Role
 from dpp.lifecycle.flow.reading import read
-from dpp.lifecycle.retention.stats import standing as data_standing
+from dpp.lifecycle.retention.stats import read_stats as read_data_stats
 from dpp.money import stats as money_stats
 from dpp.platform.db.postgres import Connection
 from dpp.runs.machine import Status
@@ -118,7 +118,7 @@ def workspaces(connection: Connection) -> WorkspacesPart:
 def flow(connection: Connection) -> FlowPart:
     """What is open, who is silent, and which source fails."""
     found = read.backlog(connection)
-    silences = heartbeat.silences(connection)
+    heartbeat_ages = heartbeat.ages(connection)
     return FlowPart(
         events=found.events_pending,
         tasks=found.tasks_pending + found.tasks_in_progress,
@@ -129,15 +129,15 @@ def flow(connection: Connection) -> FlowPart:
             "TASK": found.oldest_task_seconds,
             "MESSAGE": found.oldest_message_seconds,
         },
-        silences={role: silences.get(role) for role in Role},
-        sources={one.source: one.failures for one in source_rows.all_standings(connection)},
+        heartbeat_ages={role: heartbeat_ages.get(role) for role in Role},
+        sources={one.source: one.failures for one in source_rows.statuses(connection)},
         questions_overdue=found.old_awaiting,
     )
 
 
 def data(connection: Connection) -> DataPart:
     """Cleanups, and what outlived its use."""
-    found = data_standing(connection)
+    found = read_data_stats(connection)
     return DataPart(
         cleanup_seconds=found.cleanup_age_seconds,
         tripped=found.tripped,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from dpp.lifecycle.flow.model import Role
+from dpp.lifecycle.flow.ports import Role
 from dpp.platform.observability import limits
 from dpp.platform.observability.limits import Limit
 from dpp_cli.top.model import (
@@ -134,11 +134,11 @@ def _of_workspaces(part: WorkspacesPart) -> Iterator[Condition]:
 
 
 def _of_flow(part: FlowPart) -> Iterator[Condition]:
-    for role, seconds in part.silences.items():
+    for role, seconds in part.heartbeat_ages.items():
         if seconds is not None:
             yield from _over(limits.ROLE_DEAD, seconds, Unit.SECONDS, role.lower())
     # Where none of them was ever heard a deployment has none; where one was it has all of them.
-    flow = {role: part.silences.get(role) for role in Role if role is not Role.CHAMBERLAIN}
+    flow = {role: part.heartbeat_ages.get(role) for role in Role if role is not Role.CHAMBERLAIN}
     if any(seconds is not None for seconds in flow.values()):
         for role in (role for role, seconds in flow.items() if seconds is None):
             yield _alarm(limits.ROLE_DEAD, subject=f"{role.lower()}, never heard")

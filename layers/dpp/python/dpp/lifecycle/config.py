@@ -240,7 +240,7 @@ class TaskSettings(TaskLimitSettings):
     )
 
 
-class ChamberlainSettings(Settings):
+class CleanerSettings(Settings):
     """The chamberlain's bounds (LIFE-8): how many rows of a class one run deletes at most, and from which multiple of
     the usual on a run deletes none of it and asks an operator. Up to `breaker_floor` is always usual.
     """

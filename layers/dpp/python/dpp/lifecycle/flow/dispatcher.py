@@ -11,19 +11,19 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from dpp.lifecycle.flow import heartbeat, store
-from dpp.lifecycle.flow.firing import LIMIT, turns
 from dpp.lifecycle.flow.machine import EventStatus
-from dpp.lifecycle.flow.model import Event, MessageKind, Role
-from dpp.lifecycle.flow.ports import Wake
+from dpp.lifecycle.flow.model import Event, MessageKind
+from dpp.lifecycle.flow.ports import Role, Wake
 from dpp.lifecycle.flow.prompts import opening
 from dpp.lifecycle.flow.store import NewMessage
+from dpp.lifecycle.flow.tick import LIMIT, rounds
 from dpp.platform.db.postgres import Connection, Database
 
 _LOG = logging.getLogger("dpp.lifecycle.flow.dispatcher")
 
 
 @dataclass(frozen=True, slots=True)
-class KingEffects:
+class DispatcherEffects:
     """What the king touches."""
 
     database: Database
@@ -31,7 +31,7 @@ class KingEffects:
 
 
 @dataclass(slots=True)
-class KingReport:
+class DispatcherReport:
     """What one firing did; `unreadable`: events that this version can't read, left as they are."""
 
     dispatched: int = 0
@@ -44,12 +44,12 @@ class KingReport:
         return asdict(self)
 
 
-def rule(effects: KingEffects, now: datetime | None = None) -> KingReport:
+def dispatch(effects: DispatcherEffects, now: datetime | None = None) -> DispatcherReport:
     """One firing, of at most 100 events each way. Raises PostgresUnavailable."""
-    report = KingReport()
+    report = DispatcherReport()
     with effects.database.connection() as connection:
-        heartbeat.beat(connection, Role.KING, now)
-        for _, event_id in zip(turns(), store.pending_events(connection), strict=False):
+        heartbeat.record(connection, Role.KING, now)
+        for _, event_id in zip(rounds(), store.pending_events(connection), strict=False):
             try:
                 report.dispatched += _dispatch(connection, event_id, now)
             except ValidationError:
@@ -73,7 +73,7 @@ def _dispatch(connection: Connection, event_id: str, now: datetime | None) -> bo
             return False
         task_id = store.next_id(connection, "task", now)
         if store.insert_task(connection, task_id, event_id, now):
-            store.say(connection, _thread_start(task_id, event), now)
+            store.add_message(connection, _thread_start(task_id, event), now)
         return True
 
 

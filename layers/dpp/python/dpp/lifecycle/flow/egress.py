@@ -15,7 +15,7 @@ import httpx
 
 from dpp.lifecycle.config import CredentialSettings
 from dpp.lifecycle.flow import slack
-from dpp.lifecycle.flow.errors import LifecycleError, WireUnavailable
+from dpp.lifecycle.flow.errors import LifecycleError, OutsideUnavailable
 from dpp.lifecycle.flow.ports import (
     MAX_REPLY_BYTES,
     OUTCOME_HEADER,
@@ -55,7 +55,7 @@ class PathRefused(LifecycleError):
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class AccessPoint:
     """A target's base URL, and the header that opens it."""
 
     url: str = field(repr=False)
@@ -64,9 +64,9 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What opens which target; one that lacks an address or a credential has no door."""
+    """What opens which target; one that lacks an address or a credential has no access_point."""
 
-    doors: Mapping[Target, Door]
+    access_points: Mapping[Target, AccessPoint]
 
     @classmethod
     def of(cls, settings: CredentialSettings, secret: Mapping[str, str]) -> Self:
@@ -75,17 +75,21 @@ class Credentials:
         def given(value: str | None, name: str) -> str | None:
             return value or secret.get(name) or None
 
-        doors: dict[Target, Door] = {}
+        access_points: dict[Target, AccessPoint] = {}
         if github := given(settings.github_token, "github_token"):
-            doors[Target.GITHUB] = Door(settings.github_url, {"authorization": f"Bearer {github}"})
+            access_points[Target.GITHUB] = AccessPoint(
+                settings.github_url, {"authorization": f"Bearer {github}"}
+            )
         user, token = given(settings.jira_user, "jira_user"), given(settings.jira_token, "jira_token")
         if settings.jira_url and user and token:
             basic = base64.b64encode(f"{user}:{token}".encode()).decode()
-            doors[Target.JIRA] = Door(settings.jira_url, {"authorization": f"Basic {basic}"})
+            access_points[Target.JIRA] = AccessPoint(settings.jira_url, {"authorization": f"Basic {basic}"})
         if slack_url := given(settings.slack_url, "slack_url"):
             slack = given(settings.slack_token, "slack_token")
-            doors[Target.SLACK] = Door(slack_url, {"authorization": f"Bearer {slack}"} if slack else {})
-        return cls(doors)
+            access_points[Target.SLACK] = AccessPoint(
+                slack_url, {"authorization": f"Bearer {slack}"} if slack else {}
+            )
+        return cls(access_points)
 
 
 class Egress:
@@ -105,7 +109,7 @@ class Egress:
         )
 
     def ask(self, request: OutsideRequest) -> OutsideReply:
-        """One request. Raises PathRefused, and WireUnavailable where no whole reply came.
+        """One request. Raises PathRefused, and OutsideUnavailable where no whole reply came.
 
         A request that was refused for its credentials had no effect, and is tried again with renewed ones.
         """
@@ -119,34 +123,34 @@ class Egress:
         self._client.close()
 
     def _try(self, request: OutsideRequest) -> OutsideReply:
-        door = self._credentials.current.doors.get(request.target)
-        if door is None:
+        access_point = self._credentials.current.access_points.get(request.target)
+        if access_point is None:
             return _own(501, OutsideOutcome.NOT_CONFIGURED)
         until = self._monotonic() + _DRIP_SECONDS
         try:
             with self._client.stream(
                 request.method,
-                address(request.target, door.url, request.path),
-                headers={**_headers(request), **_AGENT, **door.headers},
+                address(request.target, access_point.url, request.path),
+                headers={**_headers(request), **_AGENT, **access_point.headers},
                 content=request.body.encode() if request.body is not None else None,
             ) as response:
                 body = self._read(response, until)
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, UnicodeError) as error:
-            raise WireUnavailable(type(error).__name__) from None
+            raise OutsideUnavailable(type(error).__name__) from None
         if body is None:
             return _own(502, OutsideOutcome.REPLY_TOO_LARGE)
         headers = {name: value for name, value in response.headers.items() if name in _HANDED_ON}
         return OutsideReply(status=response.status_code, headers=headers, body=body)
 
     def _read(self, response: httpx.Response, until: float) -> str | None:
-        """The body as text; None of one that can't be handed on. Raises WireUnavailable."""
+        """The body as text; None of one that can't be handed on. Raises OutsideUnavailable."""
         read = bytearray()
         for chunk in response.iter_bytes():
             read += chunk
             if len(read) > MAX_REPLY_BYTES:
                 return None
             if self._monotonic() > until:
-                raise WireUnavailable("no whole reply in time")
+                raise OutsideUnavailable("no whole reply in time")
         text = read.decode("utf-8", "replace")
         return text if len(json.dumps(text, ensure_ascii=False).encode()) <= _MAX_ANSWER_BYTES else None
 

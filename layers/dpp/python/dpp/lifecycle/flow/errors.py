@@ -63,17 +63,17 @@ class SourceUnavailable(DependencyUnavailable):
         self.retry_after_seconds = retry_after_seconds
 
 
-class WireUnavailable(SourceUnavailable):
+class OutsideUnavailable(SourceUnavailable):
     """The way to the outside did not answer: nothing is known of what happened there."""
 
     dependency = "outside"
 
 
-class SoldierRefused(LifecycleError):
+class TaskRunRefused(LifecycleError):
     """The run was refused, and will be as it stands: the detail says why."""
 
 
-class SoldiersUnavailable(DependencyUnavailable):
+class TaskRunsUnavailable(DependencyUnavailable):
     """No run can be had for now: no budget, a limit, or execution is disabled; the detail says which."""
 
     dependency = "runs"

@@ -1,6 +1,6 @@
 """Events, tasks, messages and what they are about. Pure: no clock, no I/O."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
@@ -34,16 +34,6 @@ class EventKind(StrEnum):
     UPDATED = "UPDATED"
 
 
-class Role(StrEnum):
-    """Who works on the life of data; each leaves a heartbeat (LIFE-11)."""
-
-    SENTINEL = "SENTINEL"
-    KING = "KING"
-    GENERAL = "GENERAL"
-    ENVOY = "ENVOY"
-    CHAMBERLAIN = "CHAMBERLAIN"
-
-
 class MessageKind(StrEnum):
     """What a message is for. THREAD_START opens its task's thread, TASK_RESULT closes it."""
 
@@ -59,6 +49,16 @@ class ObjectKind(StrEnum):
     RESULT = "RESULT"
     PROMPT = "PROMPT"
     SESSION_LOG = "SESSION_LOG"
+
+
+@dataclass(frozen=True, slots=True)
+class StateObject:
+    """An object of a task to be written to the state bucket."""
+
+    key: str
+    kind: ObjectKind
+    body: bytes = field(repr=False)
+    content_type: str
 
 
 MAX_TITLE = 300
@@ -138,7 +138,7 @@ class Task:
     ended_at: datetime | None
 
     @property
-    def soldier_key(self) -> str:
+    def run_key(self) -> str:
         """The idempotency key of the present attempt's run: sent twice, it is one run."""
         return f"{self.task_id}-{self.attempt}"
 
@@ -181,7 +181,7 @@ def raw_key(task_id: str) -> str:
     return f"state/results/{task_id}-raw.json"
 
 
-def soldier_id_key(task_id: str) -> str:
+def run_id_key(task_id: str) -> str:
     """Which soldier, the run's id."""
     return f"state/results/{task_id}-soldier-id"
 
@@ -196,11 +196,11 @@ def prompt_key(task_id: str) -> str:
     return f"state/prompts/{task_id}.md"
 
 
-def session_log_key(soldier_id: str) -> str:
+def session_log_key(run_id: str) -> str:
     """A soldier's session as it ended."""
-    return f"logs/sessions/{soldier_id}.json"
+    return f"logs/sessions/{run_id}.json"
 
 
-def session_error_key(soldier_id: str) -> str:
+def session_error_key(run_id: str) -> str:
     """What went wrong in a soldier's session; empty where nothing did."""
-    return f"logs/sessions/{soldier_id}.err"
+    return f"logs/sessions/{run_id}.err"

@@ -14,11 +14,11 @@ from typing import assert_never
 
 from dpp.lifecycle.flow import heartbeat, slack, store
 from dpp.lifecycle.flow.errors import NotConfigured, SourceUnavailable
-from dpp.lifecycle.flow.firing import turns
-from dpp.lifecycle.flow.model import Message, MessageKind, Role, Thread
-from dpp.lifecycle.flow.ports import Outside
+from dpp.lifecycle.flow.model import Message, MessageKind, Thread
+from dpp.lifecycle.flow.ports import Outside, Role
 from dpp.lifecycle.flow.slack import Delivered, Refused
 from dpp.lifecycle.flow.store import Claimed
+from dpp.lifecycle.flow.tick import rounds
 from dpp.platform.db.postgres import Connection, Database
 
 _LOG = logging.getLogger("dpp.lifecycle.flow.notifier")
@@ -31,7 +31,7 @@ _FAILURES_IN_A_ROW = 3
 
 
 @dataclass(frozen=True, slots=True)
-class EnvoyEffects:
+class NotifierEffects:
     """What the envoy touches, and the channel of messages without a thread; None: the webhook's own."""
 
     database: Database
@@ -40,7 +40,7 @@ class EnvoyEffects:
 
 
 @dataclass(slots=True)
-class EnvoyReport:
+class NotifierReport:
     """What one firing did; `repeated`: another envoy had sent it, too."""
 
     sent: int = 0
@@ -53,13 +53,13 @@ class EnvoyReport:
         return asdict(self)
 
 
-def deliver(effects: EnvoyEffects, now: datetime | None = None) -> EnvoyReport:
+def send_messages(effects: NotifierEffects, now: datetime | None = None) -> NotifierReport:
     """One firing, of at most 100 messages, for 20 s. Raises PostgresUnavailable."""
-    report, in_a_row = EnvoyReport(), 0
+    report, in_a_row = NotifierReport(), 0
     with effects.database.connection() as connection:
-        heartbeat.beat(connection, Role.ENVOY, now)
+        heartbeat.record(connection, Role.ENVOY, now)
         due = store.clock(connection, now)
-    for _ in turns():
+    for _ in rounds():
         with effects.database.connection() as connection:
             claimed = store.claim_message(connection, due, LEASE_SECONDS, now)
         if claimed is None:
@@ -83,7 +83,7 @@ def deliver(effects: EnvoyEffects, now: datetime | None = None) -> EnvoyReport:
     return report
 
 
-def _post(effects: EnvoyEffects, claimed: Claimed) -> Delivered | Refused:
+def _post(effects: NotifierEffects, claimed: Claimed) -> Delivered | Refused:
     """One attempt. Where no whole reply came, it counts as not taken, whatever Slack did."""
     try:
         return slack.read(
@@ -95,7 +95,7 @@ def _post(effects: EnvoyEffects, claimed: Claimed) -> Delivered | Refused:
         return Refused("Slack is not configured")
 
 
-def _sent(effects: EnvoyEffects, message: Message, thread: Thread | None, now: datetime | None) -> bool:
+def _sent(effects: NotifierEffects, message: Message, thread: Thread | None, now: datetime | None) -> bool:
     """SENT, with what follows; False where another envoy's was first, and its thread is the task's."""
     with effects.database.connection() as connection, connection.transaction():
         if not store.mark_sent(connection, message.message_id, now):
@@ -123,7 +123,7 @@ def _follow(
             assert_never(message.kind)
 
 
-def _put_off(effects: EnvoyEffects, message: Message, refused: Refused, now: datetime | None) -> None:
+def _put_off(effects: NotifierEffects, message: Message, refused: Refused, now: datetime | None) -> None:
     pause_seconds = max(pause_after(message.attempts), refused.retry_after_seconds or 0)
     with effects.database.connection() as connection:
         store.note_undelivered(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from dpp.lifecycle.flow.errors import WireUnavailable
+from dpp.lifecycle.flow.errors import OutsideUnavailable
 from dpp.lifecycle.flow.ports import OutsideReply, OutsideRequest
 from dpp.platform.aws.clients import lambda_client
 
@@ -26,7 +26,7 @@ class OutsideFunction:
         self._make_client = client
 
     def ask(self, request: OutsideRequest) -> OutsideReply:
-        """One request, tried once. Raises WireUnavailable where no whole reply came, and it quotes none of it."""
+        """One request, tried once. Raises OutsideUnavailable where no whole reply came, and it quotes none of it."""
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError  # noqa: PLC0415 - see aws
 
         try:
@@ -35,13 +35,13 @@ class OutsideFunction:
             )
             payload = reply["Payload"].read()
         except (BotoCoreError, ClientError, HTTPClientError) as error:
-            raise WireUnavailable(type(error).__name__) from None
+            raise OutsideUnavailable(type(error).__name__) from None
         if reply.get("FunctionError"):  # the payload holds a traceback, which is not ours
-            raise WireUnavailable("the function failed")
+            raise OutsideUnavailable("the function failed")
         try:
             return OutsideReply.model_validate_json(payload)
         except ValidationError:
-            raise WireUnavailable("answered no reply") from None
+            raise OutsideUnavailable("answered no reply") from None
 
     @cached_property
     def _client(self) -> "LambdaClient":

@@ -13,6 +13,16 @@ MAX_REPLY_BYTES = 4_000_000
 """What a reply from outside may have; Lambda hands on 6 MB."""
 
 
+class Role(StrEnum):
+    """Who works on the life of data; each leaves a heartbeat (LIFE-11)."""
+
+    SENTINEL = "SENTINEL"
+    KING = "KING"
+    GENERAL = "GENERAL"
+    ENVOY = "ENVOY"
+    CHAMBERLAIN = "CHAMBERLAIN"
+
+
 class Target(StrEnum):
     """Where the way outside leads: each has its base URL and its credentials there, and nowhere else."""
 
@@ -58,10 +68,10 @@ class Outside(Protocol):
     """The way to the internet, which the functions beside the database have not (PLAT-2)."""
 
     def ask(self, request: OutsideRequest) -> OutsideReply:
-        """One request, tried once. Raises WireUnavailable where no whole reply came."""
+        """One request, tried once. Raises OutsideUnavailable where no whole reply came."""
 
 
-class SoldierState(StrEnum):
+class TaskRunState(StrEnum):
     """Where a soldier's run stands."""
 
     AT_WORK = "AT_WORK"
@@ -70,7 +80,7 @@ class SoldierState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class TaskRunRequest:
     """What a soldier is told. `key`: told twice under one key, it is one run (RUN-4)."""
 
     key: str
@@ -80,12 +90,12 @@ class Orders:
 
 
 @dataclass(frozen=True, slots=True)
-class SoldierReport:
+class TaskRunReport:
     """What is known of a soldier's run. `raw`: the envelope, of one that succeeded; `needs_person`: it failed since
     it could not be sure enough (PACK_RELIABILITY_BELOW_MINIMUM), which a person may help with."""
 
-    soldier_id: UUID
-    state: SoldierState
+    run_id: UUID
+    state: TaskRunState
     charged_usd: str
     tokens_consumed: int
     created_at: datetime
@@ -96,13 +106,13 @@ class SoldierReport:
     raw: Mapping[str, Any] | None = None
 
 
-class Soldiers(Protocol):
+class TaskRuns(Protocol):
     """The run pipeline, with the budget that tasks have. Both may be repeated."""
 
-    def send(self, orders: Orders) -> UUID:
-        """The soldier's id. Raises SoldierRefused, SoldiersUnavailable, DependencyUnavailable."""
+    def send(self, orders: TaskRunRequest) -> UUID:
+        """The soldier's id. Raises TaskRunRefused, TaskRunsUnavailable, DependencyUnavailable."""
 
-    def report(self, soldier_id: UUID) -> SoldierReport | None:
+    def report(self, run_id: UUID) -> TaskRunReport | None:
         """What is known, None where there is no such run any more. Raises DependencyUnavailable."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from dpp.lifecycle.flow.model import EventKind, Subject, Task, bounded
-from dpp.lifecycle.flow.ports import Orders
+from dpp.lifecycle.flow.ports import TaskRunRequest
 
 MAX_QUESTION = 4_000
 MAX_CONTEXT = 200_000
@@ -38,10 +38,10 @@ def prompt_of(task: Task) -> str:
     return f"# {task.task_id}\n\n{_question(task)}\n\n{_material(task)}\n"
 
 
-def orders_of(task: Task) -> Orders:
+def run_request_of(task: Task) -> TaskRunRequest:
     """What the soldier of the present attempt is told, within the bounds of the decision pack."""
-    return Orders(
-        key=task.soldier_key,
+    return TaskRunRequest(
+        key=task.run_key,
         session_id=task.session_id,
         question=bounded(_question(task), MAX_QUESTION),
         context=bounded(_material(task), MAX_CONTEXT),

@@ -82,12 +82,12 @@ RETURNING t.*
 -- name: record_run
 -- The soldier of an attempt that has none.
 UPDATE lifecycle_tasks
-SET run_id = %(soldier_id)s, next_look_at = coalesce(%(now)s, now()) + make_interval(secs => %(pause_seconds)s)
+SET run_id = %(new_run_id)s, next_look_at = coalesce(%(now)s, now()) + make_interval(secs => %(pause_seconds)s)
 WHERE task_id = %(task_id)s AND status = 'IN_PROGRESS' AND NOT waits_for_person
   AND attempt = %(attempt)s AND run_id IS NULL
 RETURNING *
 
--- name: look_later
+-- name: check_later
 -- Nothing moves until the next look; why, where something is in the way.
 UPDATE lifecycle_tasks SET
   next_look_at = coalesce(%(now)s, now()) + make_interval(secs => %(pause_seconds)s),

@@ -1,8 +1,8 @@
-"""What a task leaves in the bucket (LIFE-3, LIFE-4), and how it gets there.
+"""The objects of a task in the state bucket (LIFE-3, LIFE-4): builds them and writes them.
 
-Every object has its row before it is written: the rows are committed first, so that no object is ever without one, and
-an attempt that has moved on writes no more. What is written is made of the task and the soldier's report alone, so that
-it is the same however often a crash has it written.
+The row of every object is committed before the object is written. So no object is ever without a row, and an attempt
+that has been superseded writes nothing. The content depends on the task and the run's report only, so that a retry
+after a crash writes the same bytes.
 """
 
 import json
@@ -12,23 +12,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from dpp.lifecycle.flow import store
+from dpp.lifecycle.flow import model, store
 from dpp.lifecycle.flow.machine import TaskOutcome
-from dpp.lifecycle.flow.model import (
-    ObjectKind,
-    Task,
-    bounded,
-    prompt_key,
-    raw_key,
-    result_key,
-    session_error_key,
-    session_id_key,
-    session_log_key,
-    soldier_id_key,
-)
-from dpp.lifecycle.flow.ports import Objects, SoldierReport
+from dpp.lifecycle.flow.model import ObjectKind, StateObject, Task, bounded
+from dpp.lifecycle.flow.ports import Objects, TaskRunReport
 from dpp.lifecycle.flow.prompts import prompt_of
-from dpp.lifecycle.flow.store import NewObject
 from dpp.platform.db.postgres import Database
 
 _JSON = "application/json; charset=utf-8"
@@ -41,64 +29,48 @@ MAX_FAILURE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """An object to write."""
-
-    key: str
-    kind: ObjectKind
-    body: bytes
-    content_type: str
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a task ended. `report` None: no soldier was had, or nothing is known of it any more."""
+class TaskEnd:
+    """How a task ended. `report` is None if no run could be submitted, or if the run no longer exists."""
 
     outcome: TaskOutcome
     summary: str
     finished_at: datetime
-    report: SoldierReport | None
-
-    @property
-    def charged_usd(self) -> str:
-        """What the last attempt cost."""
-        return _NOTHING_CHARGED if self.report is None else self.report.charged_usd
+    report: TaskRunReport | None
 
 
-def keep(
-    database: Database, objects: Objects, task: Task, items: Sequence[Item], now: datetime | None = None
+def write(
+    database: Database, objects: Objects, task: Task, new: Sequence[StateObject], now: datetime | None = None
 ) -> bool:
-    """Enter the objects, then write them; False where the attempt has moved on, or a key is still being deleted.
+    """Register the objects, then write them. Returns False if the attempt is superseded or a key is being deleted.
 
-    Raises PostgresUnavailable, StorageUnavailable: then what was entered is written when the task is looked at again.
+    Raises PostgresUnavailable, StorageUnavailable; the next check of the task then writes what was registered.
     """
-    new = [NewObject(item.key, item.kind, len(item.body)) for item in items]
     with database.connection() as connection, connection.transaction():
-        entered = store.register(connection, task, new, now)
-    if not entered:
-        return False
-    for item in items:
-        objects.put(item.key, item.body, item.content_type)
-    return True
+        registered = store.register(connection, task, new, now)
+    if registered:
+        for one in new:
+            objects.put(one.key, one.body, one.content_type)
+    return registered
 
 
-def prompt(task: Task) -> Item:
-    """What the soldier is told."""
-    return Item(prompt_key(task.task_id), ObjectKind.PROMPT, prompt_of(task).encode(), _MARKDOWN)
+def prompt_object(task: Task) -> StateObject:
+    """The prompt of the current attempt."""
+    return StateObject(model.prompt_key(task.task_id), ObjectKind.PROMPT, prompt_of(task).encode(), _MARKDOWN)
 
 
-def who(task: Task, soldier_id: UUID) -> tuple[Item, Item]:
-    """Which soldier, and which session."""
-    return (
-        _result_text(soldier_id_key(task.task_id), str(soldier_id)),
-        _result_text(session_id_key(task.task_id), task.session_id),
+def identity_objects(task: Task, run_id: UUID) -> list[StateObject]:
+    """The ids of the run and of the session."""
+    ids = (
+        (model.run_id_key(task.task_id), str(run_id)),
+        (model.session_id_key(task.task_id), task.session_id),
     )
+    return [StateObject(key, ObjectKind.RESULT, text.encode(), _TEXT) for key, text in ids]
 
 
-def session(task: Task, report: SoldierReport) -> tuple[Item, Item]:
-    """A soldier's session as it ended, and what went wrong in it."""
-    told = {
-        "soldier_id": str(report.soldier_id),
+def session_objects(task: Task, report: TaskRunReport) -> list[StateObject]:
+    """The log of an attempt that ended, and its error text (empty if it succeeded)."""
+    log = {
+        "soldier_id": str(report.run_id),
         "session_id": task.session_id,
         "task_id": task.task_id,
         "attempt": task.attempt,
@@ -109,55 +81,51 @@ def session(task: Task, report: SoldierReport) -> tuple[Item, Item]:
         "created_at": report.created_at.isoformat(),
         "updated_at": report.updated_at.isoformat(),
     }
-    wrong = f"{failure_of(report)}\n".encode() if report.reason_code or report.detail else b""
-    log, errors = session_log_key(str(report.soldier_id)), session_error_key(str(report.soldier_id))
-    return (
-        Item(log, ObjectKind.SESSION_LOG, _json(told), _JSON),
-        Item(errors, ObjectKind.SESSION_LOG, wrong, _TEXT),
-    )
+    failure = f"{failure_of(report)}\n".encode() if report.reason_code or report.detail else b""
+    run_id, kind = str(report.run_id), ObjectKind.SESSION_LOG
+    return [
+        StateObject(model.session_log_key(run_id), kind, _json(log), _JSON),
+        StateObject(model.session_error_key(run_id), kind, failure, _TEXT),
+    ]
 
 
-def end(task: Task, ended: End) -> list[Item]:
-    """All that stands when the task has ended. Soldier and session are written once more, so that all of it is kept
-    for as long."""
-    soldier_id = task.run_id if ended.report is None else ended.report.soldier_id
-    told = {
+def end_objects(task: Task, ended: TaskEnd) -> list[StateObject]:
+    """All objects of a task that ended. The ids are written again so that all results have the same creation time."""
+    report = ended.report
+    run_id = task.run_id if report is None else report.run_id
+    result = {
         "task_id": task.task_id,
         "status": ended.outcome,
         "summary": ended.summary,
-        "charged_usd": ended.charged_usd,
-        "soldier_id": None if soldier_id is None else str(soldier_id),
+        "charged_usd": _NOTHING_CHARGED if report is None else report.charged_usd,
+        "soldier_id": None if run_id is None else str(run_id),
         "session_id": task.session_id,
         "attempt": task.attempt,
         "finished_at": ended.finished_at.isoformat(),
     }
-    items = [Item(result_key(task.task_id), ObjectKind.RESULT, _json(told), _JSON)]
-    if soldier_id is not None:
-        items += who(task, soldier_id)
-    if ended.report is not None:
-        items += session(task, ended.report)
-        if ended.report.raw is not None:
-            body = _json(ended.report.raw)
-            items.append(Item(raw_key(task.task_id), ObjectKind.RESULT, body, _JSON))
-    return items
+    objects = [StateObject(model.result_key(task.task_id), ObjectKind.RESULT, _json(result), _JSON)]
+    if run_id is not None:
+        objects += identity_objects(task, run_id)
+    if report is not None:
+        objects += session_objects(task, report)
+        if report.raw is not None:
+            raw = _json(report.raw)
+            objects.append(StateObject(model.raw_key(task.task_id), ObjectKind.RESULT, raw, _JSON))
+    return objects
 
 
 def summary_of(raw: Mapping[str, Any] | None) -> str:
-    """The decision pack's answer, out of its envelope."""
+    """The answer of the decision pack, from the run's envelope."""
     data = (raw or {}).get("data")
     text = data.get("answer_text") if isinstance(data, Mapping) else None
     return (bounded(text, MAX_SUMMARY) if isinstance(text, str) else "") or _NO_SUMMARY
 
 
-def failure_of(report: SoldierReport) -> str:
-    """Why a soldier failed, in a line."""
-    told = ": ".join(part for part in (report.reason_code, report.detail) if part)
-    return bounded(told, MAX_FAILURE) or "the run failed"
+def failure_of(report: TaskRunReport) -> str:
+    """Why a run failed, in one line."""
+    text = ": ".join(part for part in (report.reason_code, report.detail) if part)
+    return bounded(text, MAX_FAILURE) or "the run failed"
 
 
-def _result_text(key: str, text: str) -> Item:
-    return Item(key, ObjectKind.RESULT, text.encode(), _TEXT)
-
-
-def _json(told: Mapping[str, Any]) -> bytes:
-    return json.dumps(told, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+def _json(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")

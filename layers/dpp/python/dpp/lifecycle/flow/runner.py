@@ -1,4 +1,4 @@
-"""The general (LIFE-2 … LIFE-4): has tasks carried out by soldiers, one at a time, and writes what came of it.
+"""The general (LIFE-2 … LIFE-4): has tasks carried out by task_runs, one at a time, and writes what came of it.
 
 A look is claimed for two minutes, which a firing never lasts, so that two generals have different tasks in hand; and
 every step names the attempt and the soldier that it saw, so that of two who look at one task all the same one moves it.
@@ -16,13 +16,13 @@ from typing import assert_never
 from pydantic import ValidationError
 
 from dpp.lifecycle.flow import heartbeat, prompts, results, store
-from dpp.lifecycle.flow.errors import SoldierRefused, SoldiersUnavailable
-from dpp.lifecycle.flow.firing import LIMIT, turns
+from dpp.lifecycle.flow.errors import TaskRunRefused, TaskRunsUnavailable
 from dpp.lifecycle.flow.machine import TaskOutcome
-from dpp.lifecycle.flow.model import MessageKind, Role, Task, bounded
-from dpp.lifecycle.flow.ports import Objects, SoldierReport, Soldiers, SoldierState, Wake
-from dpp.lifecycle.flow.results import End
+from dpp.lifecycle.flow.model import MessageKind, Task, bounded
+from dpp.lifecycle.flow.ports import Objects, Role, TaskRunReport, TaskRuns, TaskRunState, Wake
+from dpp.lifecycle.flow.results import TaskEnd
 from dpp.lifecycle.flow.store import NewMessage
+from dpp.lifecycle.flow.tick import LIMIT, rounds
 from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.errors import DependencyUnavailable, PostgresNotReached
 
@@ -35,11 +35,11 @@ _GONE = "the run is gone"
 
 
 @dataclass(frozen=True, slots=True)
-class GeneralEffects:
+class RunnerEffects:
     """What the general touches, and how many attempts a task has."""
 
     database: Database
-    soldiers: Soldiers
+    task_runs: TaskRuns
     objects: Objects
     wake: Wake
     max_attempts: int
@@ -65,7 +65,7 @@ class Step(StrEnum):
 
 
 @dataclass(slots=True)
-class GeneralReport:
+class RunnerReport:
     """What one firing did, by tasks; `left`: a dependency failed, and the next look tries again."""
 
     taken_on: int = 0
@@ -89,14 +89,14 @@ class GeneralReport:
         return asdict(self)
 
 
-def command(effects: GeneralEffects, now: datetime | None = None) -> GeneralReport:
+def run_tasks(effects: RunnerEffects, now: datetime | None = None) -> RunnerReport:
     """One firing, of at most 100 tasks, for 20 s. Raises PostgresUnavailable where no task can be had."""
-    report = GeneralReport()
+    report = RunnerReport()
     with effects.database.connection() as connection:
-        heartbeat.beat(connection, Role.GENERAL, now)
-        report.taken_on = store.take_on(connection, LIMIT, now)
+        heartbeat.record(connection, Role.GENERAL, now)
+        report.taken_on = store.start_tasks(connection, LIMIT, now)
         due = store.clock(connection, now)
-    for _ in turns():
+    for _ in rounds():
         try:
             with effects.database.connection() as connection:
                 task = store.claim_task(connection, due, LEASE_SECONDS, now)
@@ -114,7 +114,7 @@ def command(effects: GeneralEffects, now: datetime | None = None) -> GeneralRepo
     return report
 
 
-def _look(effects: GeneralEffects, task: Task, report: GeneralReport, now: datetime | None) -> None:
+def _look(effects: RunnerEffects, task: Task, report: RunnerReport, now: datetime | None) -> None:
     """One task, whose trouble is its own."""
     try:
         report.count(_step(effects, task, now))
@@ -126,60 +126,60 @@ def _look(effects: GeneralEffects, task: Task, report: GeneralReport, now: datet
         _LOG.error("left for the next look", extra=told)
 
 
-def _step(effects: GeneralEffects, task: Task, now: datetime | None) -> Step:
+def _step(effects: RunnerEffects, task: Task, now: datetime | None) -> Step:
     if task.run_id is None:
         return _send(effects, task, now)
-    report = effects.soldiers.report(task.run_id)
+    report = effects.task_runs.report(task.run_id)
     if report is None:
         return _go_on(effects, task, None, now)
     match report.state:
-        case SoldierState.AT_WORK:
+        case TaskRunState.AT_WORK:
             return _look_later(effects, task, report, now)
-        case SoldierState.SUCCEEDED:
+        case TaskRunState.SUCCEEDED:
             return _succeed(effects, task, report, now)
-        case SoldierState.FAILED:
+        case TaskRunState.FAILED:
             return _go_on(effects, task, report, now)
         case _:
             assert_never(report.state)
 
 
-def _send(effects: GeneralEffects, task: Task, now: datetime | None) -> Step:
+def _send(effects: RunnerEffects, task: Task, now: datetime | None) -> Step:
     """Send the attempt's soldier. It is noted with the task once the objects that name it stand."""
-    if not results.keep(effects.database, effects.objects, task, [results.prompt(task)], now):
+    if not results.write(effects.database, effects.objects, task, [results.prompt_object(task)], now):
         return Step.LOST
     try:
-        soldier_id = effects.soldiers.send(prompts.orders_of(task))
-    except SoldierRefused as refused:
+        run_id = effects.task_runs.send(prompts.run_request_of(task))
+    except TaskRunRefused as refused:
         return _fail(effects, task, None, bounded(str(refused), results.MAX_FAILURE), now)
-    except SoldiersUnavailable as error:
+    except TaskRunsUnavailable as error:
         why = bounded(str(error), results.MAX_FAILURE)
-        return _one(effects, lambda on: store.look_later(on, task, WAIT_SECONDS, why, now=now), Step.WAITS)
-    if not results.keep(effects.database, effects.objects, task, results.who(task, soldier_id), now):
+        return _one(effects, lambda on: store.check_later(on, task, WAIT_SECONDS, why, now=now), Step.WAITS)
+    if not results.write(
+        effects.database, effects.objects, task, results.identity_objects(task, run_id), now
+    ):
         return Step.LOST
-    return _one(
-        effects, lambda on: store.record_run(on, task, soldier_id, FIRST_LOOK_SECONDS, now), Step.SENT
-    )
+    return _one(effects, lambda on: store.record_run(on, task, run_id, FIRST_LOOK_SECONDS, now), Step.SENT)
 
 
-def _look_later(effects: GeneralEffects, task: Task, report: SoldierReport, now: datetime | None) -> Step:
+def _look_later(effects: RunnerEffects, task: Task, report: TaskRunReport, now: datetime | None) -> Step:
     """After half the time again that the soldier has been at work: from a few seconds to a minute."""
 
     def leave(connection: Connection) -> Task | None:
         age_seconds = (store.clock(connection, now) - report.created_at).total_seconds()
         pause_seconds = min(max(age_seconds / 2, FIRST_LOOK_SECONDS), LAST_LOOK_SECONDS)
-        return store.look_later(connection, task, pause_seconds, now=now)
+        return store.check_later(connection, task, pause_seconds, now=now)
 
     return _one(effects, leave, Step.AT_WORK)
 
 
-def _succeed(effects: GeneralEffects, task: Task, report: SoldierReport, now: datetime | None) -> Step:
+def _succeed(effects: RunnerEffects, task: Task, report: TaskRunReport, now: datetime | None) -> Step:
     summary = results.summary_of(report.raw)
-    ended = End(TaskOutcome.SUCCEEDED, summary, report.updated_at, report)
+    ended = TaskEnd(TaskOutcome.SUCCEEDED, summary, report.updated_at, report)
     body = prompts.success(summary, report.charged_usd)
     return _end(effects, task, ended, body, now)
 
 
-def _go_on(effects: GeneralEffects, task: Task, report: SoldierReport | None, now: datetime | None) -> Step:
+def _go_on(effects: RunnerEffects, task: Task, report: TaskRunReport | None, now: datetime | None) -> Step:
     """After a soldier that failed, or of whom nothing is known: a person, another soldier, or the end.
 
     A person is asked only where an attempt is left that their answer can go to.
@@ -187,8 +187,8 @@ def _go_on(effects: GeneralEffects, task: Task, report: SoldierReport | None, no
     why = _GONE if report is None else results.failure_of(report)
     if task.attempt >= effects.max_attempts:
         return _fail(effects, task, report, why, now)
-    if report is not None and not results.keep(
-        effects.database, effects.objects, task, results.session(task, report), now
+    if report is not None and not results.write(
+        effects.database, effects.objects, task, results.session_objects(task, report), now
     ):
         return Step.LOST
     if report is None or not report.needs_person:
@@ -202,7 +202,7 @@ def _go_on(effects: GeneralEffects, task: Task, report: SoldierReport | None, no
             if asked is not None:
                 body = prompts.question_to_person(task, why)
                 key = store.ask_key(task)
-                store.say(
+                store.add_message(
                     connection, NewMessage(MessageKind.HUMAN_INPUT_REQUEST, task.task_id, key, body), now
                 )
             return asked
@@ -211,20 +211,20 @@ def _go_on(effects: GeneralEffects, task: Task, report: SoldierReport | None, no
 
 
 def _fail(
-    effects: GeneralEffects, task: Task, report: SoldierReport | None, why: str, now: datetime | None
+    effects: RunnerEffects, task: Task, report: TaskRunReport | None, why: str, now: datetime | None
 ) -> Step:
     if report is None:
         with effects.database.connection() as connection:
             finished_at = store.clock(connection, now)
     else:
         finished_at = report.updated_at
-    ended = End(TaskOutcome.FAILED, why, finished_at, report)
+    ended = TaskEnd(TaskOutcome.FAILED, why, finished_at, report)
     return _end(effects, task, ended, prompts.failure(task, why), now)
 
 
-def _end(effects: GeneralEffects, task: Task, ended: End, body: str, now: datetime | None) -> Step:
+def _end(effects: RunnerEffects, task: Task, ended: TaskEnd, body: str, now: datetime | None) -> Step:
     """Write all that stays; then the task has ended, and a message says so."""
-    if not results.keep(effects.database, effects.objects, task, results.end(task, ended), now):
+    if not results.write(effects.database, effects.objects, task, results.end_objects(task, ended), now):
         return Step.LOST
     failed = ended.outcome is TaskOutcome.FAILED
 
@@ -233,12 +233,14 @@ def _end(effects: GeneralEffects, task: Task, ended: End, body: str, now: dateti
             done = store.complete(connection, task, ended.outcome, ended.summary if failed else None, now)
             if done is not None:
                 key = f"{task.task_id}/result"
-                store.say(connection, NewMessage(MessageKind.TASK_RESULT, task.task_id, key, body), now)
+                store.add_message(
+                    connection, NewMessage(MessageKind.TASK_RESULT, task.task_id, key, body), now
+                )
             return done
 
     return _one(effects, complete, Step.FAILED if failed else Step.SUCCEEDED)
 
 
-def _one(effects: GeneralEffects, move: Callable[[Connection], Task | None], step: Step) -> Step:
+def _one(effects: RunnerEffects, move: Callable[[Connection], Task | None], step: Step) -> Step:
     with effects.database.connection() as connection:
         return Step.LOST if move(connection) is None else step

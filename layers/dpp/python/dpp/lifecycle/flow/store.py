@@ -17,8 +17,8 @@ from dpp.lifecycle.flow.model import (
     EventKind,
     Message,
     MessageKind,
-    ObjectKind,
     Source,
+    StateObject,
     Subject,
     Task,
     Thread,
@@ -41,15 +41,6 @@ class NewMessage:
     task_id: str | None
     key: str
     body: str
-
-
-@dataclass(frozen=True, slots=True)
-class NewObject:
-    """An object that is about to be written."""
-
-    key: str
-    kind: ObjectKind
-    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +96,7 @@ def end_events(connection: Connection, limit: int, now: datetime | None = None) 
     return [EventStatus(row[0]) for row in rows]
 
 
-def take_on(connection: Connection, limit: int, now: datetime | None = None) -> int:
+def start_tasks(connection: Connection, limit: int, now: datetime | None = None) -> int:
     """PENDING to IN_PROGRESS, up to `limit`; how many."""
     return connection.execute(QUERIES["take_on_tasks"], {"limit": limit, "now": now}).rowcount
 
@@ -118,13 +109,13 @@ def claim_task(
 
 
 def record_run(
-    connection: Connection, task: Task, soldier_id: UUID, pause_seconds: float, now: datetime | None = None
+    connection: Connection, task: Task, new_run_id: UUID, pause_seconds: float, now: datetime | None = None
 ) -> Task | None:
     """Note the soldier of the attempt; None where it has one, or the task has moved on."""
-    return _move(connection, "record_run", task, now, soldier_id=soldier_id, pause_seconds=pause_seconds)
+    return _move(connection, "record_run", task, now, new_run_id=new_run_id, pause_seconds=pause_seconds)
 
 
-def look_later(
+def check_later(
     connection: Connection,
     task: Task,
     pause_seconds: float,
@@ -132,7 +123,7 @@ def look_later(
     now: datetime | None = None,
 ) -> Task | None:
     """Leave the task as it is until the next look; None where it has moved on."""
-    return _move(connection, "look_later", task, now, pause_seconds=pause_seconds, failure=failure)
+    return _move(connection, "check_later", task, now, pause_seconds=pause_seconds, failure=failure)
 
 
 def next_attempt(
@@ -170,7 +161,7 @@ def take_answer(
 
 
 def register(
-    connection: Connection, task: Task, objects: Sequence[NewObject], now: datetime | None = None
+    connection: Connection, task: Task, objects: Sequence[StateObject], now: datetime | None = None
 ) -> bool:
     """Enter objects before they are written, all or none, in the caller's transaction.
 
@@ -181,12 +172,12 @@ def register(
     params = _version(task, now) | {
         "keys": keys,
         "kinds": [one.kind.value for one in objects],
-        "sizes": [one.size for one in objects],
+        "sizes": [len(one.body) for one in objects],
     }
     return connection.execute(QUERIES["register_objects"], params).rowcount == len(objects)
 
 
-def say(connection: Connection, message: NewMessage, now: datetime | None = None) -> None:
+def add_message(connection: Connection, message: NewMessage, now: datetime | None = None) -> None:
     """Write a message, once for its key."""
     params = {
         "message_id": next_id(connection, "msg", now),

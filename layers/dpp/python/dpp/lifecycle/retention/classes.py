@@ -3,7 +3,7 @@
 from dpp.platform.db.retention import QueriedClass, RetentionClass
 from dpp.platform.db.sql import Queries
 
-QUERIES = Queries("dpp.lifecycle.retention.periods", "classes.sql")
+QUERIES = Queries("dpp.lifecycle.retention", "classes.sql")
 
 
 def _class(name: str, period: str, *points_at: str) -> RetentionClass:

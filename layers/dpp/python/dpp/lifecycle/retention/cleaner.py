@@ -21,12 +21,12 @@ import psycopg
 
 from dpp.lifecycle.flow import heartbeat
 from dpp.lifecycle.flow.errors import CleanupRunning
-from dpp.lifecycle.flow.model import Role
-from dpp.lifecycle.retention import cleanup_rows
-from dpp.lifecycle.retention.begin import ChamberlainEffects, allowance, begin_daily, end
+from dpp.lifecycle.flow.ports import Role
+from dpp.lifecycle.retention import store
 from dpp.lifecycle.retention.classes import OBJECT_CLASSES
-from dpp.lifecycle.retention.cleanup import ClassReport, ClassStatus, Cleanup
+from dpp.lifecycle.retention.control import CleanerEffects, allowance, begin_daily, end
 from dpp.lifecycle.retention.deletions import Drained, drain
+from dpp.lifecycle.retention.model import ClassReport, ClassStatus, Cleanup
 from dpp.platform.db import exclusive
 from dpp.platform.db.exclusive import Lease, LeaseOver, LeaseTaken
 from dpp.platform.db.retention import Batch, Cursor, RetentionBusy, RetentionClass
@@ -40,7 +40,7 @@ MAX_ERRORS = 5
 
 
 @dataclass(slots=True)
-class Tending:
+class CleanerReport:
     """What one firing did: rows deleted by class, batches that failed, objects. `cleanup`: the one that it worked on,
     as it stands after it; None where none was due."""
 
@@ -55,18 +55,18 @@ class _Stopped(Exception):
     """An operator ended the class while a batch was under way: the batch is undone."""
 
 
-def tend(effects: ChamberlainEffects, now: datetime | None = None) -> Tending:
+def clean(effects: CleanerEffects, now: datetime | None = None) -> CleanerReport:
     """One firing: begin the day's cleanup where it is due, go on with the one under way, empty the list of objects.
 
     Raises CleanupRunning while another is at it, PostgresUnavailable where nothing can be begun.
     """
-    deadline, done = effects.pace.monotonic() + effects.pace.seconds, Tending()
+    deadline, done = effects.pace.monotonic() + effects.pace.seconds, CleanerReport()
     database = effects.database
     try:
         with exclusive.held(database, LEASE_NAME, str(uuid4()), ttl_seconds=LEASE_SECONDS, now=now) as lease:
             with database.connection() as connection:
-                heartbeat.beat(connection, Role.CHAMBERLAIN, now)
-                begun = cleanup_rows.running(connection) or begin_daily(connection, effects, now)
+                heartbeat.record(connection, Role.CHAMBERLAIN, now)
+                begun = store.running(connection) or begin_daily(connection, effects, now)
             if begun is not None:
                 _Firing(effects, begun, lease, done, deadline, now).work()
             while drain(database, effects.storage, done.objects, now):
@@ -85,10 +85,10 @@ def tend(effects: ChamberlainEffects, now: datetime | None = None) -> Tending:
 class _Firing:
     """One firing's way through the classes of a cleanup."""
 
-    effects: ChamberlainEffects
+    effects: CleanerEffects
     begun: Cleanup
     lease: Lease
-    done: Tending
+    done: CleanerReport
     deadline: float
     now: datetime | None
 
@@ -103,7 +103,7 @@ class _Firing:
             if report.name in held_up or not self._class(report, kept):
                 held_up.update(kept.points_at if kept is not None else ())
         with self.effects.database.connection() as connection:
-            found = cleanup_rows.find(connection, self.begun.cleanup_id)
+            found = store.find(connection, self.begun.cleanup_id)
         if found is not None and all(one.status.is_over for one in found.classes):
             found = end(self.effects, found.cleanup_id, self.now)
         self.done.cleanup = found
@@ -136,7 +136,7 @@ class _Firing:
             allowed = allowance(connection, self.effects, kept.name)
             due = kept.due(connection, report.before, allowed + 1)
             if due <= allowed or self.begun.over_breaker:
-                cleanup_rows.let_through(connection, self.begun.cleanup_id, kept.name, due, allowed)
+                store.let_through(connection, self.begun.cleanup_id, kept.name, due, allowed)
                 return True
         told = {"class": kept.name, "allowed": allowed}
         _LOG.error("far more than usual is due: nothing of it is deleted", extra=told)
@@ -167,7 +167,7 @@ class _Firing:
         with self.effects.database.connection() as connection, connection.transaction():
             exclusive.keep(connection, self.lease)
             batch = kept.delete(connection, report.before, cursor, limit, self.now)
-            if not cleanup_rows.advance(connection, self.begun.cleanup_id, kept.name, batch, cursor):
+            if not store.advance(connection, self.begun.cleanup_id, kept.name, batch, cursor):
                 raise _Stopped
         self.done.rows[kept.name] += batch.deleted
         self.done.bytes += batch.bytes
@@ -182,7 +182,7 @@ class _Firing:
     ) -> None:
         with self.effects.database.connection() as connection:
             oldest = kept.use(connection, self.now).oldest_at if kept is not None else None
-            cleanup_rows.end_class(
+            store.end_class(
                 connection,
                 self.begun.cleanup_id,
                 report.name,
@@ -197,4 +197,4 @@ class _Firing:
         told = type(error).__name__ if isinstance(error, psycopg.Error) else str(error)
         _LOG.error("a batch failed", extra={"class": report.name, "error": told})
         with self.effects.database.connection() as connection:
-            cleanup_rows.note_error(connection, self.begun.cleanup_id, report.name, told, MAX_ERRORS)
+            store.note_error(connection, self.begun.cleanup_id, report.name, told, MAX_ERRORS)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dpp.lifecycle.flow.ports import Objects
-from dpp.lifecycle.retention import cleanup_rows
+from dpp.lifecycle.retention import store
 from dpp.platform.db.postgres import Database
 from dpp.platform.errors import StorageUnavailable
 
@@ -29,7 +29,7 @@ class Drained:
 def drain(database: Database, storage: Objects, done: Drained, now: datetime | None = None) -> bool:
     """One call to S3; True where there was a full call's worth, so that more may be left."""
     with database.connection() as connection:
-        keys = cleanup_rows.due_deletions(connection, now)
+        keys = store.due_deletions(connection, now)
     if not keys:
         return False
     try:
@@ -40,10 +40,10 @@ def drain(database: Database, storage: Objects, done: Drained, now: datetime | N
         return False
     gone = [key for key in keys if key not in refused]
     with database.connection() as connection:
-        cleanup_rows.note_deletions(connection, gone, refused, now)
+        store.note_deletions(connection, gone, refused, now)
     if refused:
         told = {"objects": len(refused), "codes": sorted(set(refused.values()))}
         _LOG.warning("S3 refused to delete objects; they stay on the list", extra=told)
     done.deleted += len(gone)
     done.refused += len(refused)
-    return len(keys) == cleanup_rows.DELETIONS_A_CALL
+    return len(keys) == store.DELETIONS_A_CALL

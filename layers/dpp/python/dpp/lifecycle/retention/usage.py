@@ -7,7 +7,7 @@ from datetime import datetime
 
 import psycopg
 
-from dpp.lifecycle.retention.cleanup import ClassUse
+from dpp.lifecycle.retention.model import ClassUse
 from dpp.lifecycle.retention.periods import Retention
 from dpp.lifecycle.retention.registry import days_of
 from dpp.platform.db.postgres import Connection, Database

@@ -5,8 +5,8 @@ from datetime import datetime
 from uuid import UUID
 
 from dpp.lifecycle.flow import heartbeat
-from dpp.lifecycle.retention import cleanup_rows
-from dpp.lifecycle.retention.cleanup import ClassStatus, Cleanup
+from dpp.lifecycle.retention import store
+from dpp.lifecycle.retention.model import ClassStatus, Cleanup
 from dpp.lifecycle.retention.usage import Usage
 from dpp.platform.db.postgres import Connection
 
@@ -19,7 +19,7 @@ def warnings_of(
     connection: Connection, cleanup_id: UUID, usage: Usage, now: datetime | None = None
 ) -> list[str]:
     """The warnings of a cleanup that is about to end."""
-    cleanup = cleanup_rows.find(connection, cleanup_id)
+    cleanup = store.find(connection, cleanup_id)
     of_classes = _of_classes(cleanup) if cleanup is not None else ()
     unmeasured = [f"not measured: {', '.join(usage.unmeasured)}"] if usage.unmeasured else []
     return [*of_classes, *_of_threads(connection, now), *_of_others(connection, now), *unmeasured]
@@ -42,18 +42,18 @@ def _of_classes(cleanup: Cleanup) -> Iterator[str]:
 
 
 def _of_threads(connection: Connection, now: datetime | None) -> Iterator[str]:
-    threads = cleanup_rows.overdue(connection, "threads", OVERDUE_DAYS, now)
+    threads = store.overdue(connection, "threads", OVERDUE_DAYS, now)
     if threads:
         yield f"threads older than {OVERDUE_DAYS} days, whose tasks should have ended: {_some(threads)}"
-    awaiting = cleanup_rows.overdue(connection, "awaiting", OVERDUE_DAYS, now)
+    awaiting = store.overdue(connection, "awaiting", OVERDUE_DAYS, now)
     if awaiting:
         yield f"questions that nobody answered for {OVERDUE_DAYS} days: {_some(awaiting)}"
 
 
 def _of_others(connection: Connection, now: datetime | None) -> Iterator[str]:
-    if silent := heartbeat.dead(heartbeat.silences(connection, now)):
+    if silent := heartbeat.dead(heartbeat.ages(connection, now)):
         yield f"nothing was heard for {heartbeat.DEAD_AFTER_SECONDS} s of {', '.join(silent)}"
-    backlog = cleanup_rows.deletion_backlog(connection, now)
+    backlog = store.deletion_backlog(connection, now)
     if backlog.refused:
         yield f"{backlog.refused} objects that S3 refused to delete; they stay on the list"
 

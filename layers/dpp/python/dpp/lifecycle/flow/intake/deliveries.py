@@ -12,10 +12,10 @@ from typing import Self, assert_never
 from dpp.lifecycle.config import WebhookSecretSettings
 from dpp.lifecycle.flow import answer
 from dpp.lifecycle.flow.errors import BadSignature, NotConfigured, UnreadableDelivery
-from dpp.lifecycle.flow.intake import take_in
-from dpp.lifecycle.flow.intake.take_in import TakenIn
-from dpp.lifecycle.flow.model import Arrival, NewEvent, Role
-from dpp.lifecycle.flow.ports import Wake
+from dpp.lifecycle.flow.intake import accept
+from dpp.lifecycle.flow.intake.accept import IntakeOutcome
+from dpp.lifecycle.flow.model import Arrival, NewEvent
+from dpp.lifecycle.flow.ports import Role, Wake
 from dpp.lifecycle.flow.sources import github_webhook, jira, slack_events
 from dpp.lifecycle.flow.sources.signatures import check_github, check_jira, check_slack
 from dpp.platform.aws.renewable import Renewable
@@ -46,7 +46,7 @@ class WebhookSecrets:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class WebhookEffects:
     """Where deliveries are taken in. `clock` judges the age of what Slack signed; rows have Postgres's (D1)."""
 
     database: Database
@@ -77,7 +77,7 @@ class DeliveryOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class DeliveryResult:
     """The outcome, and of what; `challenge`: what Slack wants to be told."""
 
     outcome: DeliveryOutcome
@@ -85,61 +85,63 @@ class Delivered:
     challenge: str | None = None
 
 
-_IGNORED = Delivered(DeliveryOutcome.IGNORED)
+_IGNORED = DeliveryResult(DeliveryOutcome.IGNORED)
 
 
-def from_github(desk: Desk, delivery: Delivery) -> Delivered:
+def from_github(effects: WebhookEffects, delivery: Delivery) -> DeliveryResult:
     """A delivery of GitHub's. Raises NotConfigured, BadSignature, UnreadableDelivery, PostgresUnavailable."""
-    if desk.github_login is None:
+    if effects.github_login is None:
         raise NotConfigured
     _check(
-        desk,
+        effects,
         lambda secrets: secrets.github,
         lambda secret: check_github(secret, delivery.body, delivery.signature),
     )
     payload = _read(delivery)
-    return _take(desk, github_webhook.event_of(delivery.kind or "", payload, desk.github_login))
+    return _take(effects, github_webhook.event_of(delivery.kind or "", payload, effects.github_login))
 
 
-def from_jira(desk: Desk, delivery: Delivery) -> Delivered:
+def from_jira(effects: WebhookEffects, delivery: Delivery) -> DeliveryResult:
     """A delivery of Jira's. Raises as `from_github`."""
     _check(
-        desk,
+        effects,
         lambda secrets: secrets.jira,
         lambda secret: check_jira(secret, delivery.body, delivery.signature),
     )
-    return _take(desk, jira.event_of(_read(delivery)))
+    return _take(effects, jira.event_of(_read(delivery)))
 
 
-def from_slack(desk: Desk, delivery: Delivery) -> Delivered:
+def from_slack(effects: WebhookEffects, delivery: Delivery) -> DeliveryResult:
     """A delivery of Slack's, a person's reply to a task that waits for one. Raises as above, and StaleDelivery."""
     _check(
-        desk,
+        effects,
         lambda secrets: secrets.slack,
         lambda secret: check_slack(
-            secret, delivery.body, delivery.signature, delivery.timestamp, desk.clock()
+            secret, delivery.body, delivery.signature, delivery.timestamp, effects.clock()
         ),
     )
     match slack_events.told_by(_read(delivery)):
         case None:
             return _IGNORED
         case slack_events.Challenge(text):
-            return Delivered(DeliveryOutcome.IGNORED, challenge=text)
+            return DeliveryResult(DeliveryOutcome.IGNORED, challenge=text)
         case slack_events.Reply() as reply:
-            return _answer(desk, reply)
+            return _answer(effects, reply)
         case other:
             assert_never(other)
 
 
-def _check(desk: Desk, of: Callable[[WebhookSecrets], str | None], check: Callable[[str], None]) -> None:
+def _check(
+    effects: WebhookEffects, of: Callable[[WebhookSecrets], str | None], check: Callable[[str], None]
+) -> None:
     """By the source's secret as it is at hand; where the signature is wrong by that, as it is now."""
-    secret = of(desk.secrets.current)
+    secret = of(effects.secrets.current)
     if secret is None:
         raise NotConfigured
     try:
         check(secret)
     except BadSignature:
-        renewed = of(desk.secrets.current) if desk.secrets.renew() else None
+        renewed = of(effects.secrets.current) if effects.secrets.renew() else None
         if renewed is None:
             raise
         check(renewed)
@@ -152,20 +154,20 @@ def _read(delivery: Delivery) -> Json:
         raise UnreadableDelivery(f"The delivery can't be read: {refused}.") from None
 
 
-def _take(desk: Desk, event: NewEvent | None) -> Delivered:
+def _take(effects: WebhookEffects, event: NewEvent | None) -> DeliveryResult:
     if event is None:
         return _IGNORED
-    with desk.database.connection() as connection:
-        taken = take_in.take_in(connection, event, Arrival.WEBHOOK, desk.horizon_days)
-    if taken is TakenIn.ACCEPTED:
-        desk.wake(Role.KING)
-    return Delivered(DeliveryOutcome(taken), event.event_id)
+    with effects.database.connection() as connection:
+        taken = accept.accept_event(connection, event, Arrival.WEBHOOK, effects.horizon_days)
+    if taken is IntakeOutcome.ACCEPTED:
+        effects.wake(Role.KING)
+    return DeliveryResult(DeliveryOutcome(taken), event.event_id)
 
 
-def _answer(desk: Desk, reply: slack_events.Reply) -> Delivered:
-    with desk.database.connection() as connection:
+def _answer(effects: WebhookEffects, reply: slack_events.Reply) -> DeliveryResult:
+    with effects.database.connection() as connection:
         taken = answer.answer_in_thread(connection, reply.thread, reply.text)
     if not taken:
         return _IGNORED
-    desk.wake(Role.GENERAL)
-    return Delivered(DeliveryOutcome.ACCEPTED, reply.event_id)
+    effects.wake(Role.GENERAL)
+    return DeliveryResult(DeliveryOutcome.ACCEPTED, reply.event_id)

@@ -13,12 +13,12 @@ from enum import StrEnum
 
 from dpp.lifecycle.flow import heartbeat
 from dpp.lifecycle.flow.errors import SourceUnavailable
-from dpp.lifecycle.flow.intake import event_rows, source_rows, take_in
-from dpp.lifecycle.flow.intake.take_in import TakenIn
-from dpp.lifecycle.flow.model import Arrival, NewEvent, Role, Source
-from dpp.lifecycle.flow.ports import Outside, Wake
+from dpp.lifecycle.flow.intake import accept, event_rows, source_rows
+from dpp.lifecycle.flow.intake.accept import IntakeOutcome
+from dpp.lifecycle.flow.model import Arrival, NewEvent, Source
+from dpp.lifecycle.flow.ports import Outside, Role, Wake
 from dpp.lifecycle.flow.sources import github, jira
-from dpp.lifecycle.flow.sources.polling import POLL_SECONDS, Polled, Standing, Tray
+from dpp.lifecycle.flow.sources.polling import POLL_SECONDS, EventSink, PollResult, PollState
 from dpp.platform.db.postgres import Database
 from dpp.platform.errors import DependencyUnavailable
 
@@ -33,7 +33,7 @@ class OutOfTime(SourceUnavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class SentinelEffects:
+class PollerEffects:
     """What the sentinel works with. A source without a name or a filter is not asked."""
 
     database: Database
@@ -70,7 +70,7 @@ class SourceReport:
 
 
 @dataclass(frozen=True, slots=True)
-class SentinelReport:
+class PollerReport:
     """What one firing did."""
 
     sources: tuple[SourceReport, ...]
@@ -86,10 +86,10 @@ class SentinelReport:
 
 
 @dataclass(slots=True)
-class _Tray:
+class _Sink:
     """Takes in by Postgres, and counts; the time of a poll ends here, between two events."""
 
-    effects: SentinelEffects
+    effects: PollerEffects
     report: SourceReport
     now: datetime | None
     deadline: float = field(init=False)
@@ -97,7 +97,7 @@ class _Tray:
     def __post_init__(self) -> None:
         self.deadline = self.effects.monotonic() + POLL_TIME_SECONDS
 
-    def duplicate(self, event_id: str) -> bool:
+    def is_known(self, event_id: str) -> bool:
         if self.effects.monotonic() > self.deadline:
             raise OutOfTime(f"{self.report.source}_OUT_OF_TIME", POLL_SECONDS)
         with self.effects.database.connection() as connection:
@@ -105,15 +105,15 @@ class _Tray:
         self.report.duplicates += known
         return known
 
-    def put(self, event: NewEvent) -> None:
+    def accept(self, event: NewEvent) -> None:
         with self.effects.database.connection() as connection:
-            taken = take_in.take_in(connection, event, Arrival.POLL, self.effects.horizon_days, self.now)
+            taken = accept.accept_event(connection, event, Arrival.POLL, self.effects.horizon_days, self.now)
         match taken:
-            case TakenIn.ACCEPTED:
+            case IntakeOutcome.ACCEPTED:
                 self.report.accepted += 1
-            case TakenIn.DUPLICATE:
+            case IntakeOutcome.DUPLICATE:
                 self.report.duplicates += 1
-            case TakenIn.TOO_OLD:
+            case IntakeOutcome.TOO_OLD:
                 self.report.too_old += 1
 
     def skip(self, item_id: object) -> None:
@@ -122,16 +122,16 @@ class _Tray:
         _LOG.warning("an item can't be read and is left out", extra=told)
 
 
-type _Poll = Callable[[Standing, Tray], Polled]
+type _Poll = Callable[[PollState, EventSink], PollResult]
 
 
-def watch(effects: SentinelEffects, now: datetime | None = None) -> SentinelReport:
+def poll_sources(effects: PollerEffects, now: datetime | None = None) -> PollerReport:
     """One firing. Raises PostgresUnavailable, after which the next firing begins anew.
 
     A source that fails is noted and left for a while, and the other has its turn all the same.
     """
     with effects.database.connection() as connection:
-        heartbeat.beat(connection, Role.SENTINEL, now)
+        heartbeat.record(connection, Role.SENTINEL, now)
     reports: list[SourceReport] = []
     try:
         for source, poll in _polls(effects).items():
@@ -141,29 +141,29 @@ def watch(effects: SentinelEffects, now: datetime | None = None) -> SentinelRepo
     finally:  # what was taken in has its king even if the rest failed
         if any(one.accepted for one in reports):
             effects.wake(Role.KING)
-    return SentinelReport(tuple(reports))
+    return PollerReport(tuple(reports))
 
 
-def _polls(effects: SentinelEffects) -> Mapping[Source, _Poll]:
+def _polls(effects: PollerEffects) -> Mapping[Source, _Poll]:
     login, jql = effects.github_login, effects.jira_jql
     polls: dict[Source, _Poll] = {}
     if login is not None:
-        polls[Source.GITHUB] = lambda standing, tray: github.poll(effects.outside, login, standing, tray)
+        polls[Source.GITHUB] = lambda state, sink: github.poll(effects.outside, login, state, sink)
     if jql is not None:
-        polls[Source.JIRA] = lambda standing, tray: jira.poll(effects.outside, jql, standing, tray)
+        polls[Source.JIRA] = lambda state, sink: jira.poll(effects.outside, jql, state, sink)
     return polls
 
 
-def _turn(effects: SentinelEffects, report: SourceReport, poll: _Poll, now: datetime | None) -> None:
+def _turn(effects: PollerEffects, report: SourceReport, poll: _Poll, now: datetime | None) -> None:
     with effects.database.connection() as connection:
-        row = source_rows.standing(connection, report.source, now)
+        row = source_rows.find(connection, report.source, now)
         started_at = source_rows.clock(connection, now)
     report.failures = row.failures
     if not row.due:
         return
-    standing = Standing(row.etag, row.complete_until, started_at, effects.horizon_days)
+    state = PollState(row.etag, row.complete_until, started_at, effects.horizon_days)
     try:
-        done = poll(standing, _Tray(effects, report, now))
+        done = poll(state, _Sink(effects, report, now))
     except SourceUnavailable as error:
         asked = error.retry_after_seconds
         _note_failure(effects, report, str(error), started_at, asked or pause_seconds(row.failures + 1))
@@ -186,7 +186,7 @@ def pause_seconds(failures: int) -> int:
 
 
 def _note_failure(
-    effects: SentinelEffects, report: SourceReport, error: str, started_at: datetime, wait_seconds: int
+    effects: PollerEffects, report: SourceReport, error: str, started_at: datetime, wait_seconds: int
 ) -> None:
     with effects.database.connection() as connection:
         source_rows.failed(connection, report.source, error, started_at, wait_seconds)

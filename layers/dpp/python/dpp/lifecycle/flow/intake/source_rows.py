@@ -21,7 +21,7 @@ class SourceRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceStanding:
+class SourceStatus:
     """A source as an operator sees it. `complete_until`: everything before was taken in, None where no poll ever came
     to its end; `next_poll_at`: until then it is left alone; `failures`: in a row, with what went wrong last."""
 
@@ -42,9 +42,9 @@ def clock(connection: Connection, now: datetime | None) -> datetime:
     return found
 
 
-def standing(connection: Connection, source: Source, now: datetime | None) -> SourceRow:
+def find(connection: Connection, source: Source, now: datetime | None) -> SourceRow:
     """Where a source's polls stand; one that was never polled is due."""
-    row = connection.execute(QUERIES["standing"], {"source": source, "now": now}).fetchone()
+    row = connection.execute(QUERIES["source"], {"source": source, "now": now}).fetchone()
     return SourceRow() if row is None else SourceRow(*row)
 
 
@@ -64,6 +64,6 @@ def failed(
     connection.execute(QUERIES["failed"], params)
 
 
-def all_standings(connection: Connection) -> list[SourceStanding]:
+def statuses(connection: Connection) -> list[SourceStatus]:
     """All sources that were ever asked."""
-    return [SourceStanding(Source(row[0]), *row[1:]) for row in connection.execute(QUERIES["all"])]
+    return [SourceStatus(Source(row[0]), *row[1:]) for row in connection.execute(QUERIES["all"])]

@@ -2,7 +2,7 @@
 -- Postgres's clock (D1).
 SELECT coalesce(%(now)s, now())
 
--- name: standing
+-- name: source
 -- Where the polls of a source stand, and whether the next one is due.
 SELECT etag, complete_until, failures, next_poll_at <= coalesce(%(now)s, now()) FROM lifecycle_sources
 WHERE source = %(source)s

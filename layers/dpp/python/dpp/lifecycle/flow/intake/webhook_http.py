@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 
 from dpp.lifecycle.flow.errors import BadSignature, NotConfigured, StaleDelivery, UnreadableDelivery
-from dpp.lifecycle.flow.intake.deliveries import Delivered, Delivery, DeliveryOutcome
+from dpp.lifecycle.flow.intake.deliveries import Delivery, DeliveryOutcome, DeliveryResult
 from dpp.platform.http.problem import MALFORMED_REQUEST, PAYLOAD_TOO_LARGE, ProblemError, ProblemKind
 from dpp.platform.http.request import body_bytes, single_header
 
@@ -65,7 +65,7 @@ def slack_delivery(event: "APIGatewayProxyEvent") -> Delivery:
     )
 
 
-def delivered_view(delivered: Delivered) -> DeliveryView:
+def delivered_view(delivered: DeliveryResult) -> DeliveryView:
     """What a source is told."""
     return DeliveryView(outcome=delivered.outcome, event_id=delivered.event_id)
 

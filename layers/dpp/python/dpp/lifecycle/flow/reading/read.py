@@ -13,7 +13,7 @@ from dpp.lifecycle.flow.machine import EventStatus, TaskStatus
 from dpp.lifecycle.flow.model import Event, Message, ObjectKind, Task, result_key
 from dpp.lifecycle.flow.ports import Objects
 from dpp.lifecycle.flow.reading import read_rows
-from dpp.lifecycle.flow.reading.read_rows import ObjectRow, Outgoing, Placed, Question
+from dpp.lifecycle.flow.reading.read_rows import ObjectRow, OutgoingMessage, Question, TaskRow
 from dpp.platform.db.postgres import Connection, one_snapshot
 
 NEWEST = 2**63 - 1
@@ -38,7 +38,7 @@ class TaskPage:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeTask:
+class TaskWithObjects:
     """A task with its messages, and the objects that stand, each with what is in it."""
 
     task: Task
@@ -58,16 +58,16 @@ class EventRecord:
 class TaskRecord:
     """A task with all rows that belong to it; `event` is None where it is gone, `question` where none is asked."""
 
-    placed: Placed
+    row: TaskRow
     event: Event | None
     question: Question | None
-    messages: list[Outgoing]
+    messages: list[OutgoingMessage]
     objects: list[ObjectRow]
 
     @property
     def task(self) -> Task:
         """The task itself."""
-        return self.placed.task
+        return self.row.task
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def tasks(connection: Connection, *, below: int | None, limit: int, status: Task
     return TaskPage([one for _, one in shown], shown[-1][0] if len(found) > limit else None)
 
 
-def whole(connection: Connection, objects: Objects, task_id: str) -> WholeTask:
+def whole(connection: Connection, objects: Objects, task_id: str) -> TaskWithObjects:
     """One task, never half of it (LIFE-12). Raises TaskNotFound, StorageUnavailable.
 
     Its rows are those of one moment. An object that is gone is looked for again among the rows: with its row gone the
@@ -127,7 +127,7 @@ def whole(connection: Connection, objects: Objects, task_id: str) -> WholeTask:
             found[row.object_key] = body
         elif row.kind is not ObjectKind.PROMPT and not read_rows.object_stands(connection, row.object_key):
             raise TaskNotFound
-    return WholeTask(task, messages, found)
+    return TaskWithObjects(task, messages, found)
 
 
 def event(connection: Connection, event_id: str) -> EventRecord:
@@ -142,11 +142,11 @@ def event(connection: Connection, event_id: str) -> EventRecord:
 def task(connection: Connection, task_id: str) -> TaskRecord:
     """One task with all of its rows, and none of its objects. Raises TaskNotFound."""
     with one_snapshot(connection):
-        placed = _placed(connection, task_id)
+        row = _placed(connection, task_id)
         return TaskRecord(
-            placed,
-            read_rows.find_event(connection, placed.task.event_id),
-            questions(connection, [placed.task]).get(task_id),
+            row,
+            read_rows.find_event(connection, row.task.event_id),
+            questions(connection, [row.task]).get(task_id),
             read_rows.messages_of(connection, task_id),
             read_rows.objects_of(connection, task_id),
         )
@@ -170,7 +170,7 @@ def questions(connection: Connection, tasks_shown: Sequence[Task]) -> Mapping[st
     return {one.task_id: question for one, question in found}
 
 
-def outgoing(connection: Connection, *, sent: bool, limit: int) -> list[Outgoing]:
+def outgoing(connection: Connection, *, sent: bool, limit: int) -> list[OutgoingMessage]:
     """Messages that are not sent, the oldest first; or those that were, the newest first."""
     return read_rows.sent(connection, limit) if sent else read_rows.unsent(connection, limit)
 
@@ -192,11 +192,11 @@ def backlog(connection: Connection, now: datetime | None = None) -> Backlog:
     )
 
 
-def _placed(connection: Connection, task_id: str) -> Placed:
-    placed = read_rows.find_task(connection, task_id)
-    if placed is None:
+def _placed(connection: Connection, task_id: str) -> TaskRow:
+    row = read_rows.find_task(connection, task_id)
+    if row is None:
         raise TaskNotFound
-    return placed
+    return row
 
 
 def _is_half_deleted(task: Task, rows: list[ObjectRow]) -> bool:

@@ -42,7 +42,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingMessage:
     """A message, and what keeps it. `next_attempt_at`: until then no envoy sends it; `behind`: the unsent message of
     its task that goes first, None for the one whose turn it is."""
 
@@ -52,7 +52,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class TaskRow:
     """A task with when it is looked at next, and the thread of its messages since when, where one is known."""
 
     task: Task
@@ -95,14 +95,14 @@ def tasks_of_events(connection: Connection, event_ids: Sequence[str]) -> Mapping
     return {row["event_id"]: _task(row) for row in rows}
 
 
-def find_task(connection: Connection, task_id: str) -> Placed | None:
+def find_task(connection: Connection, task_id: str) -> TaskRow | None:
     """The task, and what else is known of it."""
     rows = named_rows(connection, QUERIES["task"], {"task_id": task_id})
     if not rows:
         return None
     [row] = rows
     thread = None if row["channel"] is None else Thread(row["channel"], row["thread_ts"])
-    return Placed(_task(row), row["next_look_at"], thread, row["thread_at"])
+    return TaskRow(_task(row), row["next_look_at"], thread, row["thread_at"])
 
 
 def questions(
@@ -116,17 +116,17 @@ def questions(
     ]
 
 
-def messages_of(connection: Connection, task_id: str) -> list[Outgoing]:
+def messages_of(connection: Connection, task_id: str) -> list[OutgoingMessage]:
     """A task's messages in their order."""
     return _outgoing(connection, "messages_of_task", {"task_id": task_id})
 
 
-def unsent(connection: Connection, limit: int) -> list[Outgoing]:
+def unsent(connection: Connection, limit: int) -> list[OutgoingMessage]:
     """What is not sent, the oldest first."""
     return _outgoing(connection, "unsent", {"limit": limit})
 
 
-def sent(connection: Connection, limit: int) -> list[Outgoing]:
+def sent(connection: Connection, limit: int) -> list[OutgoingMessage]:
     """What was sent, the newest first."""
     return _outgoing(connection, "sent", {"limit": limit})
 
@@ -142,9 +142,9 @@ def object_stands(connection: Connection, key: str) -> bool:
     return connection.execute(QUERIES["object_stands"], {"object_key": key}).fetchone() is not None
 
 
-def _outgoing(connection: Connection, query: str, params: Mapping[str, object]) -> list[Outgoing]:
+def _outgoing(connection: Connection, query: str, params: Mapping[str, object]) -> list[OutgoingMessage]:
     return [
-        Outgoing(message_of_row(row), row["next_attempt_at"], row["behind"])
+        OutgoingMessage(message_of_row(row), row["next_attempt_at"], row["behind"])
         for row in named_rows(connection, QUERIES[query], params)
     ]
 

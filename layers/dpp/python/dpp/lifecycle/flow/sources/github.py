@@ -26,11 +26,11 @@ from dpp.lifecycle.flow.model import (
 )
 from dpp.lifecycle.flow.ports import Outside, OutsideReply, OutsideRequest, Target
 from dpp.lifecycle.flow.sources.polling import (
-    Polled,
+    EventSink,
+    PollResult,
+    PollState,
     RateLimited,
     ReplyTooLarge,
-    Standing,
-    Tray,
     demand,
     json_of,
     wait_seconds,
@@ -129,7 +129,7 @@ def same_login(one: str, other: str) -> bool:
     return one.casefold() == other.casefold()
 
 
-def poll(outside: Outside, login: str, standing: Standing, tray: Tray) -> Polled:
+def poll(outside: Outside, login: str, state: PollState, sink: EventSink) -> PollResult:
     """Take in what the notifications of `login` tell. Raises SourceUnavailable where not all of it was taken in.
 
     What was taken in by then stays so, and is a duplicate to the next poll. A page is read whole or not at all.
@@ -137,19 +137,19 @@ def poll(outside: Outside, login: str, standing: Standing, tray: Tray) -> Polled
     etag: str | None = None
     wait = 1
     for page in range(1, MAX_PAGES + 1):
-        reply = _ask_page(outside, page, standing.etag if page == 1 else None)
-        wait = max(wait, wait_seconds(reply.headers, standing.started_at))
-        if page == 1 and reply.status == 304 and standing.etag is not None:
-            return Polled(standing.etag, not_modified=True, wait_seconds=wait)
-        items = json_of(demand(reply, Source.GITHUB, standing.started_at), Source.GITHUB)
+        reply = _ask_page(outside, page, state.etag if page == 1 else None)
+        wait = max(wait, wait_seconds(reply.headers, state.started_at))
+        if page == 1 and reply.status == 304 and state.etag is not None:
+            return PollResult(state.etag, not_modified=True, wait_seconds=wait)
+        items = json_of(demand(reply, Source.GITHUB, state.started_at), Source.GITHUB)
         if not isinstance(items, list):
             raise SourceUnavailable("GITHUB_NO_LIST")
         if page == 1:
             etag = _storable(reply.headers.get("etag"))
         for item in items:
-            _take(outside, login, standing, tray, item)
+            _take(outside, login, state, sink, item)
         if not _NEXT.search(reply.headers.get("link", "")):
-            return Polled(etag, not_modified=False, wait_seconds=wait)
+            return PollResult(etag, not_modified=False, wait_seconds=wait)
     raise SourceUnavailable("GITHUB_PAGES_WITHOUT_END")
 
 
@@ -163,12 +163,12 @@ def _storable(etag: str | None) -> str | None:
     return etag if etag and _ETAG.fullmatch(etag) else None
 
 
-def _take(outside: Outside, login: str, standing: Standing, tray: Tray, raw: Any) -> None:
+def _take(outside: Outside, login: str, state: PollState, sink: EventSink, raw: Any) -> None:
     """Take in one notification, unless it is none of ours; one that can't be read is skipped."""
     try:
         told = _Notification.model_validate(raw)
     except ValidationError:
-        tray.skip(raw.get("id") if isinstance(raw, dict) else None)
+        sink.skip(raw.get("id") if isinstance(raw, dict) else None)
         return
     kind = KIND_OF_REASON.get(told.reason)
     if kind is None:
@@ -176,18 +176,18 @@ def _take(outside: Outside, login: str, standing: Standing, tray: Tray, raw: Any
     path = _path_told(told, kind)
     event_id = path and event_id_of(path, kind)
     if not path or not event_id:
-        tray.skip(told.id)
+        sink.skip(told.id)
         return
-    if tray.duplicate(event_id):
+    if sink.is_known(event_id):
         return
     bare = NewEvent(event_id, Source.GITHUB, kind, told.updated_at, _bare_subject(told))
-    if told.updated_at <= standing.started_at - timedelta(days=standing.horizon_days):
-        tray.put(bare)  # too old, whatever it says
+    if told.updated_at <= state.started_at - timedelta(days=state.horizon_days):
+        sink.accept(bare)  # too old, whatever it says
         return
-    item = _fetch(outside, path, standing.started_at)
+    item = _fetch(outside, path, state.started_at)
     if item is not None and kind is EventKind.MENTIONED and same_login(item.author, login):
         return
-    tray.put(bare if item is None else _with_body(bare, told, item))
+    sink.accept(bare if item is None else _with_body(bare, told, item))
 
 
 def _path_told(told: _Notification, kind: EventKind) -> str | None:

@@ -26,10 +26,10 @@ from dpp.lifecycle.flow.model import (
 from dpp.lifecycle.flow.ports import Outside, OutsideRequest, Target
 from dpp.lifecycle.flow.sources.polling import (
     POLL_SECONDS,
-    Polled,
+    EventSink,
+    PollResult,
+    PollState,
     ReplyTooLarge,
-    Standing,
-    Tray,
     demand,
     json_of,
 )
@@ -89,30 +89,30 @@ class _Delivery(BaseModel):
     user: _Person | None = None
 
 
-def poll(outside: Outside, jql: str, standing: Standing, tray: Tray) -> Polled:
+def poll(outside: Outside, jql: str, state: PollState, sink: EventSink) -> PollResult:
     """Take in what has changed in the filter's issues. Raises SourceUnavailable where not all of it was taken in."""
     token: str | None = None
     for _ in range(MAX_PAGES):
-        issues, following = _page(outside, jql, standing, token)
+        issues, following = _page(outside, jql, state, token)
         for raw in issues:
             try:
                 event = _event(_Issue.model_validate(raw))
             except (ValidationError, ValueError, OverflowError):
-                tray.skip(raw.get("id") if isinstance(raw, dict) else None)
+                sink.skip(raw.get("id") if isinstance(raw, dict) else None)
                 continue
-            if not tray.duplicate(event.event_id):
-                tray.put(event)
+            if not sink.is_known(event.event_id):
+                sink.accept(event)
         if following is None:
-            return Polled(None, not_modified=False, wait_seconds=POLL_SECONDS)
+            return PollResult(None, not_modified=False, wait_seconds=POLL_SECONDS)
         if following == token:
             break
         token = following
     raise SourceUnavailable("JIRA_PAGES_WITHOUT_END")
 
 
-def filter_since(jql: str, standing: Standing) -> str:
+def filter_since(jql: str, state: PollState) -> str:
     """The filter with the time added: relative, since a time that is written out is read in the user's own zone."""
-    minutes = max(1, math.ceil((standing.started_at - standing.since).total_seconds() / 60))
+    minutes = max(1, math.ceil((state.started_at - state.since).total_seconds() / 60))
     return f'({_ORDER.sub("", jql).strip()}) AND updated >= "-{minutes}m" ORDER BY updated ASC'
 
 
@@ -141,12 +141,12 @@ def text_of(document: Any) -> str:
     return re.sub(r"\n{3,}", "\n\n", "".join(parts)).strip()
 
 
-def _page(outside: Outside, jql: str, standing: Standing, token: str | None) -> tuple[list[Any], str | None]:
+def _page(outside: Outside, jql: str, state: PollState, token: str | None) -> tuple[list[Any], str | None]:
     """A page's issues and the next one's token, None after the last; without descriptions where it is too large."""
     try:
-        body = _ask(outside, jql, standing, token, f"{_FIELDS},description")
+        body = _ask(outside, jql, state, token, f"{_FIELDS},description")
     except ReplyTooLarge:
-        body = _ask(outside, jql, standing, token, _FIELDS)
+        body = _ask(outside, jql, state, token, _FIELDS)
     issues = body.get("issues") if isinstance(body, dict) else None
     if not isinstance(issues, list):
         raise SourceUnavailable("JIRA_NO_LIST")
@@ -158,8 +158,8 @@ def _page(outside: Outside, jql: str, standing: Standing, token: str | None) -> 
     return issues, following
 
 
-def _ask(outside: Outside, jql: str, standing: Standing, token: str | None, fields: str) -> Any:
-    query = {"jql": filter_since(jql, standing), "fields": fields, "maxResults": str(_PAGE)}
+def _ask(outside: Outside, jql: str, state: PollState, token: str | None, fields: str) -> Any:
+    query = {"jql": filter_since(jql, state), "fields": fields, "maxResults": str(_PAGE)}
     if token is not None:
         query["nextPageToken"] = token
     path = f"/rest/api/3/search/jql?{urlencode(query)}"
@@ -167,7 +167,7 @@ def _ask(outside: Outside, jql: str, standing: Standing, token: str | None, fiel
         raise SourceUnavailable("JIRA_FILTER_TOO_LONG")
     headers = {"accept": "application/json"}
     reply = outside.ask(OutsideRequest(target=Target.JIRA, method="GET", path=path, headers=headers))
-    return json_of(demand(reply, Source.JIRA, standing.started_at), Source.JIRA)
+    return json_of(demand(reply, Source.JIRA, state.started_at), Source.JIRA)
 
 
 def _event(issue: _Issue, actor: _Person | None = None) -> NewEvent:

@@ -28,7 +28,7 @@ class ReplyTooLarge(SourceUnavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PollState:
     """Where the polls of a source stand, as one begins."""
 
     etag: str | None
@@ -44,7 +44,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Polled:
+class PollResult:
     """A poll that has taken in everything. `wait_seconds`: how long from its beginning until the next one may be."""
 
     etag: str | None
@@ -52,13 +52,13 @@ class Polled:
     wait_seconds: int
 
 
-class Tray(Protocol):
+class EventSink(Protocol):
     """Where a poll's events go, and what counts them. Raises PostgresUnavailable."""
 
-    def duplicate(self, event_id: str) -> bool:
+    def is_known(self, event_id: str) -> bool:
         """Whether an event was taken in already, so that nothing needs to be asked about it."""
 
-    def put(self, event: NewEvent) -> None:
+    def accept(self, event: NewEvent) -> None:
         """Take an event in, once."""
 
     def skip(self, item_id: object) -> None:

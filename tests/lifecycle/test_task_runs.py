@@ -1,4 +1,4 @@
-"""Soldiers by the real run pipeline (RUN-4, RUN-17, LIFE-2, LIFE-3): a task is paid for as any other run."""
+"""TaskRuns by the real run pipeline (RUN-4, RUN-17, LIFE-2, LIFE-3): a task is paid for as any other run."""
 
 import json
 from collections.abc import Iterator
@@ -9,19 +9,19 @@ from uuid import UUID, uuid4
 import pytest
 
 from dpp.lifecycle.config import TaskSettings
-from dpp.lifecycle.flow.errors import SoldierRefused, SoldiersUnavailable
-from dpp.lifecycle.flow.ports import Orders, SoldierState
+from dpp.lifecycle.flow.errors import TaskRunRefused, TaskRunsUnavailable
+from dpp.lifecycle.flow.ports import TaskRunRequest, TaskRunState
 from dpp.packs.contract import PackFailure, PackReason, PackSuccess
 from dpp.platform.errors import DependencyUnavailable
 from dpp.runs import store
 from dpp.runs.execute import execute
 from dpp.runs.model import Run
 from dpp.runs.operations import switch
-from lifecycle_general.soldiers import RunSoldiers
+from lifecycle_general.task_runs import PipelineTaskRuns
 from tests.lifecycle.environment import Environment, open_environment
 from tests.support.world import A_CREDIT, DONE, ScriptedPacks, Tenant, World, message_of
 
-ORDERS = Orders(
+ORDERS = TaskRunRequest(
     key="task-20260301-001-1", session_id="task-20260301-001", question="What now?", context="This."
 )
 MAX_COST = 50_000
@@ -31,8 +31,8 @@ def _settings(tenant_id: str, **changes: Any) -> TaskSettings:
     return TaskSettings.load({"DPP_LIFECYCLE_TENANT": tenant_id} | changes)
 
 
-def _soldiers(world: World, tenant_id: str, **changes: Any) -> RunSoldiers:
-    return RunSoldiers(world.submit_effects(), world.storage, _settings(tenant_id, **changes))
+def _task_runs(world: World, tenant_id: str, **changes: Any) -> PipelineTaskRuns:
+    return PipelineTaskRuns(world.submit_effects(), world.storage, _settings(tenant_id, **changes))
 
 
 def _work(world: World, packs: ScriptedPacks | None = None) -> int:
@@ -42,9 +42,9 @@ def _work(world: World, packs: ScriptedPacks | None = None) -> int:
     return len(messages)
 
 
-def _run(world: World, tenant: Tenant, soldier_id: UUID) -> Run:
+def _run(world: World, tenant: Tenant, run_id: UUID) -> Run:
     with world.database.connection() as connection:
-        found = store.find(connection, tenant.tenant_id, soldier_id)
+        found = store.find(connection, tenant.tenant_id, run_id)
     assert found is not None
     return found
 
@@ -60,8 +60,8 @@ def a_court_that_pays(world: World) -> Iterator[Environment]:
 def test_a_task_is_carried_out_by_a_run_that_is_paid_once(world: World, paying: Environment) -> None:
     """An attempt is one run, whatever is sent again; its charge and the ledger's are the same."""
     tenant, env = world.tenant(), paying
-    soldiers = _soldiers(world, tenant.tenant_id)
-    effects = replace(env.runner_effects(task_runs=soldiers), objects=world.storage)
+    task_runs = _task_runs(world, tenant.tenant_id)
+    effects = replace(env.runner_effects(task_runs=task_runs), objects=world.storage)
     event_id = env.emit("a pull request")
     env.dispatch()
     assert env.run_tasks(effects).sent == 1
@@ -93,77 +93,77 @@ def replace_cost(done: PackSuccess, cost_usd_micros: int) -> PackSuccess:
 
 def test_a_run_that_is_too_unsure_needs_a_person(world: World) -> None:
     tenant = world.tenant()
-    soldiers = _soldiers(world, tenant.tenant_id)
-    soldier_id = soldiers.send(ORDERS)
+    task_runs = _task_runs(world, tenant.tenant_id)
+    run_id = task_runs.send(ORDERS)
     _work(world, ScriptedPacks(DONE.model_copy(update={"reliability_score": 0.4})))
-    report = soldiers.report(soldier_id)
+    report = task_runs.report(run_id)
     assert report is not None
-    assert (report.state, report.needs_person) == (SoldierState.FAILED, True)
+    assert (report.state, report.needs_person) == (TaskRunState.FAILED, True)
     assert report.reason_code == "PACK_RELIABILITY_BELOW_MINIMUM"
 
 
 def test_a_run_that_failed_needs_nobody_and_tells_its_charge(world: World) -> None:
     tenant = world.tenant()
-    soldiers = _soldiers(world, tenant.tenant_id)
-    soldier_id = soldiers.send(ORDERS)
+    task_runs = _task_runs(world, tenant.tenant_id)
+    run_id = task_runs.send(ORDERS)
     _work(world, ScriptedPacks(PackFailure(reason_code=PackReason.PACK_FAILED, detail="ValueError")))
-    report = soldiers.report(soldier_id)
+    report = task_runs.report(run_id)
     assert report is not None
-    assert (report.state, report.needs_person, report.detail) == (SoldierState.FAILED, False, "ValueError")
+    assert (report.state, report.needs_person, report.detail) == (TaskRunState.FAILED, False, "ValueError")
     assert report.raw is None
     assert float(report.charged_usd) > 0
-    assert soldiers.send(ORDERS) == soldier_id  # its key stays its own
+    assert task_runs.send(ORDERS) == run_id  # its key stays its own
 
 
 @pytest.mark.parametrize("lost", ["gone", "damaged"])
 def test_an_envelope_that_is_not_what_was_stored_fails_the_attempt(world: World, lost: str) -> None:
     tenant = world.tenant()
-    soldiers = _soldiers(world, tenant.tenant_id)
-    soldier_id = soldiers.send(ORDERS)
+    task_runs = _task_runs(world, tenant.tenant_id)
+    run_id = task_runs.send(ORDERS)
     _work(world, ScriptedPacks(replace_cost(DONE, 20_000)))
-    pointer = _run(world, tenant, soldier_id).result
+    pointer = _run(world, tenant, run_id).result
     assert pointer is not None
     if lost == "gone":
         world.s3.delete_object(Bucket=world.bucket, Key=pointer.key)
     else:
         world.storage.put_json(pointer.key, b"{}")
-    report = soldiers.report(soldier_id)
+    report = task_runs.report(run_id)
     assert report is not None
-    assert (report.state, report.raw) == (SoldierState.FAILED, None)
+    assert (report.state, report.raw) == (TaskRunState.FAILED, None)
     assert report.reason_code == ("RESULT_MISSING" if lost == "gone" else "RESULT_DAMAGED")
 
 
 def test_a_run_past_its_retention_or_of_another_tenant_is_gone(world: World) -> None:
     tenant, stranger = world.tenant(), world.tenant()
-    soldiers = _soldiers(world, tenant.tenant_id)
-    soldier_id = soldiers.send(ORDERS)
-    assert _soldiers(world, stranger.tenant_id).report(soldier_id) is None
-    assert soldiers.report(uuid4()) is None
-    assert message_of(_run(world, tenant, soldier_id)).run_id == soldier_id
+    task_runs = _task_runs(world, tenant.tenant_id)
+    run_id = task_runs.send(ORDERS)
+    assert _task_runs(world, stranger.tenant_id).report(run_id) is None
+    assert task_runs.report(uuid4()) is None
+    assert message_of(_run(world, tenant, run_id)).run_id == run_id
     with world.database.connection() as connection:
         connection.execute(
             "UPDATE runs SET retention_until = created_at - interval '1 second' WHERE run_id = %s",
-            (soldier_id,),
+            (run_id,),
         )
-    assert soldiers.report(soldier_id) is None
+    assert task_runs.report(run_id) is None
 
 
 def test_what_passes_waits_and_what_does_not_is_refused(world: World) -> None:
     poor, slow = world.tenant(credit_usd_micros=MAX_COST - 100), world.tenant(rate_limit_per_minute=1)
-    with pytest.raises(SoldiersUnavailable, match="budget"):
-        _soldiers(world, poor.tenant_id).send(ORDERS)
-    _soldiers(world, slow.tenant_id).send(replace(ORDERS, key="another-key"))
-    with pytest.raises(SoldiersUnavailable, match="this minute"):
-        _soldiers(world, slow.tenant_id).send(ORDERS)
-    with pytest.raises(SoldiersUnavailable, match="no active tenant"):
-        _soldiers(world, "t_nobody").send(ORDERS)
+    with pytest.raises(TaskRunsUnavailable, match="budget"):
+        _task_runs(world, poor.tenant_id).send(ORDERS)
+    _task_runs(world, slow.tenant_id).send(replace(ORDERS, key="another-key"))
+    with pytest.raises(TaskRunsUnavailable, match="this minute"):
+        _task_runs(world, slow.tenant_id).send(ORDERS)
+    with pytest.raises(TaskRunsUnavailable, match="no active tenant"):
+        _task_runs(world, "t_nobody").send(ORDERS)
     tenant = world.tenant()
-    soldiers = _soldiers(world, tenant.tenant_id)
-    soldiers.send(ORDERS)
-    with pytest.raises(SoldierRefused, match="another payload"):
-        soldiers.send(replace(ORDERS, question="Something else?"))
-    with pytest.raises(SoldierRefused, match="does not take"):
-        soldiers.send(replace(ORDERS, key="another-key", question=" "))
+    task_runs = _task_runs(world, tenant.tenant_id)
+    task_runs.send(ORDERS)
+    with pytest.raises(TaskRunRefused, match="another payload"):
+        task_runs.send(replace(ORDERS, question="Something else?"))
+    with pytest.raises(TaskRunRefused, match="does not take"):
+        task_runs.send(replace(ORDERS, key="another-key", question=" "))
     assert world.position(tenant).drift_usd_micros == 0
 
 
@@ -180,8 +180,8 @@ def test_a_disabled_pack_lets_tasks_wait(world: World) -> None:
             reason="for a test",
             decided_at=world.now(),
         )
-    with pytest.raises(SoldiersUnavailable, match="disabled"):
-        _soldiers(world, tenant.tenant_id).send(ORDERS)
+    with pytest.raises(TaskRunsUnavailable, match="disabled"):
+        _task_runs(world, tenant.tenant_id).send(ORDERS)
     assert world.ledger.balance(tenant.tenant_id) == A_CREDIT
 
 
@@ -191,17 +191,17 @@ def test_a_suspended_tenant_has_no_soldiers(world: World) -> None:
         connection.execute(
             "UPDATE tenants SET status = 'SUSPENDED' WHERE tenant_id = %s", (tenant.tenant_id,)
         )
-    with pytest.raises(SoldiersUnavailable):
-        _soldiers(world, tenant.tenant_id).send(ORDERS)
+    with pytest.raises(TaskRunsUnavailable):
+        _task_runs(world, tenant.tenant_id).send(ORDERS)
 
 
 def test_a_queue_that_is_down_lets_the_task_wait_and_gives_the_money_back(world: World) -> None:
     tenant = world.tenant()
     world.sqs.delete_queue(QueueUrl=world.queue_url)
-    with pytest.raises(SoldiersUnavailable):
-        _soldiers(world, tenant.tenant_id).send(ORDERS)
+    with pytest.raises(TaskRunsUnavailable):
+        _task_runs(world, tenant.tenant_id).send(ORDERS)
     assert world.ledger.balance(tenant.tenant_id) == A_CREDIT
 
 
 def test_soldiers_unavailable_is_a_dependency_s_fault() -> None:
-    assert issubclass(SoldiersUnavailable, DependencyUnavailable)
+    assert issubclass(TaskRunsUnavailable, DependencyUnavailable)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpp.lifecycle.flow import slack, store
-from dpp.lifecycle.flow.errors import NotConfigured, WireUnavailable
+from dpp.lifecycle.flow.errors import NotConfigured, OutsideUnavailable
 from dpp.lifecycle.flow.model import MessageKind, Thread
 from dpp.lifecycle.flow.notifier import LAST_PAUSE_SECONDS, pause_after
 from dpp.lifecycle.flow.ports import OutsideReply
@@ -58,7 +58,7 @@ def test_by_an_incoming_webhook_every_message_names_its_task(env: Environment) -
 
 def test_a_report_has_no_task_and_goes_to_the_channel(env: Environment) -> None:
     with env.database.connection() as connection, connection.transaction():
-        store.say(
+        store.add_message(
             connection, NewMessage(MessageKind.REPORT, None, "report/2026-03-01", "All is well"), env.now
         )
     env.notify()
@@ -87,7 +87,7 @@ def test_a_report_has_no_task_and_goes_to_the_channel(env: Environment) -> None:
         ),
         (OutsideReply(status=200, body="welcome"), "slack: no answer of Slack's", 30),
         (OutsideReply(status=200, body="[" * 100_000), "slack: no answer of Slack's", 30),
-        (WireUnavailable("gone"), "slack: no reply", 30),
+        (OutsideUnavailable("gone"), "slack: no reply", 30),
         (NotConfigured(), "slack: Slack is not configured", 30),
     ],
 )
@@ -229,5 +229,5 @@ def test_a_thread_that_can_t_be_kept_is_not(env: Environment) -> None:
 
 def test_the_longest_body_fits_a_request(env: Environment) -> None:
     with env.database.connection() as connection, connection.transaction():
-        store.say(connection, NewMessage(MessageKind.REPORT, None, "report/1", "&" * 4_000), env.now)
+        store.add_message(connection, NewMessage(MessageKind.REPORT, None, "report/1", "&" * 4_000), env.now)
     assert env.notify().sent == 1

@@ -7,8 +7,8 @@ LIMIT = 100
 TIME_LIMIT_SECONDS = 20.0
 
 
-def turns(limit: int = LIMIT, seconds: float = TIME_LIMIT_SECONDS) -> Iterator[int]:
-    """So many turns, until the time is over; what is left is the next firing's."""
+def rounds(limit: int = LIMIT, seconds: float = TIME_LIMIT_SECONDS) -> Iterator[int]:
+    """So many rounds, until the time is over; what is left is the next firing's."""
     deadline = time.monotonic() + seconds
     for turn in range(limit):
         if time.monotonic() > deadline:

@@ -11,7 +11,7 @@ AHEAD_HOURS = 24
 """How far a source's clock may be ahead of ours. No more than the day by which `seen_days` is above `horizon_days`."""
 
 
-class TakenIn(StrEnum):
+class IntakeOutcome(StrEnum):
     """What became of an event that came. TOO_OLD: out of the window, at the horizon or over a day ahead."""
 
     ACCEPTED = "ACCEPTED"
@@ -19,13 +19,13 @@ class TakenIn(StrEnum):
     TOO_OLD = "TOO_OLD"
 
 
-def take_in(
+def accept_event(
     connection: Connection,
     event: NewEvent,
     arrival: Arrival,
     horizon_days: int,
     now: datetime | None = None,
-) -> TakenIn:
+) -> IntakeOutcome:
     """Remember the event's id and, only where that is news, write the event, PENDING; both or neither.
 
     A duplicate is what is pending, dispatched or seen, and never found by looking at what is completed (LIFE-6). Every
@@ -36,8 +36,8 @@ def take_in(
     """
     with connection.transaction():
         if event_rows.outside_window(connection, event.happened_at, horizon_days, AHEAD_HOURS, now):
-            return TakenIn.TOO_OLD
+            return IntakeOutcome.TOO_OLD
         if not event_rows.remember(connection, event.event_id, now):
-            return TakenIn.DUPLICATE
+            return IntakeOutcome.DUPLICATE
         event_rows.insert_event(connection, event, arrival, now)
-    return TakenIn.ACCEPTED
+    return IntakeOutcome.ACCEPTED

@@ -1,4 +1,4 @@
-"""Soldiers are runs of the decision pack, submitted and paid for like any other, by the tenant that tasks have.
+"""TaskRuns are runs of the decision pack, submitted and paid for like any other, by the tenant that tasks have.
 
 An attempt's key is the run's idempotency key, so that an attempt is one run however often it is sent (RUN-4). No run is
 found by the tenant's rate limit or balance when it is only read.
@@ -11,8 +11,8 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from dpp.lifecycle.config import TaskSettings
-from dpp.lifecycle.flow.errors import SoldierRefused, SoldiersUnavailable
-from dpp.lifecycle.flow.ports import Orders, SoldierReport, SoldierState
+from dpp.lifecycle.flow.errors import TaskRunRefused, TaskRunsUnavailable
+from dpp.lifecycle.flow.ports import TaskRunReport, TaskRunRequest, TaskRunState
 from dpp.money.ledger import LedgerError
 from dpp.money.micros import format_usd
 from dpp.packs.contract import PackReason, PackType
@@ -36,33 +36,33 @@ from dpp.runs.submit import Order, SubmitEffects, submit
 
 _FOR_NOW = (BudgetDrained, RateLimited, ExecutionDisabled, IdempotencyInProgress, EnqueueFailed)
 DAMAGED = "RESULT_DAMAGED"
-_STATES = {Status.COMPLETED: SoldierState.SUCCEEDED, Status.FAILED: SoldierState.FAILED}
+_STATES = {Status.COMPLETED: TaskRunState.SUCCEEDED, Status.FAILED: TaskRunState.FAILED}
 
 
-class RunSoldiers:
-    """Soldiers by the run pipeline."""
+class PipelineTaskRuns:
+    """TaskRuns by the run pipeline."""
 
     def __init__(self, submits: SubmitEffects, results: ObjectStore, settings: TaskSettings) -> None:
         self._submits = submits
         self._results = results
         self._settings = settings
 
-    def send(self, orders: Orders) -> UUID:
-        """The run's id. Raises SoldierRefused, SoldiersUnavailable, DependencyUnavailable."""
+    def send(self, orders: TaskRunRequest) -> UUID:
+        """The run's id. Raises TaskRunRefused, TaskRunsUnavailable, DependencyUnavailable."""
         order = self._order(orders)
         try:
             return submit(order, self._caller(), self._submits).run.run_id
         except _FOR_NOW as error:
-            raise SoldiersUnavailable(str(error)) from None
+            raise TaskRunsUnavailable(str(error)) from None
         except RunsError as error:
-            raise SoldierRefused(str(error)) from None
+            raise TaskRunRefused(str(error)) from None
         except LedgerError:
-            raise SoldierRefused("the ledger refused the amount") from None
+            raise TaskRunRefused("the ledger refused the amount") from None
 
-    def report(self, soldier_id: UUID) -> SoldierReport | None:
+    def report(self, run_id: UUID) -> TaskRunReport | None:
         """What is known; None past the run's retention (D7). Raises PostgresUnavailable, StorageUnavailable."""
         with self._submits.database.connection() as connection:
-            found = store.find_for_owner(connection, self._settings.tenant_id, soldier_id)
+            found = store.find_for_owner(connection, self._settings.tenant_id, run_id)
         if found is None:
             return None
         run, is_past_retention = found
@@ -72,40 +72,40 @@ class RunSoldiers:
             return self._completed(run)
         return _report(
             run,
-            _STATES.get(run.status, SoldierState.AT_WORK),
+            _STATES.get(run.status, TaskRunState.AT_WORK),
             reason_code=run.last_error_reason_code if run.status is Status.FAILED else None,
             detail=run.last_error_detail if run.status is Status.FAILED else None,
         )
 
-    def _completed(self, run: Run) -> SoldierReport:
+    def _completed(self, run: Run) -> TaskRunReport:
         """With its envelope. One that is gone, or is not what was stored, will be no other: the attempt failed."""
         body = None if run.result is None else self._results.get(run.result.key)
         if run.result is None or body is None:
             return _report(
-                run, SoldierState.FAILED, reason_code=Reason.RESULT_MISSING, detail="its envelope is gone"
+                run, TaskRunState.FAILED, reason_code=Reason.RESULT_MISSING, detail="its envelope is gone"
             )
         if hashlib.sha256(body).hexdigest() != run.result.sha256:
             return _report(
-                run, SoldierState.FAILED, reason_code=DAMAGED, detail="its envelope is not what was stored"
+                run, TaskRunState.FAILED, reason_code=DAMAGED, detail="its envelope is not what was stored"
             )
-        return _report(run, SoldierState.SUCCEEDED, raw=json.loads(body))
+        return _report(run, TaskRunState.SUCCEEDED, raw=json.loads(body))
 
     def _caller(self) -> Caller:
         tenant_id = self._settings.tenant_id
         with self._submits.database.connection() as connection:
             caller = api_keys.caller_of(connection, tenant_id)
         if caller is None:
-            raise SoldiersUnavailable(f"there is no active tenant {tenant_id}")
+            raise TaskRunsUnavailable(f"there is no active tenant {tenant_id}")
         return caller
 
-    def _order(self, orders: Orders) -> Order:
+    def _order(self, orders: TaskRunRequest) -> Order:
         inputs: dict[str, object] = {"question": orders.question}
         if orders.context is not None:
             inputs["context"] = orders.context
         try:
             INPUT_MODELS[PackType.DECISION].model_validate(inputs)
         except ValidationError:
-            raise SoldierRefused("the decision pack does not take such a question") from None
+            raise TaskRunRefused("the decision pack does not take such a question") from None
         settings = self._settings
         return Order(
             idempotency_key=orders.key,
@@ -122,14 +122,14 @@ class RunSoldiers:
 
 def _report(
     run: Run,
-    state: SoldierState,
+    state: TaskRunState,
     *,
     reason_code: str | None = None,
     detail: str | None = None,
     raw: dict[str, object] | None = None,
-) -> SoldierReport:
-    return SoldierReport(
-        soldier_id=run.run_id,
+) -> TaskRunReport:
+    return TaskRunReport(
+        run_id=run.run_id,
         state=state,
         charged_usd=format_usd(run.actual_cost_usd_micros or 0),
         tokens_consumed=run.tokens_consumed,

@@ -11,12 +11,12 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from dpp.lifecycle.retention.cleanup import ClassReport, ClassStatus, ClassUse, Cleanup, CleanupKind
+from dpp.lifecycle.retention.model import ClassReport, ClassStatus, ClassUse, Cleanup, CleanupKind
 from dpp.platform.db.postgres import Connection, named_rows
 from dpp.platform.db.retention import Batch, Cursor
 from dpp.platform.db.sql import Queries
 
-QUERIES = Queries("dpp.lifecycle.retention.periods", "cleanup.sql")
+QUERIES = Queries("dpp.lifecycle.retention", "queries.sql")
 DELETIONS_A_CALL = 1_000
 """As many objects as S3 deletes in one call."""
 

@@ -9,19 +9,19 @@ from zoneinfo import ZoneInfo
 
 from dpp.lifecycle.flow.errors import CleanupRunning, NoSuchClass
 from dpp.lifecycle.flow.ports import Objects
-from dpp.lifecycle.retention import cleanup_rows
+from dpp.lifecycle.retention import store
 from dpp.lifecycle.retention.breaker import HISTORY_DAYS, Bounds
-from dpp.lifecycle.retention.cleanup import Cleanup, CleanupKind
-from dpp.lifecycle.retention.cleanup_rows import NewCleanup
+from dpp.lifecycle.retention.model import Cleanup, CleanupKind
 from dpp.lifecycle.retention.periods import Retention
 from dpp.lifecycle.retention.registry import days_of
 from dpp.lifecycle.retention.schedule import due_day
+from dpp.lifecycle.retention.store import NewCleanup
 from dpp.lifecycle.retention.usage import measure
 from dpp.lifecycle.retention.warnings import warnings_of
 from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.db.retention import RetentionClass
 
-BY_THE_CLOCK = "the clock"
+SCHEDULED = "the clock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class ChamberlainEffects:
+class CleanerEffects:
     """What the chamberlain touches, and his rules; `classes` in order (`registry.ordered`).
 
     `announce` writes the message that tells of a daily cleanup, in the transaction that ends it.
@@ -74,11 +74,11 @@ class Preview:
         return self.due > self.allowed
 
 
-def preview(effects: ChamberlainEffects, now: datetime | None = None) -> list[Preview]:
+def preview(effects: CleanerEffects, now: datetime | None = None) -> list[Preview]:
     """What a cleanup of now would do, class by class in its order; nothing is changed."""
     previews = []
     with effects.database.connection() as connection:
-        at = cleanup_rows.clock(connection, now)
+        at = store.clock(connection, now)
         for one in effects.classes:
             days = days_of(one, effects.retention)
             before, allowed = at - timedelta(days=days), allowance(connection, effects, one.name)
@@ -88,24 +88,24 @@ def preview(effects: ChamberlainEffects, now: datetime | None = None) -> list[Pr
     return previews
 
 
-def allowance(connection: Connection, effects: ChamberlainEffects, name: str) -> int:
+def allowance(connection: Connection, effects: CleanerEffects, name: str) -> int:
     """How many rows of a class may be due before the breaker trips."""
-    return effects.bounds.allowed(cleanup_rows.history(connection, name, HISTORY_DAYS))
+    return effects.bounds.allowed(store.history(connection, name, HISTORY_DAYS))
 
 
 def begin_daily(
-    connection: Connection, effects: ChamberlainEffects, now: datetime | None = None
+    connection: Connection, effects: CleanerEffects, now: datetime | None = None
 ) -> Cleanup | None:
     """Begin the latest due day's cleanup; None where it was begun before, or an operator's is under way."""
-    day = due_day(cleanup_rows.clock(connection, now), effects.zone)
-    if cleanup_rows.daily_was_begun(connection, day):
+    day = due_day(store.clock(connection, now), effects.zone)
+    if store.daily_was_begun(connection, day):
         return None
-    new = _new(connection, effects, effects.classes, BY_THE_CLOCK, now)
+    new = _new(connection, effects, effects.classes, SCHEDULED, now)
     return _begun(connection, new, now)
 
 
 def begin_manual(
-    effects: ChamberlainEffects,
+    effects: CleanerEffects,
     requested_by: str,
     names: Sequence[str] = (),
     *,
@@ -125,26 +125,26 @@ def begin_manual(
     return begun
 
 
-def stop(effects: ChamberlainEffects, actor: str, now: datetime | None = None) -> Cleanup | None:
+def stop(effects: CleanerEffects, actor: str, now: datetime | None = None) -> Cleanup | None:
     """Stop the cleanup under way, whose batch at this moment is undone; None where there is none.
 
     What was deleted stays deleted, and a day's cleanup that was stopped is not begun again.
     """
     with effects.database.connection() as connection:
-        found = cleanup_rows.running(connection)
+        found = store.running(connection)
         if found is None:
             return None
-        cleanup_rows.stop_classes(connection, found.cleanup_id, f"stopped by {actor}")
+        store.stop_classes(connection, found.cleanup_id, f"stopped by {actor}")
     return end(effects, found.cleanup_id, now)
 
 
-def end(effects: ChamberlainEffects, cleanup_id: UUID, now: datetime | None = None) -> Cleanup | None:
+def end(effects: CleanerEffects, cleanup_id: UUID, now: datetime | None = None) -> Cleanup | None:
     """Measure, and write down the end of a cleanup whose classes are over; the cleanup as it then stands."""
     usage = measure(effects.database, effects.classes, effects.retention, now)
     with effects.database.connection() as connection, connection.transaction():
         warnings = warnings_of(connection, cleanup_id, usage, now)
-        is_first = cleanup_rows.end(connection, cleanup_id, usage.classes, warnings, now)
-        ended = cleanup_rows.find(connection, cleanup_id)
+        is_first = store.end(connection, cleanup_id, usage.classes, warnings, now)
+        ended = store.find(connection, cleanup_id)
         daily = ended is not None and ended.kind is CleanupKind.DAILY
         if is_first and ended is not None and daily and effects.announce is not None:
             effects.announce(connection, ended, now)
@@ -153,12 +153,12 @@ def end(effects: ChamberlainEffects, cleanup_id: UUID, now: datetime | None = No
 
 def _new(
     connection: Connection,
-    effects: ChamberlainEffects,
+    effects: CleanerEffects,
     classes: Sequence[RetentionClass],
     requested_by: str,
     now: datetime | None,
 ) -> NewCleanup:
-    at = cleanup_rows.clock(connection, now)
+    at = store.clock(connection, now)
     befores = [(one.name, at - timedelta(days=days_of(one, effects.retention))) for one in classes]
     return NewCleanup(
         cleanup_id=uuid4(),
@@ -171,4 +171,4 @@ def _new(
 
 
 def _begun(connection: Connection, new: NewCleanup, now: datetime | None) -> Cleanup | None:
-    return cleanup_rows.find(connection, new.cleanup_id) if cleanup_rows.begin(connection, new, now) else None
+    return store.find(connection, new.cleanup_id) if store.begin(connection, new, now) else None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpp.lifecycle.flow.intake import source_rows, take_in
+from dpp.lifecycle.flow.intake import accept, source_rows
 from dpp.lifecycle.flow.intake.poller import MAX_PAUSE_SECONDS, PollOutcome, pause_seconds
 from dpp.lifecycle.flow.model import Source
 from dpp.platform.errors import PostgresUnavailable
@@ -72,11 +72,11 @@ class Fuse:
 
 def fire(post: PollEnvironment, fuse: Fuse) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(take_in, "take_in", fuse.wrap(take_in.take_in))
+        patch.setattr(accept, "accept_event", fuse.wrap(accept.accept_event))
         patch.setattr(source_rows, "polled", fuse.wrap(source_rows.polled))
         patch.setattr(type(post.outside), "ask", fuse.wrap(type(post.outside).ask))
         patch.setattr(type(post), "wake", fuse.wrap(type(post).wake))
-        post.watch()
+        post.poll()
 
 
 EFFECTS = 11
@@ -98,7 +98,7 @@ def test_life_6_whichever_effect_is_the_last_everything_is_taken_in_once(
         fire(post, Fuse(effect, after=after))
     before = post.poll_state()
     assert before is None or set(ALL[:2]) <= set(post.ids())  # an ETag is kept last
-    post.watch(LATER)
+    post.poll(LATER)
     assert sorted(post.ids()) == sorted(ALL)
     standing = post.poll_state()
     assert standing is not None
@@ -107,14 +107,14 @@ def test_life_6_whichever_effect_is_the_last_everything_is_taken_in_once(
 
 def test_life_11_he_leaves_a_heartbeat_even_where_nothing_is_due(post: PollEnvironment) -> None:
     post.github_login = post.jira_jql = None
-    assert post.watch().sources == ()
+    assert post.poll().sources == ()
     assert post.execute("SELECT role, beat_at FROM lifecycle_heartbeats") == [("SENTINEL", NOW)]
 
 
 @pytest.mark.parametrize("failing", ["GITHUB", "JIRA"])
 def test_one_failing_source_never_stops_the_other(post: PollEnvironment, failing: str) -> None:
     post.outside.answers[f"{PAGE}1" if failing == "GITHUB" else SEARCH] = reply(status=500)
-    report = {one.source: one.outcome for one in post.watch().sources}
+    report = {one.source: one.outcome for one in post.poll().sources}
     assert report.pop(failing) is PollOutcome.FAILED  # type: ignore[call-overload]
     assert set(report.values()) == {PollOutcome.TAKEN_IN}
 
@@ -123,7 +123,7 @@ def test_a_fault_of_ours_in_one_source_does_not_silence_the_other(
     post: PollEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dpp.lifecycle.flow.sources.github.path_of", lambda url: 1 / 0)
-    first, second = post.watch().sources
+    first, second = post.poll().sources
     assert (first.error, second.outcome) == ("unexpected: ZeroDivisionError", PollOutcome.TAKEN_IN)
 
 
@@ -133,9 +133,9 @@ def test_without_postgres_the_firing_fails_and_no_source_is_blamed(
     def lost(*_: object) -> None:
         raise PostgresUnavailable("OperationalError")
 
-    monkeypatch.setattr(take_in, "take_in", lost)
+    monkeypatch.setattr(accept, "accept_event", lost)
     with pytest.raises(PostgresUnavailable):
-        post.watch()
+        post.poll()
     assert post.poll_state() is None
 
 
@@ -171,7 +171,7 @@ def test_nothing_of_what_people_wrote_is_logged_or_reported(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     post.outside.answers[SEARCH] = reply('{"issues": [{"key": "Main order"')
-    told = str(post.watch().as_dict()) + "".join(str(record.__dict__) for record in caplog.records)
+    told = str(post.poll().as_dict()) + "".join(str(record.__dict__) for record in caplog.records)
     for words in ("Greetings", "@dpp-bot hi", "Main order", "octocat"):
         assert words not in told
     assert Source.JIRA in told

@@ -10,12 +10,12 @@ import pytest
 
 from dpp.lifecycle.flow import heartbeat
 from dpp.lifecycle.flow.errors import CleanupRunning, NoSuchClass
-from dpp.lifecycle.flow.model import Role
-from dpp.lifecycle.retention import cleanup_rows
-from dpp.lifecycle.retention.begin import Pace, begin_manual, preview, stop
+from dpp.lifecycle.flow.ports import Role
+from dpp.lifecycle.retention import store
 from dpp.lifecycle.retention.breaker import Bounds
-from dpp.lifecycle.retention.cleaner import LEASE_NAME, LEASE_SECONDS, MAX_ERRORS, tend
-from dpp.lifecycle.retention.cleanup import ClassStatus, CleanupKind
+from dpp.lifecycle.retention.cleaner import LEASE_NAME, LEASE_SECONDS, MAX_ERRORS, clean
+from dpp.lifecycle.retention.control import Pace, begin_manual, preview, stop
+from dpp.lifecycle.retention.model import ClassStatus, CleanupKind
 from dpp.platform.db import exclusive
 from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.db.retention import Batch, Cursor, QueriedClass
@@ -223,7 +223,7 @@ def test_what_a_tripped_night_or_an_operator_deleted_is_not_what_is_usual(env: E
     begin_manual(env.effects, "kim", ["seen"], over_breaker=True, now=NIGHT)
     env.clean()
     with env.database.connection() as connection:
-        assert cleanup_rows.history(connection, "seen", 14) == []
+        assert store.history(connection, "seen", 14) == []
 
 
 def test_two_chamberlains_are_one(env: Environment) -> None:
@@ -432,10 +432,10 @@ def test_a_role_that_fell_silent_is_warned_of_and_a_heartbeat_is_never_collected
     """LIFE-11: ten minutes; the row is overwritten, and stays whatever its age."""
     with env.database.connection() as connection:
         for minutes in (60 * 24 * 400, 11):
-            heartbeat.beat(connection, Role.KING, NIGHT - timedelta(minutes=minutes))
-        heartbeat.beat(connection, Role.ENVOY, NIGHT - timedelta(minutes=10))
+            heartbeat.record(connection, Role.KING, NIGHT - timedelta(minutes=minutes))
+        heartbeat.record(connection, Role.ENVOY, NIGHT - timedelta(minutes=10))
         # A beat that arrives late takes nothing back.
-        heartbeat.beat(connection, Role.ENVOY, NIGHT - timedelta(minutes=50))
+        heartbeat.record(connection, Role.ENVOY, NIGHT - timedelta(minutes=50))
     [warning] = env.clean().warnings
     assert warning == "nothing was heard for 600 s of KING"
     assert env.keys("lifecycle_heartbeats", "role") == {"KING", "ENVOY", "CHAMBERLAIN"}
@@ -462,4 +462,4 @@ def test_the_end_of_a_night_is_announced_once_with_its_figures(env: Environment)
 
 def test_by_default_he_takes_his_time_from_the_machine(env: Environment) -> None:
     env.change(pace=Pace())
-    assert tend(env.effects).cleanup is not None
+    assert clean(env.effects).cleanup is not None
