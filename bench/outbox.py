@@ -38,7 +38,7 @@ from dpp_cli import migrate
 from dpp_cli.layers.packages import build_packages_layer
 from dpp_cli.local.servers import PostgresServer
 from dpp_cli.paths import BUILD
-from tests.auth_errors.subprocess_workers import Place, consumer, publisher
+from tests.auth_errors.subprocess_workers import Servers, consumer, publisher
 from tests.support.sqs_server import sqs_server
 
 AT_ONCE, ROUNDS = 500, 3
@@ -100,7 +100,7 @@ def _prepare(server: PostgresServer, packages: Path) -> None:
 
 
 def _ours(url: str, endpoint: str, folder: Path) -> Side:
-    place = Place(url, endpoint)
+    place = Servers(url, endpoint)
     workers: dict[str, tuple[Worker, int]] = {
         "publisher": (partial(publisher, place), 1),
         "consumers": (partial(consumer, place, log=folder / "ours.analysed"), WORKERS),
@@ -108,7 +108,7 @@ def _ours(url: str, endpoint: str, folder: Path) -> Side:
     return Side("ours", folder, url, partial(_post, place), workers)
 
 
-def _post(place: Place, posts: Posts) -> None:
+def _post(place: Servers, posts: Posts) -> None:
     """By the use case, which wakes the publisher after each."""
     waker = Waker(place.queue("wakes"))
     with closing(Database(place.database_url)) as database:

@@ -62,7 +62,7 @@ def _lease(connection: Connection, sent: Sequence[ClaimedEvent]) -> list[UUID]:
     owners = []
     for event in sent:
         owner = uuid4()
-        named = tables.Named(event.outbox_id, event.event_type, UUID(event.payload["authErrorId"]))
+        named = tables.EventRef(event.outbox_id, event.event_type, UUID(event.payload["authErrorId"]))
         with connection.transaction():
             tables.ensure_row_exists(connection, named)
             assert tables.take_lease(connection, named, owner, lease_seconds=60, max_retries=5) == 1

@@ -22,9 +22,9 @@ from dpp.auth_errors.api.http import (
     decision_view,
     error_headers,
     page_view,
-    read_cluster_order,
+    read_cluster_decision,
+    read_decision,
     read_filter,
-    read_order,
     read_report,
     receipt,
     whole_view,
@@ -93,7 +93,7 @@ def read_cluster(cluster_id: str) -> Response[str]:
 def decide_of_cluster(cluster_id: str) -> Response[str]:
     """Decide of the errors of a cluster, as many as a call may."""
     parts, operator = _asked()
-    order = read_cluster_order(api.event, operator)
+    order = read_cluster_decision(api.event, operator)
     decided = decide_cluster(order, parse_uuid(cluster_id), parts.database)
     meter.add(AUTH_ERROR_DECISIONS, decided.decided, DecisionType=order.decision_type, DecidedBy="OPERATOR")
     return api.json(200, cluster_decided_view(decided), {})
@@ -112,7 +112,7 @@ def read_one(auth_error_id: str) -> Response[str]:
 def decide_of_error(auth_error_id: str) -> Response[str]:
     """Decide of an error; 201, and 200 for a decision that was made before."""
     parts, operator = _asked()
-    order = read_order(api.event, operator)
+    order = read_decision(api.event, operator)
     decided = decide(order, parse_uuid(auth_error_id), parts.database)
     if decided.made:
         meter.add(AUTH_ERROR_DECISIONS, DecisionType=order.decision_type, DecidedBy="OPERATOR")

@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from auth_errors_consume.wiring import wiring
 from dpp.auth_errors.outbox.consume import Consumed, consume
-from dpp.auth_errors.outbox.message import Message
+from dpp.auth_errors.outbox.message import EventMessage
 from dpp.platform.errors import QueueUnavailable
 from dpp.platform.observability.invocation import invocation, of_message
 from dpp.platform.observability.logging import service_logger
@@ -40,12 +40,12 @@ def work_on(record: SQSRecord) -> None:
         raise _ComesAgain
 
 
-def _message(record: SQSRecord) -> Message:
+def _message(record: SQSRecord) -> EventMessage:
     attributes = record.raw_event.get("messageAttributes") or {}
     headers = {
         name: str(value["stringValue"]) for name, value in attributes.items() if value.get("stringValue")
     }
-    return Message(record.body or "", headers)
+    return EventMessage(record.body or "", headers)
 
 
 def _show_again(record: SQSRecord, seconds: int) -> None:

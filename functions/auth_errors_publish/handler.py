@@ -31,23 +31,23 @@ meter = Meter()
 
 @invocation(logger, meter)
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Publish what is due; invoked by hand, with all that the schedule's beat does.
+    """Publish what is due; invoked by hand, with all that the schedule's scheduled does.
 
     A failure returns the messages, which only wake: whatever they were for is in the outbox.
     """
     bodies = [record.get("body") for record in event.get("Records", ())]
-    beat = not bodies or any(body != WAKE for body in bodies)
+    scheduled = not bodies or any(body != WAKE for body in bodies)
     effects = wiring()
-    report = publish(effects, beat=beat)
+    report = publish(effects, scheduled=scheduled)
     meter.add(OUTBOX_PUBLISHED, report.published)
     for seconds in report.delays_seconds:
         meter.add(OUTBOX_DELAY, seconds)
-    if beat:
+    if scheduled:
         meter.add(FIRINGS)
         meter.add(OUTBOX_SENT_AGAIN, report.sent_again)
         _measure(effects)
     told = report.as_dict()
-    logger.info("fired", extra={"report": told, "beat": beat})
+    logger.info("fired", extra={"report": told, "scheduled": scheduled})
     return {**told, "batchItemFailures": []}
 
 

@@ -22,7 +22,7 @@ from dpp.platform.observability.metrics import (
 from dpp.tickets.counters import OpsCounters
 from dpp.tickets.cycle import Cycle, run_cycle
 from dpp.tickets.errors import CycleRunning
-from dpp.tickets.process import Outcome
+from dpp.tickets.process import TicketOutcome
 from dpp.tickets.receipt import StepOutcome
 from ops_cycle.wiring import wiring
 
@@ -57,7 +57,7 @@ def _measure(cycle: Cycle) -> None:
         meter.add(TICKETS_CLEANED, cycle.reaped.report.cleaned_count)
         meter.add(REAPER_BREAKER, int(cycle.reaped.breaker_tripped))
     if cycle.processed is not None:
-        for outcome in Outcome:
+        for outcome in TicketOutcome:
             meter.add(TICKETS_ENDED, cycle.processed.of(outcome), Outcome=outcome)
     if cycle.counters is not None:
         _measure_backlog(cycle.counters)

@@ -27,7 +27,7 @@ from dpp.tickets.http import (
     counters_view,
     error_headers,
     page_view,
-    read_order,
+    read_reap_request,
     read_ticket,
     stop_view,
     ticket_view,
@@ -101,7 +101,7 @@ def report_of_snapshot(name: str) -> Response[str]:
 def run_reaper() -> Response[str]:
     """Run the reaper, and answer its report."""
     parts, operator = _asked()
-    reaped = reap(read_order(api.event, operator, parts.rules), parts.reaping)
+    reaped = reap(read_reap_request(api.event, operator, parts.rules), parts.reaping)
     headers = {"X-DPP-Reaper-Breaker": "TRIPPED" if reaped.breaker_tripped else "CLOSED"}
     if reaped.snapshot_key is not None:
         headers["Location"] = _snapshot(reaped.snapshot_key)

@@ -16,7 +16,7 @@ from auth_errors_api.wiring import wiring
 from dpp.auth_errors import store
 from dpp.auth_errors.outbox.consume import ConsumeEffects, consume
 from dpp.auth_errors.outbox.events import HEADERS
-from dpp.auth_errors.outbox.message import Message
+from dpp.auth_errors.outbox.message import EventMessage
 from dpp.auth_errors.outbox.publish import PublishEffects, Waker, publish
 from dpp.auth_errors.outbox.retry_policy import RetryPolicy
 from dpp.money.credits import create_tenant
@@ -185,7 +185,7 @@ class Machinery:
         for sent in self.queues.waiting(self.queues.events):
             attributes = sent["MessageAttributes"]
             headers = {name: attributes[name]["StringValue"] for name in HEADERS}
-            ended.append(consume(Message(sent["Body"], headers), effects, now).outcome.value)
+            ended.append(consume(EventMessage(sent["Body"], headers), effects, now).outcome.value)
         return ended
 
     def run(self, now: datetime | None = None) -> None:

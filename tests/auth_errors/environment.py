@@ -14,12 +14,12 @@ from dpp.auth_errors.api import read
 from dpp.auth_errors.api.read import WholeAuthError
 from dpp.auth_errors.api.record import Recorded, record
 from dpp.auth_errors.machine import AuthErrorStatus
-from dpp.auth_errors.model import AuthError, AuthErrorReport, OutboxEntry, Processed
+from dpp.auth_errors.model import AuthError, AuthErrorReport, OutboxEntry, ProcessedMessage
 from dpp.auth_errors.outbox import tables
 from dpp.auth_errors.outbox.consume import Consumed, ConsumeEffects, consume
 from dpp.auth_errors.outbox.events import EventType
 from dpp.auth_errors.outbox.handlers import HANDLERS, Handler
-from dpp.auth_errors.outbox.message import Message
+from dpp.auth_errors.outbox.message import EventMessage
 from dpp.auth_errors.outbox.publish import PublishEffects, PublishReport, Waker, publish
 from dpp.auth_errors.outbox.retry_policy import RetryPolicy
 from dpp.money.credits import create_tenant
@@ -91,9 +91,9 @@ class Environment:
         """What a publisher touches."""
         return PublishEffects(database or self.database, self.queue(EVENTS), self.policy)
 
-    def publish(self, *, beat: bool = True) -> PublishReport:
+    def publish(self, *, scheduled: bool = True) -> PublishReport:
         """One firing of the publisher."""
-        return publish(self.publish_effects(), self.now, beat=beat)
+        return publish(self.publish_effects(), self.now, scheduled=scheduled)
 
     def consume_effects(self, database: Database | None = None) -> ConsumeEffects:
         """What a consumer touches."""
@@ -105,7 +105,7 @@ class Environment:
             self.handlers,
         )
 
-    def consume(self, message: Message) -> Consumed:
+    def consume(self, message: EventMessage) -> Consumed:
         """One message."""
         return consume(message, self.consume_effects(), self.now)
 
@@ -114,7 +114,7 @@ class Environment:
         events, done = self.queue(EVENTS), []
         while shown := events.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS):
             for one in shown:
-                consumed = self.consume(Message(one.body, one.attributes))
+                consumed = self.consume(EventMessage(one.body, one.attributes))
                 done.append(consumed)
                 if consumed.return_in_seconds is None:
                     events.delete(one.receipt_handle)
@@ -131,10 +131,10 @@ class Environment:
 
     def run_until_idle(self) -> None:
         """Publish and deliver until nothing is due at this instant."""
-        while self.publish(beat=False).published + len(self.deliver()):
+        while self.publish(scheduled=False).published + len(self.deliver()):
             pass
 
-    def message(self, auth_error_id: UUID, event_type: EventType = EventType.RECORDED) -> Message:
+    def message(self, auth_error_id: UUID, event_type: EventType = EventType.RECORDED) -> EventMessage:
         """The message of an event, whether or not it was published."""
         entry = next(one for one in self.events(auth_error_id) if one.event_type is event_type)
         headers = {
@@ -142,7 +142,7 @@ class Environment:
             "eventType": event_type.value,
             "aggregateType": "auth_error",
         }
-        return Message(f'{{"authErrorId": "{auth_error_id}"}}', headers)
+        return EventMessage(f'{{"authErrorId": "{auth_error_id}"}}', headers)
 
     def error(self, auth_error_id: UUID) -> AuthError:
         """As it stands."""
@@ -164,10 +164,10 @@ class Environment:
         """Its events."""
         return self.details(auth_error_id).events
 
-    def ledger(self, auth_error_id: UUID, event_type: EventType = EventType.RECORDED) -> Processed:
+    def ledger(self, auth_error_id: UUID, event_type: EventType = EventType.RECORDED) -> ProcessedMessage:
         """The ledger row of one of its events."""
         entry = next(one for one in self.events(auth_error_id) if one.event_type is event_type)
-        named = tables.Named(entry.outbox_id, event_type, auth_error_id)
+        named = tables.EventRef(entry.outbox_id, event_type, auth_error_id)
         with self.database.connection() as connection:
             tables.ensure_row_exists(connection, named, self.now)
             row = tables.processed(connection, named)

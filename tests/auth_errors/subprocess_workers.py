@@ -17,10 +17,10 @@ from botocore.config import Config
 
 from dpp.auth_errors.outbox import consume as consume_module
 from dpp.auth_errors.outbox import publish as publish_module
-from dpp.auth_errors.outbox.consume import ConsumeEffects, Outcome, consume
+from dpp.auth_errors.outbox.consume import ConsumeEffects, ConsumeOutcome, consume
 from dpp.auth_errors.outbox.events import EVENT_TYPE_HEADER, EventType
 from dpp.auth_errors.outbox.handlers import HANDLERS
-from dpp.auth_errors.outbox.message import Message
+from dpp.auth_errors.outbox.message import EventMessage
 from dpp.auth_errors.outbox.publish import PublishEffects, Waker, publish
 from dpp.auth_errors.outbox.retry_policy import RetryPolicy
 from dpp.platform.aws.queue import MAX_BATCH, Queue
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 _WAIT_SECONDS = 1
-_BEAT_SECONDS = 2.0
+_TICK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Servers:
     """Where the processes work. Without `patience` by production's times; `visibility_seconds` are the queues'."""
 
     database_url: str
@@ -70,10 +70,10 @@ class Place:
         return Queue(f"{self.endpoint}/000000000000/{name}", lambda: found)
 
 
-type EffectsOf = Callable[[Place, "SQSClient"], ConsumeEffects]
+type EffectsOf = Callable[[Servers, "SQSClient"], ConsumeEffects]
 
 
-def consume_effects(place: Place, client: "SQSClient") -> ConsumeEffects:
+def consume_effects(place: Servers, client: "SQSClient") -> ConsumeEffects:
     """As the consumer's wiring makes them."""
     return ConsumeEffects(
         Database(place.database_url),
@@ -84,11 +84,11 @@ def consume_effects(place: Place, client: "SQSClient") -> ConsumeEffects:
     )
 
 
-def publisher(place: Place) -> None:
+def publisher(place: Servers) -> None:
     """Publish when woken, and every two seconds for the schedule's minute."""
     _begin(place)
     client = place.client()
-    wakes, starter, beat_at = place.queue("wakes", client), os.getppid(), time.monotonic()
+    wakes, starter, tick_at = place.queue("wakes", client), os.getppid(), time.monotonic()
     effects = PublishEffects(
         Database(place.database_url),
         place.queue("events", client),
@@ -98,15 +98,15 @@ def publisher(place: Place) -> None:
         woken = wakes.receive(
             at_most=MAX_BATCH, invisible_seconds=place.visibility_seconds, wait_seconds=_WAIT_SECONDS
         )
-        beat = time.monotonic() >= beat_at
-        if woken or beat:
-            publish(effects, beat=beat)
-        if beat:
-            beat_at = time.monotonic() + _BEAT_SECONDS
+        scheduled = time.monotonic() >= tick_at
+        if woken or scheduled:
+            publish(effects, scheduled=scheduled)
+        if scheduled:
+            tick_at = time.monotonic() + _TICK_SECONDS
         _delete(client, wakes, [one.receipt_handle for one in woken])
 
 
-def consumer(place: Place, effects_of: EffectsOf = consume_effects, log: Path | None = None) -> None:
+def consumer(place: Servers, effects_of: EffectsOf = consume_effects, log: Path | None = None) -> None:
     """Consume. In `log` a line for each analysed error: its id, and the time right after its commit."""
     _begin(place)
     client = place.client()
@@ -116,8 +116,8 @@ def consumer(place: Place, effects_of: EffectsOf = consume_effects, log: Path | 
         for received in events.receive(
             at_most=MAX_BATCH, invisible_seconds=place.visibility_seconds, wait_seconds=_WAIT_SECONDS
         ):
-            consumed = consume(Message(received.body, received.attributes), effects)
-            if log and consumed.outcome is Outcome.HANDLED:
+            consumed = consume(EventMessage(received.body, received.attributes), effects)
+            if log and consumed.outcome is ConsumeOutcome.HANDLED:
                 analysed.append((received.attributes, received.body, time.time()))
             if consumed.return_in_seconds is None:
                 done.append(received.receipt_handle)
@@ -128,7 +128,7 @@ def consumer(place: Place, effects_of: EffectsOf = consume_effects, log: Path | 
             _note(log, analysed)
 
 
-def _begin(place: Place) -> None:
+def _begin(place: Servers) -> None:
     """A busy machine may take long to connect; and nobody waits for minutes here to see what is taken over."""
     vars(postgres)["_CONNECT_TIMEOUT_SECONDS"] = 20
     if (patience := place.patience) is not None:

@@ -12,10 +12,10 @@ import pytest
 from dpp.auth_errors.errors import OutboxConflict
 from dpp.auth_errors.machine import AuthErrorStatus, ProcessedStatus
 from dpp.auth_errors.outbox import tables
-from dpp.auth_errors.outbox.consume import LEASE_SECONDS, Consumed, Outcome, consume
+from dpp.auth_errors.outbox.consume import LEASE_SECONDS, Consumed, ConsumeOutcome, consume
 from dpp.auth_errors.outbox.events import EventType
-from dpp.auth_errors.outbox.handlers import HANDLERS, Handled, on_analysis_requested, on_recorded
-from dpp.auth_errors.outbox.message import Message
+from dpp.auth_errors.outbox.handlers import HANDLERS, HandlerResult, on_analysis_requested, on_recorded
+from dpp.auth_errors.outbox.message import EventMessage
 from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.errors import QueueUnavailable
 from tests.auth_errors.environment import DEAD_LETTERS, EVENTS, WAKE, Environment, reasons
@@ -25,7 +25,7 @@ class _Fault(Exception):
     """A handler's own."""
 
 
-def _fails(*_: object) -> Handled:
+def _fails(*_: object) -> HandlerResult:
     raise _Fault("with the words of a service")
 
 
@@ -37,12 +37,12 @@ class TestOnce:
         auth_error_id = env.post()
         env.publish()
         (first,) = env.deliver()
-        assert (first.outcome, first.event_type) == (Outcome.HANDLED, EventType.RECORDED)
+        assert (first.outcome, first.event_type) == (ConsumeOutcome.HANDLED, EventType.RECORDED)
         assert env.status(auth_error_id) is AuthErrorStatus.ANALYSIS_REQUESTED
         assert len(env.sqs.of(WAKE)) == 2  # the post, and the second event
         env.publish()
         (second,) = env.deliver()
-        assert (second.outcome, second.event_type) == (Outcome.HANDLED, EventType.ANALYSIS_REQUESTED)
+        assert (second.outcome, second.event_type) == (ConsumeOutcome.HANDLED, EventType.ANALYSIS_REQUESTED)
         whole = env.details(auth_error_id)
         assert whole.error.status is AuthErrorStatus.ANALYSIS_COMPLETED
         assert [one.error_count for one in whole.clusters] == [1]
@@ -59,7 +59,7 @@ class TestOnce:
         before = env.details(auth_error_id)
         for event_type in EventType:
             for _ in range(3):
-                assert env.consume(env.message(auth_error_id, event_type)).outcome is Outcome.SKIPPED
+                assert env.consume(env.message(auth_error_id, event_type)).outcome is ConsumeOutcome.SKIPPED
         assert env.details(auth_error_id) == before
 
     def test_of_consumers_at_once_one_handles_it(self, env: Environment) -> None:
@@ -77,8 +77,12 @@ class TestOnce:
             thread.start()
         for thread in threads:
             thread.join()
-        assert [one.outcome for one in found].count(Outcome.HANDLED) == 1
-        assert {one.outcome for one in found} <= {Outcome.HANDLED, Outcome.SKIPPED, Outcome.EARLY}
+        assert [one.outcome for one in found].count(ConsumeOutcome.HANDLED) == 1
+        assert {one.outcome for one in found} <= {
+            ConsumeOutcome.HANDLED,
+            ConsumeOutcome.SKIPPED,
+            ConsumeOutcome.EARLY,
+        }
         assert env.rows("SELECT count(*) FROM outbox_message") == [(2,)]
         assert env.ledger(auth_error_id).attempts == 1
 
@@ -115,7 +119,7 @@ class TestTerminal:
         )
         before = env.error(auth_error_id)
         consumed = env.consume(env.message(auth_error_id, event_type))
-        assert consumed.outcome is Outcome.SKIPPED
+        assert consumed.outcome is ConsumeOutcome.SKIPPED
         assert env.error(auth_error_id) == before
         assert env.ledger(auth_error_id, event_type).status is ProcessedStatus.DONE
         assert env.rows("SELECT count(*) FROM auth_error_cluster") == [(0,)]
@@ -123,12 +127,12 @@ class TestTerminal:
     def test_a_failure_moves_nothing_that_ended_meanwhile(self, env: Environment) -> None:
         auth_error_id = env.post()
 
-        def decided_meanwhile(connection: Connection, *_: object) -> Handled:
+        def decided_meanwhile(connection: Connection, *_: object) -> HandlerResult:
             raise _Fault
 
         env.handlers[EventType.RECORDED] = decided_meanwhile
         env.rows("UPDATE auth_error SET status = 'IGNORED'")
-        assert env.consume(env.message(auth_error_id)).outcome is Outcome.RETRY
+        assert env.consume(env.message(auth_error_id)).outcome is ConsumeOutcome.RETRY
         assert env.status(auth_error_id) is AuthErrorStatus.IGNORED
 
     def test_an_analysis_that_comes_too_early_waits(self, env: Environment) -> None:
@@ -138,7 +142,7 @@ class TestTerminal:
         env.rows("SET session_replication_role = replica; UPDATE auth_error SET status = 'NEW'")
         message = env.message(auth_error_id, EventType.ANALYSIS_REQUESTED)
         consumed = env.consume(message)
-        assert (consumed.outcome, consumed.return_in_seconds) == (Outcome.RETRY, 10)
+        assert (consumed.outcome, consumed.return_in_seconds) == (ConsumeOutcome.RETRY, 10)
         error = env.error(auth_error_id)
         assert error.last_failure == "The event came before the one that it follows from."
 
@@ -147,7 +151,7 @@ class TestTerminal:
         auth_error_id = env.post()
         env.run_until_idle()
         env.rows("SET session_replication_role = replica; DELETE FROM processed_message")
-        assert env.consume(env.message(auth_error_id)).outcome is Outcome.SKIPPED
+        assert env.consume(env.message(auth_error_id)).outcome is ConsumeOutcome.SKIPPED
         assert env.status(auth_error_id) is AuthErrorStatus.ANALYSIS_COMPLETED
 
 
@@ -184,10 +188,10 @@ class TestRetries:
         env.handlers[EventType.RECORDED] = on_recorded
         env.pass_time(4)
         early = env.consume(message)
-        assert (early.outcome, early.return_in_seconds) == (Outcome.EARLY, 6)
+        assert (early.outcome, early.return_in_seconds) == (ConsumeOutcome.EARLY, 6)
         assert env.ledger(auth_error_id).attempts == 1
         env.pass_time(6)
-        assert env.consume(message).outcome is Outcome.HANDLED
+        assert env.consume(message).outcome is ConsumeOutcome.HANDLED
         assert env.status(auth_error_id) is AuthErrorStatus.ANALYSIS_REQUESTED
 
     def test_an_analysis_that_failed_is_done_later(self, env: Environment) -> None:
@@ -204,18 +208,18 @@ class TestRetries:
     def test_what_no_retry_helps_is_dead_at_once(self, env: Environment) -> None:
         auth_error_id = env.post()
 
-        def conflicts(*_: object) -> Handled:
+        def conflicts(*_: object) -> HandlerResult:
             raise OutboxConflict
 
         env.handlers[EventType.RECORDED] = conflicts
         consumed = env.consume(env.message(auth_error_id))
-        assert (consumed.outcome, consumed.reason) == (Outcome.DEAD_LETTERED, "NOT_RETRYABLE")
+        assert (consumed.outcome, consumed.reason) == (ConsumeOutcome.DEAD_LETTERED, "NOT_RETRYABLE")
         assert env.ledger(auth_error_id).status is ProcessedStatus.DEAD
 
     def test_what_a_failed_handler_did_is_undone(self, env: Environment) -> None:
         auth_error_id = env.post()
 
-        def half(connection: Connection, *rest: Any) -> Handled:
+        def half(connection: Connection, *rest: Any) -> HandlerResult:
             on_recorded(connection, *rest)
             raise _Fault
 
@@ -233,9 +237,9 @@ class TestLeases:
         message = env.message(auth_error_id)
         self._take(env, auth_error_id)
         found = env.consume(message)
-        assert (found.outcome, found.return_in_seconds) == (Outcome.EARLY, LEASE_SECONDS)
+        assert (found.outcome, found.return_in_seconds) == (ConsumeOutcome.EARLY, LEASE_SECONDS)
         env.pass_time(LEASE_SECONDS)
-        assert env.consume(message).outcome is Outcome.HANDLED
+        assert env.consume(message).outcome is ConsumeOutcome.HANDLED
         assert env.ledger(auth_error_id).attempts == 2
 
     def test_a_consumer_that_dies_mid_lease_five_times_is_outlived(self, env: Environment) -> None:
@@ -244,31 +248,31 @@ class TestLeases:
             self._take(env, auth_error_id)
             env.pass_time(LEASE_SECONDS)
         assert env.ledger(auth_error_id).attempts == 5
-        assert env.consume(env.message(auth_error_id)).outcome is Outcome.HANDLED
+        assert env.consume(env.message(auth_error_id)).outcome is ConsumeOutcome.HANDLED
 
     def test_one_that_kills_each_consumer_is_dead_and_says_so(self, env: Environment) -> None:
         auth_error_id = env.post()
         message = env.message(auth_error_id)
         for _ in range(6):
             self._take(env, auth_error_id)
-            assert env.consume(message).outcome is Outcome.EARLY
+            assert env.consume(message).outcome is ConsumeOutcome.EARLY
             env.pass_time(LEASE_SECONDS)
-        assert env.consume(message).outcome is Outcome.DEAD_LETTERED
+        assert env.consume(message).outcome is ConsumeOutcome.DEAD_LETTERED
         assert env.ledger(auth_error_id).status is ProcessedStatus.DEAD
         (letter,) = env.dead_letters()
         detail = letter.attributes["deadLetterDetail"]["StringValue"]
         assert detail == "each of its consumers did not come back"
-        assert env.consume(message).outcome is Outcome.SKIPPED
+        assert env.consume(message).outcome is ConsumeOutcome.SKIPPED
         assert len(env.dead_letters()) == 1
 
     def test_one_that_slept_past_its_lease_leaves_nothing(self, env: Environment) -> None:
         auth_error_id = env.post()
         message = env.message(auth_error_id)
 
-        def slow(connection: Connection, *rest: Any) -> Handled:
+        def slow(connection: Connection, *rest: Any) -> HandlerResult:
             handled = on_recorded(connection, *rest)
             env.pass_time(LEASE_SECONDS)
-            named = tables.Named(int(message.headers["outboxId"]), EventType.RECORDED, auth_error_id)
+            named = tables.EventRef(int(message.headers["outboxId"]), EventType.RECORDED, auth_error_id)
             other = Database(env.url)
             with other.connection() as elsewhere:
                 owner = uuid4()
@@ -279,14 +283,14 @@ class TestLeases:
             return handled
 
         env.handlers[EventType.RECORDED] = slow
-        assert env.consume(message).outcome is Outcome.EARLY
+        assert env.consume(message).outcome is ConsumeOutcome.EARLY
         assert env.status(auth_error_id) is AuthErrorStatus.NEW
         assert len(env.events(auth_error_id)) == 1
 
     @staticmethod
     def _take(env: Environment, auth_error_id: object) -> None:
         message = env.message(auth_error_id)  # type: ignore[arg-type]
-        named = tables.Named(int(message.headers["outboxId"]), EventType.RECORDED, auth_error_id)  # type: ignore[arg-type]
+        named = tables.EventRef(int(message.headers["outboxId"]), EventType.RECORDED, auth_error_id)  # type: ignore[arg-type]
         with env.database.connection() as connection:
             tables.ensure_row_exists(connection, named, env.now)
             taken = tables.take_lease(
@@ -300,11 +304,11 @@ class TestLeases:
         assert taken is not None
 
 
-def _message(env: Environment, **headers: str | None) -> Message:
+def _message(env: Environment, **headers: str | None) -> EventMessage:
     auth_error_id = env.post()
     good = env.message(auth_error_id)
     changed = {**good.headers, **headers}
-    return Message(good.body, {name: value for name, value in changed.items() if value is not None})
+    return EventMessage(good.body, {name: value for name, value in changed.items() if value is not None})
 
 
 class TestMalformed:
@@ -335,18 +339,20 @@ class TestMalformed:
     )
     def test_a_body_that_is_no_json(self, env: Environment, body: str) -> None:
         good = _message(env)
-        self._is_dead(env, Message(body, good.headers), "BAD_JSON")
+        self._is_dead(env, EventMessage(body, good.headers), "BAD_JSON")
 
     @pytest.mark.parametrize(
         "body", ["{}", "[]", '"x"', "null", '{"authErrorId": 7}', '{"authErrorId": "x"}']
     )
     def test_a_body_that_names_no_error(self, env: Environment, body: str) -> None:
         good = _message(env)
-        self._is_dead(env, Message(body, good.headers), "NO_AUTH_ERROR_ID")
+        self._is_dead(env, EventMessage(body, good.headers), "NO_AUTH_ERROR_ID")
 
     def test_an_error_that_is_not_there(self, env: Environment) -> None:
         good = _message(env)
-        self._is_dead(env, Message(f'{{"authErrorId": "{uuid4()}"}}', good.headers), "AUTH_ERROR_NOT_FOUND")
+        self._is_dead(
+            env, EventMessage(f'{{"authErrorId": "{uuid4()}"}}', good.headers), "AUTH_ERROR_NOT_FOUND"
+        )
 
     @pytest.mark.parametrize(
         "headers", [{"outboxId": "999999"}, {"eventType": "auth.error.analysis.requested.v1"}]
@@ -361,7 +367,7 @@ class TestMalformed:
         env.publish()
         (sent,) = env.sqs.of(EVENTS)
         sent.body = "{"  # what a queue must not do
-        assert [one.outcome for one in env.deliver()] == [Outcome.DEAD_LETTERED]
+        assert [one.outcome for one in env.deliver()] == [ConsumeOutcome.DEAD_LETTERED]
         env.recover()
         assert env.status(auth_error_id) is AuthErrorStatus.ANALYSIS_COMPLETED
 
@@ -374,10 +380,10 @@ class TestMalformed:
         self._is_dead(env, message, "MISSING_HEADER")
 
     @staticmethod
-    def _is_dead(env: Environment, message: Message, reason: str) -> None:
+    def _is_dead(env: Environment, message: EventMessage, reason: str) -> None:
         consumed = env.consume(message)
         assert (consumed.outcome, consumed.reason, consumed.return_in_seconds) == (
-            Outcome.DEAD_LETTERED,
+            ConsumeOutcome.DEAD_LETTERED,
             reason,
             None,
         )
@@ -404,8 +410,8 @@ class TestDead:
         env.sqs.is_away = False
         assert env.ledger(auth_error_id).status is ProcessedStatus.DEAD
         assert env.sqs.of(DEAD_LETTERS) == []
-        assert env.consume(message).outcome is Outcome.DEAD_LETTERED
-        assert env.consume(message).outcome is Outcome.SKIPPED
+        assert env.consume(message).outcome is ConsumeOutcome.DEAD_LETTERED
+        assert env.consume(message).outcome is ConsumeOutcome.SKIPPED
         assert len(env.dead_letters()) == 1
 
     def test_revived_it_is_sent_and_handled(self, env: Environment) -> None:

@@ -18,8 +18,8 @@ from dpp.auth_errors.machine import ERROR_MACHINE
 from dpp.auth_errors.outbox import tables
 from dpp.auth_errors.outbox.consume import LEASE_SECONDS, ConsumeEffects, consume
 from dpp.auth_errors.outbox.events import EventType
-from dpp.auth_errors.outbox.handlers import HANDLERS, Handled
-from dpp.auth_errors.outbox.message import Message
+from dpp.auth_errors.outbox.handlers import HANDLERS, HandlerResult
+from dpp.auth_errors.outbox.message import EventMessage
 from dpp.auth_errors.outbox.publish import SILENT_SECONDS, PublishEffects, Waker, publish
 from dpp.platform.aws.queue import Queue
 from dpp.platform.errors import DependencyUnavailable
@@ -60,7 +60,7 @@ class Process:
         """A queue, counted."""
         return counted_queue(url, self.env.sqs, self.points)
 
-    def work(self, handlers: dict[EventType, Callable[..., Handled]]) -> None:
+    def work(self, handlers: dict[EventType, Callable[..., HandlerResult]]) -> None:
         """Handle what the queue shows as the function does; Lambda deletes what the function is done with."""
         env = self.env
         effects = ConsumeEffects(
@@ -68,7 +68,7 @@ class Process:
         )
         events = env.queue(EVENTS)
         for one in events.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS):
-            consumed = consume(Message(one.body, one.attributes), effects, env.now)
+            consumed = consume(EventMessage(one.body, one.attributes), effects, env.now)
             if consumed.return_in_seconds is None:
                 events.delete(one.receipt_handle)
             else:
@@ -94,7 +94,7 @@ def _consume(process: Process) -> None:
 
 
 def _fail(process: Process) -> None:
-    def fails(*_: object) -> Handled:
+    def fails(*_: object) -> HandlerResult:
         raise _Fault
 
     process.work(dict.fromkeys(EventType, fails))
@@ -133,7 +133,7 @@ def _worn_out(env: Environment) -> None:
     env.publish()
     for auth_error_id in _ids(env):
         message = env.message(auth_error_id)
-        named = tables.Named(int(message.headers["outboxId"]), EventType.RECORDED, auth_error_id)
+        named = tables.EventRef(int(message.headers["outboxId"]), EventType.RECORDED, auth_error_id)
         for _ in range(env.policy.max_retries + 1):
             with env.database.connection() as connection:
                 tables.ensure_row_exists(connection, named, env.now)
@@ -278,7 +278,7 @@ def test_every_port_is_among_the_points(env: Environment, act: str) -> None:
             ("sqs", "change_message_visibility"),
         },
         "consume-worn-out": {
-            ("postgres", "bury"),
+            ("postgres", "mark_dead"),
             ("postgres", "mark_dead_lettered"),
             ("sqs", "send_message"),
         },

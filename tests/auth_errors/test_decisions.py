@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpp.auth_errors import store
 from dpp.auth_errors.decisions import policies
-from dpp.auth_errors.decisions.decide import Order, decide, decide_cluster
+from dpp.auth_errors.decisions.decide import OperatorDecision, decide, decide_cluster
 from dpp.auth_errors.decisions.policies import (
     Inputs,
     PoliciesRefused,
@@ -36,14 +36,14 @@ BURST: dict[str, Any] = {
 }
 
 
-def _order(decision_type: DecisionType = DecisionType.RESOLVE, **changes: Any) -> Order:
+def _order(decision_type: DecisionType = DecisionType.RESOLVE, **changes: Any) -> OperatorDecision:
     values: dict[str, Any] = {
         "decision_id": uuid4(),
         "decision_type": decision_type,
         "actor": "kim",
         "reason": "known",
     }
-    return Order(**values | changes)
+    return OperatorDecision(**values | changes)
 
 
 def _analyzed(env: Environment, **changes: Any) -> UUID:

@@ -32,15 +32,15 @@ from dpp.auth_errors.api.record import record
 from dpp.auth_errors.errors import LeaseLost
 from dpp.auth_errors.model import AuthError, AuthErrorReport
 from dpp.auth_errors.outbox import consume, tables
-from dpp.auth_errors.outbox.consume import Consumed, ConsumeEffects, Outcome
-from dpp.auth_errors.outbox.handlers import Handled, Handler
+from dpp.auth_errors.outbox.consume import Consumed, ConsumeEffects, ConsumeOutcome
+from dpp.auth_errors.outbox.handlers import Handler, HandlerResult
 from dpp.auth_errors.outbox.publish import Waker
 from dpp.money.credits import create_tenant
 from dpp.platform.db.postgres import Connection, Database
 from tests.auth_errors.subprocess_workers import (
     EffectsOf,
     Patience,
-    Place,
+    Servers,
     consume_effects,
     consumer,
     publisher,
@@ -58,11 +58,11 @@ SPAWNING = multiprocessing.get_context("forkserver")
 SPAWNING.set_forkserver_preload(["pytest", __name__])
 
 
-def counting(place: Place, client: "SQSClient") -> ConsumeEffects:
+def counting(place: Servers, client: "SQSClient") -> ConsumeEffects:
     """Effects whose handlers leave a line each, in the transaction that they are given."""
 
     def counted(handler: Handler) -> Handler:
-        def handle(connection: Connection, error: AuthError, now: datetime | None) -> Handled:
+        def handle(connection: Connection, error: AuthError, now: datetime | None) -> HandlerResult:
             handled = handler(connection, error, now)
             connection.execute("INSERT INTO effects VALUES (%s, %s)", (error.auth_error_id, handler.__name__))
             return handled
@@ -73,7 +73,7 @@ def counting(place: Place, client: "SQSClient") -> ConsumeEffects:
     return replace(effects, handlers={kind: counted(one) for kind, one in effects.handlers.items()})
 
 
-def effects_apart(done_first: bool, place: Place, client: "SQSClient") -> ConsumeEffects:
+def effects_apart(done_first: bool, place: Servers, client: "SQSClient") -> ConsumeEffects:
     """A planted fault: DONE is in another transaction than what the event changes, before it or after it."""
 
     def handle(delivery: consume._Delivery) -> Consumed:
@@ -88,7 +88,7 @@ def effects_apart(done_first: bool, place: Place, client: "SQSClient") -> Consum
             with connection.transaction():
                 second(connection, delivery)
         delivery.effects.waker.wake()
-        return Consumed(Outcome.HANDLED, delivery.named.event_type)
+        return Consumed(ConsumeOutcome.HANDLED, delivery.named.event_type)
 
     def change(connection: Connection, delivery: consume._Delivery) -> None:
         error = store.lock(connection, delivery.named.auth_error_id)
@@ -107,7 +107,7 @@ def effects_apart(done_first: bool, place: Place, client: "SQSClient") -> Consum
 class Crew:
     """Two publishers and two consumers; whoever is killed is followed by another at once."""
 
-    place: Place
+    place: Servers
     effects_of: EffectsOf
     chance: random.Random
     at_work: dict[tuple[str, int], ForkServerProcess] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class Crew:
 
 
 @contextmanager
-def crew_at_work(place: Place, effects_of: EffectsOf) -> Iterator[Crew]:
+def crew_at_work(place: Servers, effects_of: EffectsOf) -> Iterator[Crew]:
     """All four, ended at the end."""
     crew = Crew(place, effects_of, random.Random(4))
     try:
@@ -156,7 +156,7 @@ def crew_at_work(place: Place, effects_of: EffectsOf) -> Iterator[Crew]:
             crew.end(kind, number)
 
 
-def _post(place: Place, numbers: range, each_seconds: float, posted: list[int]) -> None:
+def _post(place: Servers, numbers: range, each_seconds: float, posted: list[int]) -> None:
     """As a service reports, one error after another at its pace."""
     waker = Waker(place.queue("wakes"))
     with closing(Database(place.database_url)) as database:
@@ -183,7 +183,7 @@ class Run:
     kills_each: int
 
 
-def _run(run: Run, place: Place, effects_of: EffectsOf) -> Mapping[str, int]:
+def _run(run: Run, place: Servers, effects_of: EffectsOf) -> Mapping[str, int]:
     """Until all has come to rest; how many were killed. The kills are spread over the posts, not over time."""
     share, posted = run.errors // 4, list[int]()
     parts = [range(start, start + share) for start in range(0, run.errors, share)]
@@ -210,7 +210,7 @@ def _run(run: Run, place: Place, effects_of: EffectsOf) -> Mapping[str, int]:
         return crew.kills
 
 
-def _come_to_rest(place: Place, connection: psycopg.Connection[tuple[int]], crew: Crew) -> None:
+def _come_to_rest(place: Servers, connection: psycopg.Connection[tuple[int]], crew: Crew) -> None:
     """Every event is handled, and no message is left that could be handled once more; it may not stand still."""
     client, url, seen = place.client(), place.queue("events").url, ("", "")
     moved_at = time.monotonic()
@@ -256,7 +256,7 @@ PROMISES = {
 """For how many errors each promise is kept."""
 
 
-def _kept(place: Place) -> dict[str, int]:
+def _kept(place: Servers) -> dict[str, int]:
     with psycopg.connect(place.database_url) as connection:
         found = {}
         for promise, query in PROMISES.items():
@@ -265,9 +265,9 @@ def _kept(place: Place) -> dict[str, int]:
         return found
 
 
-def _place(database_url: str, endpoint: str) -> Place:
+def _place(database_url: str, endpoint: str) -> Servers:
     # A message may be taken over often, and none of these deaths is its own fault.
-    return Place(database_url, endpoint, visibility_seconds=4, max_retries=50, patience=PATIENCE)
+    return Servers(database_url, endpoint, visibility_seconds=4, max_retries=50, patience=PATIENCE)
 
 
 @pytest.fixture

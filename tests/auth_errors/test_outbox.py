@@ -241,7 +241,7 @@ class TestWhatAQueueLost:
         env.pass_time(RESEND_SECONDS)
         assert env.publish().sent_again == 0
         env.pass_time(1)
-        assert env.publish(beat=False).sent_again == 0
+        assert env.publish(scheduled=False).sent_again == 0
         assert env.publish().sent_again == 1
         assert env.publish().sent_again == 0
         env.run_until_idle()

@@ -121,7 +121,7 @@ def _explained(connection: psycopg.Connection[Any], query: str, **changes: Any) 
         ("processed", {}, 20),
         ("take_lease", {}, 60),
         ("finish", {}, 60),
-        ("bury", {}, 60),
+        ("mark_dead", {}, 60),
         ("entries", {}, 60),
         ("dead_ids", {}, 300),
         ("waiting_ids", {}, 400),

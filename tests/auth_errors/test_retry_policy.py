@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpp.auth_errors.outbox.retry_policy import LADDER_SECONDS, Dead, Fault, Retry, RetryPolicy
+from dpp.auth_errors.outbox.retry_policy import LADDER_SECONDS, Dead, FailureKind, Retry, RetryPolicy
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 COUNTS = st.integers(0, 1_200)
@@ -20,12 +20,14 @@ def test_the_ladder_is_ten_seconds_a_minute_ten_minutes() -> None:
     assert found[-1] == Dead(6)
 
 
-@given(st.integers(0, 1_000), COUNTS, st.sampled_from(Fault))
-def test_a_failure_counts_and_is_dead_only_past_the_last_retry(most: int, count: int, fault: Fault) -> None:
+@given(st.integers(0, 1_000), COUNTS, st.sampled_from(FailureKind))
+def test_a_failure_counts_and_is_dead_only_past_the_last_retry(
+    most: int, count: int, fault: FailureKind
+) -> None:
     decided = RetryPolicy(most).after_failure(count, NOW, fault)
-    if fault is Fault.PERMANENT:
+    if fault is FailureKind.PERMANENT:
         assert decided == Dead(count + 1)
-    elif fault is Fault.OUTAGE:
+    elif fault is FailureKind.OUTAGE:
         assert isinstance(decided, Retry)
         assert decided.retry_count <= most
     else:

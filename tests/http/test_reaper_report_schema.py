@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dpp.tickets import store
 from dpp.tickets.config import ReaperSettings
 from dpp.tickets.model import RequestType
-from dpp.tickets.reap import ReapEffects, ReapOrder, reap
+from dpp.tickets.reap import ReapEffects, ReapRequest, reap
 from dpp.tickets.report import ReaperReport, raw_path
 from dpp.tickets.store import NewTicket
 from dpp_cli.docs import report_schema
@@ -126,7 +126,7 @@ def test_what_the_reaper_writes_fits_its_schema(world: World) -> None:
         store.file_ticket(connection, NewTicket(uuid4(), RequestType.DLQ_REDRIVE, {}, "why", "kim"), then)
         store.take_open(connection, "OPS_CYCLE/x", then)
     runs = [
-        reap(ReapOrder("kim", settings.rules, dry_run=dry_run), effects) for dry_run in (True, False, False)
+        reap(ReapRequest("kim", settings.rules, dry_run=dry_run), effects) for dry_run in (True, False, False)
     ]
     written = [json.loads(run.report.to_json()) for run in runs]
     for run in runs[1:]:

@@ -118,7 +118,7 @@ def test_a_step_that_failed_says_what(
         raise LookupError
 
     monkeypatch.setattr("dpp.tickets.cycle.reap", broken)
-    monkeypatch.setattr("dpp.tickets.cycle.process.work_through", broken)
+    monkeypatch.setattr("dpp.tickets.cycle.process.process_tickets", broken)
     cycle(world)
     assert "FAILED builtins.LookupError" in shell.out("ops", "receipts")
 

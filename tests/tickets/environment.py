@@ -18,9 +18,9 @@ from dpp.tickets import read, store
 from dpp.tickets.cycle import Cycle, CycleEffects, run_cycle
 from dpp.tickets.file import file
 from dpp.tickets.model import RequestType, Ticket
-from dpp.tickets.process import Executor, ProcessEffects, ProcessReport, work_through
+from dpp.tickets.process import Executor, ProcessEffects, ProcessReport, process_tickets
 from dpp.tickets.read import WholeTicket
-from dpp.tickets.reap import Reaped, ReapEffects, ReapOrder, reap
+from dpp.tickets.reap import Reaped, ReapEffects, ReapRequest, reap
 from dpp.tickets.staleness import LATEST_KEY, Breaker, ReaperRules
 from dpp.tickets.store import NewTicket
 
@@ -113,14 +113,14 @@ class Environment:
     ) -> Reaped:
         """One run of the reaper."""
         actor = order.pop("actor", "kim")
-        return reap(ReapOrder(actor, rules, **order), self.reap_effects(storage), now)
+        return reap(ReapRequest(actor, rules, **order), self.reap_effects(storage), now)
 
-    def work_through(
+    def process_tickets(
         self, now: datetime | None = None, processor_id: str = "OPS_CYCLE/test"
     ) -> ProcessReport:
         """Take and carry out what waits."""
         report = ProcessReport()
-        work_through(self.process_effects(), processor_id, report, now)
+        process_tickets(self.process_effects(), processor_id, report, now)
         return report
 
     def ticket(self, ticket: Ticket | UUID) -> Ticket:

@@ -24,7 +24,7 @@ from dpp.tickets.errors import CycleRunning, ReaperRunning
 from dpp.tickets.machine import MACHINE
 from dpp.tickets.model import REAPER, RequestType, Ticket
 from dpp.tickets.process import SILENT_SECONDS, ProcessEffects
-from dpp.tickets.reap import ReapEffects, ReapOrder, reap
+from dpp.tickets.reap import ReapEffects, ReapRequest, reap
 from dpp.tickets.staleness import LATEST_KEY, result_message
 from tests.support.counted_drivers import CountedDatabase, counted_storage
 from tests.support.crash_points import Call, Killed, Kind, Points
@@ -126,7 +126,7 @@ FROM tickets, (VALUES (ARRAY[NULL, 'OPEN']), (ARRAY['OPEN', 'IN_PROGRESS'])) AS 
 
 
 def _reap(crash_env: CrashEnvironment, effects: CycleEffects) -> None:
-    reap(ReapOrder("kim", RULES), effects.reaping)
+    reap(ReapRequest("kim", RULES), effects.reaping)
 
 
 def _cycle(crash_env: CrashEnvironment, effects: CycleEffects) -> None:

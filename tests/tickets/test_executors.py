@@ -14,7 +14,7 @@ from dpp.runs.operations import switch
 from dpp.tickets.errors import TicketRefused
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import RequestType, Ticket
-from dpp.tickets.process import Outcome, ProcessEffects, ProcessReport, work_through
+from dpp.tickets.process import ProcessEffects, ProcessReport, TicketOutcome, process_tickets
 from ops_cycle.executors import Owners, executors
 from tests.support.faults import Flaky
 from tests.support.world import Tenant, World
@@ -153,8 +153,8 @@ def test_parameters_that_this_version_cannot_read_are_refused(
     """Written by another version: the ticket fails with a sentence, and the next one is taken."""
     ticket = env.file(request_type, params={"of_another_version": True})
     report = ProcessReport()
-    work_through(ProcessEffects(env.database, executors(owners), RULES), "OPS_CYCLE/test", report)
-    assert [one.outcome for one in report.processed] == [Outcome.FAILED]
+    process_tickets(ProcessEffects(env.database, executors(owners), RULES), "OPS_CYCLE/test", report)
+    assert [one.outcome for one in report.processed] == [TicketOutcome.FAILED]
     whole = env.details(ticket)
     assert whole.ticket.current_status is TicketStatus.FAILED
     assert whole.result is not None

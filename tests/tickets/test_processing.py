@@ -12,26 +12,26 @@ from dpp.tickets import process, stop
 from dpp.tickets.errors import EmergencyStopSet, TicketRefused
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import RequestType, Ticket
-from dpp.tickets.process import MAX_ATTEMPTS, SILENT_SECONDS, Outcome, ProcessReport, work_through
+from dpp.tickets.process import MAX_ATTEMPTS, SILENT_SECONDS, ProcessReport, TicketOutcome, process_tickets
 from tests.tickets.environment import RULES, Environment
 
 
-def outcomes(report: ProcessReport) -> list[Outcome]:
+def outcomes(report: ProcessReport) -> list[TicketOutcome]:
     return [one.outcome for one in report.processed]
 
 
 def test_tickets_are_carried_out_in_the_order_of_filing(env: Environment) -> None:
     filed = [env.file() for _ in range(4)]
-    report = env.work_through()
+    report = env.process_tickets()
     assert env.executor.carried_out == [ticket.request_id for ticket in filed]
-    assert outcomes(report) == [Outcome.DONE] * 4
+    assert outcomes(report) == [TicketOutcome.DONE] * 4
     assert not report.stopped_early
 
 
 def test_a_ticket_that_is_done_has_its_result_and_history(env: Environment) -> None:
     """Every transition with its actor and time."""
     ticket = env.file()
-    env.work_through(processor_id="OPS_CYCLE/seven")
+    env.process_tickets(processor_id="OPS_CYCLE/seven")
     whole = env.details(ticket)
     assert whole.result is not None
     assert (whole.result.status, whole.result.message) == (TicketStatus.DONE, "DLQ_REDRIVE done")
@@ -48,7 +48,7 @@ def test_what_cannot_be_done_fails_with_the_reason(env: Environment) -> None:
 
     env.executor.does = refuse
     ticket, behind = env.file(), env.file()
-    assert outcomes(env.work_through()) == [Outcome.FAILED, Outcome.FAILED]
+    assert outcomes(env.process_tickets()) == [TicketOutcome.FAILED, TicketOutcome.FAILED]
     result = env.details(ticket).result
     assert result is not None
     assert (result.status, result.message) == (TicketStatus.FAILED, "there is no tenant t_nobody")
@@ -58,7 +58,7 @@ def test_what_cannot_be_done_fails_with_the_reason(env: Environment) -> None:
 def test_a_long_message_is_cut_and_not_lost(env: Environment) -> None:
     env.executor.does = lambda _: "x" * 5_000
     ticket = env.file()
-    env.work_through()
+    env.process_tickets()
     result = env.details(ticket).result
     assert result is not None
     assert result.message == "x" * 1_000
@@ -73,10 +73,10 @@ def test_a_dependency_that_is_away_leaves_the_ticket_for_later_and_goes_on(env: 
         return "done"
 
     env.executor.does = away
-    assert outcomes(env.work_through()) == [Outcome.LEFT, Outcome.DONE]
+    assert outcomes(env.process_tickets()) == [TicketOutcome.LEFT, TicketOutcome.DONE]
     assert env.ticket(first).current_status is TicketStatus.IN_PROGRESS
-    assert outcomes(env.work_through()) == []  # not before its processor must be gone
-    assert outcomes(env.work_through(env.later(seconds=SILENT_SECONDS + 1))) == [Outcome.DONE]
+    assert outcomes(env.process_tickets()) == []  # not before its processor must be gone
+    assert outcomes(env.process_tickets(env.later(seconds=SILENT_SECONDS + 1))) == [TicketOutcome.DONE]
     assert env.executor.carried_out == [first.request_id, second.request_id, first.request_id]
 
 
@@ -84,7 +84,7 @@ def test_a_ticket_whose_processor_died_is_taken_before_those_filed_after_it(env:
     """A crash after the taking, whatever the executor had done by then."""
     dead = env.in_progress(silent_seconds=SILENT_SECONDS + 1)
     waiting = env.file()
-    env.work_through(processor_id="OPS_CYCLE/next")
+    env.process_tickets(processor_id="OPS_CYCLE/next")
     assert env.executor.carried_out == [dead.request_id, waiting.request_id]
     kept = env.details(dead).transitions
     assert [(one.from_status, one.to_status, one.actor, one.attempt) for one in kept[-2:]] == [
@@ -97,10 +97,10 @@ def test_what_is_stale_is_the_reapers_alone(env: Environment) -> None:
     """Also where the reaper failed, or its breaker tripped: nobody takes it again and does it after all."""
     stale = env.stale()
     excluded = env.stale(request_type=RequestType.EXECUTION_ENABLE)
-    assert outcomes(env.work_through()) == []
+    assert outcomes(env.process_tickets()) == []
     # What is never stale is never the reaper's: it is taken again.
     rules = replace(RULES, excluded_types=(RequestType.EXECUTION_ENABLE,))
-    work_through(env.process_effects(rules=rules), "OPS_CYCLE/test", ProcessReport())
+    process_tickets(env.process_effects(rules=rules), "OPS_CYCLE/test", ProcessReport())
     assert env.executor.carried_out == [excluded.request_id]
     assert env.ticket(stale).current_status is TicketStatus.IN_PROGRESS
 
@@ -116,9 +116,9 @@ def test_a_crash_between_the_deed_and_its_result_repeats_the_deed_by_the_same_id
 
     env.executor.does = die
     with pytest.raises(Killed):
-        env.work_through()
+        env.process_tickets()
     env.executor.does = lambda _: "done"
-    env.work_through(env.later(seconds=SILENT_SECONDS + 1))
+    env.process_tickets(env.later(seconds=SILENT_SECONDS + 1))
     assert env.executor.carried_out == [ticket.request_id, ticket.request_id]
     assert env.ticket(ticket).current_status is TicketStatus.DONE
 
@@ -132,7 +132,7 @@ def test_one_that_kills_its_processor_each_time_is_left_to_the_reaper(env: Envir
 
     env.executor.does = away
     for attempt in range(MAX_ATTEMPTS + 3):
-        env.work_through(at + attempt * timedelta(seconds=SILENT_SECONDS + 1))
+        env.process_tickets(at + attempt * timedelta(seconds=SILENT_SECONDS + 1))
     assert len(env.executor.carried_out) == MAX_ATTEMPTS
     left = env.ticket(ticket)
     assert (left.current_status, left.attempts) == (TicketStatus.IN_PROGRESS, MAX_ATTEMPTS)
@@ -143,9 +143,9 @@ def test_a_ticket_that_another_has_a_hand_on_is_no_reason_to_wait(env: Environme
     held, free = env.file(), env.file()
     with psycopg.connect(env.url) as other:
         other.execute("SELECT 1 FROM tickets WHERE request_id = %s FOR UPDATE", (held.request_id,))
-        env.work_through()
+        env.process_tickets()
         assert env.executor.carried_out == [free.request_id]
-    env.work_through()
+    env.process_tickets()
     assert env.executor.carried_out == [free.request_id, held.request_id]
 
 
@@ -163,10 +163,10 @@ def test_one_that_was_ended_meanwhile_keeps_its_end(env: Environment) -> None:
     other = env.new_database()
     try:
         report = ProcessReport()
-        work_through(replace(processing, database=other), "OPS_CYCLE/slow", report)
+        process_tickets(replace(processing, database=other), "OPS_CYCLE/slow", report)
     finally:
         other.close()
-    assert outcomes(report) == [Outcome.LOST]
+    assert outcomes(report) == [TicketOutcome.LOST]
     assert env.ticket(ticket).current_status is TicketStatus.FAILED
 
 
@@ -174,11 +174,11 @@ def test_a_firing_is_bounded_in_number_and_in_time(env: Environment, monkeypatch
     for _ in range(4):
         env.file()
     monkeypatch.setattr(process, "BATCH_LIMIT", 3)
-    report = env.work_through()
+    report = env.process_tickets()
     assert (len(report.processed), report.stopped_early) == (3, True)
     env.file()
     monkeypatch.setattr(process, "TIME_LIMIT_SECONDS", -1.0)
-    report = env.work_through()
+    report = env.process_tickets()
     assert (len(report.processed), report.stopped_early) == (1, True)
 
 
@@ -194,8 +194,8 @@ def test_the_stop_set_under_way_ends_the_taking_but_not_the_record(env: Environm
     env.executor.does = set_stop
     report = ProcessReport()
     with pytest.raises(EmergencyStopSet):
-        work_through(env.process_effects(), "OPS_CYCLE/test", report)
-    assert outcomes(report) == [Outcome.DONE]
+        process_tickets(env.process_effects(), "OPS_CYCLE/test", report)
+    assert outcomes(report) == [TicketOutcome.DONE]
     assert env.ticket(first).current_status is TicketStatus.DONE
     assert env.ticket(second).current_status is TicketStatus.OPEN
 
@@ -216,11 +216,11 @@ def test_the_stop_set_between_the_taking_and_the_deed_prevents_the_deed(
     with monkeypatch.context() as patch:
         patch.setattr(process, "_take", take_and_stop)
         with pytest.raises(EmergencyStopSet):
-            work_through(env.process_effects(), "OPS_CYCLE/test", report)
-    assert (env.executor.carried_out, outcomes(report)) == ([], [Outcome.LEFT])
+            process_tickets(env.process_effects(), "OPS_CYCLE/test", report)
+    assert (env.executor.carried_out, outcomes(report)) == ([], [TicketOutcome.LEFT])
     with env.database.connection() as connection:
         stop.decide(connection, stopped=False, actor="lee", reason="on")
-    env.work_through(env.later(seconds=SILENT_SECONDS + 1))
+    env.process_tickets(env.later(seconds=SILENT_SECONDS + 1))
     assert env.executor.carried_out == [ticket.request_id]
 
 
@@ -259,4 +259,4 @@ def test_postgres_away_ends_the_firing(env: Environment) -> None:
 
     env.executor.does = away
     with pytest.raises(PostgresUnavailable):
-        env.work_through()
+        env.process_tickets()

@@ -18,7 +18,7 @@ from dpp.tickets import reports, stop, store
 from dpp.tickets.errors import EmergencyStopSet, NoReportYet, ReaperOvertaken, ReaperRunning, SnapshotNotFound
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import REAPER, Backlog, RequestType
-from dpp.tickets.reap import ReapEffects, ReapOrder, reap
+from dpp.tickets.reap import ReapEffects, ReapRequest, reap
 from dpp.tickets.staleness import LATEST_KEY, SHARE_COUNTS_FROM, Breaker, snapshot_key, snapshot_name
 from tests.support.faults import Flaky, FlakyDatabase
 from tests.tickets.environment import A_DAY, RULES, SEOUL, Environment
@@ -157,11 +157,11 @@ class TestAgainstOthers:
         try:
             effects = ReapEffects(other, env.storage, SEOUL)
             with pytest.raises(ReaperRunning) as refused:
-                reap(ReapOrder("kim", RULES), effects)
+                reap(ReapRequest("kim", RULES), effects)
             assert refused.value.members["actor"] == "lee"
             assert datetime.fromisoformat(str(refused.value.members["started_at"])).utcoffset() is not None
             # A look changes nothing, so it may.
-            assert reap(ReapOrder("kim", RULES, dry_run=True), effects).report.decision == "NONE"
+            assert reap(ReapRequest("kim", RULES, dry_run=True), effects).report.decision == "NONE"
         finally:
             leave.set()
             first.join()
@@ -191,7 +191,7 @@ class TestAgainstOthers:
         sleepy = Sleepy(env.url)
         try:
             with pytest.raises(ReaperOvertaken):
-                reap(ReapOrder("kim", RULES), ReapEffects(sleepy, env.storage, SEOUL))
+                reap(ReapRequest("kim", RULES), ReapEffects(sleepy, env.storage, SEOUL))
         finally:
             sleepy.close()
         assert env.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
@@ -247,7 +247,7 @@ class TestTheReport:
         first = datetime.fromisoformat("2036-11-02T05:30:00+00:00")
         told = []
         for at in (first, first + timedelta(hours=1)):
-            reaped = reap(ReapOrder("kim", RULES), env.reap_effects(zone=zone), at)
+            reaped = reap(ReapRequest("kim", RULES), env.reap_effects(zone=zone), at)
             told.append((reaped.report.asof.isoformat(), snapshot_name(reaped.snapshot_key or "")))
         assert told == [
             ("2036-11-02T01:30:00-04:00", "reaper_20361102_013000.json"),
@@ -363,7 +363,7 @@ class TestFaults:
             closing(FlakyDatabase(env.url, refuse={2})) as flaky,
             pytest.raises(PostgresUnavailable),
         ):
-            reap(ReapOrder("kim", RULES), replace(env.reap_effects(), database=flaky))
+            reap(ReapRequest("kim", RULES), replace(env.reap_effects(), database=flaky))
         assert env.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
         assert env.rows("SELECT count(*) FROM ticket_reaper_reports") == [(0,)]
         assert env.reap().report.cleaned_count == 1
@@ -374,7 +374,7 @@ class TestFaults:
             closing(FlakyDatabase(env.url, lose_reply={2})) as flaky,
             pytest.raises(PostgresUnavailable),
         ):
-            reap(ReapOrder("kim", RULES), replace(env.reap_effects(), database=flaky))
+            reap(ReapRequest("kim", RULES), replace(env.reap_effects(), database=flaky))
         assert env.ticket(ticket).current_status is TicketStatus.FAILED
         report = env.reap().report
         assert report.stale_count == 0

@@ -19,12 +19,12 @@ from dpp.auth_errors.api import read
 from dpp.auth_errors.api.contract import ClusterDecidedView, ClusterDecisionRequest, Instant
 from dpp.auth_errors.api.http import cluster_view, decision_view, error_view, whole_view
 from dpp.auth_errors.api.read import WholeAuthError
-from dpp.auth_errors.decisions.decide import Order, decide, decide_cluster
+from dpp.auth_errors.decisions.decide import OperatorDecision, decide, decide_cluster
 from dpp.auth_errors.errors import AuthErrorNotFound, ClusterNotFound, DecisionConflict
 from dpp.auth_errors.machine import AuthErrorStatus, DecisionType
 from dpp.auth_errors.model import AuthError, Cluster
 from dpp.auth_errors.rehash import rehash
-from dpp.auth_errors.store import Filter, Place
+from dpp.auth_errors.store import Filter, PageKey
 from dpp.auth_errors.traces import stack_hash
 from dpp.platform.db.postgres import Database
 from dpp.platform.errors import DependencyUnavailable, PostgresNotReached, PostgresUnavailable
@@ -114,7 +114,7 @@ def show(
     """List errors, newest occurrence first."""
     which = Filter(status, exception_class, cluster, since)
     with connected_rows(RowSettings) as (connection, settings):
-        page = read.page(connection, which, Place(before, 0) if before else None, limit)
+        page = read.page(connection, which, PageKey(before, 0) if before else None, limit)
     if as_json:
         typer.echo(as_array(error_view(error) for error in page.errors))
     else:
@@ -262,16 +262,18 @@ def _named(words: Sequence[str], *, of_cluster: bool) -> tuple[UUID | None, Deci
         raise typer.BadParameter(f"{words[-1]!r} is not one of {', '.join(DecisionType)}") from None
 
 
-def _order(decision: DecisionType, reason: str, decision_id: UUID, asked_by: str) -> Order:
+def _order(decision: DecisionType, reason: str, decision_id: UUID, asked_by: str) -> OperatorDecision:
     """Validate the decision with the same model as an HTTP request. Raises StackError."""
     try:
         asked = ClusterDecisionRequest.model_validate({"decisionType": decision, "reason": reason})
     except ValidationError as error:
         raise StackError(faults(error, "--")) from None
-    return Order(decision_id, decision, asked_by, asked.reason)
+    return OperatorDecision(decision_id, decision, asked_by, asked.reason)
 
 
-def _decide_one(order: Order, auth_error_id: UUID | None, database: Database, *, as_json: bool) -> None:
+def _decide_one(
+    order: OperatorDecision, auth_error_id: UUID | None, database: Database, *, as_json: bool
+) -> None:
     try:
         decided = decide(order, auth_error_id, database)
     except AuthErrorNotFound:
@@ -291,7 +293,7 @@ def _decide_one(order: Order, auth_error_id: UUID | None, database: Database, *,
     typer.echo(f"error {auth_error_id} {how}: {made.decision_type}, {made.from_status} -> {made.to_status}")
 
 
-def _decide_cluster(order: Order, cluster_id: UUID, database: Database, *, as_json: bool) -> None:
+def _decide_cluster(order: OperatorDecision, cluster_id: UUID, database: Database, *, as_json: bool) -> None:
     """Decide batch by batch until no error is left; if it is interrupted, finished batches stay decided."""
     total, more = 0, True
     try:

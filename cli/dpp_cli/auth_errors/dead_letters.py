@@ -13,8 +13,13 @@ from rich.table import Table
 
 from dpp.auth_errors.config import EventDeadLetterSettings
 from dpp.auth_errors.outbox import dead_letters
-from dpp.auth_errors.outbox.dead_letters import Action, EventLetter, EventLetterEffects, HandledLetter
-from dpp.auth_errors.outbox.redrive import Standing
+from dpp.auth_errors.outbox.dead_letters import (
+    Action,
+    EventDeadLetter,
+    EventDeadLetterEffects,
+    HandledDeadLetter,
+)
+from dpp.auth_errors.outbox.redrive import DeliveryStatus
 from dpp.platform.aws.held_messages import Choice
 from dpp.platform.aws.queue import Queue
 from dpp_cli.auth_errors.events import WakeSettings, waker_of
@@ -32,10 +37,10 @@ _DONE = {
     Action.LEFT: "left",
 }
 _STATES = {
-    Standing.DEAD: "dead",
-    Standing.HANDLED: "handled since",
-    Standing.UNDER_WAY: "in progress again",
-    Standing.UNKNOWN: "unknown event",
+    DeliveryStatus.DEAD: "dead",
+    DeliveryStatus.HANDLED: "handled since",
+    DeliveryStatus.UNDER_WAY: "in progress again",
+    DeliveryStatus.UNKNOWN: "unknown event",
 }
 
 Ids = Annotated[
@@ -63,14 +68,14 @@ class _LetterView(BaseModel):
     event_type: str | None
     reason: str | None
     detail: str | None
-    standing: Standing
+    standing: DeliveryStatus
     auth_error_id: str | None
     sent_at: datetime
     receive_count: int
     action: Action | None = None
 
     @classmethod
-    def of(cls, letter: EventLetter, action: Action | None = None) -> "_LetterView":
+    def of(cls, letter: EventDeadLetter, action: Action | None = None) -> "_LetterView":
         """Build the view of a dead letter and what was done with it."""
         return cls(
             message_id=letter.message.message_id,
@@ -78,7 +83,7 @@ class _LetterView(BaseModel):
             event_type=letter.event_type,
             reason=letter.reason,
             detail=letter.detail,
-            standing=letter.standing,
+            standing=letter.status,
             auth_error_id=str(letter.entry.auth_error_id) if letter.entry else None,
             sent_at=letter.message.sent_at,
             receive_count=letter.message.receive_count,
@@ -93,7 +98,7 @@ def show(limit: Limit = 100, as_json: AsJson = False) -> None:
     They stay hidden from other readers only while this runs.
     """
     with _effects() as effects:
-        letters = dead_letters.look(effects, Choice(limit))
+        letters = dead_letters.list_dead_letters(effects, Choice(limit))
     if as_json:
         typer.echo(as_array(_LetterView.of(letter) for letter in letters))
         return
@@ -131,18 +136,18 @@ def drop(
         raise StackError("--json cannot ask for confirmation: add --yes")
     with _effects() as effects:
         if not yes:
-            _confirm(dead_letters.look(effects, choice))
+            _confirm(dead_letters.list_dead_letters(effects, choice))
         handled = _carry_out(dead_letters.drop(effects, choice), as_json=as_json)
     _account_for(choice, handled)
 
 
 @contextmanager
-def _effects() -> Iterator[EventLetterEffects]:
+def _effects() -> Iterator[EventDeadLetterEffects]:
     """Open all connections that a command needs. Raises StackError, also for errors inside the block."""
     with opened_rows(_LetterSettings) as rows:
         at = rows.at
         queue = Queue(at.settings.event_dead_letter_queue_url, lambda: at.client("sqs"))
-        yield EventLetterEffects(rows.database, queue, waker_of(at))
+        yield EventDeadLetterEffects(rows.database, queue, waker_of(at))
 
 
 def _choice(ids: list[str] | None, every: bool, limit: int) -> Choice:
@@ -153,21 +158,21 @@ def _choice(ids: list[str] | None, every: bool, limit: int) -> Choice:
     return Choice(limit, None if every else frozenset(ids or ()))
 
 
-def _confirm(letters: list[EventLetter]) -> None:
+def _confirm(letters: list[EventDeadLetter]) -> None:
     """Show what would be dropped and ask for confirmation; any answer but yes ends the command."""
     if letters:
         _print_letters(letters)
         typer.confirm(f"Drop {_count(letters)}?", abort=True)
 
 
-def _carry_out(handled: Iterator[HandledLetter], *, as_json: bool) -> list[HandledLetter]:
+def _carry_out(handled: Iterator[HandledDeadLetter], *, as_json: bool) -> list[HandledDeadLetter]:
     """Carry it out and print each message as it is done, so that a failure in the middle hides nothing."""
-    done: list[HandledLetter] = []
+    done: list[HandledDeadLetter] = []
     try:
         for one in handled:
             done.append(one)
             if not as_json:
-                line = f"{_id(one.letter)}  {_STATES[one.letter.standing]}: {_DONE[one.action]}"
+                line = f"{_id(one.letter)}  {_STATES[one.letter.status]}: {_DONE[one.action]}"
                 console.print(plain(line), highlight=False, soft_wrap=True)
     finally:
         if as_json:
@@ -178,7 +183,7 @@ def _carry_out(handled: Iterator[HandledLetter], *, as_json: bool) -> list[Handl
     return done
 
 
-def _account_for(choice: Choice, handled: list[HandledLetter]) -> None:
+def _account_for(choice: Choice, handled: list[HandledDeadLetter]) -> None:
     """Exit with code 1 if a named message was not handled."""
     if choice.ids is None:
         return
@@ -189,7 +194,7 @@ def _account_for(choice: Choice, handled: list[HandledLetter]) -> None:
         raise typer.Exit(1)
 
 
-def _print_letters(letters: list[EventLetter]) -> None:
+def _print_letters(letters: list[EventDeadLetter]) -> None:
     if not letters:
         return
     names = ("event (or message)", "type", "event is", "reason", "age", "detail")
@@ -200,14 +205,14 @@ def _print_letters(letters: list[EventLetter]) -> None:
     for letter in letters:
         kind = (letter.event_type or "").removeprefix("auth.error.")
         reason, detail = letter.reason or "none given", letter.detail or ""
-        cells = (plain(_id(letter)), plain(kind[:30]), _STATES[letter.standing], plain(reason[:30]))
+        cells = (plain(_id(letter)), plain(kind[:30]), _STATES[letter.status], plain(reason[:30]))
         table.add_row(*cells, ago(letter.message.sent_at, now), plain(detail))
     print_table(table)
 
 
-def _id(letter: EventLetter) -> str:
+def _id(letter: EventDeadLetter) -> str:
     return letter.message.message_id if letter.outbox_id is None else str(letter.outbox_id)
 
 
-def _count(letters: list[EventLetter]) -> str:
+def _count(letters: list[EventDeadLetter]) -> str:
     return "1 message" if len(letters) == 1 else f"{len(letters)} messages"

@@ -11,12 +11,12 @@ from rich.table import Table
 
 from dpp.auth_errors import store
 from dpp.auth_errors.api.contract import EventView
-from dpp.auth_errors.config import KnownWakeQueueSettings
+from dpp.auth_errors.config import OptionalWakeQueueSettings
 from dpp.auth_errors.machine import OutboxStatus, ProcessedStatus
 from dpp.auth_errors.model import OutboxEntry
 from dpp.auth_errors.outbox import tables
 from dpp.auth_errors.outbox.publish import Waker
-from dpp.auth_errors.outbox.redrive import Redriven, Standing, redrive, redrive_all
+from dpp.auth_errors.outbox.redrive import DeliveryStatus, Redriven, redrive, redrive_all
 from dpp.auth_errors.outbox.tables import Lag
 from dpp.platform.aws.queue import Queue
 from dpp_cli.errors import StackError
@@ -26,14 +26,14 @@ from dpp_cli.operator.rows import RowSettings, connected_rows, opened_rows
 from dpp_cli.operator.tenants import console
 
 _RESULTS = {
-    Standing.DEAD: "revived",
-    Standing.HANDLED: "already handled; left",
-    Standing.UNDER_WAY: "in progress; left",
-    Standing.UNKNOWN: "not in this outbox",
+    DeliveryStatus.DEAD: "revived",
+    DeliveryStatus.HANDLED: "already handled; left",
+    DeliveryStatus.UNDER_WAY: "in progress; left",
+    DeliveryStatus.UNKNOWN: "not in this outbox",
 }
 
 
-class WakeSettings(RowSettings, KnownWakeQueueSettings):
+class WakeSettings(RowSettings, OptionalWakeQueueSettings):
     """Settings of the database and, if known, of the publisher's wake queue."""
 
 
@@ -153,7 +153,7 @@ def _carry_out(redriven: Iterator[Redriven]) -> list[Redriven]:
     try:
         for one in redriven:
             done.append(one)
-            result = _RESULTS[one.standing]
+            result = _RESULTS[one.status_before]
             console.print(f"event {one.outbox_id}  {result}", highlight=False, soft_wrap=True)
     finally:
         counts = Counter(one.revived for one in done)

@@ -11,7 +11,7 @@ from dpp.platform.config import PostgresSettings
 from dpp.tickets import reports, store
 from dpp.tickets.config import ReaperSettings, ReportsSettings
 from dpp.tickets.errors import NoReportYet, SnapshotNotFound
-from dpp.tickets.reap import Reaped, ReapEffects, ReapOrder, reap
+from dpp.tickets.reap import Reaped, ReapEffects, ReapRequest, reap
 from dpp.tickets.report import ReaperReport
 from dpp.tickets.staleness import (
     MAX_MAX_CLEAN,
@@ -48,7 +48,7 @@ def show_stale(
 ) -> None:
     """List the tickets that the reaper would end next, oldest first."""
     with connected_rows(StaleSettings) as (connection, settings):
-        rules = settings.rules.asked(threshold_seconds)
+        rules = settings.rules.with_overrides(threshold_seconds)
         backlog = store.backlog(connection, rules)
         found = store.page_stale(connection, rules, limit)
     if as_json or found:
@@ -82,9 +82,9 @@ def run_reaper(
     asked_by = actor(who)
     with opened_rows(_ReapSettings) as rows:
         settings = rows.settings
-        rules = settings.rules.asked(threshold_seconds, max_clean)
+        rules = settings.rules.with_overrides(threshold_seconds, max_clean)
         storage = ObjectStore(settings.reports_bucket, lambda: rows.at.client("s3"))
-        order = ReapOrder(asked_by, rules, confirm, dry_run)
+        order = ReapRequest(asked_by, rules, confirm, dry_run)
         reaped = reap(order, ReapEffects(rows.database, storage, settings.zone))
     if as_json:
         typer.echo(reaped.report.to_json())
@@ -140,7 +140,7 @@ def _print_report(report: ReaperReport, zone: ZoneInfo) -> None:
         print_table(table)
 
 
-def _print_notes(reaped: Reaped, order: ReapOrder, threshold_seconds: int | None) -> None:
+def _print_notes(reaped: Reaped, order: ReapRequest, threshold_seconds: int | None) -> None:
     """Print what the report does not contain: the breaker, the dry run, unpublished copies."""
     if reaped.breaker_tripped:
         backlog = reaped.backlog

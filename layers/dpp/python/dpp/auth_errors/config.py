@@ -41,7 +41,7 @@ class WakeQueueSettings(Settings):
     )
 
 
-class KnownWakeQueueSettings(Settings):
+class OptionalWakeQueueSettings(Settings):
     """The same for who can do without: the publisher's schedule finds what there is within a minute."""
 
     known_wake_queue_url: str | None = Field(

@@ -66,7 +66,7 @@ class AuthError:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptTransition:
+class AuthErrorTransition:
     """One line of an error's history; the database writes it."""
 
     from_status: AuthErrorStatus | None
@@ -141,7 +141,7 @@ class OutboxEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Processed:
+class ProcessedMessage:
     """A ledger row. `attempts` counts leases, so that an attempt that crashed counts."""
 
     outbox_id: int

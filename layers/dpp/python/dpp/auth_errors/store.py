@@ -13,7 +13,14 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from dpp.auth_errors.machine import AuthErrorStatus, DecisionType
-from dpp.auth_errors.model import AuthError, AuthErrorReport, Cluster, DecidedBy, Decision, KeptTransition
+from dpp.auth_errors.model import (
+    AuthError,
+    AuthErrorReport,
+    AuthErrorTransition,
+    Cluster,
+    DecidedBy,
+    Decision,
+)
 from dpp.platform.db.postgres import Connection, named_rows
 from dpp.platform.db.sql import Queries
 
@@ -31,7 +38,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PageKey:
     """Where a page begins: before this occurrence, and of the same instant below this sequence."""
 
     before: datetime
@@ -155,10 +162,10 @@ def system_decisions(connection: Connection, below: int, limit: int) -> list[Sys
     return [SystemDecision(**row | {"decision_type": DecisionType(row["decision_type"])}) for row in rows]
 
 
-def transitions(connection: Connection, auth_error_id: UUID) -> list[KeptTransition]:
+def transitions(connection: Connection, auth_error_id: UUID) -> list[AuthErrorTransition]:
     """An error's history, the oldest first."""
     return [
-        KeptTransition(
+        AuthErrorTransition(
             from_status=AuthErrorStatus(row["from_status"]) if row["from_status"] else None,
             to_status=AuthErrorStatus(row["to_status"]),
             actor=row["actor"],
@@ -169,7 +176,7 @@ def transitions(connection: Connection, auth_error_id: UUID) -> list[KeptTransit
     ]
 
 
-def page(connection: Connection, which: Filter, place: Place, limit: int) -> list[AuthError]:
+def page(connection: Connection, which: Filter, place: PageKey, limit: int) -> list[AuthError]:
     """Up to `limit` errors behind a place, the newest occurrence first."""
     params = asdict(which) | asdict(place) | {"limit": limit}
     name = "page" if which.cluster_id is None else "page_of_cluster"

@@ -23,7 +23,7 @@ from dpp.tickets import counters, process, stop, store
 from dpp.tickets.counters import OpsCounters
 from dpp.tickets.errors import CycleRunning, EmergencyStopSet, NoReceiptYet, ReaperRunning
 from dpp.tickets.process import ProcessEffects, ProcessReport
-from dpp.tickets.reap import Reaped, ReapEffects, ReapOrder, reap
+from dpp.tickets.reap import Reaped, ReapEffects, ReapRequest, reap
 from dpp.tickets.receipt import (
     CycleOutcome,
     OpsRunReceipt,
@@ -135,7 +135,7 @@ def _is_stopped(cycle: Cycle) -> bool:
 
 def _reaper(cycle: Cycle, effects: CycleEffects, now: datetime | None) -> ReaperStep:
     try:
-        cycle.reaped = reap(ReapOrder(LEASE_NAME, effects.rules), effects.reaping, now)
+        cycle.reaped = reap(ReapRequest(LEASE_NAME, effects.rules), effects.reaping, now)
     except EmergencyStopSet:
         return ReaperStep(outcome=StepOutcome.STOPPED)
     except ReaperRunning as running:  # by hand, or by a process that died at it
@@ -149,7 +149,7 @@ def _tickets(cycle: Cycle, effects: CycleEffects, now: datetime | None) -> Ticke
     cycle.processed = report = ProcessReport()
     processor_id = f"{LEASE_NAME}/{cycle.receipt.run_id}"
     try:
-        process.work_through(effects.processing, processor_id, report, now)
+        process.process_tickets(effects.processing, processor_id, report, now)
     except EmergencyStopSet:
         return tickets_step(report, StepOutcome.STOPPED)
     except Exception as error:  # noqa: BLE001 - recorded; the ticket is taken again, and the next cycle goes on

@@ -36,7 +36,7 @@ from dpp.tickets.errors import (
 )
 from dpp.tickets.model import Ticket
 from dpp.tickets.read import TicketPage, WholeTicket
-from dpp.tickets.reap import ReapOrder
+from dpp.tickets.reap import ReapRequest
 from dpp.tickets.requests import read_params
 from dpp.tickets.staleness import ReaperRules
 from dpp.tickets.stop import EmergencyStop
@@ -81,11 +81,11 @@ def read_ticket(event: "APIGatewayProxyEvent", operator: Operator) -> NewTicket:
     )
 
 
-def read_order(event: "APIGatewayProxyEvent", operator: Operator, rules: ReaperRules) -> ReapOrder:
+def read_reap_request(event: "APIGatewayProxyEvent", operator: Operator, rules: ReaperRules) -> ReapRequest:
     """The run that a request asks for: by `rules` in all that it doesn't say. Raises ProblemError."""
     body = read_optional_body(event, ReaperRunRequest)
-    asked = rules.asked(body.threshold_seconds, body.max_clean)
-    return ReapOrder(operator.operator_id, asked, body.confirm_stale_count, body.dry_run)
+    asked = rules.with_overrides(body.threshold_seconds, body.max_clean)
+    return ReapRequest(operator.operator_id, asked, body.confirm_stale_count, body.dry_run)
 
 
 def ticket_view(ticket: Ticket, zone: ZoneInfo) -> TicketView:

@@ -52,7 +52,7 @@ class TicketResult:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptTransition:
+class TicketTransition:
     """One line of a ticket's history; the database writes it."""
 
     from_status: TicketStatus | None

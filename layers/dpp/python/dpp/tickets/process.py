@@ -35,7 +35,7 @@ type Executor = Callable[[Ticket], str]
 done at all, and DependencyUnavailable where it can't be done now."""
 
 
-class Outcome(StrEnum):
+class TicketOutcome(StrEnum):
     """What became of a ticket that was taken."""
 
     DONE = "DONE"
@@ -47,12 +47,12 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Processed:
+class ProcessedTicket:
     """A ticket that was taken, and what became of it."""
 
     request_id: UUID
     request_type: RequestType
-    outcome: Outcome
+    outcome: TicketOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +68,25 @@ class ProcessEffects:
 class ProcessReport:
     """What was done, also where it ended with an exception."""
 
-    processed: list[Processed] = field(default_factory=list)
+    processed: list[ProcessedTicket] = field(default_factory=list)
     stopped_early: bool = False
 
-    def of(self, outcome: Outcome) -> int:
+    def of(self, outcome: TicketOutcome) -> int:
         """How many came to this."""
         return sum(one.outcome is outcome for one in self.processed)
 
 
-def work_through(
+def process_tickets(
     effects: ProcessEffects, processor_id: str, report: ProcessReport, now: datetime | None = None
 ) -> None:
     """Take and carry out what waits, within the limits. Raises EmergencyStopSet and PostgresUnavailable."""
     deadline = time.monotonic() + TIME_LIMIT_SECONDS
     while (ticket := _take(effects, processor_id, now)) is not None:
-        outcome = Outcome.LEFT
+        outcome = TicketOutcome.LEFT
         try:
             outcome = _carry_out(effects, ticket, now)
         finally:  # also where this ends the step: the receipt says at which ticket
-            report.processed.append(Processed(ticket.request_id, ticket.request_type, outcome))
+            report.processed.append(ProcessedTicket(ticket.request_id, ticket.request_type, outcome))
         if len(report.processed) >= BATCH_LIMIT or time.monotonic() > deadline:
             report.stopped_early = True
             return
@@ -106,7 +106,7 @@ def _take(effects: ProcessEffects, processor_id: str, now: datetime | None) -> T
         ) or store.take_open(connection, processor_id, now)
 
 
-def _carry_out(effects: ProcessEffects, ticket: Ticket, now: datetime | None) -> Outcome:
+def _carry_out(effects: ProcessEffects, ticket: Ticket, now: datetime | None) -> TicketOutcome:
     """Do it and write the result: what was done is written down even when the stop was set meanwhile."""
     with effects.database.connection() as connection:
         stop.require_clear(connection)  # read again before every write (000 §7)
@@ -119,11 +119,11 @@ def _carry_out(effects: ProcessEffects, ticket: Ticket, now: datetime | None) ->
         raise
     except DependencyUnavailable as error:
         _LOG.error("left for later", extra=fields | {"error": {"dependency": error.dependency}})
-        return Outcome.LEFT
+        return TicketOutcome.LEFT
     with effects.database.connection() as connection:
         ended = store.finish(connection, ticket, status, message[:_MAX_MESSAGE], now)
     if ended is None:
         _LOG.error("carried out, but no longer ours to end", extra=fields)
-        return Outcome.LOST
+        return TicketOutcome.LOST
     _LOG.info("ticket ended", extra=fields | {"status": status, "attempts": ticket.attempts})
-    return Outcome(status)
+    return TicketOutcome(status)

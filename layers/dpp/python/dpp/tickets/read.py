@@ -7,7 +7,7 @@ from dpp.platform.db.postgres import Connection, one_snapshot
 from dpp.tickets import store
 from dpp.tickets.errors import TicketNotFound
 from dpp.tickets.machine import TicketStatus
-from dpp.tickets.model import KeptTransition, RequestType, Ticket, TicketResult
+from dpp.tickets.model import RequestType, Ticket, TicketResult, TicketTransition
 
 NEWEST = 2**63 - 1
 
@@ -18,7 +18,7 @@ class WholeTicket:
 
     ticket: Ticket
     result: TicketResult | None
-    transitions: list[KeptTransition]
+    transitions: list[TicketTransition]
 
 
 @dataclass(frozen=True, slots=True)

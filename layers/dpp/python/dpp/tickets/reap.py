@@ -19,7 +19,7 @@ from dpp.tickets import reports, stop, store
 from dpp.tickets.errors import ReaperOvertaken, ReaperRunning
 from dpp.tickets.model import REAPER, Backlog, CleanedTicket
 from dpp.tickets.report import CleanedItem, Decision, ReaperReport
-from dpp.tickets.reports import KeptReport
+from dpp.tickets.reports import StoredReport
 from dpp.tickets.staleness import ReaperRules
 
 _LOG = logging.getLogger("dpp.tickets.reap")
@@ -37,7 +37,7 @@ class ReapEffects:
 
 
 @dataclass(frozen=True, slots=True)
-class ReapOrder:
+class ReapRequest:
     """Who wants a run, and by which rules. `confirmed_stale`: so many may be stale for all that the breaker says."""
 
     actor: str
@@ -57,7 +57,7 @@ class Reaped:
     published: bool = False
 
 
-def reap(order: ReapOrder, effects: ReapEffects, now: datetime | None = None) -> Reaped:
+def reap(order: ReapRequest, effects: ReapEffects, now: datetime | None = None) -> Reaped:
     """Run the reaper. Raises ReaperRunning, ReaperOvertaken, EmergencyStopSet and DependencyUnavailable.
 
     S3 that doesn't answer is not among them: the report stands, and its copies follow with the next run.
@@ -74,7 +74,7 @@ def reap(order: ReapOrder, effects: ReapEffects, now: datetime | None = None) ->
         raise ReaperOvertaken from None
 
 
-def _look(order: ReapOrder, effects: ReapEffects, now: datetime | None) -> Reaped:
+def _look(order: ReapRequest, effects: ReapEffects, now: datetime | None) -> Reaped:
     """What a run would find; it changes nothing, so neither lease nor stop matter."""
     with effects.database.connection() as connection:
         backlog = store.backlog(connection, order.rules, now)
@@ -82,7 +82,7 @@ def _look(order: ReapOrder, effects: ReapEffects, now: datetime | None) -> Reape
     return Reaped(report, backlog, order.rules.breaker.trips(backlog, order.confirmed_stale))
 
 
-def _clean(order: ReapOrder, effects: ReapEffects, lease: Lease, now: datetime | None) -> Reaped:
+def _clean(order: ReapRequest, effects: ReapEffects, lease: Lease, now: datetime | None) -> Reaped:
     with effects.database.connection() as connection, connection.transaction():
         exclusive.keep(connection, lease)
         stop.require_clear(connection)
@@ -107,7 +107,7 @@ def _published(reaped: Reaped, effects: ReapEffects, now: datetime | None) -> Re
 
 
 def _report(
-    order: ReapOrder, zone: ZoneInfo, at: datetime, backlog: Backlog, cleaned: list[CleanedTicket]
+    order: ReapRequest, zone: ZoneInfo, at: datetime, backlog: Backlog, cleaned: list[CleanedTicket]
 ) -> ReaperReport:
     items = tuple(
         CleanedItem(
@@ -128,7 +128,7 @@ def _report(
     )
 
 
-def _tell(kept: KeptReport, order: ReapOrder, *, tripped: bool) -> None:
+def _tell(kept: StoredReport, order: ReapRequest, *, tripped: bool) -> None:
     fields = {
         "actor": order.actor,
         "decision": kept.report.decision,

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpp.tickets.model import RequestType
-from dpp.tickets.process import Outcome, Processed, ProcessReport
+from dpp.tickets.process import ProcessedTicket, ProcessReport, TicketOutcome
 from dpp.tickets.reap import Reaped
 from dpp.tickets.report import Decision, Instant, RawPath
 from dpp.tickets.stop import EmergencyStop
@@ -70,7 +70,7 @@ class TicketItem(_Part):
 
     request_id: UUID
     request_type: RequestType
-    outcome: Outcome
+    outcome: TicketOutcome
 
 
 class TicketsStep(_Part):
@@ -130,15 +130,15 @@ def tickets_step(report: ProcessReport, outcome: StepOutcome, error: str | None 
     """What became of the tickets that were taken."""
     return TicketsStep(
         outcome=outcome,
-        done=report.of(Outcome.DONE),
-        failed=report.of(Outcome.FAILED),
-        left=report.of(Outcome.LEFT),
-        lost=report.of(Outcome.LOST),
+        done=report.of(TicketOutcome.DONE),
+        failed=report.of(TicketOutcome.FAILED),
+        left=report.of(TicketOutcome.LEFT),
+        lost=report.of(TicketOutcome.LOST),
         stopped_early=report.stopped_early,
         items=tuple(map(_item, report.processed)),
         error=error,
     )
 
 
-def _item(one: Processed) -> TicketItem:
+def _item(one: ProcessedTicket) -> TicketItem:
     return TicketItem(request_id=one.request_id, request_type=one.request_type, outcome=one.outcome)

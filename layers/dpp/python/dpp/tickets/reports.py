@@ -26,7 +26,7 @@ _PUBLISHED_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class KeptReport:
+class StoredReport:
     """A report that stands in its row."""
 
     report_id: int
@@ -34,7 +34,7 @@ class KeptReport:
     report: ReaperReport
 
 
-def keep(connection: Connection, report: ReaperReport, *, actor: str, breaker_tripped: bool) -> KeptReport:
+def keep(connection: Connection, report: ReaperReport, *, actor: str, breaker_tripped: bool) -> StoredReport:
     """Write a report as a row, with the snapshot's name as its evidence."""
     for nth in count(1):
         key = snapshot_key(report.asof, nth)
@@ -48,11 +48,11 @@ def keep(connection: Connection, report: ReaperReport, *, actor: str, breaker_tr
         }
         row = connection.execute(QUERIES["insert_report"], params).fetchone()
         if row is not None:
-            return KeptReport(int(row[0]), key, whole)
+            return StoredReport(int(row[0]), key, whole)
     raise AssertionError("unreachable")
 
 
-def latest(connection: Connection) -> KeptReport:
+def latest(connection: Connection) -> StoredReport:
     """The newest report. Raises NoReportYet."""
     row = connection.execute(QUERIES["latest_report"]).fetchone()
     if row is None:
@@ -60,7 +60,7 @@ def latest(connection: Connection) -> KeptReport:
     return _kept(row)
 
 
-def of_snapshot(connection: Connection, name: str) -> KeptReport:
+def of_snapshot(connection: Connection, name: str) -> StoredReport:
     """The report whose snapshot has this name. Raises SnapshotNotFound."""
     params = {"snapshot_key": snapshot_key_of(name)}
     row = connection.execute(QUERIES["report_of_snapshot"], params).fetchone()
@@ -86,6 +86,6 @@ def publish(database: Database, storage: ObjectStore, now: datetime | None = Non
     return published
 
 
-def _kept(row: tuple[Any, ...]) -> KeptReport:
+def _kept(row: tuple[Any, ...]) -> StoredReport:
     report_id, key, report = row
-    return KeptReport(int(report_id), str(key), ReaperReport.model_validate(report))
+    return StoredReport(int(report_id), str(key), ReaperReport.model_validate(report))

@@ -53,7 +53,7 @@ class ReaperRules:
     breaker: Breaker
     excluded_types: Sequence[RequestType] = ()
 
-    def asked(self, threshold_seconds: int | None = None, max_clean: int | None = None) -> Self:
+    def with_overrides(self, threshold_seconds: int | None = None, max_clean: int | None = None) -> Self:
         """The rules of a run that was asked for: these in all that it doesn't say."""
         return replace(
             self,

@@ -18,10 +18,10 @@ from dpp.tickets.model import (
     REAPER,
     Backlog,
     CleanedTicket,
-    KeptTransition,
     RequestType,
     Ticket,
     TicketResult,
+    TicketTransition,
 )
 from dpp.tickets.staleness import ReaperRules, result_message
 
@@ -64,10 +64,10 @@ def result_of(connection: Connection, request_id: UUID) -> TicketResult | None:
     return TicketResult(**rows[0] | {"status": TicketStatus(rows[0]["status"])}) if rows else None
 
 
-def transitions_of(connection: Connection, request_id: UUID) -> list[KeptTransition]:
+def transitions_of(connection: Connection, request_id: UUID) -> list[TicketTransition]:
     """A ticket's history, the oldest first."""
     return [
-        KeptTransition(
+        TicketTransition(
             from_status=TicketStatus(row["from_status"]) if row["from_status"] else None,
             to_status=TicketStatus(row["to_status"]),
             actor=row["actor"],

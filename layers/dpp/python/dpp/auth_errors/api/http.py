@@ -25,7 +25,7 @@ from dpp.auth_errors.api.contract import (
     WholeAuthErrorView,
 )
 from dpp.auth_errors.api.read import Page, WholeAuthError
-from dpp.auth_errors.decisions.decide import ClusterDecided, Order
+from dpp.auth_errors.decisions.decide import ClusterDecided, OperatorDecision
 from dpp.auth_errors.errors import (
     AuthErrorConflict,
     AuthErrorNotFound,
@@ -34,7 +34,7 @@ from dpp.auth_errors.errors import (
     DecisionRefused,
 )
 from dpp.auth_errors.model import AuthError, AuthErrorReport, Cluster, Decision
-from dpp.auth_errors.store import Filter, Place
+from dpp.auth_errors.store import Filter, PageKey
 from dpp.platform.http.problem import ProblemKind
 from dpp.platform.http.request import read_body, read_query
 from dpp.platform.keys.operator_keys import Operator
@@ -64,25 +64,25 @@ def read_report(event: "APIGatewayProxyEvent") -> AuthErrorReport:
     return AuthErrorReport(**read_body(event, AuthErrorRequest, MAX_BODY_BYTES).model_dump())
 
 
-def read_order(event: "APIGatewayProxyEvent", operator: Operator) -> Order:
+def read_decision(event: "APIGatewayProxyEvent", operator: Operator) -> OperatorDecision:
     """The decision in a request. Raises ProblemError."""
     body = read_body(event, DecisionRequest)
-    return Order(body.decision_id, body.decision_type, operator.operator_id, body.reason)
+    return OperatorDecision(body.decision_id, body.decision_type, operator.operator_id, body.reason)
 
 
-def read_cluster_order(event: "APIGatewayProxyEvent", operator: Operator) -> Order:
+def read_cluster_decision(event: "APIGatewayProxyEvent", operator: Operator) -> OperatorDecision:
     """The decision about all errors of a cluster; each gets an id of its own. Raises ProblemError."""
     body = read_body(event, ClusterDecisionRequest)
-    return Order(uuid4(), body.decision_type, operator.operator_id, body.reason)
+    return OperatorDecision(uuid4(), body.decision_type, operator.operator_id, body.reason)
 
 
-def read_filter(event: "APIGatewayProxyEvent") -> tuple[Filter, Place | None, int]:
+def read_filter(event: "APIGatewayProxyEvent") -> tuple[Filter, PageKey | None, int]:
     """Which errors a request asks for, from where, how many. Raises ProblemError."""
     query = read_query(event, AuthErrorQuery)
     which = Filter(query.status, query.exception_class, query.cluster_id, query.occurred_since)
-    place = Place(query.occurred_before, 0) if query.occurred_before else None
+    place = PageKey(query.occurred_before, 0) if query.occurred_before else None
     if query.cursor:
-        cursor = place_of(query.cursor)
+        cursor = parse_cursor(query.cursor)
         place = min(cursor, place, key=lambda one: (one.before, one.below)) if place else cursor
     return which, place, query.limit
 
@@ -119,7 +119,7 @@ def whole_view(whole: WholeAuthError) -> WholeAuthErrorView:
 
 def page_view(page: Page) -> AuthErrorPageView:
     """A page of errors."""
-    cursor = None if page.place is None else cursor_of(page.place)
+    cursor = None if page.place is None else format_cursor(page.place)
     return AuthErrorPageView(auth_errors=tuple(error_view(one) for one in page.errors), next_cursor=cursor)
 
 
@@ -143,15 +143,15 @@ def cluster_decided_view(decided: ClusterDecided) -> ClusterDecidedView:
     return ClusterDecidedView(decided=decided.decided, more=decided.more)
 
 
-def cursor_of(place: Place) -> str:
+def format_cursor(place: PageKey) -> str:
     """A place as text: microseconds since 1970, and the sequence."""
     return f"{(place.before - _EPOCH) // _MICROSECOND}_{place.below}"
 
 
-def place_of(cursor: str) -> Place:
-    """The place that `cursor_of` wrote."""
+def parse_cursor(cursor: str) -> PageKey:
+    """The place that `format_cursor` wrote."""
     micros, below = re.split("_", cursor, maxsplit=1)
-    return Place(_EPOCH + int(micros) * _MICROSECOND, int(below))
+    return PageKey(_EPOCH + int(micros) * _MICROSECOND, int(below))
 
 
 def _fields(error: AuthError) -> dict[str, object]:

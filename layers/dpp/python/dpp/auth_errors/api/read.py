@@ -6,12 +6,12 @@ from uuid import UUID
 
 from dpp.auth_errors import store
 from dpp.auth_errors.errors import AuthErrorNotFound, ClusterNotFound
-from dpp.auth_errors.model import AuthError, Cluster, Decision, KeptTransition, OutboxEntry
+from dpp.auth_errors.model import AuthError, AuthErrorTransition, Cluster, Decision, OutboxEntry
 from dpp.auth_errors.outbox import tables
-from dpp.auth_errors.store import Filter, Place
+from dpp.auth_errors.store import Filter, PageKey
 from dpp.platform.db.postgres import Connection, one_snapshot
 
-NEWEST = Place(datetime.max.replace(tzinfo=UTC), 2**63 - 1)
+NEWEST = PageKey(datetime.max.replace(tzinfo=UTC), 2**63 - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class WholeAuthError:
     error: AuthError
     clusters: list[Cluster]
     decisions: list[Decision]
-    transitions: list[KeptTransition]
+    transitions: list[AuthErrorTransition]
     events: list[OutboxEntry]
 
 
@@ -30,7 +30,7 @@ class Page:
     """Errors, the newest occurrence first; `place` is where the next page begins, None at the end."""
 
     errors: list[AuthError]
-    place: Place | None
+    place: PageKey | None
 
 
 def read(connection: Connection, auth_error_id: UUID | None) -> WholeAuthError:
@@ -49,12 +49,12 @@ def read(connection: Connection, auth_error_id: UUID | None) -> WholeAuthError:
         )
 
 
-def page(connection: Connection, which: Filter, place: Place | None, limit: int) -> Page:
+def page(connection: Connection, which: Filter, place: PageKey | None, limit: int) -> Page:
     """One page of those that fit."""
     found = store.page(connection, which, place or NEWEST, limit + 1)
     shown = found[:limit]
     more = len(found) > limit
-    return Page(shown, Place(shown[-1].occurred_at, shown[-1].sequence) if more else None)
+    return Page(shown, PageKey(shown[-1].occurred_at, shown[-1].sequence) if more else None)
 
 
 def cluster(connection: Connection, cluster_id: UUID | None) -> Cluster:

@@ -23,7 +23,7 @@ MAX_OF_CLUSTER = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class OperatorDecision:
     """What an operator decides; `decision_id` is chosen by who decides, the same one decides once."""
 
     decision_id: UUID
@@ -41,7 +41,7 @@ class Decided:
 
 
 def decide(
-    order: Order, auth_error_id: UUID | None, database: Database, now: datetime | None = None
+    order: OperatorDecision, auth_error_id: UUID | None, database: Database, now: datetime | None = None
 ) -> Decided:
     """Decide of one error. Raises AuthErrorNotFound (for no id, too), DecisionRefused, DecisionConflict."""
     with database.connection() as connection, connection.transaction():
@@ -76,7 +76,7 @@ class ClusterDecided:
 
 
 def decide_cluster(
-    order: Order,
+    order: OperatorDecision,
     cluster_id: UUID | None,
     database: Database,
     *,
@@ -96,7 +96,7 @@ def decide_cluster(
         ids = store.open_of_cluster(connection, cluster_id, statuses, limit + 1, escalates=escalates)
     decided = 0
     for auth_error_id in ids[:limit]:
-        one = Order(uuid4(), order.decision_type, order.actor, order.reason)
+        one = OperatorDecision(uuid4(), order.decision_type, order.actor, order.reason)
         try:
             decided += decide(one, auth_error_id, database, now).made
         except DecisionRefused:  # somebody was faster
@@ -172,7 +172,9 @@ def _minutes(now: datetime, then: datetime | None) -> int | None:
     return None if then is None else max(0, int((now - then).total_seconds()) // 60)
 
 
-def _of_operator(connection: Connection, order: Order, error: AuthError, now: datetime | None) -> Decision:
+def _of_operator(
+    connection: Connection, order: OperatorDecision, error: AuthError, now: datetime | None
+) -> Decision:
     clusters = store.clusters_of(connection, error.auth_error_id)
     inputs = {
         "status": error.status,
@@ -209,7 +211,7 @@ def _move(connection: Connection, decision: Decision, now: datetime | None) -> N
         raise AssertionError("an error that is locked was moved")
 
 
-def _same(known: Decision, order: Order, error: AuthError) -> Decision:
+def _same(known: Decision, order: OperatorDecision, error: AuthError) -> Decision:
     """The decision that stands under this id. Raises DecisionConflict where it is another."""
     of_order = (error.auth_error_id, order.decision_type, order.reason)
     if (known.auth_error_id, known.decision_type, known.reason) != of_order:

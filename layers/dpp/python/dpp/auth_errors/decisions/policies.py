@@ -28,7 +28,7 @@ class _Data(BaseModel):
     )
 
 
-class Seen(_Data):
+class ClusterRate(_Data):
     """So many errors of the cluster, this one among them, within so many minutes by the platform's clock."""
 
     at_least: Annotated[int, Field(strict=True, ge=1, le=MAX_SEEN)]
@@ -46,7 +46,7 @@ class When(_Data):
         | None
     ) = None
     service: _Texts | None = None
-    seen: Seen | None = None
+    seen: ClusterRate | None = None
     deployed_within_minutes: Minutes | None = None
     cluster_younger_than_minutes: Minutes | None = None
     not_escalated_within_minutes: Minutes | None = None

@@ -17,14 +17,14 @@ from uuid import UUID, uuid4
 from dpp.auth_errors import store
 from dpp.auth_errors.errors import AuthErrorsError, LeaseLost, OutboxConflict
 from dpp.auth_errors.machine import ProcessedStatus
-from dpp.auth_errors.model import Decision, Processed
+from dpp.auth_errors.model import Decision, ProcessedMessage
 from dpp.auth_errors.outbox import tables
 from dpp.auth_errors.outbox.events import EventType
-from dpp.auth_errors.outbox.handlers import CONSUMER, HANDLERS, Handled, Handler
-from dpp.auth_errors.outbox.message import DeadLetterReason, Malformed, Message, read
+from dpp.auth_errors.outbox.handlers import CONSUMER, HANDLERS, Handler, HandlerResult
+from dpp.auth_errors.outbox.message import DeadLetterReason, EventMessage, MalformedMessage, read
 from dpp.auth_errors.outbox.publish import Waker
-from dpp.auth_errors.outbox.retry_policy import Fault, Retry, RetryPolicy
-from dpp.auth_errors.outbox.tables import Named
+from dpp.auth_errors.outbox.retry_policy import FailureKind, Retry, RetryPolicy
+from dpp.auth_errors.outbox.tables import EventRef
 from dpp.platform.aws.queue import OutgoingMessage, Queue
 from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.errors import DependencyUnavailable
@@ -42,7 +42,7 @@ _MAX_HEADERS = 8  # SQS takes ten, and two are ours
 _MAX_HEADER_CHARACTERS = 256
 
 
-class Outcome(StrEnum):
+class ConsumeOutcome(StrEnum):
     """What became of a message."""
 
     HANDLED = "HANDLED"
@@ -56,7 +56,7 @@ class Outcome(StrEnum):
 class Consumed:
     """What became of a message; with `return_in_seconds` it is to come again then, else it is done with."""
 
-    outcome: Outcome
+    outcome: ConsumeOutcome
     event_type: EventType | None = None
     reason: DeadLetterReason | None = None
     return_in_seconds: int | None = None
@@ -86,22 +86,22 @@ class ConsumeEffects:
 class _Delivery:
     """One delivery of a message that says what it is."""
 
-    message: Message
-    named: Named
+    message: EventMessage
+    named: EventRef
     effects: ConsumeEffects
     now: datetime | None
     owner: UUID = field(default_factory=uuid4)
 
-    def ended(self, outcome: Outcome, return_in_seconds: int | None = None) -> Consumed:
+    def ended(self, outcome: ConsumeOutcome, return_in_seconds: int | None = None) -> Consumed:
         """What became of it."""
         return Consumed(outcome, self.named.event_type, return_in_seconds=return_in_seconds)
 
 
-def consume(message: Message, effects: ConsumeEffects, now: datetime | None = None) -> Consumed:
+def consume(message: EventMessage, effects: ConsumeEffects, now: datetime | None = None) -> Consumed:
     """Handle a message. Raises DependencyUnavailable, after which it comes again."""
     try:
         delivery = _Delivery(message, read(message), effects, now)
-    except Malformed as found:
+    except MalformedMessage as found:
         return _reject(message, effects, found.reason, found.detail)
     with effects.database.connection() as connection:
         with connection.transaction():  # one flush to disk, not two
@@ -121,7 +121,7 @@ def consume(message: Message, effects: ConsumeEffects, now: datetime | None = No
     except DependencyUnavailable:
         raise
     except LeaseLost:
-        return delivery.ended(Outcome.EARLY, LEASE_SECONDS)
+        return delivery.ended(ConsumeOutcome.EARLY, LEASE_SECONDS)
     except Exception as error:  # noqa: BLE001 - whatever a handler meets is its message's failure, counted and told
         return _failed(delivery, attempt, error)
 
@@ -132,14 +132,14 @@ def _handle(delivery: _Delivery) -> Consumed:
         error = store.lock(connection, named.auth_error_id)
         if error is None:
             raise AssertionError("an event without its error")
-        handled: Handled = effects.handlers[named.event_type](connection, error, now)
+        handled: HandlerResult = effects.handlers[named.event_type](connection, error, now)
         after = tables.finish(connection, named.outbox_id, delivery.owner, now)
         if after is None:
             raise LeaseLost
     if handled.enqueued:
         effects.waker.wake()
     return Consumed(
-        Outcome.SKIPPED if handled.skipped else Outcome.HANDLED,
+        ConsumeOutcome.SKIPPED if handled.skipped else ConsumeOutcome.HANDLED,
         named.event_type,
         handled_after_seconds=after,
         decision=handled.decision,
@@ -158,15 +158,15 @@ def _failed(delivery: _Delivery, attempt: int, error: Exception) -> Consumed:
     permanent = isinstance(error, OutboxConflict)
     with effects.database.connection() as connection, connection.transaction():
         store.lock(connection, named.auth_error_id)
-        if not tables.still_ours(connection, named.outbox_id, delivery.owner):
-            return delivery.ended(Outcome.EARLY, LEASE_SECONDS)
+        if not tables.lock_lease(connection, named.outbox_id, delivery.owner):
+            return delivery.ended(ConsumeOutcome.EARLY, LEASE_SECONDS)
         at = store.clock(connection, now)
-        fault = Fault.PERMANENT if permanent else Fault.OF_THE_MESSAGE
+        fault = FailureKind.PERMANENT if permanent else FailureKind.MESSAGE
         decided = effects.policy.after_failure(attempt - 1, at, fault)
         if isinstance(decided, Retry):
             _wait(connection, delivery, decided, told)
-            return delivery.ended(Outcome.RETRY, decided.delay_seconds)
-        tables.bury(connection, named.outbox_id, delivery.owner, told, now)
+            return delivery.ended(ConsumeOutcome.RETRY, decided.delay_seconds)
+        tables.mark_dead(connection, named.outbox_id, delivery.owner, told, now)
     reason = DeadLetterReason.NOT_RETRYABLE if permanent else DeadLetterReason.MAX_RETRIES_EXCEEDED
     return _lay_out(delivery, reason, told)
 
@@ -200,22 +200,22 @@ def _not_to_be_had(connection: Connection, delivery: _Delivery) -> Consumed:
         reason = DeadLetterReason.UNKNOWN_EVENT if known else DeadLetterReason.AUTH_ERROR_NOT_FOUND
         return _reject(delivery.message, delivery.effects, reason, "the outbox has no such event")
     if row.status is ProcessedStatus.DONE:
-        return delivery.ended(Outcome.SKIPPED)
+        return delivery.ended(ConsumeOutcome.SKIPPED)
     at = store.clock(connection, now)
     if row.status is not ProcessedStatus.DEAD and not _tries_are_over(row, delivery.effects.policy, at):
         until = row.next_retry_at or row.lease_until or at
         wait = min(max(1, math.ceil((until - at).total_seconds())), _MAX_WAIT_SECONDS)
-        return delivery.ended(Outcome.EARLY, wait)
+        return delivery.ended(ConsumeOutcome.EARLY, wait)
     told = row.last_error or "each of its consumers did not come back"
     if row.status is not ProcessedStatus.DEAD:
-        if not tables.bury(connection, named.outbox_id, None, told, now):
-            return delivery.ended(Outcome.EARLY, 1)
+        if not tables.mark_dead(connection, named.outbox_id, None, told, now):
+            return delivery.ended(ConsumeOutcome.EARLY, 1)
     elif row.dead_lettered_at is not None:
-        return delivery.ended(Outcome.SKIPPED)
+        return delivery.ended(ConsumeOutcome.SKIPPED)
     return _lay_out(delivery, DeadLetterReason.MAX_RETRIES_EXCEEDED, told)
 
 
-def _tries_are_over(row: Processed, policy: RetryPolicy, at: datetime) -> bool:
+def _tries_are_over(row: ProcessedMessage, policy: RetryPolicy, at: datetime) -> bool:
     held = row.lease_until is not None and row.lease_until > at
     return row.attempts > policy.max_retries and not held
 
@@ -226,17 +226,19 @@ def _lay_out(delivery: _Delivery, reason: DeadLetterReason, detail: str) -> Cons
     effects.dead_letters.send_with_headers(_dead_letter(delivery.message, reason, detail))
     with effects.database.connection() as connection:
         tables.mark_dead_lettered(connection, named.outbox_id, delivery.now)
-    return Consumed(Outcome.DEAD_LETTERED, named.event_type, reason)
+    return Consumed(ConsumeOutcome.DEAD_LETTERED, named.event_type, reason)
 
 
-def _reject(message: Message, effects: ConsumeEffects, reason: DeadLetterReason, detail: str) -> Consumed:
+def _reject(
+    message: EventMessage, effects: ConsumeEffects, reason: DeadLetterReason, detail: str
+) -> Consumed:
     """A message that no retry helps (AUTH-7); the event that it may have been is sent again from the outbox."""
     _LOG.error("dead letter", extra={"reason": reason})
     effects.dead_letters.send_with_headers(_dead_letter(message, reason, detail))
-    return Consumed(Outcome.DEAD_LETTERED, reason=reason)
+    return Consumed(ConsumeOutcome.DEAD_LETTERED, reason=reason)
 
 
-def _dead_letter(message: Message, reason: DeadLetterReason, detail: str) -> OutgoingMessage:
+def _dead_letter(message: EventMessage, reason: DeadLetterReason, detail: str) -> OutgoingMessage:
     """The message as it came, with its reason in the attributes; SQS takes no empty body and no empty value."""
     kept = {name: value[:_MAX_HEADER_CHARACTERS] for name, value in message.headers.items() if value}
     headers = dict(list(kept.items())[:_MAX_HEADERS])

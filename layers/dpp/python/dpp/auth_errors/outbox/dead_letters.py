@@ -21,7 +21,7 @@ from dpp.auth_errors.outbox.consume import DETAIL_HEADER, REASON_HEADER
 from dpp.auth_errors.outbox.events import EVENT_TYPE_HEADER, OUTBOX_ID_HEADER
 from dpp.auth_errors.outbox.message import outbox_id_of
 from dpp.auth_errors.outbox.publish import Waker
-from dpp.auth_errors.outbox.redrive import Standing, redrive, standing
+from dpp.auth_errors.outbox.redrive import DeliveryStatus, delivery_status, redrive
 from dpp.platform.aws.held_messages import Choice, HeldMessages, held
 from dpp.platform.aws.queue import Queue, ReceivedMessage
 from dpp.platform.db.postgres import Database
@@ -40,7 +40,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class EventLetter:
+class EventDeadLetter:
     """A message of the dead-letter queue, and its event as the outbox has it, None where it has none."""
 
     message: ReceivedMessage
@@ -67,9 +67,9 @@ class EventLetter:
         return self.message.attributes.get(DETAIL_HEADER)
 
     @property
-    def standing(self) -> Standing:
+    def status(self) -> DeliveryStatus:
         """Where its event stands."""
-        return standing(self.entry)
+        return delivery_status(self.entry)
 
     @property
     def ids(self) -> frozenset[str]:
@@ -79,15 +79,15 @@ class EventLetter:
 
 
 @dataclass(frozen=True, slots=True)
-class HandledLetter:
+class HandledDeadLetter:
     """A message and what was done with it."""
 
-    letter: EventLetter
+    letter: EventDeadLetter
     action: Action
 
 
 @dataclass(frozen=True, slots=True)
-class EventLetterEffects:
+class EventDeadLetterEffects:
     """What an operator's command touches: the rows, the dead-letter queue, and what wakes the publisher."""
 
     database: Database
@@ -95,13 +95,13 @@ class EventLetterEffects:
     waker: Waker
 
 
-def look(effects: EventLetterEffects, choice: Choice) -> list[EventLetter]:
+def list_dead_letters(effects: EventDeadLetterEffects, choice: Choice) -> list[EventDeadLetter]:
     """What stands in the queue, and where its events stand. Counts as a receive of each, which decides nothing here."""
     with held(effects.dead_letters, WAIT_SECONDS) as hold:
         return list(_letters(effects, hold, choice))
 
 
-def send_again(effects: EventLetterEffects, choice: Choice) -> Iterator[HandledLetter]:
+def send_again(effects: EventDeadLetterEffects, choice: Choice) -> Iterator[HandledDeadLetter]:
     """Revive the events that are DEAD, delete the copies that nobody needs, leave what is no event of ours.
 
     Yields each as it is done. Raises DependencyUnavailable; what was yielded is done.
@@ -109,27 +109,29 @@ def send_again(effects: EventLetterEffects, choice: Choice) -> Iterator[HandledL
     with held(effects.dead_letters, WAIT_SECONDS) as hold:
         for letter in _letters(effects, hold, choice):
             if letter.entry is None:
-                yield HandledLetter(letter, Action.LEFT)
+                yield HandledDeadLetter(letter, Action.LEFT)
                 continue
             done = list(redrive([letter.entry.outbox_id], effects.database, effects.waker))
             hold.delete(letter.message)
             revived = any(one.revived for one in done)
-            yield HandledLetter(letter, Action.REVIVED if revived else Action.DELETED)
+            yield HandledDeadLetter(letter, Action.REVIVED if revived else Action.DELETED)
 
 
-def drop(effects: EventLetterEffects, choice: Choice) -> Iterator[HandledLetter]:
+def drop(effects: EventDeadLetterEffects, choice: Choice) -> Iterator[HandledDeadLetter]:
     """Delete messages, and touch no event. Yields each as it is done. Raises DependencyUnavailable."""
     with held(effects.dead_letters, WAIT_SECONDS) as hold:
         for letter in _letters(effects, hold, choice):
             hold.delete(letter.message)
-            yield HandledLetter(letter, Action.DELETED)
+            yield HandledDeadLetter(letter, Action.DELETED)
 
 
-def _letters(effects: EventLetterEffects, hold: HeldMessages, choice: Choice) -> Iterator[EventLetter]:
+def _letters(
+    effects: EventDeadLetterEffects, hold: HeldMessages, choice: Choice
+) -> Iterator[EventDeadLetter]:
     for message in hold.take(choice.limit):
         outbox_id = outbox_id_of(message.attributes)
         entry = None if outbox_id is None else _entry(effects.database, outbox_id)
-        letter = EventLetter(message, entry)
+        letter = EventDeadLetter(message, entry)
         if choice.takes(letter):
             yield letter
 

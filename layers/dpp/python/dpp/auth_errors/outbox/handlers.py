@@ -24,7 +24,7 @@ CONSUMER = "PLATFORM/CONSUMER"
 
 
 @dataclass(frozen=True, slots=True)
-class Handled:
+class HandlerResult:
     """What a handler did. `enqueued`: there is something new to publish."""
 
     skipped: bool = False
@@ -32,12 +32,12 @@ class Handled:
     decision: Decision | None = None
 
 
-SKIPPED = Handled(skipped=True)
+SKIPPED = HandlerResult(skipped=True)
 
-type Handler = Callable[[Connection, AuthError, datetime | None], Handled]
+type Handler = Callable[[Connection, AuthError, datetime | None], HandlerResult]
 
 
-def on_recorded(connection: Connection, error: AuthError, now: datetime | None = None) -> Handled:
+def on_recorded(connection: Connection, error: AuthError, now: datetime | None = None) -> HandlerResult:
     """Ask for an analysis."""
     if error.status not in {AuthErrorStatus.NEW, AuthErrorStatus.RETRY}:
         return SKIPPED
@@ -47,10 +47,12 @@ def on_recorded(connection: Connection, error: AuthError, now: datetime | None =
     event = events.analysis_requested(
         error.auth_error_id, error.dedup_key, error.occurred_at, moved.updated_at
     )
-    return Handled(enqueued=tables.enqueue(connection, event, now))
+    return HandlerResult(enqueued=tables.enqueue(connection, event, now))
 
 
-def on_analysis_requested(connection: Connection, error: AuthError, now: datetime | None = None) -> Handled:
+def on_analysis_requested(
+    connection: Connection, error: AuthError, now: datetime | None = None
+) -> HandlerResult:
     """Find the error's cluster, and let the policies decide. Raises EventTooEarly."""
     if error.status is AuthErrorStatus.NEW:
         raise EventTooEarly
@@ -61,7 +63,7 @@ def on_analysis_requested(connection: Connection, error: AuthError, now: datetim
     if moved is None:
         raise AssertionError("an error that is locked was moved")
     cluster = store.join_cluster(connection, moved, uuid4(), VERSION, found.digest)
-    return Handled(decision=decide_by_policy(connection, moved, cluster, now))
+    return HandlerResult(decision=decide_by_policy(connection, moved, cluster, now))
 
 
 HANDLERS: Mapping[EventType, Handler] = {

@@ -13,7 +13,7 @@ from dpp.auth_errors.outbox.events import (
     OUTBOX_ID_HEADER,
     EventType,
 )
-from dpp.auth_errors.outbox.tables import Named
+from dpp.auth_errors.outbox.tables import EventRef
 from dpp.platform.ids import parse_uuid
 from dpp.platform.strict_json import JsonRefused, parse
 
@@ -34,14 +34,14 @@ class DeadLetterReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class EventMessage:
     """As it came off the queue; `headers` are its attributes."""
 
     body: str = field(repr=False)
     headers: Mapping[str, str]
 
 
-class Malformed(Exception):
+class MalformedMessage(Exception):
     """It will never be readable; `detail` names the place, and quotes nothing."""
 
     def __init__(self, reason: DeadLetterReason, detail: str) -> None:
@@ -56,26 +56,26 @@ def outbox_id_of(headers: Mapping[str, str]) -> int | None:
     return int(text) if _OUTBOX_ID.fullmatch(text) else None
 
 
-def read(message: Message) -> Named:
-    """What the message says it is. Raises Malformed."""
+def read(message: EventMessage) -> EventRef:
+    """What the message says it is. Raises MalformedMessage."""
     missing = [name for name in HEADERS if not message.headers.get(name)]
     if missing:
-        raise Malformed(DeadLetterReason.MISSING_HEADER, ", ".join(missing))
+        raise MalformedMessage(DeadLetterReason.MISSING_HEADER, ", ".join(missing))
     outbox_id = outbox_id_of(message.headers)
     if outbox_id is None:
-        raise Malformed(DeadLetterReason.BAD_HEADER, OUTBOX_ID_HEADER)
+        raise MalformedMessage(DeadLetterReason.BAD_HEADER, OUTBOX_ID_HEADER)
     if message.headers[AGGREGATE_TYPE_HEADER] != AGGREGATE_TYPE:
-        raise Malformed(DeadLetterReason.BAD_HEADER, AGGREGATE_TYPE_HEADER)
+        raise MalformedMessage(DeadLetterReason.BAD_HEADER, AGGREGATE_TYPE_HEADER)
     try:
         event_type = EventType(message.headers[EVENT_TYPE_HEADER])
     except ValueError:
-        raise Malformed(DeadLetterReason.BAD_HEADER, EVENT_TYPE_HEADER) from None
+        raise MalformedMessage(DeadLetterReason.BAD_HEADER, EVENT_TYPE_HEADER) from None
     try:
         payload = parse(message.body)
     except JsonRefused as refused:
-        raise Malformed(DeadLetterReason.BAD_JSON, str(refused)) from None
+        raise MalformedMessage(DeadLetterReason.BAD_JSON, str(refused)) from None
     named = payload.get("authErrorId") if isinstance(payload, dict) else None
     auth_error_id = parse_uuid(named) if isinstance(named, str) else None
     if auth_error_id is None:
-        raise Malformed(DeadLetterReason.NO_AUTH_ERROR_ID, "authErrorId")
-    return Named(outbox_id, event_type, auth_error_id)
+        raise MalformedMessage(DeadLetterReason.NO_AUTH_ERROR_ID, "authErrorId")
+    return EventRef(outbox_id, event_type, auth_error_id)

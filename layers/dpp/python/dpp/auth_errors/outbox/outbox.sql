@@ -126,7 +126,7 @@ UPDATE outbox_message m SET handled_at = done.updated_at FROM done
 WHERE m.outbox_id = done.outbox_id
 RETURNING extract(epoch FROM m.handled_at - m.created_at)::float8
 
--- name: still_ours
+-- name: lock_lease
 -- Held until the transaction ends; no row: the lease is another's.
 SELECT attempts FROM processed_message
 WHERE outbox_id = %(outbox_id)s AND status = 'PROCESSING' AND lease_owner = %(owner)s FOR UPDATE
@@ -138,7 +138,7 @@ UPDATE processed_message SET
   last_error = %(error)s, updated_at = greatest(coalesce(%(now)s, now()), updated_at)
 WHERE outbox_id = %(outbox_id)s AND status = 'PROCESSING' AND lease_owner = %(owner)s
 
--- name: bury
+-- name: mark_dead
 -- To DEAD: by the lease's owner, or of a row that nobody has (no owner given).
 UPDATE processed_message SET
   status = 'DEAD', lease_owner = NULL, lease_until = NULL, next_retry_at = NULL, last_error = %(error)s,

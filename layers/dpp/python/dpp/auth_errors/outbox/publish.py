@@ -18,7 +18,7 @@ from uuid import UUID, uuid4
 from dpp.auth_errors import store
 from dpp.auth_errors.model import ClaimedEvent
 from dpp.auth_errors.outbox import events, tables
-from dpp.auth_errors.outbox.retry_policy import Dead, Fault, RetryPolicy
+from dpp.auth_errors.outbox.retry_policy import Dead, FailureKind, RetryPolicy
 from dpp.platform.aws.queue import MAX_BATCH, OutgoingMessage, Queue
 from dpp.platform.db.postgres import Database
 from dpp.platform.errors import QueueUnavailable
@@ -91,12 +91,12 @@ def publish(
     effects: PublishEffects,
     now: datetime | None = None,
     *,
-    beat: bool = True,
+    scheduled: bool = True,
     elapsed: Callable[[], float] = time.monotonic,
 ) -> PublishReport:
     """Publish all that is due, within 20 s. Raises PostgresUnavailable.
 
-    On the schedule's `beat` what was lost is sent again, too.
+    With `scheduled`, lost messages are sent again too.
     """
     report, owner, until = PublishReport(), uuid4(), elapsed() + TIME_LIMIT_SECONDS
     try:
@@ -107,7 +107,7 @@ def publish(
             while not report.stopped_early and (events_due := due()):
                 _send(effects, owner, events_due, report, now)
                 report.stopped_early = elapsed() > until
-        if beat:
+        if scheduled:
             _send_again(effects, report, now)
     except _Outage:
         report.stopped_early = True
@@ -189,7 +189,7 @@ def _put_back(
     with effects.database.connection() as connection, connection.transaction():
         at = store.clock(connection, now)
         for event, error in failed:
-            fault = Fault.OUTAGE if error == _OUTAGE else Fault.OF_THE_MESSAGE
+            fault = FailureKind.OUTAGE if error == _OUTAGE else FailureKind.MESSAGE
             decided = effects.policy.after_failure(event.retry_count, at, fault)
             dead = isinstance(decided, Dead)
             tables.put_back(

@@ -21,7 +21,7 @@ _LOG = logging.getLogger("dpp.auth_errors.outbox.redrive")
 _BATCH = 200
 
 
-class Standing(StrEnum):
+class DeliveryStatus(StrEnum):
     """Where an event stands, as far as it matters to who would send it again."""
 
     UNKNOWN = "UNKNOWN"
@@ -31,21 +31,23 @@ class Standing(StrEnum):
     DEAD = "DEAD"
 
 
-def standing(entry: OutboxEntry | None) -> Standing:
+def delivery_status(entry: OutboxEntry | None) -> DeliveryStatus:
     """Where this event stands."""
     if entry is None:
-        return Standing.UNKNOWN
+        return DeliveryStatus.UNKNOWN
     if OutboxStatus.DEAD is entry.status or ProcessedStatus.DEAD is entry.processed_status:
-        return Standing.DEAD
-    return Standing.HANDLED if entry.processed_status is ProcessedStatus.DONE else Standing.UNDER_WAY
+        return DeliveryStatus.DEAD
+    return (
+        DeliveryStatus.HANDLED if entry.processed_status is ProcessedStatus.DONE else DeliveryStatus.UNDER_WAY
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """An event that was asked for. `revived`: it was dead and is no longer; `standing` is where it stood before."""
+    """An event that was asked for. `revived`: it was dead and is no longer; `status_before` is its status before."""
 
     outbox_id: int
-    standing: Standing
+    status_before: DeliveryStatus
     revived: bool
 
 
@@ -80,7 +82,7 @@ def redrive_all(database: Database, waker: Waker, limit: int) -> Iterator[Redriv
 
 def _revive(outbox_id: int, database: Database) -> Redriven:
     with database.connection() as connection, connection.transaction():
-        was = standing(next(iter(tables.entries(connection, [outbox_id])), None))
+        was = delivery_status(next(iter(tables.entries(connection, [outbox_id])), None))
         revived = tables.revive(connection, outbox_id)
     if revived:
         _LOG.info("event revived", extra={"outbox_id": outbox_id})

@@ -10,13 +10,13 @@ LADDER_SECONDS = (10, 60, 600)
 DEFAULT_MAX_RETRIES = 5
 
 
-class Fault(Enum):
+class FailureKind(Enum):
     """Whose fault a failure is.
 
-    An outage says nothing of the message: to let it die of one would bury every event of a half-hour's outage.
+    An outage says nothing of the message: to let it die of one would lose every event of a half-hour's outage.
     """
 
-    OF_THE_MESSAGE = auto()
+    MESSAGE = auto()
     PERMANENT = auto()
     OUTAGE = auto()
 
@@ -48,13 +48,13 @@ class RetryPolicy:
             raise ValueError(f"max_retries is from 0 to 1000, not {self.max_retries}")
 
     def after_failure(
-        self, retry_count: int, now: datetime, fault: Fault = Fault.OF_THE_MESSAGE
+        self, retry_count: int, now: datetime, fault: FailureKind = FailureKind.MESSAGE
     ) -> Retry | Dead:
         """What becomes of a step that failed `retry_count` times before and failed again at `now`."""
         count = retry_count + 1
-        if fault is Fault.PERMANENT:
+        if fault is FailureKind.PERMANENT:
             return Dead(count)
-        if fault is Fault.OUTAGE:
+        if fault is FailureKind.OUTAGE:
             count = min(count, self.max_retries)
         elif count > self.max_retries:
             return Dead(count)

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from dpp.auth_errors.errors import OutboxConflict
 from dpp.auth_errors.machine import OutboxStatus, ProcessedStatus
-from dpp.auth_errors.model import ClaimedEvent, OutboxEntry, Processed
+from dpp.auth_errors.model import ClaimedEvent, OutboxEntry, ProcessedMessage
 from dpp.auth_errors.outbox.events import AGGREGATE_TYPE, EventDescriptor, EventType
 from dpp.platform.db.postgres import Connection, named_rows
 from dpp.platform.db.sql import Queries
@@ -90,7 +90,7 @@ def put_back(
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class EventRef:
     """What a message says it is; the ledger takes it only where the outbox says the same."""
 
     outbox_id: int
@@ -98,20 +98,20 @@ class Named:
     auth_error_id: UUID
 
 
-def ensure_row_exists(connection: Connection, named: Named, now: datetime | None = None) -> None:
+def ensure_row_exists(connection: Connection, named: EventRef, now: datetime | None = None) -> None:
     """Make the message's ledger row, if there is none and the outbox has such an event; the only way one is made."""
     connection.execute(QUERIES["ensure_row_exists"], _named(named) | {"now": now})
 
 
-def processed(connection: Connection, named: Named) -> Processed | None:
+def processed(connection: Connection, named: EventRef) -> ProcessedMessage | None:
     """The message's ledger row; None where the outbox has no such event."""
     rows = named_rows(connection, QUERIES["processed"], _named(named))
-    return Processed(**rows[0] | {"status": ProcessedStatus(rows[0]["status"])}) if rows else None
+    return ProcessedMessage(**rows[0] | {"status": ProcessedStatus(rows[0]["status"])}) if rows else None
 
 
 def take_lease(
     connection: Connection,
-    named: Named,
+    named: EventRef,
     owner: UUID,
     *,
     lease_seconds: int,
@@ -136,10 +136,10 @@ def finish(connection: Connection, outbox_id: int, owner: UUID, now: datetime | 
     return None if row is None else float(row[0])
 
 
-def still_ours(connection: Connection, outbox_id: int, owner: UUID) -> bool:
+def lock_lease(connection: Connection, outbox_id: int, owner: UUID) -> bool:
     """Whether the lease is this owner's, and will be until the transaction ends."""
     params = {"outbox_id": outbox_id, "owner": owner}
-    return connection.execute(QUERIES["still_ours"], params).fetchone() is not None
+    return connection.execute(QUERIES["lock_lease"], params).fetchone() is not None
 
 
 def wait(
@@ -162,12 +162,12 @@ def wait(
     return connection.execute(QUERIES["wait"], params).rowcount == 1
 
 
-def bury(
+def mark_dead(
     connection: Connection, outbox_id: int, owner: UUID | None, error: str, now: datetime | None = None
 ) -> bool:
     """To DEAD: by the lease's owner, or without one where nobody has it; False where that is not so."""
     params = {"outbox_id": outbox_id, "owner": owner, "error": error, "now": now}
-    return connection.execute(QUERIES["bury"], params).rowcount == 1
+    return connection.execute(QUERIES["mark_dead"], params).rowcount == 1
 
 
 def mark_dead_lettered(connection: Connection, outbox_id: int, now: datetime | None = None) -> None:
@@ -229,7 +229,7 @@ def unhandled(connection: Connection, now: datetime | None = None) -> tuple[int,
     return int(row[0]), float(row[1])
 
 
-def _named(named: Named) -> dict[str, object]:
+def _named(named: EventRef) -> dict[str, object]:
     return {
         "outbox_id": named.outbox_id,
         "event_type": named.event_type,
