@@ -1,7 +1,7 @@
 """What must hold once a crash's aftermath is over, read from the real servers; each broken promise as a sentence.
 
-Runs, receipts, books and objects are judged by the simulation's promises (tests/sim/promises.py), to which the
-servers' data are handed as its models hold them. What only real servers show is added here.
+Runs, receipts, books and objects are checked by the simulation's invariants (tests/sim/invariants.py), on the
+servers' data in the form of its in-memory servers. What only real servers show is added here.
 """
 
 from collections import Counter
@@ -14,9 +14,9 @@ from dpp.money.ledger import RECEIPT_TTL_SECONDS
 from dpp.packs.contract import PackResult
 from tests.crash.environment import Client, Environment
 from tests.crash.recovery import is_at_rest
-from tests.sim import promises
-from tests.sim.model_postgres import Tables
-from tests.sim.model_redis import Keys
+from tests.sim import invariants
+from tests.sim.database import Database
+from tests.sim.keys import Keys, Members, Scores
 from tests.sim.simulation import Accepted
 from tests.support.charges import miscounted
 from tests.support.world import A_COST
@@ -24,10 +24,10 @@ from tests.support.world import A_COST
 
 @dataclass(slots=True)
 class Snapshot:
-    """The servers' data as the simulation's models hold them."""
+    """The servers' data in the form of the simulation's in-memory servers."""
 
     env: Environment
-    tables: Tables
+    database: Database
     keys: Keys
     objects: dict[str, bytes]
     accepted: list[Accepted]
@@ -43,18 +43,10 @@ class Snapshot:
 
 def snapshot(env: Environment) -> Snapshot:
     """Read everything but the objects."""
-    tables = Tables()
-    for row in _rows(env, "SELECT * FROM runs"):
-        tables.runs[row["run_id"]] = row
-    tables.tenants = {row["tenant_id"]: row for row in _rows(env, "SELECT * FROM tenants")}
-    tables.credits = {
-        row["credit_id"]: (row["tenant_id"], row["amount_usd_micros"])
-        for row in _rows(env, "SELECT * FROM budget_credits")
-    }
-    tables.rebuilds = _rows(env, "SELECT * FROM ledger_rebuilds")
+    tables = ("runs", "tenants", "budget_credits", "ledger_rebuilds")
     return Snapshot(
         env=env,
-        tables=tables,
+        database=Database.of({name: _rows(env, f"SELECT * FROM {name}") for name in tables}),
         keys=_keys(env),
         objects={},
         accepted=[
@@ -75,7 +67,7 @@ def violations_after_recovery(env: Environment) -> list[str]:
     found = snapshot(env)
     found.objects = env.objects()
     return [
-        *promises.broken(found),
+        *invariants.broken(found),
         *_moves(env, found),
         *_clients(env, found),
         *_miscounted(env),
@@ -110,7 +102,7 @@ def _clients(env: Environment, found: Snapshot) -> Iterator[str]:
     for client in env.clients:
         rows = [
             row
-            for row in found.tables.runs.values()
+            for row in found.database.runs.values()
             if row["idempotency_key"] == client.order.idempotency_key
         ]
         paid = sum(row["actual_cost_usd_micros"] or 0 for row in rows)
@@ -128,7 +120,7 @@ def _moves(env: Environment, found: Snapshot) -> Iterator[str]:
     """A reservation is one move of the balance and its closing another, each leaving one receipt."""
     if env.redis_lost_writes:
         return
-    receipts = [key for key in found.keys.hashes if key.startswith("receipt:")]
+    receipts = [key for key in found.keys.values if key.startswith("receipt:")]
     moves = env.moves()
     if moves != 2 * len(receipts):
         yield f"{moves} moves of balances, {len(receipts)} receipts"
@@ -160,13 +152,12 @@ def _keys(env: Environment) -> Keys:
     for name, kind in zip(names, kinds, strict=True):
         match kind:
             case "string":
-                keys.strings[name] = client.get(name)
+                keys.values[name] = client.get(name)
             case "hash":
-                keys.hashes[name] = client.hgetall(name)
+                keys.values[name] = client.hgetall(name)
             case "zset":
-                keys.scores[name] = {
-                    member: int(score) for member, score in client.zrange(name, 0, -1, withscores=True)
-                }
+                scores = client.zrange(name, 0, -1, withscores=True)
+                keys.values[name] = Scores({member: int(score) for member, score in scores})
             case _:
-                keys.sets[name] = dict.fromkeys(client.smembers(name))
+                keys.values[name] = Members(dict.fromkeys(client.smembers(name)))
     return keys

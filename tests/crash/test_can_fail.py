@@ -27,7 +27,7 @@ def test_without_reconcile_a_claimed_run_stays_half_done(
     monkeypatch.setattr(recovery, "reconcile", lambda *_: None)
     env = _crash(servers, "work", "settle", Kind.KILLED_AFTER)
     assert not recover(env)
-    assert any("never ended" in broken for broken in violations_after_recovery(env))
+    assert any("has not ended" in broken for broken in violations_after_recovery(env))
 
 
 def test_without_the_reaper_a_lost_lease_stays(
@@ -38,7 +38,7 @@ def test_without_the_reaper_a_lost_lease_stays(
     monkeypatch.setattr(recovery, "reconcile", lambda *_: None)
     env = _crash(servers, "work", "start_processing", Kind.KILLED_AFTER)
     assert not recover(env)
-    assert any("never ended" in broken for broken in violations_after_recovery(env))
+    assert any("has not ended" in broken for broken in violations_after_recovery(env))
 
 
 def test_without_a_look_at_orphans_a_reservation_stays(
@@ -48,7 +48,7 @@ def test_without_a_look_at_orphans_a_reservation_stays(
     monkeypatch.setattr("dpp.runs.jobs.reconcile.refund_orphans", lambda *_: None)
     env = _crash(servers, "submit", "admit", Kind.KILLED_AFTER)
     assert not recover(env)
-    assert any("stay reserved" in broken for broken in violations_after_recovery(env))
+    assert any("stays reserved" in broken for broken in violations_after_recovery(env))
 
 
 def test_a_settle_without_its_receipt_is_found(servers: CrashServers) -> None:
@@ -58,7 +58,7 @@ def test_a_settle_without_its_receipt_is_found(servers: CrashServers) -> None:
     run = client.accepted[0].run
     assert env.world.ledger.client.delete(env.world.ledger.keys.receipt(run.tenant_id, run.id)) == 1
     recover(env)
-    assert any("had to be mended" in broken for broken in violations_after_recovery(env))
+    assert any("was repaired although" in broken for broken in violations_after_recovery(env))
 
 
 @pytest.mark.parametrize("wrong", [1, -1])
@@ -77,7 +77,7 @@ def test_an_object_that_nobody_points_at_is_found(servers: CrashServers) -> None
     [client] = env.clients
     recover(env)
     env.world.storage.put_json(f"dpp/{client.tenant.tenant_id}/stray.json", b"{}")
-    assert [broken for broken in violations_after_recovery(env) if "nobody points at" in broken]
+    assert [broken for broken in violations_after_recovery(env) if "no run refers to" in broken]
 
 
 def test_paying_twice_for_one_key_is_found(servers: CrashServers) -> None:

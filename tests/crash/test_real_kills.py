@@ -64,10 +64,12 @@ def _left(env: Environment) -> tuple[list[str], list[str]]:
         f"{row['status']} {row['money_state']} {row['finalize_stage']} version {row['version']} "
         f"{row['finalize_charge_usd_micros']} {row['actual_cost_usd_micros']} {row['last_error_reason_code']} "
         f"enqueued {row['enqueued_at'] is not None} leased {row['lease_token'] is not None}"
-        for row in found.tables.runs.values()
+        for row in found.database.runs.values()
     ]
     balances = [
-        f"{name} = {value}" for name, value in found.keys.strings.items() if name.startswith("budget:")
+        f"{name} = {value}"
+        for name, value in found.keys.values.items()
+        if name.endswith(":balance_usd_micros")
     ]
-    names = [*found.keys.strings, *found.keys.hashes, *found.keys.scores, *found.keys.sets]
+    names = list(found.keys.values)
     return sorted(rows), sorted(_ID.sub("*", name) for name in (*names, *balances))

@@ -1,6 +1,7 @@
-"""Put each fault into a copy of the sources, run the test that must notice, and report: `python -m tests.mutants`.
+"""Put each mutation into a copy of the sources and run what must catch it: `python -m tests.mutants`.
 
-Words given on the command line choose the faults whose names hold one of them. Exit code 1 where one survives.
+Words on the command line select the mutations whose names contain one of them.
+The exit code is 1 if a mutation survives.
 """
 
 import os
@@ -9,14 +10,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
-from tests.mutants.fault import Fault
-from tests.mutants.faults import FAULTS
+from tests.mutants.mutation import Mutation, Simulation, plant
+from tests.mutants.mutations import MUTATIONS
+from tests.mutants.simulated import ROOT, WITHIN_SEEDS, is_found
 
-_ROOT = Path(__file__).parents[2]
 _COPIED = (
     "layers",
     "functions",
@@ -29,72 +32,78 @@ _COPIED = (
     "pyproject.toml",
     "cdk.json",
 )
-_TESTS_FAILED = 1  # pytest's exit code; any other says that the fault was not even met
+_TESTS_FAILED = 1  # pytest's exit code; any other means that the test did not run
 _AT_ONCE = max(1, min(4, os.process_cpu_count() or 1))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one fault."""
+    """Whether a test or a simulation caught a mutation."""
 
-    fault: Fault
-    exit_code: int
+    mutation: Mutation
+    catcher: str
+    caught: bool
     seconds: float
     output: str
 
-    @property
-    def caught(self) -> bool:
-        """Whether its test failed, as it must."""
-        return self.exit_code == _TESTS_FAILED
-
 
 def main() -> int:
-    """Try the chosen faults; 1 where a test doesn't notice one, or fails without any."""
+    """Try the selected mutations; 1 if one survives, or if a test fails without a mutation."""
     words = sys.argv[1:]
-    chosen = [fault for fault in FAULTS if not words or any(word in fault.name for word in words)]
+    chosen = [found for found in MUTATIONS if not words or any(word in found.name for word in words)]
     if not chosen:
-        _say(f"no fault is named so; there are: {', '.join(fault.name for fault in FAULTS)}")
+        _print(f"No mutation has such a name. The names are: {', '.join(found.name for found in MUTATIONS)}")
         return 1
     started = time.monotonic()
-    control = _run(sorted({fault.caught_by for fault in chosen}))
-    if control.returncode:
-        _say(f"the tests fail without any fault:\n{control.stdout[-5000:]}")
+    tests = {catcher for found in chosen for catcher in found.caught_by if isinstance(catcher, str)}
+    control = _run(sorted(tests)) if tests else None
+    if control and control.returncode:
+        _print(f"The tests fail without any mutation:\n{control.stdout[-5000:]}")
         return 1
-    survivors: list[Verdict] = []
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for verdict in pool.map(_try, chosen):
-            _say(
-                f"{'caught' if verdict.caught else 'SURVIVED':9} {verdict.seconds:5.1f} s  {verdict.fault.name}"
-            )
-            if not verdict.caught:
-                survivors.append(verdict)
-    for verdict in survivors:
-        fault = verdict.fault
-        _say(f"\n{fault.name} (pytest: {verdict.exit_code}): {fault.cost}\n{verdict.output[-3000:]}")
-    _say(f"{len(chosen) - len(survivors)} of {len(chosen)} caught, {time.monotonic() - started:.0f} s")
-    return 1 if survivors else 0
+    pairs = [(found, catcher) for found in chosen for catcher in found.caught_by]
+    with (
+        ProcessPoolExecutor(_AT_ONCE, get_context("spawn")) as simulating,
+        ThreadPoolExecutor(_AT_ONCE) as pool,
+    ):
+        verdicts = list(pool.map(partial(_try, simulating), *zip(*pairs, strict=True)))
+    survived = [verdict for verdict in verdicts if not verdict.caught]
+    for verdict in survived:
+        found = verdict.mutation
+        _print(f"\n{found.name} ({verdict.catcher}): {found.consequence}\n{verdict.output[-3000:]}")
+    _print(
+        f"{len(pairs) - len(survived)} of {len(pairs)} checks caught their mutation, {len(chosen)} mutations, "
+        f"{time.monotonic() - started:.0f} s"
+    )
+    return 1 if survived else 0
 
 
-def _try(fault: Fault) -> Verdict:
+def _try(simulating: ProcessPoolExecutor, mutation: Mutation, catcher: str | Simulation) -> Verdict:
     started = time.monotonic()
-    done = _run([fault.caught_by], fault)
-    return Verdict(fault, done.returncode, time.monotonic() - started, done.stdout + done.stderr)
+    if isinstance(catcher, Simulation):
+        name, output = f"simulation, {catcher.value}", f"no seed below {WITHIN_SEEDS} breaks an invariant"
+        caught = simulating.submit(is_found, mutation, catcher).result()
+    else:
+        done = _run([catcher], mutation)
+        name, output, caught = catcher, done.stdout + done.stderr, done.returncode == _TESTS_FAILED
+    seconds = time.monotonic() - started
+    _print(f"{'caught' if caught else 'SURVIVED':9} {seconds:5.1f} s  {mutation.name} ({name})")
+    return Verdict(mutation, name, caught, seconds, output)
 
 
-def _run(tests: list[str], fault: Fault | None = None) -> subprocess.CompletedProcess[str]:
-    """The tests on a copy of the sources, with the fault in it."""
+def _run(tests: list[str], mutation: Mutation | None = None) -> subprocess.CompletedProcess[str]:
+    """Run tests on a copy of the sources that contains the mutation."""
     with tempfile.TemporaryDirectory(prefix="dpp-mutant-") as scratch:
         copy = Path(scratch)
         _copy(copy)
-        if fault is not None:
-            spoil(copy, fault)
+        if mutation is not None:
+            plant(copy, mutation)
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
         sources = ("layers/dpp/python", "functions", "cli", "cdk", ".")
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(copy / source) for source in sources)}
         return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -102,20 +111,11 @@ def _say(text: str) -> None:
 def _copy(target: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__", ".*", "node_modules")
     for name in _COPIED:
-        source = _ROOT / name
+        source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, target / name, ignore=ignored)
         else:
             shutil.copy(source, target / name)
-
-
-def spoil(root: Path, fault: Fault) -> None:
-    """Put a fault into the sources below `root`. Raises ValueError where its place is not found exactly once."""
-    path = root / "layers/dpp/python/dpp" / fault.file
-    text = path.read_text(encoding="utf-8")
-    if text.count(fault.before) != 1:
-        raise ValueError(f"{fault.name}: its place stands {text.count(fault.before)} times in {fault.file}")
-    path.write_text(text.replace(fault.before, fault.after), encoding="utf-8")
 
 
 if __name__ == "__main__":

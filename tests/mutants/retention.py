@@ -1,6 +1,6 @@
-"""Faults of the chamberlain and of what he deletes: what would lose data, keep it for ever, or tell of it wrongly."""
+"""Mutations of retention: what would lose data, keep it forever, or report it wrongly."""
 
-from tests.mutants.fault import Fault
+from tests.mutants.mutation import mutation
 
 _CLEANER = "tests/retention/test_cleaner.py"
 _CRASHES = "tests/retention/test_crashes.py"
@@ -12,10 +12,10 @@ _DUE_RESULTS = (
     " (coalesce(%(after_time)s::timestamptz, '-infinity'), coalesce(%(after_id)s, ''))\n"
 )
 
-FAULTS = (
-    Fault(
-        "off-the-list-before-s3-answers",
-        "S3 is away for a moment, and nothing knows of its objects any more.",
+MUTATIONS = (
+    mutation(
+        "delisted-before-s3-replies",
+        "S3 is away for a moment, and its objects are forgotten.",
         "lifecycle/retention/deletions.py",
         "    try:\n        refused = storage.delete(keys)\n",
         "    with database.connection() as connection:\n"
@@ -23,49 +23,49 @@ FAULTS = (
         "    try:\n        refused = storage.delete(keys)\n",
         f"{_CRASHES}::test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice",
     ),
-    Fault(
-        "refused-counts-as-gone",
-        "What S3 refused to delete stays there for ever.",
+    mutation(
+        "refused-counts-as-deleted",
+        "An object that S3 refused to delete stays forever.",
         "lifecycle/retention/deletions.py",
         "    gone = [key for key in keys if key not in refused]\n",
         "    gone = list(keys)\n",
         f"{_FAILURES}::test_what_s3_refuses_stays_on_the_list_is_warned_of_and_goes_later",
     ),
-    Fault(
-        "nothing-waits-for-a-failed-class",
-        "A batch fails, and what its rows pointed at is kept for a night longer.",
+    mutation(
+        "ignore-failed-class",
+        "A batch fails, and the rows that it blocks are deleted all the same.",
         "lifecycle/retention/cleaner.py",
         "            self._note(report, error)\n            return False\n",
         "            self._note(report, error)\n",
         f"{_FAILURES}::test_what_a_failed_class_points_at_waits_with_it_and_no_other_does",
     ),
-    Fault(
-        "delete-without-the-lease",
-        "Two chamberlains delete, each by figures of its own.",
+    mutation(
+        "delete-without-lease",
+        "Two cleaners delete at once, each with its own figures.",
         "lifecycle/retention/cleaner.py",
         "            exclusive.keep(connection, self.lease)\n",
         "",
         f"{_CLEANER}::test_a_chamberlain_that_slept_past_its_time_deletes_nothing",
     ),
-    Fault(
-        "delete-what-was-stopped",
-        "An operator stops a cleanup, and it goes on deleting without a word of it.",
+    mutation(
+        "delete-after-stop",
+        "An operator stops a cleanup, and it continues to delete.",
         "lifecycle/retention/cleaner.py",
         "                raise _Stopped\n",
         "                pass\n",
         f"{_CLEANER}::test_a_batch_that_an_operator_stopped_is_undone",
     ),
-    Fault(
-        "half-a-tasks-results",
-        "A batch ends within a task's results, and half of them are shown.",
+    mutation(
+        "split-results-of-task",
+        "A batch ends within a task's results, and half of them are still shown.",
         "lifecycle/retention/classes.sql",
         f"{_DUE_RESULTS}  ORDER BY created_at FETCH FIRST (%(limit)s) ROWS WITH TIES\n",
         f"{_DUE_RESULTS}  ORDER BY created_at, object_key LIMIT %(limit)s\n",
         f"{_READERS}::test_a_task_is_read_with_all_of_its_results_or_with_none",
     ),
-    Fault(
-        "read-at-many-moments",
-        "A ticket is shown whose result and history have just gone.",
+    mutation(
+        "read-in-several-snapshots",
+        "A ticket is shown whose result and history have just been deleted.",
         "platform/db/postgres.py",
         '        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")\n',
         "",

@@ -1,160 +1,160 @@
-"""Faults of workspaces: what would lose a home, or do two things at once."""
+"""Mutations of workspaces: what would lose a home, or do two things at once."""
 
-from tests.mutants.fault import Fault
+from tests.mutants.mutation import mutation
 
 _CONTROL = "tests/workspaces/test_control.py"
 _PLANNER = "tests/workspaces/test_planner.py"
 _GARBAGE = "tests/workspaces/test_garbage.py"
 
-FAULTS = (
-    Fault(
-        "older-archive-will-do",
-        "The volume goes with all that was worked since the last archive.",
+MUTATIONS = (
+    mutation(
+        "accept-older-archive",
+        "The volume is deleted with all work since the last archive.",
         "workspaces/machine.py",
         "    return workspace.archive_key == own and proof is not None and proof.key == own\n",
         "    return True\n",
         f"{_PLANNER}::test_the_volume_goes_when_its_own_archive_is_proved_and_seen",
     ),
-    Fault(
-        "volume-before-the-look",
-        "The volume goes before anybody has seen that the archive can be had.",
+    mutation(
+        "delete-volume-unobserved",
+        "The volume is deleted before the archive was observed.",
         "workspaces/machine.py",
         "    proved = workspace.archive_ready and is_fresh(workspace)\n",
         "    proved = True\n",
         f"{_PLANNER}::test_the_volume_goes_when_its_own_archive_is_proved_and_seen",
     ),
-    Fault(
-        "archive-while-it-is-written",
-        "A container that is on its way writes to a home that is being archived.",
+    mutation(
+        "archive-while-written",
+        "A starting container writes to a home that is being archived.",
         "workspaces/machine.py",
         "        return Action.ARCHIVE_HOME if workspace.container_gone else Action.STOP_CONTAINER\n",
         "        return Action.ARCHIVE_HOME\n",
         f"{_PLANNER}::test_a_container_on_its_way_is_stopped_before_the_home_is_read",
     ),
-    Fault(
-        "leave-what-restores-left",
-        "Half a home of a deleted workspace stays on the disk for ever.",
+    mutation(
+        "leave-partial-restore",
+        "Half a home of a deleted workspace stays on the disk.",
         "workspaces/machine.py",
         "    return was_done(workspace, Action.DELETE_VOLUME) or was_done(workspace, Action.FORGET_ARCHIVE)\n",
         "    return True\n",
         f"{_CONTROL}::TestDeleting::test_what_an_interrupted_restore_left_goes_with_the_workspace",
     ),
-    Fault(
-        "nothing-is-lost",
-        "An older home, or an empty one, takes the place of one whose volume vanished.",
+    mutation(
+        "ignore-lost-volume",
+        "An older or empty home replaces one whose volume vanished.",
         "workspaces/control/planner.py",
         "    if (lost := _lost(workspace, now)) is not None:\n        return lost\n    return _towards",
         "    return _towards",
         f"{_CONTROL}::TestFromOutside::test_a_volume_that_vanished_is_never_replaced_unasked",
     ),
-    Fault(
-        "lost-at-one-look",
-        "A look that errs calls a home lost, and a person is woken.",
+    mutation(
+        "lost-at-first-observation",
+        "One wrong observation reports a home as lost, and an operator is called.",
         "workspaces/control/planner.py",
         "LOSS_GRACE_SECONDS = 10\n",
         "LOSS_GRACE_SECONDS = 0\n",
         f"{_CONTROL}::TestFromOutside::test_a_volume_that_is_not_seen_for_a_moment_is_no_loss",
     ),
-    Fault(
-        "start-on-any-volume",
+    mutation(
+        "start-on-unproved-volume",
         "A container starts on half a home.",
         "workspaces/control/planner.py",
         "    if phase is Phase.STANDBY and workspace.home_ctx.restore_marker is None:\n",
         "    if False:\n",
         f"{_PLANNER}::test_a_volume_whose_home_was_never_proved_is_not_started_on",
     ),
-    Fault(
-        "wait-for-ever-in-error",
-        "An operation never ends, and nobody may recover or delete the workspace.",
+    mutation(
+        "wait-forever-in-error",
+        "An operation never ends, and the workspace can be neither recovered nor deleted.",
         "workspaces/control/planner.py",
         "        if now - health.last_transition_time <= deadline:\n",
         "        if now - health.last_transition_time <= deadline or workspace.next_attempt_at is not None:\n",
         f"{_CONTROL}::TestFromOutside::test_an_operation_ends_where_its_provider_was_away_and_its_archive_is_lost",
     ),
-    Fault(
-        "late-without-a-try",
-        "What nobody was at work to try fails, and three times of it are an ERROR.",
+    mutation(
+        "deadline-without-attempt",
+        "A step that no worker attempted fails, and after three times the workspace is in ERROR.",
         "workspaces/control/planner.py",
         "    if workspace.tried_at is not None and now - workspace.tried_at > deadline:\n",
         "    if now - (workspace.tried_at or workspace.op_started_at or now) > deadline:\n",
         f"{_CONTROL}::TestActuators::test_what_nobody_tried_is_not_late",
     ),
-    Fault(
-        "any-object-is-the-archive",
-        "An archive that was altered counts as one that can be had.",
+    mutation(
+        "accept-any-archive",
+        "An altered archive counts as readable.",
         "workspaces/control/conditions.py",
         "    if proof is not None and proof.key == archive_key:\n",
         "    if False:\n",
         f"{_CONTROL}::TestFromOutside::test_an_archive_that_can_not_be_had_is_an_error",
     ),
-    Fault(
+    mutation(
         "container-without-volume",
-        "The invariant is broken, and nobody is told.",
+        "The invariant is broken without a report.",
         "workspaces/control/conditions.py",
         "    if any(seen.ready for seen in observed.container.values()) and not observed.volume.ready:\n",
         "    if False:\n",
         f"{_CONTROL}::TestFromOutside::test_a_volume_that_vanished_from_under_a_container_is_an_error",
     ),
-    Fault(
-        "collect-from-the-unhealthy",
-        "The last archive of a home goes while a person is asked about it.",
+    mutation(
+        "collect-from-unhealthy",
+        "The last archive of a home is deleted while an operator decides about it.",
         "workspaces/archives/garbage.py",
         "    if not claim.healthy:\n        return Verdict.UNHEALTHY\n",
         "",
         f"{_GARBAGE}::test_the_first_rule_that_speaks_decides",
     ),
-    Fault(
+    mutation(
         "collect-at-once",
-        "An archive goes while its operation is about to name it.",
+        "An archive is deleted shortly before its operation refers to it.",
         "workspaces/archives/garbage.py",
         "    if age_seconds < GRACE_SECONDS:\n",
         "    if False:\n",
         f"{_GARBAGE}::test_nothing_goes_within_two_hours",
     ),
-    Fault(
+    mutation(
         "delete-any-generation",
-        "A deletion that comes late takes the home that was restored meanwhile.",
+        "A late deletion takes the home that was restored meanwhile.",
         "workspaces/control/act.py",
         "    generation = workspace.home_ctx.generation if workspace.deleted_at is None else None\n",
         "    generation = None\n",
         f"{_CONTROL}::TestTwoAtOnce::test_a_deletion_that_comes_late_takes_no_later_volume",
     ),
-    Fault(
-        "marker-outlives-its-volume",
-        "A workspace that was archived well is called lost.",
+    mutation(
+        "marker-outlives-volume",
+        "A workspace that was archived correctly is reported as lost.",
         "workspaces/control/reconcile.py",
         "        return HomeContext(archive=home.archive)\n",
         "        return home\n",
         f"{_CONTROL}::TestTheWay::test_a_home_goes_the_whole_way_and_back",
     ),
-    Fault(
-        "judged-with-another-archive",
-        "A look is written that knew nothing of the archive that is named by now.",
+    mutation(
+        "judged-with-other-archive",
+        "An observation is written that was made with another archive than the current one.",
         "workspaces/queries.sql",
         "  AND archive_key IS NOT DISTINCT FROM %(archive_key)s\n"
         "  AND error_info IS NOT DISTINCT FROM %(error_info)s\n  AND deleted_at",
         "  AND error_info IS NOT DISTINCT FROM %(error_info)s\n  AND deleted_at",
         f"{_CONTROL}::TestTwoAtOnce::test_a_look_that_was_judged_with_another_archive_is_not_written",
     ),
-    Fault(
-        "begin-what-nobody-wants",
-        "A home is discarded though its owner has thought better of it.",
+    mutation(
+        "begin-undesired-operation",
+        "A home is discarded although its owner has changed the desired state.",
         "workspaces/queries.sql",
         "  AND desired_state = %(desired_state)s\n",
         "",
         f"{_CONTROL}::TestTwoAtOnce::test_what_is_wanted_no_more_does_not_begin",
     ),
-    Fault(
-        "delete-in-the-middle",
-        "A workspace is deleted from under an operation.",
+    mutation(
+        "delete-during-operation",
+        "A workspace is deleted while an operation is under way.",
         "workspaces/queries.sql",
         "  AND operation = 'NONE' AND phase = ANY(%(phases)s)\n",
         "  AND phase = ANY(%(phases)s)\n",
         f"{_CONTROL}::TestDeleting::test_nothing_is_deleted_while_something_is_done",
     ),
-    Fault(
-        "install-what-is-not-proved",
-        "A home is made of an object that was altered while it was read.",
+    mutation(
+        "install-unproved-home",
+        "A home is created from an object that was altered while it was read.",
         "workspaces/providers/home_storage.py",
         "    if (chunks.sha256, chunks.size_bytes) != (archive.sha256, archive.size_bytes):\n",
         "    if False:\n",

@@ -1,14 +1,15 @@
-"""A deterministic simulation of the metered run: the real use cases over in-memory ports, driven by a seed.
+"""A deterministic simulation of metered runs: the real use cases on in-memory servers, driven by a seed.
 
-schema, model_postgres, model_scans          the rows, their constraints and queries as Python,
-model_money, model_switch                    the queries of credits, audits and of the switch of execution,
-model_redis, model_scripts                   the keys and scripts, all proved equal by test_conformance_*
-ports                                        the drivers' faces (psycopg, redis, boto3) on these models
-choices, scheduler                           every decision from one stream; actors on threads, one at a time
-faults                                       what may go wrong, each class switchable
-installed                                    the real code's clock, ids, threads and drivers, replaced
-actors, simulation, run                      who acts, and one schedule from its first call to its rest
-promises                                     what must hold at rest
-shrink, report                               the smallest schedule that still fails, printed
-mutations                                    deliberate bugs that the simulation has to find
+keys, lua                            Redis: its commands on a dict, and the platform's own Lua scripts
+sql, sql_values, schema, database    Postgres: the platform's own statements and schema, compiled to Python
+ports                                stand-ins for psycopg, redis-py and boto3 on these servers
+choices, scheduler                   every decision comes from one stream; actors run on threads, one at a time
+faults                               the failures that can be injected, each of which can be switched off
+patches                              replaces the real code's clock, ids, threads and drivers
+actors, simulation, run              the actors, and one schedule from its first call until everything has ended
+invariants                           what must hold at the end
+shrink                               reduces a failing schedule to the smallest that still fails
+
+test_conformance_*.py compares the in-memory servers with real ones. test_mutations.py shows that the simulation finds
+the deliberate bugs of tests/mutants.
 """

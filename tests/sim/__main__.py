@@ -1,4 +1,4 @@
-"""`python -m tests.sim`; the command is a module of its own, since spawned processes can't import this one."""
+"""`python -m tests.sim`. The command is a module of its own because spawned processes can't import this one."""
 
 import sys
 

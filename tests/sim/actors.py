@@ -1,4 +1,4 @@
-"""Who acts in a schedule: clients, the functions that they and the clock invoke, the operator; then the rest."""
+"""The actors of a schedule: clients, workers, scheduled jobs and operators; and the recovery after them."""
 
 import threading
 from collections.abc import Callable
@@ -21,12 +21,13 @@ from dpp.runs.message import RunMessage
 from dpp.runs.operations.switch import Switch, decide
 from dpp.runs.submit import Order, SubmitEffects, submit
 from tests.sim.faults import Fault
+from tests.sim.keys import Scores
 from tests.sim.ports import Message
 from tests.sim.scheduler import Vanished
-from tests.sim.simulation import Accepted, Parts, Simulation
+from tests.sim.simulation import Accepted, Connections, Simulation
 
 SUBMIT_SECONDS, WORKER_SECONDS, REAPER_SECONDS, JOB_SECONDS = 15, 240, 25, 60
-"""The timeouts of deployment, but for the worker: here it outlives its lease, since no promise may hang on that."""
+"""The timeouts as deployed, except the worker's: here it outlives its lease, since no invariant may depend on that."""
 
 TENANTS = ("t_one", "t_two")
 _CREDITS = (10_000_000, 600_000, 300_000)
@@ -36,18 +37,18 @@ _PACK_SECONDS = (1, 20, 120, 150)
 _RETRY_SECONDS = (1, 6, 31)
 _SCOPES = (None, PackType.DECISION, PackType.URL)
 _PAUSE_SECONDS = (31, 5, 125, 310, 700, 3_650)
-_CALM_SECONDS = (1, 310, 310, 310, 3_700, 310, 310, 3_700, 310, 310, 3_700, 310, 310)
+_RECOVERY_PAUSES_SECONDS = (1, 310, 310, 310, 3_700, 310, 310, 3_700, 310, 310, 3_700, 310, 310)
 
 
 def begin(sim: Simulation) -> None:
-    """Tenants with money, then everybody who acts in this schedule."""
+    """Create tenants with credits, then spawn the actors of this schedule."""
     pick = sim.choices.pick
     tenants = TENANTS[: 1 + pick(4) // 3]
     sim.credits += [(sim.new_id(), tenant, _CREDITS[pick(3)]) for tenant in tenants]
-    sim.choices.calm = True
+    sim.choices.recovering = True
     sim.scheduler.spawn("operator", partial(_open_accounts, sim, tenants))
     sim.scheduler.run()
-    sim.choices.calm = False
+    sim.choices.recovering = False
     sim.draw_faults()
     spawn = sim.scheduler.spawn
     if pick(2):
@@ -71,100 +72,106 @@ def begin(sim: Simulation) -> None:
             spawn(name, partial(_switcher, sim, name))
     losses = {Fault.REDIS_LOSS: sim.lose_writes, Fault.REDIS_FLUSH: sim.lose_all}
     for fault, lose in losses.items():
-        if sim.knows(fault):
+        if sim.has(fault):
             spawn("failover", partial(_failover, sim, lose))
 
 
-def come_to_rest(sim: Simulation) -> bool:
-    """Everything that was wrong is right again; deliver, fire the jobs, let time pass. Whether rest came."""
-    sim.choices.calm = True
-    rested: list[bool] = []
-    sim.scheduler.spawn("calm", lambda: rested.append(_calm(sim)))
+def recover(sim: Simulation) -> bool:
+    """Without faults, deliver messages, run the jobs and let time pass. Whether everything has ended then."""
+    sim.choices.recovering = True
+    recovered: list[bool] = []
+    sim.scheduler.spawn("recovery", lambda: recovered.append(_recover(sim)))
     sim.scheduler.run()
-    return rested == [True]
+    return recovered == [True]
 
 
-def _calm(sim: Simulation) -> bool:
-    parts = sim.parts()
-    _give_credits(sim, parts)
-    calm_since = sim.now()
+def _recover(sim: Simulation) -> bool:
+    connections = sim.connections()
+    _give_credits(sim, connections)
+    since = sim.now()
     if not sim.stays_disabled:
         for scope in _SCOPES:
-            _decide(sim, _decision(sim, scope, enabled=True), parts)
-    for seconds in _CALM_SECONDS:
+            _decide(sim, _decision(sim, scope, enabled=True), connections)
+    for seconds in _RECOVERY_PAUSES_SECONDS:
         sim.scheduler.wait(seconds * 1000)
         while visible := sim.messages.visible(sim.now_ms()):
-            _work(sim, visible[0], parts)
-        for fire in (_reap, _sweep, _reconcile):
-            fire(parts)
-        if _at_rest(sim, calm_since):
+            _work(sim, visible[0], connections)
+        for job in (_reap, _sweep, _reconcile):
+            job(connections)
+        if _has_ended(sim, since):
             return True
     return False
 
 
-def _at_rest(sim: Simulation, calm_since: datetime) -> bool:
-    """Whether nothing is open, waits or is held any more, and every ledger was looked at since all is calm."""
-    looked = [row["audited_at"] for row in sim.tables.audits.values() if row["audited_at"] >= calm_since]
-    if len(looked) < len(sim.tables.tenants):
-        return False
-    open_ = [
-        row
-        for row in sim.tables.runs.values()
-        if row["status"] not in TERMINAL and row["money_state"] != "DISPUTED"
-    ]
-    disputed = {str(row["run_id"]) for row in sim.tables.runs.values() if row["money_state"] == "DISPUTED"}
-    held = {run_id for ages in sim.keys.scores.values() for run_id in ages}
-    return not open_ and not sim.messages.waiting and held <= disputed
+def _has_ended(sim: Simulation, since: datetime) -> bool:
+    """Whether every run has ended, no message and no reservation is left, and every ledger was audited since."""
+    audited = [row for row in sim.database.rows("ledger_audits") if row["audited_at"] >= since]
+    runs = sim.database.rows("runs")
+    disputed = {str(row["run_id"]) for row in runs if row["money_state"] == "DISPUTED"}
+    return (
+        len(audited) == len(sim.database.rows("tenants"))
+        and all(row["status"] in TERMINAL or row["money_state"] == "DISPUTED" for row in runs)
+        and not sim.messages.waiting
+        and set(_reserved(sim)) <= disputed
+    )
+
+
+def _reserved(sim: Simulation) -> list[str]:
+    """The runs in the ledger's indexes of reservations."""
+    return [run_id for ages in sim.keys.values.values() if isinstance(ages, Scores) for run_id in ages]
 
 
 # --- invocations ---------------------------------------------------------------------------------------------------
 
 
 class _Container:
-    """A function's container: kept warm between invocations, gone with a crash."""
+    """A function's container: reused by later invocations until a crash."""
 
     def __init__(self, sim: Simulation, name: str, lifetime_seconds: int) -> None:
         self._sim = sim
         self._name = name
         self._lifetime_seconds = lifetime_seconds
-        self._parts = sim.parts()
+        self._connections = sim.connections()
 
-    def invoke(self, call: Callable[[Parts], None]) -> bool:
-        """One invocation; False where its process vanished."""
+    def invoke[Result](self, call: Callable[[Connections], Result]) -> Result | None:
+        """One invocation; None where it died or raised because a server was away."""
         scheduler = self._sim.scheduler
         actor = scheduler.current
         outside = actor.process
         actor.process = self._sim.process(self._name, self._lifetime_seconds)
         try:
-            call(self._parts)
+            return call(self._connections)
+        except DependencyUnavailable as error:
+            self._sim.note("", f"raises {type(error).__name__}", "")
         except Vanished:
             if scheduler.error is not None:
                 raise
-            self._parts = self._sim.parts()
-            self._sim.note("", "vanished", "")
-            return False
+            self._connections = self._sim.connections()
+            self._sim.note("", "died", "")
         finally:
             actor.process = outside
-        return True
+        return None
+
+    def invoke_until_done(self, call: Callable[[Connections], bool]) -> None:
+        """Invoke at most three times, with growing pauses, until the call returns True."""
+        for seconds in _RETRY_SECONDS:
+            if self.invoke(call):
+                break
+            self._sim.scheduler.wait(seconds * 1000)
 
 
 def _client(sim: Simulation, name: str, tenants: tuple[str, ...]) -> None:
-    """Submit an order or two, each until an answer is final or patience ends."""
+    """Submit one or two requests, each repeated until the reply is final, at most three times."""
     container = _Container(sim, name, SUBMIT_SECONDS)
     pick = sim.choices.pick
     for _ in range(1 + pick(2)):
         tenant = tenants[pick(len(tenants))]
-        order = _order(key=pick(3), amount=_RESERVATIONS[pick(4)], variant=pick(8) // 7)
+        request = _request(key=pick(3), amount=_RESERVATIONS[pick(4)], variant=pick(8) // 7)
         sim.scheduler.wait(_PAUSE_SECONDS[pick(3)] * 1000 if pick(2) else 0)
-        for seconds in _RETRY_SECONDS:
-            final: list[bool] = []
-            container.invoke(lambda parts: final.append(_submit(sim, name, tenant, order, parts)))  # noqa: B023
-            if final == [True]:
-                break
-            sim.scheduler.wait(seconds * 1000)
+        container.invoke_until_done(partial(_submit, sim, name, tenant, request))
 
 
-def _order(*, key: int, amount: int, variant: int) -> Order:
+def _request(*, key: int, amount: int, variant: int) -> Order:
     return Order(
         idempotency_key=f"key-000{key}",
         pack_type=PackType.DECISION,
@@ -178,28 +185,28 @@ def _order(*, key: int, amount: int, variant: int) -> Order:
     )
 
 
-def _submit(sim: Simulation, name: str, tenant: str, order: Order, parts: Parts) -> bool:
-    """One request; whether its answer is final."""
+def _submit(sim: Simulation, name: str, tenant: str, request: Order, to: Connections) -> bool:
+    """One request; whether its reply is final."""
     caller = Caller(tenant, sim.new_id(), 100_000)
     try:
-        done = submit(order, caller, SubmitEffects(parts.database, parts.ledger, parts.queue))
+        done = submit(request, caller, SubmitEffects(to.database, to.ledger, to.queue))
     except (RunsError, DependencyUnavailable) as error:
-        sim.note("", f"is answered {type(error).__name__}", "")
+        sim.note("", f"receives {type(error).__name__}", "")
         return isinstance(error, IdempotencyConflict | BudgetDrained)
     run = done.run
-    sim.note("", f"is answered 202 for run {run.id[:8]}", "")
-    sim.accepted.append(Accepted(name, tenant, order.idempotency_key, run.payload_hash, run.run_id))
+    sim.note("", f"receives 202 for run {run.id[:8]}", "")
+    sim.accepted.append(Accepted(name, tenant, request.idempotency_key, run.payload_hash, run.run_id))
     return True
 
 
 class _Packs:
-    """A pack that takes its time, costs this or that, or fails."""
+    """A pack of random duration and cost, which can fail."""
 
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
 
     def run(self, request: PackRequest, *, cancelled: threading.Event) -> PackResult:
-        """Answer, or be cancelled."""
+        """Run to the end, or be cancelled."""
         sim, pick = self._sim, self._sim.choices.pick
         kind, seconds = pick(5), _PACK_SECONDS[pick(4)]
         sim.note("pack", f"runs {seconds} s", "")
@@ -221,7 +228,7 @@ class _Packs:
         return result
 
     def prestart(self) -> None:
-        """Nothing to warm."""
+        """Nothing to start."""
 
 
 def _worker(sim: Simulation, name: str) -> None:
@@ -234,76 +241,63 @@ def _worker(sim: Simulation, name: str) -> None:
         container.invoke(partial(_work, sim, message))
 
 
-def _work(sim: Simulation, message: Message, parts: Parts) -> None:
-    """One delivery; a message is deleted unless its work raised."""
+def _work(sim: Simulation, message: Message, to: Connections) -> None:
+    """One delivery. The message is deleted unless its handler raises."""
     handle = sim.messages.receive(message, sim.now_ms())
     run_message = RunMessage.model_validate_json(message.body)
     sim.note("sqs", f"receives run {str(run_message.run_id)[:8]}", "")
-    effects = WorkEffects(
-        parts.database, parts.new_database, parts.ledger, parts.queue, parts.storage, _Packs(sim)
-    )
+    effects = WorkEffects(to.database, to.new_database, to.ledger, to.queue, to.storage, _Packs(sim))
     try:
         outcome = execute(run_message, handle, effects).outcome
     except DependencyUnavailable as error:
-        sim.note("", f"raised {type(error).__name__}", "")
+        sim.note("", f"raises {type(error).__name__}", "")
         return
-    sim.note("", f"is done: {outcome}", "")
+    sim.note("", f"finishes: {outcome}", "")
     try:
-        parts.sqs.delete_message(handle)
-    except Exception as error:  # noqa: BLE001 - SQS's own poller deletes; what fails there comes again
+        to.sqs.delete_message(handle)
+    except Exception as error:  # noqa: BLE001 - SQS's poller deletes messages, and ignores failures
         sim.note("", f"message stays: {type(error).__name__}", "")
 
 
-def _job(sim: Simulation, name: str, lifetime_seconds: int, fire: Callable[[Parts], object]) -> None:
+def _job(sim: Simulation, name: str, lifetime_seconds: int, job: Callable[[Connections], object]) -> None:
     container = _Container(sim, name, lifetime_seconds)
-
-    def firing(parts: Parts) -> None:
-        try:
-            fire(parts)
-        except DependencyUnavailable as error:
-            sim.note("", f"raised {type(error).__name__}", "")
-
     for _ in range(1 + sim.choices.pick(3)):
         pause_ms = _PAUSE_SECONDS[sim.choices.pick(len(_PAUSE_SECONDS))] * 1000
-        # In truth a job fires every minute; of those firings the ones count that find something in motion.
+        # In production a job runs every minute. Half of the simulated ticks come when there is work for it.
         due = partial(_is_due, sim) if sim.choices.pick(2) else None
         sim.scheduler.wait(pause_ms, due)
-        container.invoke(firing)
+        container.invoke(job)
 
 
 def _is_due(sim: Simulation) -> bool:
-    """Whether something is in motion: a claim, a lease that has run out, a reservation with no run yet."""
-    now, runs = sim.now(), sim.tables.runs
-    for row in runs.values():
+    """Whether there is a claim, an expired lease, or a reservation that has no run yet."""
+    now, runs = sim.now(), sim.database.rows("runs")
+    for row in runs:
         if row["finalize_stage"] == "CLAIMED":
             return True
-        if (
-            row["finalize_stage"] is None
-            and row["lease_expires_at"] is not None
-            and row["lease_expires_at"] < now
-        ):
+        expires_at = row["lease_expires_at"]
+        if row["finalize_stage"] is None and expires_at is not None and expires_at < now:
             return True
-    reserved = sum(len(ages) for ages in sim.keys.scores.values())
-    return reserved > sum(row["finalize_stage"] is None for row in runs.values())
+    return len(_reserved(sim)) > sum(row["finalize_stage"] is None for row in runs)
 
 
-def _reap(parts: Parts) -> object:
-    return reap(FinalizeEffects(parts.database, parts.ledger), parts.scan)
+def _reap(to: Connections) -> object:
+    return reap(FinalizeEffects(to.database, to.ledger), to.scan)
 
 
-def _sweep(parts: Parts) -> object:
-    return sweep(FinalizeEffects(parts.database, parts.ledger), parts.scan)
+def _sweep(to: Connections) -> object:
+    return sweep(FinalizeEffects(to.database, to.ledger), to.scan)
 
 
-def _reconcile(parts: Parts) -> object:
-    return reconcile(ReconcileEffects(parts.database, parts.ledger, parts.storage, parts.queue), parts.scan)
+def _reconcile(to: Connections) -> object:
+    return reconcile(ReconcileEffects(to.database, to.ledger, to.storage, to.queue), to.scan)
 
 
-def _rebuild_all(parts: Parts) -> None:
-    """What an operator does after a failover (`dpp ledger rebuild`), and may do at any time."""
-    with parts.database.connection() as connection:
+def _rebuild_all(to: Connections) -> None:
+    """An operator's `dpp ledger rebuild`, which is allowed at any time."""
+    with to.database.connection() as connection:
         for tenant in list(all_tenants(connection)):
-            rebuild(connection, parts.ledger, tenant, RebuildReason.OPERATOR)
+            rebuild(connection, to.ledger, tenant, RebuildReason.OPERATOR)
 
 
 def _failover(sim: Simulation, lose: Callable[[], None]) -> None:
@@ -318,58 +312,44 @@ def _failover(sim: Simulation, lose: Callable[[], None]) -> None:
 
 
 def _open_accounts(sim: Simulation, tenants: tuple[str, ...]) -> None:
-    parts = sim.parts()
-    with parts.database.connection() as connection:
+    to = sim.connections()
+    with to.database.connection() as connection:
         for tenant in tenants:
             create_tenant(connection, tenant, "A tenant")
-    _give_credits(sim, parts)
+    _give_credits(sim, to)
 
 
 def _operator(sim: Simulation) -> None:
     container = _Container(sim, "operator", JOB_SECONDS)
     for _ in range(3):
-        given: list[bool] = []
-        container.invoke(lambda parts: given.append(_try_credits(sim, parts)))  # noqa: B023
-        if given == [True]:
+        if container.invoke(partial(_give_credits, sim)):
             return
 
 
-def _try_credits(sim: Simulation, parts: Parts) -> bool:
-    try:
-        _give_credits(sim, parts)
-    except DependencyUnavailable:
-        return False
-    return True
-
-
-def _give_credits(sim: Simulation, parts: Parts) -> None:
-    """The same credits however often: what stands is left as it is, what was lost is given again."""
+def _give_credits(sim: Simulation, to: Connections) -> bool:
+    """Give every credit of the schedule, each idempotent by its id."""
     for credit_id, tenant, amount in sim.credits:
-        with parts.database.connection() as connection:
+        with to.database.connection() as connection:
             credit(
                 connection,
-                parts.ledger,
+                to.ledger,
                 credit_id=credit_id,
                 tenant_id=tenant,
                 amount_usd_micros=amount,
                 reason="for the simulation",
             )
+    return True
 
 
 def _switcher(sim: Simulation, name: str) -> None:
-    """Disable and enable execution at random, each decision asked for until it is answered or patience ends."""
+    """Disable and enable execution at random; each decision is repeated until its operator receives a reply."""
     container, pick = _Container(sim, name, JOB_SECONDS), sim.choices.pick
     for _ in range(1 + pick(4)):
-        # Of all decisions those count that come while a run is on its way to a worker.
+        # Most decisions come while a run is on its way to a worker.
         due = partial(_is_sent, sim) if pick(4) else None
         sim.scheduler.wait((0, 200, 3_000, 40_000, 130_000, 700_000)[pick(6)], due)
         decision = _decision(sim, _SCOPES[pick(5) % 3], enabled=pick(3) == 2)
-        for seconds in _RETRY_SECONDS:
-            told: list[bool] = []
-            container.invoke(lambda parts: told.append(_try_to_decide(sim, decision, parts)))  # noqa: B023
-            if told == [True]:
-                break
-            sim.scheduler.wait(seconds * 1000)
+        container.invoke_until_done(partial(_decide, sim, decision))
 
 
 def _is_sent(sim: Simulation) -> bool:
@@ -380,26 +360,18 @@ def _decision(sim: Simulation, scope: PackType | None, *, enabled: bool) -> Swit
     return Switch(scope, enabled, sim.new_id(), "operator", "for the simulation", sim.now())
 
 
-def _try_to_decide(sim: Simulation, wanted: Switch, parts: Parts) -> bool:
-    try:
-        _decide(sim, wanted, parts)
-    except DependencyUnavailable:
-        return False
-    return True
-
-
-def _decide(sim: Simulation, wanted: Switch, parts: Parts) -> None:
-    with parts.database.connection() as connection:
+def _decide(sim: Simulation, decision: Switch, to: Connections) -> bool:
+    with to.database.connection() as connection:
         decided = decide(
             connection,
-            scope=wanted.scope,
-            enabled=wanted.enabled,
-            decision_id=wanted.decision_id,
-            actor=wanted.actor,
-            reason=wanted.reason,
-            decided_at=wanted.decided_at,
+            scope=decision.scope,
+            enabled=decision.enabled,
+            decision_id=decision.decision_id,
+            actor=decision.actor,
+            reason=decision.reason,
+            decided_at=decision.decided_at,
         )
-    sim.note(
-        "", f"{wanted.scope or 'all'} {'enabled' if wanted.enabled else 'disabled'}: {decided.outcome}", ""
-    )
-    sim.tables.decisions.append(wanted)
+    state = "enabled" if decision.enabled else "disabled"
+    sim.note("", f"{decision.scope or 'all'} {state}: {decided.outcome}", "")
+    sim.database.decisions.append(decision)
+    return True

@@ -1,4 +1,4 @@
-"""The command: run many seeds; for one that breaks a promise, its shrunk schedule."""
+"""Simulate many schedules, one for each seed. For a seed that breaks an invariant, print its shrunk schedule."""
 
 import argparse
 import os
@@ -10,127 +10,131 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from tests.sim.faults import ALL, Fault
-from tests.sim.installed import installed
-from tests.sim.report import decisions_text, report
-from tests.sim.run import Verdict, simulate
+from tests.sim.patches import patched
+from tests.sim.run import Verdict, report, simulate
 from tests.sim.shrink import shrunk
 
 _CHUNK = 250
-_SHOWN = 3
+_REPORTED_FAILURES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What a stretch of seeds did."""
+    """The results of a number of seeds."""
 
-    seeds: int
-    steps: int
-    runs: int
-    disputed: int
-    failures: tuple[int, ...]
+    seeds: int = 0
+    steps: int = 0
+    runs: int = 0
+    disputed: int = 0
+    failures: tuple[int, ...] = ()
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(
+            self.seeds + other.seeds,
+            self.steps + other.steps,
+            self.runs + other.runs,
+            self.disputed + other.disputed,
+            self.failures + other.failures,
+        )
 
 
 def run_seeds(first: int, count: int, allowed: frozenset[Fault]) -> Tally:
-    """Run a stretch of seeds."""
-    steps = runs = disputed = 0
-    failures: list[int] = []
-    with installed():
+    """Simulate `count` seeds from `first` on."""
+    tally = Tally()
+    with patched():
         for seed in range(first, first + count):
             verdict = simulate(seed, allowed)
-            steps += verdict.steps
-            runs += verdict.runs
-            disputed += verdict.disputed
-            if not verdict.kept:
-                failures.append(seed)
-    return Tally(count, steps, runs, disputed, tuple(failures))
+            failures = (seed,) if verdict.broken else ()
+            tally += Tally(1, verdict.steps, verdict.runs, verdict.disputed, failures)
+    return tally
 
 
-def smallest(seed: int, allowed: frozenset[Fault]) -> Verdict:
-    """A failing seed's schedule, shrunk, as its replay goes."""
-    with installed():
-        decisions = simulate(seed, allowed).decisions
-        small = shrunk(decisions, lambda candidate: not simulate(candidate, allowed).kept)
-        return simulate(small, allowed)
+def first_broken(seeds: int, allowed: frozenset[Fault]) -> Verdict | None:
+    """The verdict of the first seed below `seeds` that breaks an invariant."""
+    with patched():
+        verdicts = (simulate(seed, allowed) for seed in range(seeds))
+        return next((verdict for verdict in verdicts if verdict.broken), None)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command. 0 where every promise was kept."""
+    """Run the command; 0 if no invariant was broken."""
     options = _parser().parse_args(arguments)
     allowed = ALL - {Fault(name) for name in options.without}
     if options.replay is not None:
-        with installed():
+        with patched():
             verdict = simulate([int(choice) for choice in options.replay.split(",") if choice], allowed)
-        _say(report(verdict))
-        return 0 if verdict.kept else 1
+        _print(report(verdict))
+        return 1 if verdict.broken else 0
     if options.seed is not None:
         return _one(options.seed, allowed, whole=options.whole)
     return _many(options.first, options.seeds, options.jobs, allowed)
 
 
 def _one(seed: int, allowed: frozenset[Fault], *, whole: bool) -> int:
-    with installed():
+    with patched():
         verdict = simulate(seed, allowed)
-    if verdict.kept or whole:
-        _say(report(verdict))
-        _say(f"seed {seed}: {'every promise kept' if verdict.kept else 'broken'} in {verdict.steps} steps")
-        return 0 if verdict.kept else 1
-    _show(seed, allowed)
-    return 1
+    if verdict.broken and not whole:
+        _print_shrunk(seed, allowed)
+        return 1
+    result = f"{len(verdict.broken)} invariants broken" if verdict.broken else "no invariant broken"
+    _print(f"{report(verdict)}\nseed {seed}: {result} in {verdict.steps} steps")
+    return 1 if verdict.broken else 0
 
 
 def _many(first: int, seeds: int, jobs: int, allowed: frozenset[Fault]) -> int:
     began = time.monotonic()
-    done = steps = runs = disputed = 0
-    failures: list[int] = []
+    total = Tally()
     for tally in _tallies(first, seeds, jobs, allowed):
-        done += tally.seeds
-        steps += tally.steps
-        runs += tally.runs
-        disputed += tally.disputed
-        failures += tally.failures
-        rate = done / (time.monotonic() - began)
-        _say(
-            f"{done:>8} of {seeds} seeds, {rate:.0f}/s: {steps} steps, {runs} runs, {disputed} disputed, "
-            f"{len(failures)} broken",
+        total += tally
+        rate = total.seeds / (time.monotonic() - began)
+        _print(
+            f"{total.seeds:>8} of {seeds} seeds, {rate:.0f}/s: {total.steps} steps, {total.runs} runs, "
+            f"{total.disputed} disputed, {len(total.failures)} broken",
         )
-    for seed in failures[:_SHOWN]:
-        _show(seed, allowed)
+    for seed in total.failures[:_REPORTED_FAILURES]:
+        _print_shrunk(seed, allowed)
     seconds = time.monotonic() - began
-    _say(f"{seeds} seeds in {seconds:.0f} s, {len(failures)} of them broke a promise {failures[:20] or ''}")
-    return 1 if failures else 0
+    _print(
+        f"{seeds} seeds in {seconds:.0f} s; {len(total.failures)} broke an invariant {list(total.failures[:20]) or ''}"
+    )
+    return 1 if total.failures else 0
 
 
 def _tallies(first: int, seeds: int, jobs: int, allowed: frozenset[Fault]) -> Iterator[Tally]:
-    stretches = [(start, min(_CHUNK, first + seeds - start)) for start in range(first, first + seeds, _CHUNK)]
+    chunks = [(start, min(_CHUNK, first + seeds - start)) for start in range(first, first + seeds, _CHUNK)]
     if jobs == 1:
-        yield from (run_seeds(start, count, allowed) for start, count in stretches)
+        yield from (run_seeds(start, count, allowed) for start, count in chunks)
         return
-    # Spawned, not forked: the threads of the actors would not be there in a fork.
+    # Spawned, not forked: a fork would not have the actors' threads.
     with ProcessPoolExecutor(max_workers=jobs, mp_context=get_context("spawn")) as pool:
-        running = [pool.submit(run_seeds, start, count, allowed) for start, count in stretches]
-        for stretch in running:
-            yield stretch.result()
+        for future in [pool.submit(run_seeds, start, count, allowed) for start, count in chunks]:
+            yield future.result()
 
 
-def _show(seed: int, allowed: frozenset[Fault]) -> None:
-    verdict = smallest(seed, allowed)
-    _say(f"\nseed {seed}, shrunk:\n{report(verdict)}")
-    _say(f"\n  again: python -m tests.sim --replay {decisions_text(verdict.decisions)}\n")
+def _print_shrunk(seed: int, allowed: frozenset[Fault]) -> None:
+    with patched():
+        decisions = simulate(seed, allowed).decisions
+        small = shrunk(decisions, lambda candidate: bool(simulate(candidate, allowed).broken))
+        verdict = simulate(small, allowed)
+    replay = ",".join(map(str, verdict.decisions))
+    _print(
+        f"\nseed {seed}, shrunk:\n{report(verdict)}\n\n  Replay it: python -m tests.sim --replay {replay}\n"
+    )
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1_000, help="how many seeds to run")
-    parser.add_argument("--first", type=int, default=0, help="the first of them")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes side by side")
-    parser.add_argument("--seed", type=int, help="run this one alone; if it fails, shrink and show it")
-    parser.add_argument("--whole", action="store_true", help="with --seed: show its whole schedule")
-    parser.add_argument("--replay", help="run recorded decisions, as a failure prints them")
+    parser.add_argument("--seeds", type=int, default=1_000, help="number of seeds (default 1000)")
+    parser.add_argument("--first", type=int, default=0, help="first seed (default 0)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes")
+    parser.add_argument("--seed", type=int, help="simulate this seed only; if it fails, print it shrunk")
+    parser.add_argument("--whole", action="store_true", help="with --seed: print the whole schedule")
+    parser.add_argument("--replay", help="replay the decisions that a failure printed")
     names = [fault.value for fault in Fault]
     parser.add_argument("--without", action="append", default=[], choices=names, help="switch a fault off")
     return parser

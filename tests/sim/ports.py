@@ -1,6 +1,6 @@
-"""The faces of psycopg, redis-py and boto3 over the models: the platform's own adapters run on them unchanged.
+"""Stand-ins for the drivers (psycopg, redis-py, boto3), on which the platform's own adapters run unchanged.
 
-Every call is a yield point of the scheduler, and the place where a fault may strike.
+Every call lets other actors run first, and is a place where a fault can strike.
 """
 
 import io
@@ -18,21 +18,31 @@ from psycopg.pq import TransactionStatus
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError
 
-from tests.sim import model_money, model_postgres, model_scans, model_scripts, model_switch
+from dpp.money import ledger
+from dpp.platform.db.redis import Script
+from dpp.runs import admission, lease
+from tests.sim import database
+from tests.sim.database import Database
 from tests.sim.faults import Fault
-from tests.sim.model_postgres import Answer, Tables
-from tests.sim.model_redis import Keys
+from tests.sim.keys import Keys
+from tests.sim.lua import run_script
+from tests.sim.sql import Answer
 
-_REGISTERED = (model_money, model_scans, model_switch)
-"""Imported for the queries that they model."""
 VISIBILITY_MS = 120_000
 MAX_RECEIVES = 3
 _LOCK_TIMEOUT_MS = 5_000
 _AT_COMMIT = (Fault.REPLY_LOST, Fault.CRASH)
+_SCRIPTS = {
+    script.sha1: (name.strip("_").lower(), script.source)
+    for module in (ledger, admission, lease)
+    for name, script in vars(module).items()
+    if isinstance(script, Script)
+}
+"""Digest -> a script's name and source."""
 
 
 class Wire(Protocol):
-    """What stands between a caller and a model: time, other actors, and faults."""
+    """The connection between a caller and a server: it passes time, lets other actors run, and injects faults."""
 
     def call[Result](
         self,
@@ -42,43 +52,38 @@ class Wire(Protocol):
         failure: Callable[[], Exception],
         only: Sequence[Fault] | None = None,
     ) -> Result:
-        """Make one call; raises `failure` where the caller is to see it fail."""
+        """Make one call. Raises `failure` if a fault makes the caller see an error."""
 
     def wait(self, milliseconds: int, ready: Callable[[], bool]) -> bool:
-        """Wait for a lock, or for nothing; whether it is free."""
+        """Wait until `ready`, for `milliseconds` at most; whether it is ready."""
 
     def strikes(self, fault: Fault) -> bool:
-        """Whether this fault befalls the call under way."""
+        """Whether this fault strikes the current call."""
 
     def delay_ms(self) -> int:
-        """How late a delayed message is."""
+        """The length of a delay."""
 
     def now_ms(self) -> int:
         """The servers' clock."""
 
     def now(self) -> datetime:
-        """The same, for Postgres."""
+        """The servers' clock, as Postgres reads it."""
 
 
 class Cursor:
-    """The answer of one statement, read as psycopg's cursor is."""
+    """The result of one statement, with psycopg's interface."""
 
     def __init__(self, answer: Answer) -> None:
         self._rows = iter(answer.rows)
-        self._columns = answer.columns
+        self.description = _description(answer.columns)
         self.rowcount = answer.rowcount
-
-    @property
-    def description(self) -> list[SimpleNamespace]:
-        """The columns."""
-        return _description(self._columns)
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """The next row."""
         return next(self._rows, None)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """The other rows."""
+        """The remaining rows."""
         return list(self._rows)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -86,124 +91,129 @@ class Cursor:
 
 
 class SimConnection:
-    """psycopg's connection in autocommit; statements are known by their text, which is a named query's."""
+    """psycopg's connection in autocommit mode."""
 
-    def __init__(self, wire: Wire, tables: Tables) -> None:
+    def __init__(self, wire: Wire, tables: Database) -> None:
         self.closed = False
         self.reply_timeout_seconds = 0.0
         self.info = SimpleNamespace(transaction_status=TransactionStatus.IDLE)
         self._wire = wire
-        self._tables = tables
+        self._database = tables
         self._in_transaction = False
 
     def execute(self, sql: str, params: Any = None, *, prepare: bool | None = None) -> Cursor:
-        """Run one statement, prepared or not."""
+        """Run one statement of the platform."""
         if sql == "SELECT 1":
             return self._wire.call("postgres", "ping", lambda: Cursor(Answer(("?",), [(1,)], 1)), _pg_away)
-        name, model = model_postgres.named(sql)
+        name = database.name_of(sql)
         if name == "mark_enqueued" and self._wire.strikes(Fault.MARK_LATE):
             self._wire.wait(self._wire.delay_ms(), lambda: False)
 
         def effect() -> Cursor:
-            if name in model_postgres.WRITES_RUNS:
+            if database.writes_runs(sql):
                 self._await_lock("runs")
-            return Cursor(model(self._tables, params, self._wire.now()))
+            return Cursor(database.execute(self._database, sql, params, self._wire.now()))
 
-        if self._in_transaction:  # seen by nobody before its end, so that nobody need have a turn
-            lock = model_postgres.locks_taken(name, params)
+        if self._in_transaction:  # invisible to others until its end, so no other actor needs to run
+            lock = database.locked_by(sql, params)
             if lock is not None:
                 self._await_lock(lock)
-                self._tables.locks[lock] = self
+                self._database.locks[lock] = self
             return effect()
         return self._wire.call("postgres", name, effect, _pg_away)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """A transaction, done at its beginning; at its end only the reply can still be lost."""
+        """A transaction. It takes effect at its beginning; only the reply can still be lost at its end."""
         self._wire.call("postgres", "begin", _nothing, _pg_away)
         self._in_transaction = True
         try:
             yield
         finally:
             self._in_transaction = False
-            locks = self._tables.locks
+            locks = self._database.locks
             for lock in [lock for lock, holder in locks.items() if holder is self]:
                 del locks[lock]
         self._wire.call("postgres", "commit transaction", _nothing, _pg_away, _AT_COMMIT)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.closed = True
 
     def _await_lock(self, lock: str) -> None:
-        """Wait for whoever holds it, for as long as a statement may wait."""
-        locks = self._tables.locks
+        """Wait until no other connection holds the lock. Raises LockNotAvailable after 5 s."""
+        locks = self._database.locks
         if locks.get(lock, self) is not self and not self._wire.wait(
             _LOCK_TIMEOUT_MS, lambda: locks.get(lock, self) is self
         ):
-            raise psycopg.errors.LockNotAvailable("the lock was not given up")
+            raise psycopg.errors.LockNotAvailable("the lock was not released in time")
 
 
 class SimRedis:
-    """redis-py's client with its one retry of a lost call (see dpp/platform/db/redis.py)."""
+    """redis-py's client. It sends a failed call once more (see dpp/platform/db/redis.py)."""
 
     def __init__(self, wire: Wire, keys: Keys, before_write: Callable[[Sequence[str]], None]) -> None:
+        self.keys = keys
         self._wire = wire
-        self._keys = keys
         self._before_write = before_write
 
     def evalsha(self, digest: str, count: int, *keys_and_args: str | int) -> list[str]:
         """Run a script by its digest."""
         if self._wire.strikes(Fault.SCRIPTS_LOST):
             raise NoScriptError("NOSCRIPT No matching script.")
-        return self._run(digest, count, keys_and_args)
+        name, source = _SCRIPTS[digest]
+        return self._run(name, source, count, keys_and_args)
 
     def eval(self, source: str, count: int, *keys_and_args: str | int) -> list[str]:
-        """Run a script by its text."""
-        return self._run(model_scripts.SOURCES[source], count, keys_and_args)
+        """Run a script by its source."""
+        name = next((name for name, known in _SCRIPTS.values() if known == source), "eval")
+        return self._run(name, source, count, keys_and_args)
 
-    def get(self, key: str) -> str | None:
+    def get(self, key: str) -> Any:
         """GET."""
-        return self._twice("get", lambda: self._now().strings.get(key))
+        return self._command("get", key)
 
     def set(self, key: str, value: str, *, nx: bool, ex: int) -> None:
-        """SET … EX, with NX."""
-
-        def effect() -> None:
-            if not (nx and self._now().exists(key)):
-                self._before_write((key,))
-                self._keys.set(key, value, ex * 1000)
-
-        self._twice("set", effect)
+        """SET key value EX seconds, with NX or without."""
+        self._command("set", key, value, "ex", ex, *(["nx"] if nx else []), writes=key)
 
     def time(self) -> tuple[int, int]:
         """TIME."""
-        return self._twice("time", lambda: (self._now().now_ms // 1000, self._keys.now_ms % 1000 * 1000))
+        seconds, microseconds = self._command("time")
+        return int(seconds), int(microseconds)
 
-    def hkeys(self, key: str) -> list[str]:
+    def hkeys(self, key: str) -> Any:
         """HKEYS."""
-        return self._twice("hkeys", lambda: list(self._now().hashes.get(key, {})))
+        return self._command("hkeys", key)
 
-    def zrangebyscore(self, key: str, _min: str, latest: int, *, start: int, num: int) -> list[str]:
-        """ZRANGEBYSCORE."""
-        return self._twice("zrangebyscore", lambda: self._now().zrangebyscore(key, latest, start, num))
+    def zrangebyscore(self, key: str, low: str, high: int, *, start: int, num: int) -> Any:
+        """ZRANGEBYSCORE key low high LIMIT start num."""
+        return self._command("zrangebyscore", key, low, high, "limit", start, num)
 
     def delete(self, key: str) -> None:
         """DEL."""
-        self._twice("del", lambda: self._now().delete(key))
+        self._command("del", key)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
 
-    def _run(self, digest: str, count: int, keys_and_args: Sequence[str | int]) -> list[str]:
-        name, model = model_scripts.SCRIPTS[digest]
+    def _command(self, command: str, *args: str | int, writes: str | None = None) -> Any:
+        def effect() -> Any:
+            self.keys.at(self._wire.now_ms())
+            if writes is not None:
+                self._before_write((writes,))
+            return self.keys.run(command, *args)
+
+        return self._twice(command, effect)
+
+    def _run(self, name: str, source: str, count: int, keys_and_args: Sequence[str | int]) -> list[str]:
         texts = [str(part) for part in keys_and_args]
-        keys, args = texts[:count], texts[count:]
+        names, args = texts[:count], texts[count:]
 
         def effect() -> list[str]:
-            db = self._now()
-            self._before_write(keys)
-            return model(db, keys, args)
+            self.keys.at(self._wire.now_ms())
+            self._before_write(names)
+            return run_script(source, self.keys, names, args)
 
         return self._twice(name, effect)
 
@@ -212,10 +222,6 @@ class SimRedis:
             return self._wire.call("redis", command, effect, _redis_away)
         except RedisConnectionError:
             return self._wire.call("redis", f"{command} again", effect, _redis_away)
-
-    def _now(self) -> Keys:
-        self._keys.at(self._wire.now_ms())
-        return self._keys
 
 
 @dataclass(slots=True, eq=False)
@@ -230,21 +236,21 @@ class Message:
 
 @dataclass(slots=True)
 class Messages:
-    """What a queue holds, and what ended in its dead-letter queue."""
+    """The messages of a queue and of its dead-letter queue."""
 
     waiting: list[Message] = field(default_factory=list)
     dead: list[Message] = field(default_factory=list)
     receipts: int = 0
 
     def visible(self, now_ms: int) -> list[Message]:
-        """Those that a worker may get now; the fourth receive of a message is its death (RUN-15)."""
+        """The messages that a worker can receive now. A fourth receive makes a message a dead letter (RUN-15)."""
         for message in [m for m in self.waiting if m.receives >= MAX_RECEIVES and m.visible_at_ms <= now_ms]:
             self.waiting.remove(message)
             self.dead.append(message)
         return [message for message in self.waiting if message.visible_at_ms <= now_ms]
 
     def receive(self, message: Message, now_ms: int) -> str:
-        """Take one: invisible for 120 s; the handle by which it is deleted."""
+        """Receive a message, which is then invisible for 120 s; its receipt handle."""
         self.receipts += 1
         message.receives += 1
         message.visible_at_ms = now_ms + VISIBILITY_MS
@@ -264,7 +270,7 @@ class SimSqs:
         self._messages = messages
 
     def send_message(self, *, QueueUrl: str, MessageBody: str) -> None:
-        """Take a message; it may get lost, doubled or late."""
+        """Send a message, which can get lost, doubled or delayed."""
 
         def effect() -> None:
             wire = self._wire
@@ -277,7 +283,7 @@ class SimSqs:
         self._wire.call("sqs", "send", effect, _sqs_away)
 
     def change_message_visibility(self, *, QueueUrl: str, ReceiptHandle: str, VisibilityTimeout: int) -> None:
-        """Keep a message invisible."""
+        """Extend the time for which a message is invisible."""
 
         def effect() -> None:
             message = self._messages.by_handle(ReceiptHandle)
@@ -287,7 +293,7 @@ class SimSqs:
         self._wire.call("sqs", "extend visibility", effect, _sqs_away)
 
     def delete_message(self, handle: str) -> None:
-        """Acknowledge; at least once means that it may come again all the same."""
+        """Delete a message. SQS delivers at least once, so it can come again all the same."""
 
         def effect() -> None:
             message = self._messages.by_handle(handle)
@@ -298,11 +304,11 @@ class SimSqs:
 
 
 class _NoSuchKey(Exception):
-    """What S3 answers for no object."""
+    """S3's error for a key without an object."""
 
 
 class SimS3:
-    """boto3's S3 client, one bucket."""
+    """boto3's S3 client, for one bucket."""
 
     exceptions = SimpleNamespace(NoSuchKey=_NoSuchKey)
 
@@ -328,15 +334,15 @@ def _description(columns: tuple[str, ...]) -> list[SimpleNamespace]:
 
 
 def _nothing() -> None:
-    """Neither statement nor effect."""
+    """The effect of BEGIN and COMMIT."""
 
 
 def _pg_away() -> Exception:
-    return psycopg.OperationalError("the simulation's postgres is away")
+    return psycopg.OperationalError("the simulated Postgres is away")
 
 
 def _redis_away() -> Exception:
-    return RedisConnectionError("the simulation's redis is away")
+    return RedisConnectionError("the simulated Redis is away")
 
 
 def _sqs_away() -> Exception:

@@ -1,8 +1,8 @@
-"""Actors on threads of which exactly one runs at a time; who goes on is decided at every call of a port.
+"""Runs actors on threads, exactly one at a time; every call of a port decides which actor continues.
 
-The one that runs holds the baton. At a yield point it decides itself who is next, and hands the baton over only
-where that is another: most steps cost no switch of threads. Time is a number that moves on by a millisecond a
-step, and leaps where every actor waits.
+The running actor holds the baton. At a yield point it decides which actor is next, and hands the baton over only if
+that is another one: most steps need no thread switch. Time is a number. It advances by 1 ms a step, and jumps to the
+next due time when every actor waits.
 """
 
 import threading
@@ -15,20 +15,20 @@ from tests.sim.choices import Choices
 MAX_STEPS = 6_000
 _NEVER = 1 << 62
 _TURNS = 12
-"""More than there are ever actors, so that each is among the others at any turn."""
+"""More than the number of actors, so that each of them can be chosen."""
 
 
 class Vanished(BaseException):
-    """The process that made this call is gone; whatever it meant to do next never happens."""
+    """The process that made this call has died: nothing after the call happens."""
 
 
-class NoRest(Exception):
-    """The actors wait for each other, or their work has no end."""
+class Stuck(Exception):
+    """The actors wait for each other, or they do not end."""
 
 
 @dataclass(slots=True, eq=False)
 class Process:
-    """One invocation of a function: what dies together, and what shares a clock."""
+    """One invocation of a function. Its actors die together and share a clock."""
 
     name: str
     deadline_ms: int = _NEVER
@@ -38,7 +38,7 @@ class Process:
 
 @dataclass(slots=True, eq=False)
 class Actor:
-    """One line of control."""
+    """One thread of control."""
 
     name: str
     process: Process
@@ -49,7 +49,7 @@ class Actor:
 
 
 class _Thread:
-    """A thread that outlives its actor and takes another; starting one costs more than a whole step."""
+    """A thread that is reused by later actors, because starting one costs more than a step."""
 
     free: ClassVar[list["_Thread"]] = []
 
@@ -61,7 +61,7 @@ class _Thread:
 
     @classmethod
     def take(cls) -> "_Thread":
-        """A free one."""
+        """A free thread, or a new one."""
         return cls.free.pop() if cls.free else cls()
 
     def _serve(self) -> None:
@@ -72,7 +72,7 @@ class _Thread:
 
 @dataclass(slots=True)
 class Scheduler:
-    """Decides who goes on, and keeps the time (in ms since the simulation's beginning)."""
+    """Decides which actor continues, and holds the time (in ms since the beginning of the simulation)."""
 
     choices: Choices
     now_ms: int = 0
@@ -86,19 +86,19 @@ class Scheduler:
 
     @property
     def current(self) -> Actor:
-        """Who holds the baton."""
+        """The actor that holds the baton."""
         assert self._current is not None, "a port was called outside the simulation"
         return self._current
 
     def spawn(self, name: str, body: Callable[[], None], process: Process | None = None) -> Actor:
-        """An actor that begins once it is chosen; without a process it has one that nothing ends."""
+        """Add an actor, which starts when it is chosen. Its default process has no deadline."""
         actor = Actor(name, process or Process(name), _Thread.take(), self.now_ms)
         actor.thread.body = lambda: self._live(actor, body)
         self._actors.append(actor)
         return actor
 
     def run(self) -> None:
-        """Let all actors act until each is done. Raises what any of them raised."""
+        """Run all actors until they are done. Raises the error of an actor."""
         self._main.acquire()
         self._hand_over(self._choose())
         self._main.acquire()
@@ -107,27 +107,27 @@ class Scheduler:
             raise self.error
 
     def step(self) -> None:
-        """A yield point. Raises Vanished where the caller's process is over."""
+        """A yield point. Raises Vanished if the caller's process has died."""
         self.steps += 1
         self.now_ms += 1
         if self.steps > MAX_STEPS:
-            self._fail(NoRest(f"no rest after {MAX_STEPS} steps"))
+            self._fail(Stuck(f"the actors have not ended after {MAX_STEPS} steps"))
         turn = self.choices.rarely(self.switch_rate, _TURNS)
         if turn:
-            others = [actor for actor in self._who_can() if actor is not self._current]
+            others = [actor for actor in self._runnable() if actor is not self._current]
             if others:
                 self._yield_to(others[turn % len(others)])
-        self._go_on()
+        self._raise_if_dead()
 
     def wait(self, milliseconds: int, ready: Callable[[], bool] | None = None) -> bool:
-        """Wait until `ready`, for `milliseconds` at most; whether it is ready. Raises Vanished, like `step`."""
+        """Wait until `ready`, for `milliseconds` at most; whether it is ready. Raises Vanished, as `step` does."""
         actor = self.current
         actor.wake_at_ms, actor.ready = self.now_ms + milliseconds, ready
         chosen = self._choose()
         if chosen is not actor:
             self._yield_to(chosen)
         actor.wake_at_ms, actor.ready = 0, None
-        self._go_on()
+        self._raise_if_dead()
         return ready is not None and ready()
 
     def await_end(self, awaited: Actor) -> None:
@@ -139,7 +139,7 @@ class Scheduler:
         self._hand_over(chosen)
         baton.acquire()
 
-    def _go_on(self) -> None:
+    def _raise_if_dead(self) -> None:
         process = self.current.process
         if process.dead or self.error is not None:
             raise Vanished
@@ -154,7 +154,7 @@ class Scheduler:
                 body()
         except Vanished:
             pass
-        except BaseException as error:  # noqa: BLE001 - kept for the simulation's own thread
+        except BaseException as error:  # noqa: BLE001 - raised again by `run`
             self._fail(error)
         actor.done = True
         self._actors.remove(actor)
@@ -173,18 +173,18 @@ class Scheduler:
         chosen.thread.baton.release()
 
     def _choose(self) -> Actor:
-        """The one that goes on; time leaps where all wait."""
-        can = self._who_can()
+        """The actor that continues; time jumps if all wait."""
+        can = self._runnable()
         if not can:
             earliest = min(actor.wake_at_ms for actor in self._actors)
             if earliest >= _NEVER:
-                self._fail(NoRest("every actor waits for another"))
+                self._fail(Stuck("every actor waits for another"))
                 return self._actors[0]
             self.now_ms = max(self.now_ms, earliest)
-            can = self._who_can()
+            can = self._runnable()
         return can[self.choices.pick(len(can))]
 
-    def _who_can(self) -> list[Actor]:
+    def _runnable(self) -> list[Actor]:
         if self.error is not None:
             return list(self._actors)
         now = self.now_ms

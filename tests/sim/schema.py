@@ -1,177 +1,196 @@
-"""The table `runs` and its CHECK constraints (migrations/sql/0001_metered_runs.up.sql) as Python."""
+"""The tables that runs and money use, read from the migrations: columns, defaults, keys and constraints."""
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import sqlglot
 from psycopg import errors
+from psycopg.types.json import Jsonb
+from sqlglot import exp
 
-type Row = dict[str, Any]
+from tests.sim.sql import Relation, Row, compile_condition, compile_default
 
-COLUMNS = (
-    "run_id",
-    "tenant_id",
-    "pack_type",
-    "profile_version",
-    "status",
-    "money_state",
-    "version",
-    "idempotency_key",
-    "idempotency_released_at",
-    "payload_hash",
-    "reservation_max_cost_usd_micros",
-    "minimum_fee_usd_micros",
-    "actual_cost_usd_micros",
-    "tokens_consumed",
-    "timebox_sec",
-    "min_reliability_score",
-    "inline_result",
-    "result_bucket",
-    "result_key",
-    "result_sha256",
-    "retention_until",
-    "lease_token",
-    "lease_expires_at",
-    "finalize_stage",
-    "finalize_token",
-    "finalize_claimed_at",
-    "finalize_outcome",
-    "finalize_money_state",
-    "finalize_charge_usd_micros",
-    "last_error_reason_code",
-    "last_error_detail",
-    "trace_id",
-    "enqueued_at",
-    "created_at",
-    "updated_at",
+_MIGRATIONS = Path(__file__).parents[2] / "migrations/sql"
+_TABLES = (
+    "tenants",
+    "budget_credits",
+    "runs",
+    "run_inputs",
+    "ledger_audits",
+    "ledger_rebuilds",
+    "ledger_charges",
+    "execution_switches",
 )
-"""The columns of `runs`, in the order of the table."""
-
-_MAX_AMOUNT = 2**53 - 1
-_HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_LEASE = ("lease_token", "lease_expires_at")
-_RESULT = ("result_bucket", "result_key", "result_sha256")
-_INTENT = (
-    "finalize_stage",
-    "finalize_token",
-    "finalize_claimed_at",
-    "finalize_outcome",
-    "finalize_money_state",
-    "finalize_charge_usd_micros",
+_CREATE = re.compile(
+    rf"^CREATE TABLE (?:{'|'.join(_TABLES)}) \(.*?^\)|^CREATE UNIQUE INDEX \w+ ON (?:{'|'.join(_TABLES)}) .*?(?=;$)",
+    re.MULTILINE | re.DOTALL,
 )
-_ENDS = ("COMPLETED", "FAILED", "EXPIRED")
+_ALTER = re.compile(rf"^ALTER TABLE (?:{'|'.join(_TABLES)})\b", re.MULTILINE)
+
+type Condition = Callable[[Row], bool | None]
 
 
-class ViolatedCheck(errors.CheckViolation):
-    """A CHECK constraint of the schema, by its name."""
+class Violation(Exception):
+    """Names the constraint that a row violates, as psycopg's errors do."""
 
     def __init__(self, constraint: str) -> None:
-        super().__init__(f"new row violates check constraint {constraint}")
+        super().__init__(f"violates constraint {constraint}")
         self.constraint = constraint
 
     diag = property(lambda self: SimpleNamespace(constraint_name=self.constraint))
 
 
-class ViolatedUnique(errors.UniqueViolation):
-    """A unique index, by its name."""
-
-    def __init__(self, constraint: str) -> None:
-        super().__init__(f"duplicate key value violates unique constraint {constraint}")
-        self.constraint = constraint
-
-    diag = property(lambda self: SimpleNamespace(constraint_name=self.constraint))
+class ViolatedCheck(Violation, errors.CheckViolation):
+    """A CHECK constraint."""
 
 
-def check(row: Row) -> None:
-    """Raise ViolatedCheck for the first constraint, by name, that the row breaks (as Postgres does)."""
-    for name, holds in _CHECKS.items():
-        if not holds(row):
-            raise ViolatedCheck(name)
+class ViolatedUnique(Violation, errors.UniqueViolation):
+    """A primary key or unique index."""
 
 
-def _whole(row: Row, columns: tuple[str, ...]) -> bool:
-    return sum(row[column] is not None for column in columns) in (0, len(columns))
+class ViolatedReference(Violation, errors.ForeignKeyViolation):
+    """A foreign key."""
 
 
-def _intent_is_payable(row: Row) -> bool:
-    if row["finalize_stage"] is None:
-        return True
-    charge: int | None = row["finalize_charge_usd_micros"]
-    outcome, money = row["finalize_outcome"], row["finalize_money_state"]
-    return (
-        charge is not None
-        and 0 <= charge <= row["reservation_max_cost_usd_micros"]
-        and (outcome != "COMPLETED" or money == "SETTLED")
-        and (money != "REFUNDED" or charge == 0)
-    )
+@dataclass(frozen=True, slots=True)
+class UniqueKey:
+    """A primary key or unique index; a partial one covers the rows for which `covers` is true."""
+
+    name: str
+    columns: tuple[str, ...]
+    covers: Condition
 
 
-def _status_and_money_agree(row: Row) -> bool:
-    money, reason = row["money_state"], row["last_error_reason_code"]
-    match row["status"]:
-        case "QUEUED":
-            return money in ("RESERVED", "DISPUTED") and row["lease_token"] is None
-        case "PROCESSING":
-            return money in ("RESERVED", "DISPUTED") and row["lease_token"] is not None
-        case "COMPLETED":
-            return money == "SETTLED" and row["result_key"] is not None and reason is None
-        case "FAILED":
-            return money in ("SETTLED", "REFUNDED") and reason is not None
+@dataclass(slots=True)
+class Table:
+    """One table. A generated column is numbered from 1."""
+
+    name: str
+    columns: dict[str, str] = field(default_factory=dict)
+    """Column -> its type."""
+    defaults: dict[str, Callable[[datetime], Any]] = field(default_factory=dict)
+    generated: str | None = None
+    not_null: list[str] = field(default_factory=list)
+    checks: list[tuple[str, Condition]] = field(default_factory=list)
+    """In the order in which Postgres checks them: by name."""
+    uniques: list[UniqueKey] = field(default_factory=list)
+    """The primary key is the first."""
+    references: list[tuple[str, str]] = field(default_factory=list)
+    """(column, table)."""
+
+    @property
+    def relation(self) -> Relation:
+        """The table, as statements see it."""
+        documents = frozenset(name for name, kind in self.columns.items() if kind == "JSONB")
+        return Relation(f"db.rows({self.name!r})", tuple(self.columns), documents)
+
+    def stored(self, column: str, value: Any) -> Any:
+        """A value as Postgres stores it in a column."""
+        if value is None:
+            return None
+        match self.columns[column]:
+            case "TEXT":
+                return str(value)
+            case "DECIMAL":
+                return Decimal(str(value))
+            case "JSONB":
+                return json.loads(json.dumps(value.obj if isinstance(value, Jsonb) else value))
+        return value
+
+    def check(self, row: Row) -> None:
+        """Raise ViolatedCheck or NotNullViolation for the first constraint that the row violates."""
+        for column in self.not_null:
+            if row[column] is None:
+                raise errors.NotNullViolation(column)
+        for name, holds in self.checks:
+            if holds(row) is False:
+                raise ViolatedCheck(name)
+
+
+@cache
+def tables() -> Mapping[str, Table]:
+    """The tables by name."""
+    found: dict[str, Table] = {}
+    for path in sorted(_MIGRATIONS.glob("*.up.sql")):
+        text = path.read_text(encoding="utf-8")
+        if altered := _ALTER.search(text):
+            raise NotImplementedError(f"tests/sim/schema.py does not read {altered[0]} of {path.name}")
+        for statement in _CREATE.findall(text):
+            tree = sqlglot.parse_one(statement, read="postgres")
+            if isinstance(tree.this, exp.Schema):
+                found[tree.this.this.name] = _table(tree.this)
+            else:
+                _add_index(found, tree.this)
+    return found
+
+
+def _table(schema: exp.Schema) -> Table:
+    table = Table(schema.this.name)
+    columns = [part for part in schema.expressions if isinstance(part, exp.ColumnDef)]
+    table.columns = {column.name: column.kind.sql("postgres") for column in columns if column.kind}
+    for column in columns:
+        for constraint in column.constraints:
+            _add_to_column(table, column.name, constraint.kind)
+    for part in schema.expressions:
+        if isinstance(part, exp.PrimaryKey):
+            _add_unique(table, f"{table.name}_pkey", [key.name for key in part.expressions])
+        elif isinstance(part, exp.Constraint):
+            [check] = part.expressions
+            table.checks.append((part.name, compile_condition(check.this, table.name, table.relation)))
+        elif not isinstance(part, exp.ColumnDef):
+            raise NotImplementedError(f"tests/sim/schema.py: {part.sql('postgres')}")
+    table.checks.sort(key=lambda check: check[0])
+    return table
+
+
+def _add_to_column(table: Table, column: str, kind: exp.Expr) -> None:
+    match kind:
+        case exp.NotNullColumnConstraint():
+            table.not_null.append(column)
+        case exp.DefaultColumnConstraint():
+            table.defaults[column] = compile_default(kind.this)
+        case exp.CheckColumnConstraint():
+            condition = compile_condition(kind.this, table.name, table.relation)
+            table.checks.append((f"{table.name}_{column}_check", condition))
+        case exp.PrimaryKeyColumnConstraint():
+            _add_unique(table, f"{table.name}_pkey", [column])
+        case exp.Reference():
+            table.references.append((column, kind.this.this.name))
+        case exp.GeneratedAsIdentityColumnConstraint():
+            table.generated = column
         case _:
-            released = row["idempotency_released_at"] is not None
-            return money in ("SETTLED", "REFUNDED") and row["result_key"] is None and released
+            raise NotImplementedError(f"tests/sim/schema.py: {kind.sql('postgres')}")
 
 
-def _commit_follows_intent(row: Row) -> bool:
-    if row["status"] not in _ENDS:
-        return row["finalize_stage"] != "COMMITTED" and row["actual_cost_usd_micros"] is None
-    return (
-        row["finalize_stage"] == "COMMITTED"
-        and row["status"] in ("EXPIRED", row["finalize_outcome"])
-        and row["money_state"] == row["finalize_money_state"]
-        and row["actual_cost_usd_micros"] == row["finalize_charge_usd_micros"]
-    )
+def _add_index(found: Mapping[str, Table], index: exp.Expr) -> None:
+    table, parameters = found[index.args["table"].name], index.args["params"]
+    where = parameters.args.get("where")
+    covers = compile_condition(where.this, table.name, table.relation) if where else None
+    _add_unique(table, index.name, [column.this.name for column in parameters.args["columns"]], covers)
 
 
-def _intent_fits_status(row: Row) -> bool:
-    if row["finalize_stage"] is None:
-        return True
-    if row["status"] == "QUEUED":
-        return (row["finalize_outcome"], row["finalize_money_state"]) == ("FAILED", "REFUNDED")
-    return bool(row["status"] != "PROCESSING" or row["finalize_money_state"] == "SETTLED")
+def _add_unique(table: Table, name: str, columns: list[str], covers: Condition | None = None) -> None:
+    table.uniques.append(UniqueKey(name, tuple(columns), covers or (lambda _row: True)))
 
 
-def _release_is_final(row: Row) -> bool:
-    if row["idempotency_released_at"] is None or row["status"] == "EXPIRED":
-        return True
-    return (row["status"], row["money_state"]) == ("FAILED", "REFUNDED")
+def keys_of(row: Row, columns: tuple[str, ...]) -> Any:
+    """The values of some columns: one by itself, several as a tuple."""
+    return row[columns[0]] if len(columns) == 1 else tuple(row[column] for column in columns)
 
 
-_CHECKS: dict[str, Callable[[Row], bool]] = {
-    "runs_commit_follows_intent": _commit_follows_intent,
-    "runs_dispute_has_an_intent": lambda row: (
-        row["money_state"] != "DISPUTED" or row["finalize_stage"] == "CLAIMED"
-    ),
-    "runs_idempotency_key_check": lambda row: 8 <= len(row["idempotency_key"]) <= 64,
-    "runs_intent_fits_status": _intent_fits_status,
-    "runs_intent_is_payable": _intent_is_payable,
-    "runs_intent_is_whole": lambda row: _whole(row, _INTENT),
-    "runs_last_error_detail_check": lambda row: len(row["last_error_detail"] or "") <= 1000,
-    "runs_last_error_reason_code_check": lambda row: len(row["last_error_reason_code"] or "") <= 64,
-    "runs_lease_is_whole": lambda row: _whole(row, _LEASE),
-    "runs_minimum_fee_usd_micros_check": lambda row: 5_000 <= row["minimum_fee_usd_micros"] <= 100_000,
-    "runs_payload_hash_check": lambda row: _HASH.fullmatch(row["payload_hash"]) is not None,
-    "runs_release_is_final": _release_is_final,
-    "runs_reservation_max_cost_usd_micros_check": lambda row: (
-        1 <= row["reservation_max_cost_usd_micros"] <= _MAX_AMOUNT
-    ),
-    "runs_result_is_whole": lambda row: _whole(row, _RESULT),
-    "runs_result_sha256_check": lambda row: (
-        row["result_sha256"] is None or _HASH.fullmatch(row["result_sha256"]) is not None
-    ),
-    "runs_status_and_money_agree": _status_and_money_agree,
-    "runs_timebox_sec_check": lambda row: 1 <= row["timebox_sec"] <= 90,
-    "runs_tokens_consumed_check": lambda row: row["tokens_consumed"] >= 0,
-}
-"""The CHECK constraints of `runs` that a use case could break, in the order in which Postgres tries them: by name."""
+def violated(table: Table, rows: list[Row], row: Row) -> UniqueKey | None:
+    """The first key that `row` shares with another of the table's rows."""
+    for key in table.uniques:
+        if key.covers(row):
+            value = keys_of(row, key.columns)
+            if any(key.covers(other) and keys_of(other, key.columns) == value for other in rows):
+                return key
+    return None

@@ -1,4 +1,4 @@
-"""The smallest schedule that still breaks a promise: decisions are set to 0, the tamest, while it does."""
+"""Reduces a failing schedule to a small one that still fails, by removing decisions and setting them to 0."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,26 +7,27 @@ MAX_TRIES = 4_000
 
 
 def shrunk(decisions: Sequence[int], fails: Fails) -> list[int]:
-    """Fewer and smaller decisions that still fail; `decisions` must."""
-    budget = [MAX_TRIES]
+    """Fewer and smaller decisions that still fail; `decisions` must fail."""
+    tries = 0
 
     def still(candidate: list[int]) -> bool:
-        budget[0] -= 1
-        return budget[0] >= 0 and fails(candidate)
+        nonlocal tries
+        tries += 1
+        return tries <= MAX_TRIES and fails(candidate)
 
     best = list(decisions)
     while True:
-        before = list(best)
-        best = _shorter(best, still)
-        best = _tamer(best, still)
-        best = _without(best, still)
-        best = _smaller(best, still)
-        if best == before or budget[0] < 0:
-            return _trimmed(best)
+        before = best
+        for step in (_shorter, _zeroed, _without, _smaller):
+            best = step(best, still)
+        if best == before or tries > MAX_TRIES:
+            while best and not best[-1]:
+                best = best[:-1]
+            return best
 
 
 def _shorter(best: list[int], still: Callable[[list[int]], bool]) -> list[int]:
-    """Cut the end off: what follows a schedule's recorded decisions is tame."""
+    """Remove the end: every decision after the last recorded one is 0."""
     step = len(best) // 2
     while step:
         while len(best) > step and still(best[:-step]):
@@ -35,8 +36,8 @@ def _shorter(best: list[int], still: Callable[[list[int]], bool]) -> list[int]:
     return best
 
 
-def _tamer(best: list[int], still: Callable[[list[int]], bool]) -> list[int]:
-    """Set whole stretches to 0, from half of all down to single decisions."""
+def _zeroed(best: list[int], still: Callable[[list[int]], bool]) -> list[int]:
+    """Set stretches of decisions to 0, from half of all to single ones."""
     size = max(len(best) // 2, 1)
     while size:
         for start in range(0, len(best), size):
@@ -49,29 +50,21 @@ def _tamer(best: list[int], still: Callable[[list[int]], bool]) -> list[int]:
 
 
 def _without(best: list[int], still: Callable[[list[int]], bool]) -> list[int]:
-    """Leave decisions out, so that those behind them move up."""
+    """Remove decisions, so that later ones move forward."""
     for size in (8, 4, 2, 1):
-        start = len(best) - size
-        while start >= 0:
+        for start in range(len(best) - size, -1, -size):
             candidate = best[:start] + best[start + size :]
             if still(candidate):
                 best = candidate
-            start -= size
     return best
 
 
 def _smaller(best: list[int], still: Callable[[list[int]], bool]) -> list[int]:
-    """Make what must stay above 0 as small as it may be."""
+    """Reduce each remaining decision to the smallest value that still fails."""
     for index, choice in enumerate(best):
         for smaller in range(1, choice):
             candidate = [*best[:index], smaller, *best[index + 1 :]]
             if still(candidate):
                 best = candidate
                 break
-    return best
-
-
-def _trimmed(best: list[int]) -> list[int]:
-    while best and not best[-1]:
-        best = best[:-1]
     return best

@@ -1,4 +1,4 @@
-"""One schedule: a handful of clients, workers, jobs and faults, and then the rest that they must come to."""
+"""The state of one schedule, and the connection between its actors and the in-memory servers."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -16,12 +16,12 @@ from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackResult
 from dpp.platform.aws.queue import Queue
 from dpp.platform.aws.storage import ObjectStore
-from dpp.platform.db.postgres import Database
-from tests.sim import installed
+from dpp.platform.db.postgres import Database as PostgresDatabase
+from tests.sim import patches
 from tests.sim.choices import Choices
+from tests.sim.database import BEGINNING, Database
 from tests.sim.faults import ALL, ANYWHERE, Fault
-from tests.sim.model_postgres import BEGINNING, Tables
-from tests.sim.model_redis import Keys, Undo, before, restore
+from tests.sim.keys import Keys, Saved
 from tests.sim.ports import Messages, SimConnection, SimRedis, SimS3, SimSqs
 from tests.sim.scheduler import Process, Scheduler, Vanished
 
@@ -32,12 +32,12 @@ _DELAYS_MS = (500, 6_000, 40_000, 130_000)
 _SKEWS_MS = (0, 600_000, -600_000, 5_000)
 _UNDO_LIMIT = 12
 _OFTEN = frozenset({Fault.HEARTBEAT_STILL, Fault.MARK_LATE})
-"""Faults that may strike once a run only, not at every call."""
+"""These faults can strike only once a run, so they strike more often."""
 _LAGS_MS = (5, 60, 1_000, 10_000)
 
 
 class Step(NamedTuple):
-    """One call, as the schedule is printed."""
+    """One line of the printed schedule."""
 
     at_ms: int
     actor: str
@@ -48,7 +48,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A client was answered 202."""
+    """A client received 202."""
 
     client: str
     tenant_id: str
@@ -58,12 +58,12 @@ class Accepted:
 
 
 @dataclass(slots=True)
-class Parts:
-    """What a container is made of: the platform's own adapters on the simulated drivers."""
+class Connections:
+    """What a function connects to: the platform's own adapters on the simulated drivers."""
 
-    database: Database
-    new_database: Callable[[], Database]
-    scan: Database
+    database: PostgresDatabase
+    new_database: Callable[[], PostgresDatabase]
+    scan: PostgresDatabase
     ledger: Ledger
     queue: Queue
     sqs: SimSqs
@@ -72,43 +72,43 @@ class Parts:
 
 @dataclass(slots=True, eq=False)
 class Simulation:
-    """The state of one schedule, and the wire between its actors and the models."""
+    """One schedule. Implements `ports.Wire` for its actors."""
 
     choices: Choices
     allowed: frozenset[Fault] = ALL
     scheduler: Scheduler = field(init=False)
-    tables: Tables = field(default_factory=Tables)
+    database: Database = field(default_factory=Database)
     keys: Keys = field(default_factory=Keys)
     messages: Messages = field(default_factory=Messages)
     objects: dict[str, bytes] = field(default_factory=dict)
     trace: list[Step] = field(default_factory=list)
     accepted: list[Accepted] = field(default_factory=list)
     started: Counter[str] = field(default_factory=Counter)
-    """How often a run's pack was started."""
+    """How often each run's pack was started."""
     answers: dict[str, list[PackResult]] = field(default_factory=dict)
     credits: list[tuple[UUID, str, int]] = field(default_factory=list)
     stays_disabled: bool = False
-    """Whether no operator enables execution again once all is calm."""
+    """Whether execution stays disabled during the recovery."""
     writes_lost: int = 0
     flushes: int = 0
     _enabled: frozenset[Fault] = frozenset()
     _anywhere: tuple[Fault, ...] = ()
     _rate: float = 0.0
     _ids: int = 0
-    _undo: deque[Undo] = field(default_factory=lambda: deque(maxlen=_UNDO_LIMIT))
+    _undo: deque[tuple[int, Saved]] = field(default_factory=lambda: deque(maxlen=_UNDO_LIMIT))
 
     def __post_init__(self) -> None:
         self.scheduler = Scheduler(self.choices)
 
     def draw_faults(self) -> None:
-        """Decide which faults this schedule knows, and how many: each mix finds what another hides."""
+        """Decide which faults this schedule has, and how many: each mix finds bugs that another hides."""
         drawn = [fault for fault in Fault if fault in self.allowed and self.choices.pick(2)]
         self._enabled = frozenset(drawn)
         self._anywhere = tuple(fault for fault in drawn if fault in ANYWHERE)
         self._rate = _FAULT_RATES[self.choices.pick(len(_FAULT_RATES))]
         self.scheduler.switch_rate = _SWITCH_RATES[self.choices.pick(len(_SWITCH_RATES))]
 
-    # --- the wire -----------------------------------------------------------------------------------------------
+    # --- calls of the actors --------------------------------------------------------------------------------
 
     def call[Result](
         self,
@@ -118,7 +118,7 @@ class Simulation:
         failure: Callable[[], Exception],
         only: Sequence[Fault] | None = None,
     ) -> Result:
-        """One call: others may go first, then it happens, fails, or takes its caller with it."""
+        """Let others act first, then make the call, fail, or let the caller die."""
         self.scheduler.step()
         fault = self._strike(only)
         self.note(port, operation, fault or "")
@@ -144,7 +144,7 @@ class Simulation:
         raise Vanished
 
     def wait(self, milliseconds: int, ready: Callable[[], bool]) -> bool:
-        """Wait for a lock that another holds, or only for time to pass."""
+        """Wait for a lock, or only for time to pass."""
         self.note("postgres", "waits", "")
         return self.scheduler.wait(milliseconds, ready)
 
@@ -156,21 +156,19 @@ class Simulation:
         return anywhere[drawn - 1] if drawn else None
 
     def _land_later(self, effect: Callable[[], object]) -> None:
-        delay_ms = self.delay_ms() % 100_000  # a server holds a statement so long and no longer
+        delay_ms = self.delay_ms() % 100_000  # a server drops a statement that waits longer
         name = f"{self.scheduler.current.name} in flight"
 
         def land() -> None:
             self.scheduler.wait(delay_ms)
             self.note("", "lands", "")
-            with suppress(
-                psycopg.errors.UniqueViolation, psycopg.OperationalError
-            ):  # nobody is there to hear
+            with suppress(psycopg.errors.UniqueViolation, psycopg.OperationalError):  # the caller is dead
                 effect()
 
         self.scheduler.spawn(name, land)
 
     def strikes(self, fault: Fault) -> bool:
-        """Whether this fault befalls the call under way."""
+        """Whether this fault strikes the current call."""
         rate = 0.5 if fault in _OFTEN else self._rate
         struck = fault in self._enabled and self.choices.rarely(rate, 1) == 1
         if struck:
@@ -178,11 +176,11 @@ class Simulation:
         return struck
 
     def delay_ms(self) -> int:
-        """How late something is."""
+        """The length of a delay."""
         return _DELAYS_MS[self.choices.pick(len(_DELAYS_MS))]
 
     def now_ms(self) -> int:
-        """The servers' clock, in ms since the beginning."""
+        """The servers' clock, in ms since `BEGINNING`."""
         return self.scheduler.now_ms
 
     def now(self) -> datetime:
@@ -194,19 +192,19 @@ class Simulation:
         scheduler = self.scheduler
         self.trace.append(Step(scheduler.now_ms, scheduler.current.name, port, operation, fault))
 
-    # --- what the actors are made of ----------------------------------------------------------------------------
+    # --- connections and processes of the actors ------------------------------------------------------------
 
-    def parts(self) -> Parts:
-        """A fresh container."""
+    def connections(self) -> Connections:
+        """The connections of a new container."""
 
-        def database() -> Database:
-            return Database("sim", wall_clock=lambda: installed.local_ms() / 1000)
+        def database() -> PostgresDatabase:
+            return PostgresDatabase("sim", wall_clock=lambda: patches.local_ms() / 1000)
 
         client: Any = SimRedis(self, self.keys, self._before_write)
         sqs = SimSqs(self, self.messages)
         any_sqs: Any = sqs
         any_s3: Any = SimS3(self, self.objects)
-        return Parts(
+        return Connections(
             database=database(),
             new_database=database,
             scan=database(),
@@ -217,60 +215,60 @@ class Simulation:
         )
 
     def process(self, name: str, lifetime_seconds: int) -> Process:
-        """An invocation that is killed at its timeout; its clock may be wrong."""
-        skew_ms = _SKEWS_MS[self.choices.pick(len(_SKEWS_MS))] if self.knows(Fault.CLOCK_SKEW) else 0
+        """An invocation, which dies at its timeout; its clock can be wrong."""
+        skew_ms = _SKEWS_MS[self.choices.pick(len(_SKEWS_MS))] if self.has(Fault.CLOCK_SKEW) else 0
         return Process(name, self.scheduler.now_ms + lifetime_seconds * 1000, skew_ms)
 
     def connect(self) -> SimConnection:
-        """A connection, unless it is refused."""
+        """A connection to Postgres, unless a fault refuses it."""
         return self.call(
             "postgres",
             "connect",
-            lambda: SimConnection(self, self.tables),
+            lambda: SimConnection(self, self.database),
             lambda: psycopg.OperationalError("refused"),
         )
 
     def new_id(self) -> UUID:
-        """The next id: a number, so that a schedule can be read."""
+        """The next id: a small number, so that schedules are readable."""
         self._ids += 1
         return UUID(int=(self._ids << 96) | 0x4000_8000_0000_0000_0000)
 
     def drift_of(self, tenant_id: str) -> int:
-        """What the platform's own audit finds, in micros."""
+        """The drift that the platform's own audit finds, in micros."""
         found: list[int] = []
-        parts = self.parts()
-        connection = SimConnection(self, self.tables)
+        ledger = self.connections().ledger
+        connection: Any = SimConnection(self, self.database)
 
         def audit() -> None:
-            found.append(audit_tenant(connection, parts.ledger, tenant_id).drift_usd_micros)  # type: ignore[arg-type]
+            found.append(audit_tenant(connection, ledger, tenant_id).drift_usd_micros)
 
         self.scheduler.spawn("audit", audit)
         self.scheduler.run()
         [drift] = found
         return drift
 
-    # --- a failover of Redis ------------------------------------------------------------------------------------
+    # --- failovers of Redis ---------------------------------------------------------------------------------
 
-    def knows(self, fault: Fault) -> bool:
-        """Whether this class of faults is among the schedule's."""
+    def has(self, fault: Fault) -> bool:
+        """Whether this kind of fault can occur in the schedule."""
         return fault in self._enabled
 
     def _before_write(self, names: Sequence[str]) -> None:
-        if self.knows(Fault.REDIS_LOSS):
-            self._undo.append(Undo(self.scheduler.now_ms, before(self.keys, names)))
+        if self.has(Fault.REDIS_LOSS):
+            self._undo.append((self.scheduler.now_ms, self.keys.saved(names)))
 
     def lose_writes(self) -> None:
-        """Fail over to a replica that lags behind: the writes of the last moments are gone, newest first."""
+        """Fail over to a replica that lags behind: the last writes are lost."""
         since_ms = self.scheduler.now_ms - _LAGS_MS[self.choices.pick(len(_LAGS_MS))]
         lost = 0
-        while self._undo and self._undo[-1].at_ms >= since_ms:
-            restore(self.keys, self._undo.pop().before)
+        while self._undo and self._undo[-1][0] >= since_ms:
+            self.keys.restore(self._undo.pop()[1])
             lost += 1
         self.writes_lost += lost
         self.note("redis", f"fails over, {lost} writes lost", Fault.REDIS_LOSS)
 
     def lose_all(self) -> None:
-        """Start again with nothing."""
+        """Restart without data."""
         self.keys.clear()
         self._undo.clear()
         self.flushes += 1

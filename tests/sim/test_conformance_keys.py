@@ -1,236 +1,268 @@
-"""The models of the scripts are Redis: the same calls on both, compared call by call and key by key."""
+"""The commands and scripts do the same on the in-memory keys as on a real Valkey: the same calls on both, compared."""
 
+import json
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from redis import Redis
+from redis.exceptions import ResponseError
 
-from dpp.money import ledger as scripts
-from dpp.money.books import Books
-from dpp.money.ledger import Ledger
+from dpp.money import ledger
 from dpp.platform.db.redis import Script
-from dpp.platform.keys.api_keys import Caller
 from dpp.runs import admission, lease
-from dpp.runs.admission import Ticket
 from dpp_cli.local.servers import ValkeyServer
-from tests.sim.conformance import EXAMPLES, HASH, OTHER_HASH, outcome, two_ledgers
-from tests.sim.model_redis import Keys
-from tests.sim.ports import SimRedis
+from tests.sim.keys import _COMMANDS, Keys
+from tests.sim.lua import run_script
+from tests.sim.ports import _SCRIPTS
 
-_RUN = st.integers(0, 2)
-_TEXT_AMOUNTS = (
-    "0",
-    "1",
-    "007",
-    "300",
-    "-1",
-    "1e3",
-    "",
-    "9007199254740991",
-    "9007199254740992",
-    "1.5",
-    "99999999999999999999",
+_EXAMPLES = settings(
+    max_examples=60, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-_MOVES = st.one_of(
-    st.tuples(st.just("credit"), st.integers(0, 2), st.sampled_from([500, 10**14, 2**53 - 1]), st.booleans()),
-    st.tuples(st.just("reserve"), _RUN, st.sampled_from([1, 200, 400, 10**14])),
-    st.tuples(st.just("settle"), _RUN, st.sampled_from([0, 150, 10**15])),
-    st.tuples(st.just("refund"), _RUN),
-    st.tuples(st.just("raw"), _RUN, st.sampled_from(_TEXT_AMOUNTS)),
-    st.tuples(st.just("hour"), _RUN),
-    st.tuples(
-        st.just("admit"),
-        _RUN,
-        st.integers(0, 1),
-        st.sampled_from([HASH, OTHER_HASH]),
-        st.sampled_from([100, 400]),
-    ),
-    st.tuples(st.just("remember"), _RUN, st.integers(0, 1), st.sampled_from([HASH, OTHER_HASH])),
-    st.tuples(st.just("forget"), _RUN, st.integers(0, 1), st.sampled_from([HASH, OTHER_HASH])),
-    st.tuples(st.just("observe")),
-    st.tuples(st.just("lease"), _RUN, st.sampled_from(["mine", "yours"])),
-    st.tuples(st.just("extend"), _RUN, st.sampled_from(["mine", "yours"])),
-    st.tuples(st.just("release"), _RUN, st.sampled_from(["mine", "yours"])),
-    st.tuples(st.just("open")),
-    st.tuples(
-        st.just("rebuild"),
-        st.lists(_RUN, unique=True),
-        st.lists(_RUN, unique=True),
-        st.sampled_from([500, -3, 10**14]),
-    ),
-    st.tuples(st.just("lose the balance")),
+_CALL = """
+local reply = redis.call(unpack(ARGV))
+if type(reply) ~= 'table' then return {type(reply), tostring(reply)} end
+local answer = {'table'}
+for i = 1, #reply do answer[i + 1] = tostring(reply[i]) end
+return answer
+"""
+_KEY, _NAME = st.sampled_from(["k1", "k2", "k3"]), st.sampled_from(["a", "b"])
+_TEXT = st.sampled_from(["7", "-2", "007", "1.5", "x", "9223372036854775807", "9223372036854775808", ""])
+_SCORE = st.sampled_from(["1", "2", "3"])
+_ARGUMENTS: dict[str, list[tuple[Any, ...]]] = {
+    "TIME": [()],
+    "EXISTS": [(_KEY,), (_KEY, _KEY)],
+    "DEL": [(_KEY,), (_KEY, _KEY)],
+    "PEXPIRE": [(_KEY, "60000"), (_KEY, st.sampled_from(["007", "1.5", "x"]))],
+    "GET": [(_KEY,)],
+    "SET": [
+        (_KEY, _TEXT),
+        (_KEY, _TEXT, "PX", "60000"),
+        (_KEY, _TEXT, "EX", "60", "NX"),
+        (_KEY, _TEXT, "NX"),
+    ],
+    "INCRBY": [(_KEY, _TEXT)],
+    "DECRBY": [(_KEY, _TEXT)],
+    "HGET": [(_KEY, _NAME)],
+    "HMGET": [(_KEY, _NAME, _NAME)],
+    "HGETALL": [(_KEY,)],
+    "HKEYS": [(_KEY,)],
+    "HEXISTS": [(_KEY, _NAME)],
+    "HSET": [(_KEY, _NAME, _TEXT), (_KEY, "a", _TEXT, "b", _TEXT)],
+    "HDEL": [(_KEY, _NAME), (_KEY, "a", "b")],
+    "ZADD": [(_KEY, _SCORE, _NAME), (_KEY, "NX", _SCORE, _NAME)],
+    "ZREM": [(_KEY, _NAME)],
+    "ZCARD": [(_KEY,)],
+    "ZRANGEBYSCORE": [(_KEY, "-inf", _SCORE, "LIMIT", "0", "2"), (_KEY, "-inf", _SCORE, "LIMIT", "1", "5")],
+    "SADD": [(_KEY, _NAME)],
+    "SISMEMBER": [(_KEY, _NAME)],
+    "SCARD": [(_KEY,)],
+}
+
+
+def _call(name: str, parts: Sequence[Any]) -> st.SearchStrategy[tuple[str, ...]]:
+    strategies = (part if isinstance(part, st.SearchStrategy) else st.just(part) for part in parts)
+    return st.tuples(st.just(name), *strategies)
+
+
+class _Servers:
+    """The in-memory keys and a real server. Every key of the real one gets a prefix of this test's own."""
+
+    def __init__(self, url: str) -> None:
+        self.keys = Keys()
+        self.real: Any = Redis.from_url(url, decode_responses=True)
+        self.prefix = f"t_{uuid4().hex}:"
+
+    def run(self, source: str, names: Sequence[str], args: Sequence[str]) -> list[object]:
+        """What a script returns from both, or that it raised an error."""
+        self.keys.at(int(time.time() * 1000))
+        names = [self.prefix + name for name in names]
+        return [
+            _outcome(lambda: run_script(source, self.keys, names, args)),
+            _outcome(lambda: self.real.eval(source, len(names), *names, *args)),
+        ]
+
+    def contents(self) -> list[dict[str, object]]:
+        """Every key with its value and its remaining time in tens of seconds, from both."""
+        now_ms = int(time.time() * 1000)
+        self.keys.at(now_ms)
+        expires_at_ms = self.keys.expires_at_ms
+        ours = {
+            name: (
+                dict(value) if isinstance(value, dict) else value,
+                round((expires_at_ms[name] - now_ms) / 1000, -1) if name in expires_at_ms else None,
+            )
+            for name, value in self.keys.values.items()
+        }
+        return [_without_times(ours), _without_times({name: self._real(name) for name in self._names()})]
+
+    def _names(self) -> list[str]:
+        return list(self.real.scan_iter(f"{self.prefix}*"))
+
+    def _real(self, name: str) -> tuple[object, object]:
+        ttl_ms = self.real.pttl(name)
+        read: dict[str, Callable[[], object]] = {
+            "string": lambda: self.real.get(name),
+            "hash": lambda: self.real.hgetall(name),
+            "zset": lambda: dict(self.real.zrange(name, 0, -1, withscores=True)),
+            "set": lambda: dict.fromkeys(self.real.smembers(name)),
+        }
+        return read[self.real.type(name)](), None if ttl_ms < 0 else round(ttl_ms / 1000, -1)
+
+
+def _outcome(call: Callable[[], object]) -> object:
+    try:
+        return call()
+    except ResponseError:
+        return "error"
+
+
+def _without_times(contents: dict[str, Any]) -> dict[str, object]:
+    """Scores and buckets that hold a time of the server's clock are compared by their members only."""
+    return {
+        name: (sorted(value) if name.endswith(("ages", "bucket")) else value, ttl)
+        for name, (value, ttl) in contents.items()
+    }
+
+
+@_EXAMPLES
+@given(
+    calls=st.lists(
+        st.one_of([_call(name, parts) for name, forms in _ARGUMENTS.items() for parts in forms]),
+        min_size=3,
+        max_size=30,
+    )
 )
-
-
-@dataclass
-class _Moves:
-    """One side's ledger, and the names that both sides use."""
-
-    ledger: Ledger
-    tenant: str
-    runs: list[UUID]
-    limit: int
-
-    def do(self, move: tuple[Any, ...]) -> object:
-        """One move; what depends on the very second is left out."""
-        return outcome(lambda: self._do(move))
-
-    def _do(  # noqa: PLR0911 - a case a move
-        self, move: tuple[Any, ...]
-    ) -> object:
-        ledger, tenant = self.ledger, self.tenant
-        name, *rest = move
-        run_id = str(self.runs[rest[0]]) if rest and name not in ("credit", "rebuild") else ""
-        match name:
-            case "credit":
-                return ledger.credit(tenant, f"credit-{rest[0]}", rest[1], opens=rest[2])
-            case "reserve":
-                return ledger.reserve(tenant, run_id, rest[1], 1)
-            case "settle":
-                return ledger.settle(tenant, run_id, rest[1])
-            case "refund":
-                return ledger.refund_full(tenant, run_id)
-            case "raw":
-                return self._raw(run_id, rest[1])
-            case "hour":
-                ledger.client.delete(ledger.keys.reservation(tenant, run_id))
-                return None
-            case "rebuild":
-                return self._rebuild(*rest)
-            case "lose the balance":
-                ledger.client.delete(ledger.keys.balance(tenant))
-                return None
-            case "open":
-                return sorted(ledger.reservations_older_than(tenant, -1)), ledger.balance(tenant)
-            case _:
-                return self._request(name, run_id, rest)
-
-    def _rebuild(self, open_: list[int], closed: list[int], credits_minus_charges: int) -> object:
-        books = Books(
-            credits_minus_charges,
-            [(str(self.runs[index]), "200") for index in open_],
-            [str(self.runs[index]) for index in closed],
-            [("credit-0", "500"), ("credit-9", "70")],
-        )
-        ledger, tenant = self.ledger, self.tenant
-        receipts = ledger.receipts(tenant, [str(run_id) for run_id in self.runs])
-        before = ledger.balance_text(tenant) or ""
-        looks = [ledger.measure(tenant, books, text) for text in ("12345", before)]
-        stale = ledger.rewrite(tenant, books, "12345")
-        done = ledger.rewrite(tenant, books, before)
-        return sorted(ledger.open_reservations(tenant)), receipts, looks, stale, done
-
-    def _request(self, name: str, run_id: str, rest: list[Any]) -> object:
-        caller = Caller(self.tenant, uuid4(), self.limit)
-        match name:
-            case "admit":
-                _, key, digest, amount = rest
-                ticket = Ticket(self.tenant, UUID(run_id), f"key-{key}", digest, amount, 1)
-                admitted = admission.admit(self.ledger, caller, ticket)
-                return replace(admitted, rate=replace(admitted.rate, reset_seconds=0))
-            case "remember":
-                ticket = Ticket(self.tenant, UUID(run_id), f"key-{rest[1]}", rest[2], 1, 1)
-                admission.remember(self.ledger, ticket)
-                return None
-            case "forget":
-                admission.forget(self.ledger, self.tenant, f"key-{rest[1]}", UUID(run_id), rest[2])
-                return None
-            case "observe":
-                seen = admission.observe(self.ledger, caller)
-                return replace(seen, rate=replace(seen.rate, reset_seconds=0))
-            case _:
-                return self._lease(name, run_id, rest[1])
-
-    def _lease(self, name: str, run_id: str, token: str) -> object:
-        key, client = self.ledger.keys.lease(self.tenant, run_id), self.ledger.client
-        match name:
-            case "lease":
-                client.set(key, token, nx=True, ex=120)
-                return None
-            case "extend":
-                return lease._EXTEND.run(client, [key], (token, 120_000))
-            case _:
-                return lease._RELEASE.run(client, [key], (token,))
-
-    def _raw(self, run_id: str, amount: str) -> list[object]:
-        """Amounts that the Python side never sends."""
-        keys = self.ledger.move_keys(self.tenant, run_id)
-        credit_keys = [keys[0], self.ledger.keys.credits_applied(self.tenant)]
-        calls: list[tuple[Script, list[str], tuple[str | int, ...]]] = [
-            (scripts._CREDIT, credit_keys, (f"raw-{amount}", amount, 0)),
-            (scripts._RESERVE, keys, (run_id, self.tenant, amount, 1, 3_600_000)),
-            (scripts._SETTLE, keys, (run_id, amount, 604_800_000)),
-        ]
-        return [script.run(self.ledger.client, names, args) for script, names, args in calls]
-
-    def left(self) -> dict[str, object]:
-        """Every key: its value without its moments, and whether it ends by itself."""
-        keys, tenant = self.ledger.keys, self.tenant
-        names = [
-            keys.balance(tenant),
-            keys.credits_applied(tenant),
-            keys.reservation_amounts(tenant),
-            keys.reservation_ages(tenant),
-            keys.rate_limit(tenant),
-            *(keys.idempotency(tenant, f"key-{key}") for key in range(2)),
-            *(keys.idempotency_lock(tenant, f"key-{key}") for key in range(2)),
-        ]
-        for run_id in map(str, self.runs):
-            names += [
-                keys.reservation(tenant, run_id),
-                keys.receipt(tenant, run_id),
-                keys.lease(tenant, run_id),
-            ]
-        return {name: self._value(name) for name in names}
-
-    def _value(self, name: str) -> object:
-        client: Any = self.ledger.client
-        if isinstance(client, SimRedis):
-            return _model_value(client._keys, name)
-        ttl = client.pttl(name)
-        ends = None if ttl < 0 else round(ttl / 1000, -1)
-        match client.type(name):
-            case "string":
-                return client.get(name), ends
-            case "hash":
-                value = client.hgetall(name)
-                return sorted(value) if name.startswith("rate:") else value, ends
-            case "zset":
-                return set(client.zrange(name, 0, -1)), ends
-            case "set":
-                return set(client.smembers(name)), ends
-            case _:
-                return None, None
-
-
-def _model_value(keys: Keys, name: str) -> object:
-    keys.at(int(time.time() * 1000))
-    at_ms = keys.expires_at_ms.get(name)
-    ends = None if at_ms is None else round((at_ms - time.time() * 1000) / 1000, -1)
-    if name in keys.strings:
-        return keys.strings[name], ends
-    if name in keys.hashes:
-        value = keys.hashes[name]
-        return sorted(value) if name.startswith("rate:") else value, ends
-    if name in keys.scores:
-        return set(keys.scores[name]), ends
-    if name in keys.sets:
-        return set(keys.sets[name]), ends
-    return None, None
-
-
-@EXAMPLES
-@given(moves=st.lists(_MOVES, min_size=3, max_size=30), limit=st.sampled_from([4, 100]))
-def test_any_sequence_of_script_calls_does_the_same_to_the_model_and_to_redis(
-    valkey_server: ValkeyServer, moves: list[tuple[Any, ...]], limit: int
+def test_any_sequence_of_commands_does_the_same_in_memory_and_in_valkey(
+    valkey_server: ValkeyServer, calls: list[tuple[str, ...]]
 ) -> None:
-    """Every script's replies, and every key that they leave, its expiry included."""
-    with two_ledgers(valkey_server) as (model, real):
-        tenant, runs = f"t_{uuid4().hex[:12]}", [uuid4() for _ in range(3)]
-        ours, theirs = _Moves(model, tenant, runs, limit), _Moves(real, tenant, runs, limit)
-        for move in moves:
-            assert ours.do(move) == theirs.do(move), move
-        assert ours.left() == theirs.left()
+    """Compares every reply as a script sees it, errors, and the keys that are left with their expiry."""
+    assert set(_ARGUMENTS) == set(_COMMANDS)
+    servers = _Servers(valkey_server.url)
+    for name, *args in calls:
+        texts = [servers.prefix + part if part in ("k1", "k2", "k3") else part for part in args]
+        ours, theirs = servers.run(_CALL, [], [name, *texts])
+        if name == "TIME":
+            assert isinstance(ours, list)
+            assert isinstance(theirs, list)
+            assert ours[0] == theirs[0]
+            assert abs(int(ours[1]) - int(theirs[1])) <= 1
+        elif name == "HGETALL":
+            assert sorted(ours) == sorted(theirs)  # type: ignore[call-overload]
+        else:
+            assert ours == theirs, (name, *args)
+    ours, theirs = servers.contents()
+    assert ours == theirs
+
+
+_RUN = st.integers(0, 2).map(str)
+_HASH = st.sampled_from(["ab" * 32, "cd" * 32])
+_AMOUNT = st.sampled_from(
+    [
+        "0",
+        "1",
+        "007",
+        "200",
+        "400",
+        "-1",
+        "1e3",
+        "",
+        "1.5",
+        "100000000000000",
+        "9007199254740991",
+        "9007199254740992",
+    ]
+)
+_TOKEN = st.sampled_from(["mine", "other"])
+_HOUR, _WEEK = "3600000", "604800000"
+
+
+def _move(run: str) -> list[str]:
+    return ["balance", f"reserve{run}", f"receipt{run}", "ages", "amounts"]
+
+
+def _books(balance: str, opened: list[str], closed: list[str]) -> str:
+    facts = {
+        "credits_minus_charges": balance,
+        "open": [[run, "200"] for run in opened],
+        "closed": closed,
+        "credits": [["credit0", "500"], ["credit9", "70"]],
+    }
+    return json.dumps(facts)
+
+
+_BOOKS = st.tuples(
+    st.sampled_from(["500", "-3", "100000000000000"]),
+    st.lists(_RUN, unique=True),
+    st.lists(_RUN, unique=True),
+    st.sampled_from(["", "500", "300", "12345"]),
+).map(
+    lambda drawn: (
+        ["balance", "ages", "amounts", "credits", *(f"receipt{run}" for run in drawn[1])],
+        [_books(*drawn[:3]), drawn[3]],
+    )
+)
+_SCRIPT_CALLS: dict[Script, st.SearchStrategy[tuple[list[str], list[str]]]] = {
+    ledger._CREDIT: st.tuples(_RUN, _AMOUNT, st.sampled_from("01")).map(
+        lambda drawn: (["balance", "credits"], [f"credit{drawn[0]}", *drawn[1:]])
+    ),
+    ledger._RESERVE: st.tuples(_RUN, _AMOUNT).map(
+        lambda drawn: (_move(drawn[0]), [drawn[0], "tenant", drawn[1], "1", _HOUR])
+    ),
+    ledger._SETTLE: st.tuples(_RUN, _AMOUNT).map(
+        lambda drawn: (_move(drawn[0]), [drawn[0], drawn[1], _WEEK])
+    ),
+    ledger._REFUND_FULL: _RUN.map(lambda run: (_move(run), [run, _WEEK])),
+    ledger._REOPEN: st.tuples(_RUN, st.sampled_from(["SETTLED", "REFUNDED"])).map(
+        lambda drawn: (_move(drawn[0]), [drawn[0], "400", "0", drawn[1]])
+    ),
+    ledger._REBUILD: _BOOKS,
+    ledger._MEASURE: _BOOKS,
+    ledger._RECEIPTS: st.just(([f"receipt{run}" for run in "012"], [])),
+    admission._ADMIT: st.tuples(
+        _RUN, _RUN, _HASH, st.sampled_from(["100", "400"]), st.sampled_from(["4", "100"])
+    ).map(
+        lambda drawn: (
+            [*_move(drawn[0]), "bucket", f"mapping{drawn[1]}", f"lock{drawn[1]}"],
+            [drawn[0], "tenant", drawn[3], "1", _HOUR, drawn[2], "50000", drawn[4]],
+        )
+    ),
+    admission._REMEMBER: st.tuples(_RUN, _RUN, _HASH).map(
+        lambda drawn: ([f"mapping{drawn[1]}", f"lock{drawn[1]}"], [drawn[0], drawn[2], "1", _WEEK])
+    ),
+    admission._FORGET: st.tuples(_RUN, _RUN, _HASH).map(
+        lambda drawn: ([f"mapping{drawn[1]}", f"lock{drawn[1]}"], [drawn[0], drawn[2]])
+    ),
+    admission._OBSERVE: st.just((["bucket", "balance"], ["4"])),
+    lease._EXTEND: st.tuples(_RUN, _TOKEN).map(lambda drawn: ([f"lease{drawn[0]}"], [drawn[1], "120000"])),
+    lease._RELEASE: st.tuples(_RUN, _TOKEN).map(lambda drawn: ([f"lease{drawn[0]}"], [drawn[1]])),
+}
+_RESET_SECONDS_AT = {admission._ADMIT: 1, admission._OBSERVE: 1}
+"""Where a reply depends on the time between two calls."""
+
+
+@_EXAMPLES
+@given(
+    calls=st.lists(
+        st.one_of([st.tuples(st.just(script), call) for script, call in _SCRIPT_CALLS.items()]),
+        min_size=3,
+        max_size=30,
+    )
+)
+def test_any_sequence_of_scripts_does_the_same_in_memory_and_in_valkey(
+    valkey_server: ValkeyServer, calls: list[tuple[Script, tuple[list[str], list[str]]]]
+) -> None:
+    """The platform's own scripts: every reply, and the keys that are left with their expiry."""
+    assert {script.sha1 for script in _SCRIPT_CALLS} == set(_SCRIPTS)
+    servers = _Servers(valkey_server.url)
+    for script, (names, args) in calls:
+        replies: list[Any] = servers.run(script.source, names, args)
+        if script in _RESET_SECONDS_AT:
+            for reply in replies:
+                del reply[_RESET_SECONDS_AT[script]]
+        assert replies[0] == replies[1], script.source[:60]
+    ours, theirs = servers.contents()
+    assert ours == theirs

@@ -1,7 +1,7 @@
-"""The real code's clock, ids, threads and drivers, replaced for as long as simulations run.
+"""Replaces the real code's clock, ids, threads and drivers while simulations run.
 
-Nothing of the domain is changed: these are the modules' own imports (`datetime`, `uuid4`, `threading`, `time`) and
-psycopg's way to connect.
+The domain code itself stays unchanged: the patches replace what its modules import (`datetime`, `uuid4`, `threading`,
+`time`) and psycopg's connect.
 """
 
 import logging
@@ -17,25 +17,25 @@ from dpp.platform import ids, retry
 from dpp.platform.db import postgres
 from dpp.runs import envelope, lease, submit
 from dpp.runs.jobs import batch, reconcile
+from tests.sim.database import BEGINNING
 from tests.sim.faults import Fault
-from tests.sim.model_postgres import BEGINNING
 from tests.sim.ports import SimConnection
 from tests.sim.scheduler import Actor, Scheduler
 
 
 class Running(Protocol):
-    """The simulation that runs at the moment."""
+    """The current simulation."""
 
     scheduler: Scheduler
 
     def strikes(self, fault: Fault) -> bool:
-        """Whether this fault befalls the call under way."""
+        """Whether this fault strikes the current call."""
 
     def new_id(self) -> UUID:
         """The next id."""
 
     def connect(self) -> SimConnection:
-        """A connection to Postgres, unless it is refused."""
+        """A connection to Postgres, unless a fault refuses it."""
 
 
 class _Holder:
@@ -43,13 +43,13 @@ class _Holder:
 
 
 def running() -> Running:
-    """The simulation that the patched code belongs to."""
+    """The simulation in which the patched code runs."""
     assert _Holder.running is not None
     return _Holder.running
 
 
 def local_ms() -> int:
-    """The clock of the function that asks, as wrong as it is."""
+    """The current function's own clock, which can be wrong."""
     scheduler = running().scheduler
     return scheduler.now_ms + scheduler.current.process.skew_ms
 
@@ -101,11 +101,11 @@ def _sleep(seconds: float) -> None:
 
 
 @contextmanager
-def installed() -> Iterator[None]:
-    """Replace them all; simulations may run inside."""
+def patched() -> Iterator[None]:
+    """Apply all patches; simulations can run inside."""
     threads = SimpleNamespace(Event=_Event, Thread=_Thread)
     clock = SimpleNamespace(monotonic=lambda: running().scheduler.now_ms / 1000)
-    replaced: list[Any] = [
+    patches: list[Any] = [
         patch.object(ids, "uuid4", lambda: running().new_id()),
         patch.object(submit, "datetime", _Datetime),
         patch.object(reconcile, "datetime", _Datetime),
@@ -116,11 +116,10 @@ def installed() -> Iterator[None]:
         patch.dict(retry.with_retries.__kwdefaults__ or {}, {"sleep": _sleep}),
     ]
     with ExitStack() as stack:
-        for replacement in replaced:
-            stack.enter_context(replacement)
-        before = logging.root.manager.disable
+        for one in patches:
+            stack.enter_context(one)
+        stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable(logging.CRITICAL)
-        stack.callback(logging.disable, before)
         yield
 
 
