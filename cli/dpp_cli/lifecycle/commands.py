@@ -1,7 +1,6 @@
-"""Operator commands: what has outlived its use (LIFE-8, LIFE-13). What they do is in `dpp.lifecycle`.
+"""Operator commands: cleanups of old data (LIFE-8, LIFE-13), implemented by `dpp.lifecycle.retention`.
 
-What events, tasks and messages are shown by, and answered, is in `lifecycle_events`, `lifecycle_tasks` and
-`lifecycle_standing`.
+Commands for events, tasks and messages are in the modules beside this one.
 """
 
 import json
@@ -32,7 +31,7 @@ from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows, opene
 
 lifecycle_app = typer.Typer(
     no_args_is_help=True,
-    help="Events, the tasks that are made of them and what is said of those; and what deletes data that has served.",
+    help="Show events, tasks and messages, answer questions of tasks, and run cleanups of old data.",
 )
 lifecycle_app.command("status")(status.show_status)
 lifecycle_app.add_typer(events.events_app, name="events")
@@ -47,7 +46,7 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 class _LifecycleSettings(
     PostgresSettings, StateSettings, RetentionSettings, RetrySettings, CleanerSettings, TimeZoneSettings
 ):
-    """As the chamberlain's function."""
+    """The settings of the chamberlain (cleaner) function."""
 
 
 @contextmanager
@@ -66,13 +65,13 @@ def _effects() -> Iterator[CleanerEffects]:
 
 @lifecycle_app.command("preview")
 def show_preview(as_json: AsJson = False) -> None:
-    """Show what a cleanup of now would delete; what is due and still needed is counted, and stays."""
+    """Show what a cleanup would delete now. Rows that are due but still needed are counted too; they stay."""
     with _effects() as effects:
         shown = control.preview(effects)
     if as_json:
         typer.echo(json.dumps([asdict(one) | {"trips": one.trips} for one in shown], default=str))
         return
-    table = Table("class", "kept for", "older than", "due", "let through")
+    table = Table("class", "kept for", "older than", "due", "allowed")
     for one in shown:
         due = f"more than {one.allowed:,}" if one.trips else f"{one.due:,}"
         table.add_row(one.name, f"{one.days} d", moment(one.before, effects.zone), due, f"{one.allowed:,}")
@@ -80,7 +79,8 @@ def show_preview(as_json: AsJson = False) -> None:
     for one in shown:
         if one.trips:
             print_note(
-                f"{one.name}: far more than usual is due, so a cleanup deletes none: --over-breaker lets it"
+                f"{one.name}: far more rows than usual are due, so a cleanup deletes none of them;"
+                " to delete them anyway: `dpp lifecycle run --over-breaker`"
             )
 
 
@@ -89,16 +89,18 @@ def run_cleanup(
     *,
     only: Annotated[
         list[str] | None,
-        typer.Option("--class", metavar="NAME", help="Only this class; may be repeated.", show_default=False),
+        typer.Option(
+            "--class", metavar="NAME", help="Clean up only this class; may be repeated.", show_default=False
+        ),
     ] = None,
     over_breaker: Annotated[
-        bool, typer.Option(help="Delete though far more than usual is due: look at the preview first.")
+        bool, typer.Option(help="Delete even if far more than usual is due; check `preview` first.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option(help="As preview: change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Same as preview; change nothing.")] = False,
     who: Who = None,
     as_json: AsJson = False,
 ) -> None:
-    """Begin a cleanup and work on it for 40 s; the chamberlain's schedule goes on with it."""
+    """Start a cleanup and work on it for 40 s; the chamberlain (cleaner) continues it on schedule."""
     if dry_run:
         show_preview(as_json)
         return
@@ -108,31 +110,33 @@ def run_cleanup(
         done = clean(effects).cleanup or begun
     _print(done, effects, as_json=as_json)
     if not done.is_done:
-        print_note("it is under way: `dpp lifecycle report` shows how far, `dpp lifecycle stop` stops it")
+        print_note(
+            "still in progress: `dpp lifecycle report` shows its progress, `dpp lifecycle stop` stops it"
+        )
 
 
 @lifecycle_app.command("stop")
 def stop_cleanup(who: Who = None, as_json: AsJson = False) -> None:
-    """Stop the cleanup under way. What is deleted stays deleted; a day's own begins again the next day."""
+    """Stop the cleanup in progress. Deleted rows stay deleted; a daily cleanup starts again the next day."""
     asked_by = actor(who)
     with _effects() as effects:
         stopped = control.stop(effects, asked_by)
     if stopped is None:
-        raise StackError("no cleanup is under way")
+        raise StackError("no cleanup is in progress")
     _print(stopped, effects, as_json=as_json)
 
 
 @lifecycle_app.command("report")
 def show_report(
-    limit: Annotated[int, typer.Option(min=1, max=100, help="The newest so many.")] = 1,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Show at most this many, newest first.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Show what the latest cleanups deleted, class by class."""
+    """Show what the latest cleanups deleted, by class."""
     with connected_rows(RowSettings) as (connection, settings):
         found = store.latest(connection, limit)
     if not found:
         raise StackError(
-            "no cleanup has run yet: the chamberlain runs one a day, `dpp lifecycle run` at once"
+            "no cleanup has run yet; the chamberlain (cleaner) runs one a day, `dpp lifecycle run` starts one now"
         )
     if as_json:
         typer.echo(json.dumps([_document(one) for one in found], default=str))
@@ -143,13 +147,13 @@ def show_report(
 
 @lifecycle_app.command("usage")
 def show_usage(as_json: AsJson = False) -> None:
-    """Show what each class of data takes, and will take once its period is full (LIFE-13)."""
+    """Show the size of each retention class, now and projected to its full period (LIFE-13)."""
     with _effects() as effects:
         usage = measure(effects.database, effects.classes, effects.retention)
     if as_json:
         typer.echo(json.dumps([one.as_dict() for one in usage.classes]))
         return
-    table = Table("class", "kept for", "rows", "bytes", "a day", "once full", "oldest that is over")
+    table = Table("class", "kept for", "rows", "bytes", "per day", "projected", "oldest deletable")
     for one in usage.classes:
         table.add_row(
             one.name,
@@ -173,9 +177,9 @@ def _print(cleanup: Cleanup, effects: CleanerEffects, *, as_json: bool) -> None:
 
 
 def _print_table(cleanup: Cleanup, zoned: "CleanerEffects | TimeZoneSettings") -> None:
-    state = f"done {moment(cleanup.ended_at, zoned.zone)}" if cleanup.is_done else "under way"
+    state = f"done {moment(cleanup.ended_at, zoned.zone)}" if cleanup.is_done else "in progress"
     table = Table("class", "status", "examined", "deleted", "bytes", "errors", "oldest left")
-    table.title = f"{cleanup.kind} of {cleanup.day}, asked by {cleanup.requested_by}, {state}"
+    table.title = f"{cleanup.kind} of {cleanup.day}, requested by {cleanup.requested_by}, {state}"
     for one in cleanup.classes:
         table.add_row(
             one.name,

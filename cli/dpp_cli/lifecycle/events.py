@@ -1,4 +1,4 @@
-"""Operator commands: events, what GitHub and Jira told, and what became of each (LIFE-1, LIFE-6)."""
+"""Operator commands: events from GitHub and Jira, and their tasks (LIFE-1, LIFE-6)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -19,16 +19,18 @@ from dpp_cli.operator.output import as_json, moment, plain, plain_lines, print_n
 from dpp_cli.operator.rows import RowSettings, connected_rows
 from dpp_cli.operator.tenants import console
 
-events_app = typer.Typer(no_args_is_help=True, help="What GitHub and Jira told, and what became of it.")
+events_app = typer.Typer(
+    no_args_is_help=True, help="Show events from GitHub and Jira and what happened to them."
+)
 
 
 @events_app.command("list")
 def show_events(
-    status: Annotated[EventStatus | None, typer.Option(help="Only those that stand so.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="The newest so many.")] = 50,
+    status: Annotated[EventStatus | None, typer.Option(help="Only events with this status.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Show at most this many, newest first.")] = 50,
     as_array: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
 ) -> None:
-    """Show events, the newest first, and the task that was made of each."""
+    """List events with their tasks, newest first."""
     with connected_rows(RowSettings) as (connection, settings):
         page = read.events(connection, below=None, limit=limit, status=status)
         task_ids = read.task_ids(connection, page.events)
@@ -41,17 +43,17 @@ def show_events(
     elif page.events:
         _print_events(page.events, task_ids, settings.zone)
     else:
-        console.print("no such event")
+        console.print("no events found")
     if page.below is not None:
-        print_note("there are more (--limit)")
+        print_note("there are more; raise --limit")
 
 
 @events_app.command("show")
 def show_event(
-    event_id: Annotated[str, typer.Argument(metavar="EVENT_ID", help="As `list` shows it.")],
+    event_id: Annotated[str, typer.Argument(metavar="EVENT_ID", help="The id from `list`.")],
     as_object: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Show an event with all that it told, and its task."""
+    """Show an event with its content and its task."""
     with connected_rows(RowSettings) as (connection, settings):
         try:
             found = read.event(connection, event_id)
@@ -64,27 +66,27 @@ def show_event(
 
 
 def about(subject: Subject) -> str:
-    """What something is about, in a line."""
+    """Format the subject of an event or task in one line."""
     return f"{subject.place}: {subject.title}"
 
 
-def stands(task: Task) -> str:
-    """Where a task stands, with what came of it."""
+def status_of(task: Task) -> str:
+    """Format a task's status and outcome."""
     return ", ".join(filter(None, (task.status, task.outcome)))
 
 
 def _missing(event_id: str, error: EventNotFound, zone: ZoneInfo) -> str:
     named = plain(event_id).plain
     if error.seen_at is None:
-        return f"there is no event {named}"
+        return f"event {named} does not exist; `dpp lifecycle events list` shows all"
     return (
-        f"event {named} came {moment(error.seen_at, zone)} and is deleted since;"
-        " its id is remembered, so that it is not taken in again"
+        f"event {named} arrived {moment(error.seen_at, zone)} and was deleted after its retention period;"
+        " its id is still remembered so that it is not accepted again"
     )
 
 
 def _print_events(events: Sequence[Event], task_ids: Mapping[str, str], zone: ZoneInfo) -> None:
-    names = ("came", "by", "status", "kind", "task", "event", "about")
+    names = ("arrived", "by", "status", "kind", "task", "event", "about")
     table = Table(*names, box=None, header_style="dim", pad_edge=False)
     for column in table.columns[:5]:
         column.no_wrap = True
@@ -101,23 +103,23 @@ def _print_event(found: EventRecord, zone: ZoneInfo) -> None:
     console.print(plain(f"event {event.event_id}"), soft_wrap=True)
     values = {
         "about": about(subject),
-        "kind": f"{event.kind}, came by {event.arrived_by}",
+        "kind": f"{event.kind}, arrived by {event.arrived_by}",
         "by": subject.actor or None,
         "link": subject.url or None,
-        "stands at": ": ".join(filter(None, (event.status, event.reason))),
-        "task": None if task is None else f"{task.task_id}, {stands(task)}",
+        "status": ": ".join(filter(None, (event.status, event.reason))),
+        "task": None if task is None else f"{task.task_id}, {status_of(task)}",
         "happened": moment(event.happened_at, zone),
-        "came": moment(event.created_at, zone),
+        "arrived": moment(event.created_at, zone),
         "dispatched": moment(event.dispatched_at, zone) or None,
         "ended": moment(event.ended_at, zone) or None,
     }
     print_values(values, indent="  ")
     if subject.body:
-        print_words("said", subject.body)
+        print_words("text", subject.body)
 
 
 def print_words(name: str, text: str) -> None:
-    """What somebody wrote, of several lines perhaps, below its name."""
+    """Print text written by a person, possibly multi-line, below its name."""
     console.print(f"  {name}", highlight=False)
     for line in plain_lines(text).split(allow_blank=True):
         console.print(Text("    ") + line, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Operator commands: tasks, what each waits for, and an answer to what a person is asked (LIFE-2, LIFE-10)."""
+"""Operator commands: tasks, what each waits for, and answers to their questions (LIFE-2, LIFE-10)."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -24,7 +24,7 @@ from dpp.platform.db.postgres import Connection
 from dpp.runs import store as runs_store
 from dpp.runs.model import Run
 from dpp_cli.errors import StackError
-from dpp_cli.lifecycle.events import about, print_words, stands
+from dpp_cli.lifecycle.events import about, print_words, status_of
 from dpp_cli.lifecycle.status import message_fields, print_messages
 from dpp_cli.operator.output import (
     ago,
@@ -40,29 +40,31 @@ from dpp_cli.operator.output import (
 from dpp_cli.operator.rows import RowSettings, connected_rows
 from dpp_cli.operator.tenants import console
 
-tasks_app = typer.Typer(no_args_is_help=True, help="What is made of events, and who waits for whom.")
+tasks_app = typer.Typer(no_args_is_help=True, help="Show tasks and what they wait for.")
 
-TaskId = Annotated[str, typer.Argument(metavar="TASK_ID", help="As `tasks list` shows it.")]
+TaskId = Annotated[str, typer.Argument(metavar="TASK_ID", help="The id from `tasks list`.")]
 AsObject = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 _OF_RUN = ("run_id", "tenant_id", "status", "money_state", "last_error_reason_code", "last_error_detail")
 
 
 class _AnswerSettings(RowSettings, WakesGeneral):
-    """The rows, and the general's function where one is known."""
+    """Settings of the database and, if known, of the general (runner) function."""
 
 
 @tasks_app.command("list")
 def show_tasks(
-    status: Annotated[TaskStatus | None, typer.Option(help="Only those that stand so.")] = None,
+    status: Annotated[TaskStatus | None, typer.Option(help="Only tasks with this status.")] = None,
     waiting: Annotated[
-        bool, typer.Option("--waiting", help="Only those that wait for a person, the longest first.")
+        bool, typer.Option("--waiting", help="Only tasks waiting for a person, longest first.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="The first so many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Show at most this many.")] = 50,
     as_array: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
 ) -> None:
-    """Show tasks, the newest first, and what each waits for."""
+    """List tasks, newest first, with what each waits for."""
     if waiting and status not in (None, TaskStatus.IN_PROGRESS):
-        raise StackError(f"what waits for a person is IN_PROGRESS: leave --waiting or --status {status} out")
+        raise StackError(
+            f"tasks that wait for a person are IN_PROGRESS; give only one of --waiting and --status {status}"
+        )
     with connected_rows(RowSettings) as (connection, settings):
         if waiting:
             found = read.waiting(connection, limit + 1)
@@ -77,14 +79,14 @@ def show_tasks(
     elif shown:
         _print_tasks(shown, asked, now, settings.zone)
     else:
-        console.print("no such task")
+        console.print("no tasks found")
     if more:
-        print_note("there are more (--limit)")
+        print_note("there are more; raise --limit")
 
 
 @tasks_app.command("show")
 def show_task(task_id: TaskId, as_object: AsObject = False) -> None:
-    """Show a task with its event, run, question, messages and the keys of its objects."""
+    """Show a task with its event, run, question, messages and object keys."""
     with connected_rows(RowSettings) as (connection, settings):
         try:
             found = read.task(connection, task_id)
@@ -98,17 +100,19 @@ def show_task(task_id: TaskId, as_object: AsObject = False) -> None:
         return
     _print_task(found, run, now, settings.zone)
     if found.question is not None:
-        print_note(f"answer it: `dpp lifecycle answer {found.task.task_id} TEXT`")
+        print_note(f"to answer it: `dpp lifecycle answer {found.task.task_id} TEXT`")
 
 
 def answer_one(
     task_id: TaskId,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What its next soldier is told.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer; the task's next attempt gets it.")],
     as_object: AsObject = False,
 ) -> None:
-    """Answer what a task asks of a person; its next attempt has the answer."""
+    """Answer a task's question; its next attempt gets the answer."""
     if len(text.strip()) > MAX_ANSWER:
-        raise StackError(f"an answer has {MAX_ANSWER:,} characters at most; this has {len(text.strip()):,}")
+        raise StackError(
+            f"the answer has {len(text.strip()):,} characters; at most {MAX_ANSWER:,} are allowed"
+        )
     with connected_rows(_AnswerSettings) as (connection, settings):
         try:
             answer(connection, task_id, text)
@@ -122,36 +126,36 @@ def answer_one(
     if as_object:
         typer.echo(as_json(_document(found, None)))
     else:
-        typer.echo(f"task {task_id} is answered: attempt {found.task.attempt} has it")
-    print_note(_who_goes_on(silent))
+        typer.echo(f"task {task_id} is answered; attempt {found.task.attempt} gets the answer")
+    print_note(_next_step(silent))
 
 
 def _no_task(task_id: str) -> str:
-    return f"there is no task {plain(task_id).plain}"
+    return f"task {plain(task_id).plain} does not exist; `dpp lifecycle tasks list` shows all"
 
 
 def _not_asked(connection: Connection, task_id: str) -> str:
-    """Why there is nothing to answer. Another may have answered a moment ago."""
+    """Explain why there is nothing to answer; somebody else may have answered a moment ago."""
     task = read.task(connection, task_id).task
     if task.status is TaskStatus.IN_PROGRESS and task.answer is not None:
-        return f"task {task_id} waits for no answer: it has one, and goes on with it"
-    return f"task {task_id} waits for no answer: it is {stands(task)}"
+        return f"task {task_id} is already answered and continues"
+    return f"task {task_id} has no open question; its status is {status_of(task)}"
 
 
-def _who_goes_on(silent_seconds: float | None) -> str:
+def _next_step(silent_seconds: float | None) -> str:
     if silent_seconds is None:
         return (
-            "the answer is kept, but nobody goes on with it: no general was ever heard here"
-            " (docs/lifecycle.md tells how a deployment has one)"
+            "the answer is stored, but this deployment has no general (runner) that would continue the task"
+            " (docs/lifecycle.md explains how to enable it)"
         )
     if silent_seconds > heartbeat.DEAD_AFTER_SECONDS:
         heard = span(silent_seconds)
-        return f"the answer is kept, but nobody goes on with it yet: the general has been silent for {heard}"
-    return "the general goes on with it within a minute"
+        return f"the answer is stored, but the general (runner) has sent no heartbeat for {heard}"
+    return "the general (runner) continues the task within a minute"
 
 
 def _document(found: TaskRecord, run: Run | None) -> dict[str, Any]:
-    """The task, and beside its own members all that belongs to it."""
+    """Return the task as JSON with everything that belongs to it."""
     row = found.row
     thread = None if row.thread is None else to_jsonable_python(row.thread)
     document: dict[str, Any] = to_jsonable_python(found.task)
@@ -171,16 +175,16 @@ def _waits_for(task: Task, question: Question | None, now: datetime) -> str:
         case TaskStatus.PENDING:
             return f"the general, {ago(task.created_at, now)}"
         case TaskStatus.IN_PROGRESS if question is not None:
-            told = "" if question.told_at else ", not told yet"
-            return f"a person, {ago(question.asked_at, now)}{told}"
+            sent = "" if question.told_at else ", question not sent yet"
+            return f"a person, {ago(question.asked_at, now)}{sent}"
         case TaskStatus.IN_PROGRESS:
-            return "a soldier" if task.run_id is None else "its run"
+            return "a run to start" if task.run_id is None else "its run"
         case TaskStatus.COMPLETED:
             return ""
 
 
 def _print_tasks(tasks: Sequence[Task], asked: Mapping[str, Question], now: datetime, zone: ZoneInfo) -> None:
-    names = ("task", "made", "stands at", "try", "waits for", "about", "last failure")
+    names = ("task", "created", "status", "attempt", "waits for", "about", "last failure")
     table = Table(*names, box=None, header_style="dim", pad_edge=False)
     for column in table.columns[:5]:
         column.no_wrap = True
@@ -189,7 +193,7 @@ def _print_tasks(tasks: Sequence[Task], asked: Mapping[str, Question], now: date
     for one in tasks:
         made = f"{one.created_at.astimezone(zone):%m-%d %H:%M}"
         waits = _waits_for(one, asked.get(one.task_id), now)
-        cells = (one.task_id, made, stands(one), str(one.attempt), waits)
+        cells = (one.task_id, made, status_of(one), str(one.attempt), waits)
         table.add_row(*cells, plain(about(one.subject)), plain(one.last_failure or ""))
     print_table(table)
 
@@ -198,9 +202,9 @@ def _print_task(found: TaskRecord, run: Run | None, now: datetime, zone: ZoneInf
     console.print(f"task {found.task.task_id}", highlight=False)
     print_values(_values(found, run, now, zone), indent="  ")
     if found.question is not None and found.question.body is not None:
-        print_words("asks", found.question.body)
+        print_words("question", found.question.body)
     if found.task.answer is not None:
-        print_words("was answered", found.task.answer)
+        print_words("answer", found.task.answer)
     if found.messages:
         print_messages(found.messages, now, zone, of_one_task=True)
     _print_objects(found.objects, zone)
@@ -208,23 +212,23 @@ def _print_task(found: TaskRecord, run: Run | None, now: datetime, zone: ZoneInf
 
 def _values(found: TaskRecord, run: Run | None, now: datetime, zone: ZoneInfo) -> dict[str, str | None]:
     task, event, row = found.task, found.event, found.row
-    is_gone = f"{task.event_id}, which is deleted"
+    is_gone = f"{task.event_id} (deleted)"
     thread = row.thread
-    under_way = task.status is TaskStatus.IN_PROGRESS and not task.waits_for_person
+    in_progress = task.status is TaskStatus.IN_PROGRESS and not task.waits_for_person
     return {
         "about": about(task.subject),
         "link": task.subject.url or None,
         "event": is_gone if event is None else f"{event.event_id}, {event.status}",
-        "stands at": stands(task),
-        "try": str(task.attempt),
+        "status": status_of(task),
+        "attempt": str(task.attempt),
         "run": _run(task, run),
         "waits for": _waits_for(task, found.question, now) or None,
         "asked": None if found.question is None else _asked(found.question, zone),
         "last failure": task.last_failure,
         "thread": None if thread is None else f"{thread.channel} {thread.thread_ts}",
-        "made": moment(task.created_at, zone),
-        "begun": moment(task.started_at, zone) or None,
-        "next look": until(row.next_look_at, now) if under_way else None,
+        "created": moment(task.created_at, zone),
+        "started": moment(task.started_at, zone) or None,
+        "next check": until(row.next_look_at, now) if in_progress else None,
         "ended": moment(task.ended_at, zone) or None,
     }
 
@@ -233,14 +237,14 @@ def _run(task: Task, run: Run | None) -> str | None:
     if task.run_id is None:
         return None
     if run is None:
-        return f"{task.run_id}, which is gone"
+        return f"{task.run_id} (deleted)"
     failed = f": {run.last_error_reason_code}" if run.last_error_reason_code else ""
     return f"{run.run_id}, {run.status}, {run.money_state}{failed}, paid by {run.tenant_id}"
 
 
 def _asked(question: Question, zone: ZoneInfo) -> str:
-    told = f"told {moment(question.told_at, zone)}" if question.told_at else "not told yet"
-    return f"{moment(question.asked_at, zone)}, {told}"
+    sent = f"sent {moment(question.told_at, zone)}" if question.told_at else "not sent yet"
+    return f"{moment(question.asked_at, zone)}, {sent}"
 
 
 def _print_objects(objects: Sequence[ObjectRow], zone: ZoneInfo) -> None:

@@ -1,7 +1,6 @@
-"""Operator commands: workspaces, what is wanted of them, what was seen, and what comes next (WS-1 … WS-14).
+"""Operator commands that show workspaces: desired state, observation, next step (WS-1 … WS-14).
 
-These look; `workspace_repairs` has what an operator does. `--json` prints what the API answers, and what only
-operators see.
+Commands that change something are in `repairs`. `--json` prints the API's JSON with additional fields for operators.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,18 +30,18 @@ from dpp_cli.workspaces import repairs
 
 workspaces_app = typer.Typer(
     no_args_is_help=True,
-    help="Workspaces: where they are, where they are wanted, and what keeps them from it.",
+    help="Show workspaces, explain what blocks them, and repair them.",
 )
 workspaces_app.command("look")(repairs.look_at)
 workspaces_app.command("recover")(repairs.recover_one)
 workspaces_app.command("collect")(repairs.collect_archives)
 
-WorkspaceId = Annotated[UUID, typer.Argument(help="As `list` shows it.")]
+WorkspaceId = Annotated[UUID, typer.Argument(help="The id from `list`.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 
 class _OperatorView(WorkspaceView):
-    """What its owner sees, and what only an operator does."""
+    """The owner's view with additional fields for operators."""
 
     tenant_id: str
     desired_by: str
@@ -63,7 +62,7 @@ class _OperatorView(WorkspaceView):
 
     @classmethod
     def of(cls, workspace: Workspace, now: datetime) -> Self:
-        """A workspace."""
+        """Build the view of a workspace."""
         seen = view(workspace, now)
         owners = {name: getattr(seen, name) for name in WorkspaceView.model_fields}
         own = {name for name in cls.model_fields if name not in owners and name != "home"}
@@ -75,19 +74,19 @@ class _OperatorView(WorkspaceView):
 
 
 class _WholeView(_OperatorView):
-    """With its history, the newest first."""
+    """The operator's view with the workspace's events, newest first."""
 
     events: tuple[WorkspaceEventView, ...] = ()
 
 
 class _ConditionView(ConditionView):
-    """One thing that was observed, and for how long it has been so."""
+    """A condition, and for how many seconds it has had its status."""
 
     seconds: int
 
 
 class _ExplainedView(BaseModel):
-    """What would be decided about a workspace now."""
+    """The planner's current decision about a workspace."""
 
     workspace_id: UUID
     wanted: DesiredState
@@ -102,41 +101,42 @@ class _ExplainedView(BaseModel):
     next_step: str
 
     @classmethod
-    def of(cls, workspace: Workspace, told: Explained) -> Self:
-        """The same in members."""
+    def of(cls, workspace: Workspace, explained: Explained) -> Self:
+        """Build the view of an explanation."""
         return cls(
             workspace_id=workspace.workspace_id,
             wanted=workspace.desired_state,
             wanted_by=workspace.desired_by,
             observed=workspace.phase,
-            observed_seconds_ago=told.observed_seconds_ago,
+            observed_seconds_ago=explained.observed_seconds_ago,
             conditions={
-                name: _ConditionView(**asdict(one), seconds=seconds) for name, one, seconds in told.conditions
+                name: _ConditionView(**asdict(one), seconds=seconds)
+                for name, one, seconds in explained.conditions
             },
             operation=workspace.operation,
-            under_way=told.under_way,
-            blocked=told.blocked,
-            next_kind=told.next_step.kind.value,
-            next_step=told.next_step.why,
+            under_way=explained.under_way,
+            blocked=explained.blocked,
+            next_kind=explained.next_step.kind.value,
+            next_step=explained.next_step.why,
         )
 
 
 @workspaces_app.command("list")
 def show(
     tenant: Annotated[
-        str | None, typer.Option(metavar="TENANT", help="Only this tenant's.", show_default=False)
+        str | None, typer.Option(metavar="TENANT", help="Only workspaces of this tenant.", show_default=False)
     ] = None,
-    phase: Annotated[Phase | None, typer.Option(help="Only those of this phase.")] = None,
-    error: Annotated[bool, typer.Option("--error", help="Only those that wait for a person.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="The newest so many.")] = 50,
+    phase: Annotated[Phase | None, typer.Option(help="Only workspaces in this phase.")] = None,
+    error: Annotated[bool, typer.Option("--error", help="Only workspaces that need an operator.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Show at most this many, newest first.")] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
 ) -> None:
-    """Show workspaces of which something may be left, the newest first."""
+    """List workspaces that still have a row with resources, newest first."""
     if error and phase not in (None, Phase.ERROR):
-        raise StackError(f"--error is --phase ERROR: leave it or --phase {phase} out")
-    wanted = Phase.ERROR if error else phase
+        raise StackError(f"--error means --phase ERROR; give only one of --error and --phase {phase}")
+    chosen_phase = Phase.ERROR if error else phase
     with connected_rows(RowSettings) as (connection, _):
-        found = store.page_of_all(connection, tenant_id=tenant, phase=wanted, limit=limit + 1)
+        found = store.page_of_all(connection, tenant_id=tenant, phase=chosen_phase, limit=limit + 1)
         now = store.clock(connection)
     shown = found[:limit]
     if as_json:
@@ -144,18 +144,20 @@ def show(
     elif shown:
         _print_workspaces(shown, now)
     else:
-        console.print("no such workspace")
+        console.print("no workspaces found")
     if len(found) > limit:
-        print_note("there are more (--limit)")
+        print_note("there are more; raise --limit")
 
 
 @workspaces_app.command("show")
 def show_one(
     workspace_id: WorkspaceId,
-    events: Annotated[int, typer.Option(min=0, max=1_000, help="Its last so many events.")] = 20,
+    events: Annotated[
+        int, typer.Option(min=0, max=1_000, help="Show at most this many events, newest first.")
+    ] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show a workspace with its conditions, its archive and its last events."""
+    """Show a workspace with its conditions, archive and latest events."""
     with connected_rows(RowSettings) as (connection, settings):
         workspace, now = _found(connection, workspace_id)
         happened = store.events(connection, workspace_id, MAX_EVENTS if as_json else events)
@@ -171,33 +173,33 @@ def show_one(
 
 @workspaces_app.command("explain")
 def explain_one(workspace_id: WorkspaceId, as_json: AsJson = False) -> None:
-    """Say what is wanted, what was seen and how long ago, what blocks, and what comes next: in the planner's words."""
+    """Explain a workspace: desired state, last observation, what blocks it, and the planner's next step."""
     with connected_rows(RowSettings) as (connection, _):
         workspace, now = _found(connection, workspace_id)
-    told = explain(workspace, now)
+    explained = explain(workspace, now)
     if as_json:
-        typer.echo(_ExplainedView.of(workspace, told).model_dump_json(exclude_none=True))
+        typer.echo(_ExplainedView.of(workspace, explained).model_dump_json(exclude_none=True))
         return
     values = {
-        "wanted": told.wanted,
-        "observed": _seen(told),
-        "under way": told.under_way,
-        "blocked": "yes, a person has to do something" if told.blocked else "no",
-        "next": told.next_step.why,
+        "desired": explained.wanted,
+        "observed": _seen(explained),
+        "in progress": explained.under_way,
+        "blocked": "yes, it needs an operator" if explained.blocked else "no",
+        "next": explained.next_step.why,
     }
     print_values(values)
-    _print_conditions(told)
-    if told.blocked:
+    _print_conditions(explained)
+    if explained.blocked:
         print_note(
-            f"mend what it says, then: `dpp workspaces recover {workspace_id} --way …` (docs/workspaces.md)"
+            f"fix the cause, then: `dpp workspaces recover {workspace_id} --way …` (docs/workspaces.md)"
         )
 
 
 def _found(connection: Connection, workspace_id: UUID) -> tuple[Workspace, datetime]:
-    """The workspace, and Postgres's clock. Raises StackError."""
+    """Load the workspace and Postgres's clock. Raises StackError."""
     workspace = store.find(connection, workspace_id)
     if workspace is None:
-        raise StackError(f"there is no workspace {workspace_id}")
+        raise StackError(f"workspace {workspace_id} does not exist; `dpp workspaces list` shows all")
     return workspace, store.clock(connection)
 
 
@@ -205,13 +207,13 @@ def _known(members: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def _seen(told: Explained) -> str:
-    ago = told.observed_seconds_ago
-    return "nothing yet: nobody has looked" if ago is None else f"{told.observed}, {ago} s ago"
+def _seen(explained: Explained) -> str:
+    ago = explained.observed_seconds_ago
+    return "not observed yet" if ago is None else f"{explained.observed}, {ago} s ago"
 
 
 def _error(workspace: Workspace) -> str:
-    """Why it stands where it does, in one word: its error's reason, else its health's."""
+    """Return the reason of its error, else of policy.healthy if false, else nothing."""
     if workspace.error_info is not None:
         return workspace.error_info.reason
     health = workspace.conditions.get("policy.healthy")
@@ -219,7 +221,7 @@ def _error(workspace: Workspace) -> str:
 
 
 def _print_workspaces(workspaces: Iterable[Workspace], now: datetime) -> None:
-    names = ("workspace", "phase", "wanted", "under way", "seen", "error", "tenant", "name")
+    names = ("workspace", "phase", "desired", "in progress", "observed", "error", "tenant", "name")
     table = Table(*names, box=None, header_style="dim", pad_edge=False)
     table.columns[4].justify = "right"
     for column in table.columns[:6]:
@@ -234,31 +236,31 @@ def _print_workspaces(workspaces: Iterable[Workspace], now: datetime) -> None:
 
 
 def _values(workspace: Workspace, now: datetime, zone: ZoneInfo) -> dict[str, str | None]:
-    """What stands in its columns, in the order in which one asks."""
-    told, home, error = explain(workspace, now), workspace.home_ctx, workspace.error_info
+    """Format the workspace's columns in a useful order."""
+    explained, home, error = explain(workspace, now), workspace.home_ctx, workspace.error_info
     archive = home.archive
     proved = f"{archive.size_bytes:,} bytes, SHA-256 {archive.sha256}" if archive else None
     failed = None
     if error is not None:
-        how = "terminal" if error.is_terminal else "is tried again"
+        how = "terminal" if error.is_terminal else "will be retried"
         failed = (
             f"{error.reason}: {error.message} ({error.operation}, failed {error.retry_count} times, {how})"
         )
     return {
         "tenant": workspace.tenant_id,
         "name": workspace.name,
-        "wanted": told.wanted,
-        "observed": _seen(told),
-        "under way": told.under_way,
-        "next": told.next_step.why,
-        "blocked": "yes, a person has to do something" if told.blocked else None,
+        "desired": explained.wanted,
+        "observed": _seen(explained),
+        "in progress": explained.under_way,
+        "next": explained.next_step.why,
+        "blocked": "yes, it needs an operator" if explained.blocked else None,
         "error": failed,
-        "outages": f"{workspace.error_count} in a row, asked again {moment(workspace.next_attempt_at, zone)}"
+        "outages": f"{workspace.error_count} in a row, next attempt {moment(workspace.next_attempt_at, zone)}"
         if workspace.next_attempt_at
         else None,
         "starts": f"{workspace.start_count} in a row that ended soon" if workspace.start_count > 1 else None,
         "archive": workspace.archive_key,
-        "proved": proved,
+        "verified": proved,
         "volume from": home.restore_marker,
         "generation": home.generation,
         "operation id": None if workspace.op_id is None else str(workspace.op_id),
@@ -267,25 +269,25 @@ def _values(workspace: Workspace, now: datetime, zone: ZoneInfo) -> dict[str, st
         "to STANDBY": _ttl(workspace.standby_ttl_seconds),
         "to ARCHIVED": _ttl(workspace.archive_ttl_seconds),
         "settled": moment(workspace.settled_at, zone) or None,
-        "next look": moment(workspace.next_look_at, zone) or None,
-        "handed over": moment(workspace.handed_at, zone) or None,
-        "held until": moment(workspace.lease_until, zone) or None,
+        "next observation": moment(workspace.next_look_at, zone) or None,
+        "handed to storage": moment(workspace.handed_at, zone) or None,
+        "leased until": moment(workspace.lease_until, zone) or None,
         "deleted": moment(workspace.deleted_at, zone) or None,
         "cleaned": moment(workspace.cleaned_at, zone) or None,
     }
 
 
 def _ttl(seconds: int | None) -> str | None:
-    return None if seconds is None else f"{seconds} s without use"
+    return None if seconds is None else f"after {seconds} s without use"
 
 
-def _print_conditions(told: Explained) -> None:
-    if not told.conditions:
+def _print_conditions(explained: Explained) -> None:
+    if not explained.conditions:
         return
     table = Table("condition", "", "for", "reason", "message", box=None, header_style="dim")
     for column in table.columns[:4]:
         column.no_wrap = True
-    for name, one, seconds in told.conditions:
+    for name, one, seconds in explained.conditions:
         table.add_row(name, str(one.status).lower(), f"{seconds} s", one.reason, plain(one.message))
     print_table(table)
 
@@ -293,7 +295,7 @@ def _print_conditions(told: Explained) -> None:
 def _print_events(events: Sequence[Event], zone: ZoneInfo) -> None:
     if not events:
         return
-    table = Table("when", "what", "from", "to", "by", "why", box=None, header_style="dim")
+    table = Table("when", "event", "from", "to", "by", "reason", box=None, header_style="dim")
     for column in table.columns[:2]:
         column.no_wrap = True
     for one in events:

@@ -1,6 +1,6 @@
-"""Operator commands: what a person does about workspaces: have one looked at, end an ERROR, collect archives.
+"""Operator commands that repair workspaces: request an observation, end an ERROR, collect archives.
 
-What a deployment without workspaces lacks is said by name; the rows alone can be looked at everywhere.
+On a deployment without workspaces they name the missing environment variable.
 """
 
 import json
@@ -35,25 +35,25 @@ from dpp_cli.operator.rows import RowSettings, Who, actor, opened_rows
 from dpp_cli.operator.tenants import console
 
 DRY_RUN_SECONDS = 60.0
-"""A dry run stops there: on a deployment the command has two minutes in all."""
+"""Time limit of a dry run; on a deployment a command has two minutes in total."""
 
-_OURS = frozenset({OWNER, CONNECT, "ttl", "monitor", "reconciler"})
+_RESERVED_ACTORS = frozenset({OWNER, CONNECT, "ttl", "monitor", "reconciler"})
 """Actors in events besides operators: API callers, the clock (`dpp.workspaces.control.tick`), the table's trigger."""
 _REASON: TypeAdapter[str] = TypeAdapter(Reason)
 _NONE_HERE = "this deployment has no workspaces: {variable} is not set"
-_SAYS = {
-    Verdict.GARBAGE: "nothing protects them: a collection deletes them",
-    Verdict.YOUNG: "not two hours old",
-    Verdict.ARCHIVE_KEY: "what a workspace names",
-    Verdict.OPERATION: "of a workspace's last operation",
-    Verdict.UNHEALTHY: "of a workspace that waits for a person",
-    Verdict.UNKNOWN_WORKSPACE: "of a workspace that no row knows: left alone",
-    Verdict.FOREIGN: "no archive's key: left alone",
+_MEANINGS = {
+    Verdict.GARBAGE: "unprotected; a collection deletes them",
+    Verdict.YOUNG: "less than two hours old",
+    Verdict.ARCHIVE_KEY: "current archive of a workspace",
+    Verdict.OPERATION: "written by a workspace's last operation",
+    Verdict.UNHEALTHY: "belongs to a workspace that needs an operator",
+    Verdict.UNKNOWN_WORKSPACE: "no row for its workspace; never deleted",
+    Verdict.FOREIGN: "key is not an archive's; never deleted",
 }
 
 
 class _Way(StrEnum):
-    """A way to go on, as one types it."""
+    """A way to recover, as typed by the operator."""
 
     RETRY = "retry"
     FROM_ARCHIVE = "from-archive"
@@ -62,68 +62,70 @@ class _Way(StrEnum):
     EMPTY = "empty"
 
 
-_GIVES_UP = {
-    _Way.FROM_ARCHIVE: "what is newer than the archive is given up",
-    _Way.KEEP_VOLUME: "its archive is given up, and a new one is made when it is next archived",
-    _Way.STOP_CONTAINER: "what its programs hold is lost, and its volume is gone already",
-    _Way.EMPTY: "all of its home is given up, and it begins with an empty one",
+_LOSSES = {
+    _Way.FROM_ARCHIVE: "everything newer than the archive will be lost",
+    _Way.KEEP_VOLUME: "its archive will be dropped; the next archiving writes a new one",
+    _Way.STOP_CONTAINER: "the state of its programs will be lost; its volume is already gone",
+    _Way.EMPTY: "its whole home will be lost; it starts with an empty one",
 }
-"""What an answer of yes costs. A retry costs nothing, and is not asked about."""
+"""What the operator loses by confirming. A retry loses nothing and needs no confirmation."""
 
 
 class _LookSettings(RowSettings, KnownLookQueueSettings):
-    """The rows, and the queue of looks where there is one."""
+    """Settings of the database and, if there is one, the observation queue."""
 
 
 class _RecoverSettings(_LookSettings, KnownArchiveSettings):
-    """The same, and the bucket of archives."""
+    """Adds the archives bucket."""
 
 
 class _CollectSettings(RowSettings, KnownWorkQueueSettings, KnownArchiveSettings):
-    """The rows, the bucket of archives, and the queue of what takes long."""
+    """Settings of the database, the archives bucket and the storage work queue."""
 
 
-def look_at(workspace_id: Annotated[UUID, typer.Argument(help="As `list` shows it.")]) -> None:
-    """Have a workspace looked at now, and its next step taken. Safe to repeat."""
+def look_at(workspace_id: Annotated[UUID, typer.Argument(help="The id from `list`.")]) -> None:
+    """Request an immediate observation of a workspace and its next step. Safe to repeat."""
     with opened_rows(_LookSettings) as rows:
         looks = _looks(rows.at)
         if looks is None:
             raise StackError(_NONE_HERE.format(variable="DPP_WORKSPACE_LOOK_QUEUE_URL"))
         workspace = _found(rows.database, workspace_id)
         if workspace.cleaned_at is not None:
-            raise StackError(f"workspace {workspace_id} is deleted, and nothing of it is left to look at")
+            raise StackError(
+                f"workspace {workspace_id} is deleted and fully cleaned up; there is nothing to observe"
+            )
         looks.send(body_of(Look(workspace_id)))
-    typer.echo(f"workspace {workspace_id} is looked at next")
+    typer.echo(f"workspace {workspace_id} will be observed next")
 
 
 def recover_one(
-    workspace_id: Annotated[UUID, typer.Argument(help="As `list --error` shows it.")],
+    workspace_id: Annotated[UUID, typer.Argument(help="The id from `list --error`.")],
     *,
     way: Annotated[
         _Way,
         typer.Option(
-            help="retry: as it stands. from-archive: what is newer is given up. keep-volume: with the home that stands,"
-            " its archive is given up. stop-container: one that runs without its volume. empty: all is given up."
+            help="retry: try again unchanged. from-archive: restore, losing anything newer. keep-volume: keep the"
+            " volume, drop its archive. stop-container: stop a container without volume. empty: start with an empty home."
         ),
     ],
-    reason: Annotated[str, typer.Option(help="Why; kept with the event.")],
+    reason: Annotated[str, typer.Option(help="Why; recorded with the event.")],
     archive_key: Annotated[
         str | None,
         typer.Option(
-            metavar="KEY", help="From this archive; the one that it names if not given.", show_default=False
+            metavar="KEY", help="Restore from this archive; default: the workspace's own.", show_default=False
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     who: Who = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """End a workspace's ERROR: say how it goes on. Where something is given up, it asks first."""
+    """End a workspace's ERROR in the given way. Asks for confirmation if data would be lost."""
     asked_by, why = _actor(who), _reason(reason)
     if archive_key is not None and way is not _Way.FROM_ARCHIVE:
-        raise StackError("--archive-key is for --way from-archive: leave it out")
-    asks = not yes and way in _GIVES_UP
+        raise StackError("--archive-key can only be used with --way from-archive")
+    asks = not yes and way in _LOSSES
     if as_json and asks:
-        raise StackError("with --json nobody can be asked: add --yes")
+        raise StackError("--json cannot ask for confirmation: add --yes")
     with opened_rows(_RecoverSettings) as rows:
         archives = _archives(rows.at)
         workspace = _found(rows.database, workspace_id)
@@ -133,25 +135,27 @@ def recover_one(
         try:
             after = recover.recover(order, workspace_id, rows.database, archives)
         except NotRecoverable as refused:
-            raise StackError(_told(refused)) from None
+            raise StackError(_refusal(refused)) from None
         is_sent = _hint(_looks(rows.at), workspace_id)
     if as_json:
         answer = {"workspace_id": str(workspace_id), "way": order.way, "archive_key": after.archive_key}
         typer.echo(json.dumps(answer))
     else:
-        typer.echo(f"workspace {workspace_id} goes on: {way}")
+        typer.echo(f"workspace {workspace_id} recovers: {way}")
     when = "now" if is_sent else "within half a minute"
-    print_note(f"it is looked at {when}; `dpp workspaces explain {workspace_id}` says what becomes of it")
+    print_note(f"it will be observed {when}; follow it with `dpp workspaces explain {workspace_id}`")
 
 
 def collect_archives(
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Count what would go, and what protects the rest; delete nothing."),
+        typer.Option(
+            "--dry-run", help="Count what would be deleted and what protects the rest; delete nothing."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Have archives that nothing protects collected now, as it is done each hour. Safe to repeat."""
+    """Start the hourly collection of unprotected archives now. Safe to repeat."""
     with opened_rows(_CollectSettings) as rows:
         if dry_run:
             found = collect(
@@ -164,9 +168,9 @@ def collect_archives(
             raise StackError(_NONE_HERE.format(variable="DPP_WORKSPACE_WORK_QUEUE_URL"))
         at = rows.at
         Queue(url, lambda: at.client("sqs")).send(body_of(Collect(None)))
-    typer.echo(json.dumps({"dry_run": False, "sent": True}) if as_json else "a collection is sent for")
+    typer.echo(json.dumps({"dry_run": False, "sent": True}) if as_json else "collection requested")
     print_note(
-        "the function `workspaces_storage` does it; its log says `collected`, with what went and why the rest stays"
+        "the function `workspaces_storage` runs it and logs `collected` with the number of objects by verdict"
     )
 
 
@@ -176,7 +180,7 @@ def _looks[Wanted: KnownLookQueueSettings](at: Reach[Wanted]) -> Queue | None:
 
 
 def _archives[Wanted: KnownArchiveSettings](at: Reach[Wanted]) -> S3Archives:
-    """The archives. Raises StackError where there are none."""
+    """Return the archive store. Raises StackError if the deployment has none."""
     bucket = at.settings.known_archives_bucket
     if bucket is None:
         raise StackError(_NONE_HERE.format(variable="DPP_ARCHIVES_BUCKET"))
@@ -187,15 +191,15 @@ def _found(database: Database, workspace_id: UUID) -> Workspace:
     with database.connection() as connection:
         workspace = store.find(connection, workspace_id)
     if workspace is None:
-        raise StackError(f"there is no workspace {workspace_id}")
+        raise StackError(f"workspace {workspace_id} does not exist; `dpp workspaces list` shows all")
     return workspace
 
 
 def _actor(given: str | None) -> str:
-    """Who stands in the event. Raises StackError, for the platform's own writers too."""
+    """Return the operator's name for the event. Raises StackError for reserved names."""
     name = actor(given)
-    if name in _OURS:
-        raise StackError(f"{name} is the platform's own name in the events of workspaces: take another")
+    if name in _RESERVED_ACTORS:
+        raise StackError(f"{name} is reserved for the platform in workspace events: choose another name")
     return name
 
 
@@ -207,35 +211,39 @@ def _reason(given: str) -> str:
 
 
 def _confirm(workspace: Workspace, way: _Way, archive_key: str | None) -> None:
-    """Say what it costs and ask; an answer other than yes ends the command."""
+    """Print what would be lost and ask for confirmation; any answer but yes ends the command."""
     error = workspace.error_info
     health = workspace.conditions.get("policy.healthy")
-    told = (
+    reason = (
         f"{error.reason}: {error.message}"
         if error
         else f"{health.reason}: {health.message}"
         if health is not None
-        else "nobody has looked at it yet"
+        else "not observed yet"
     )
     console.print(
-        plain(f"{workspace.name}, of {workspace.tenant_id}: {workspace.phase}, {told}"), soft_wrap=True
+        plain(f"{workspace.name}, of {workspace.tenant_id}: {workspace.phase}, {reason}"), soft_wrap=True
     )
     if way is _Way.FROM_ARCHIVE:
         console.print(plain(f"archive: {archive_key or workspace.archive_key}"), soft_wrap=True)
-    typer.confirm(f"Go on: {_GIVES_UP[way]}?", abort=True)
+    typer.confirm(f"{_LOSSES[way].capitalize()}. Continue?", abort=True)
 
 
-def _told(refused: NotRecoverable) -> str:
-    """The refusal, and where the workspace stands, where it says so."""
+def _refusal(refused: NotRecoverable) -> str:
+    """Format the error with the workspace's phase and operation, if known."""
     phase, operation = refused.members.get("phase"), refused.members.get("operation")
     if phase is None:
         return str(refused)
-    doing = "nothing is under way" if operation == "NONE" else f"{operation} is under way: wait for its end"
-    return f"{refused} It is {phase}, and {doing}."
+    doing = (
+        "no operation is in progress"
+        if operation == "NONE"
+        else f"{operation} is in progress; wait for its end"
+    )
+    return f"{refused} The workspace is {phase}, and {doing}."
 
 
 def _hint(looks: Queue | None, workspace_id: UUID) -> bool:
-    """Whether it is looked at at once; the clock's look comes within half a minute."""
+    """Request an observation; if that fails, the scheduled one follows within half a minute."""
     if looks is None:
         return False
     try:
@@ -260,16 +268,14 @@ def _print_collected(found: Collected, *, as_json: bool) -> None:
         table.columns[0].justify = "right"
         for verdict in Verdict:
             if count := found.by_verdict.get(verdict):
-                table.add_row(f"{count:,}", verdict, _SAYS[verdict])
+                table.add_row(f"{count:,}", verdict, _MEANINGS[verdict])
         print_table(table)
     else:
-        console.print("no archive yet")
+        console.print("no archives")
     print_note(
-        f"a run would delete {found.deleted:,} objects, {found.deleted_bytes:,} bytes; nothing was deleted"
+        f"dry run: would delete {found.deleted:,} objects, {found.deleted_bytes:,} bytes; nothing was deleted"
     )
     if found.capped:
-        print_note(f"there is more: a run deletes {MAX_DELETED:,} at most, the next one goes on")
+        print_note(f"there is more: one collection deletes at most {MAX_DELETED:,}; the next one continues")
     elif found.after is not None:
-        print_note(
-            f"stopped after {DRY_RUN_SECONDS:.0f} s, at {found.after}: what lies behind was not looked at"
-        )
+        print_note(f"stopped after {DRY_RUN_SECONDS:.0f} s at {found.after}; later keys were not examined")
