@@ -16,7 +16,7 @@ from dpp_cli.local.servers import ServerError
 from dpp_cli.operator.app import GROUPS, TOP, add_groups
 from dpp_cli.operator.remote import StageGroup
 from dpp_cli.runs.commands import run_app
-from dpp_cli.top.remote import StageLooks
+from dpp_cli.top.remote import StageSnapshots
 
 app = typer.Typer(
     cls=StageGroup,
@@ -47,7 +47,7 @@ def options(
     ] = None,
 ) -> None:
     """Keep the options given before the command, for `StageGroup` and `top`."""
-    context.obj = None if stage is None else StageLooks(stage)
+    context.obj = None if stage is None else StageSnapshots(stage)
 
 
 @app.command()

@@ -19,7 +19,7 @@ import pytest
 
 from dpp_cli.errors import StackError
 from dpp_cli.top.model import Snapshot
-from dpp_cli.top.remote import StageLooks
+from dpp_cli.top.remote import StageSnapshots
 from operate import wiring as wired
 from tests.local.operator import InProcessLambda
 from tests.local.shell import OperatorShell
@@ -104,7 +104,7 @@ def test_with_a_stage_each_look_is_one_invocation_that_is_drawn_here(
     assert "RUNS        waiting 1" in page
     [(name, event)] = there.asked
     assert (name, event["words"]) == ("dpp-prod-operate", ["top", "--json"])
-    looks = StageLooks("prod")
+    looks = StageSnapshots("prod")
     assert looks.every_seconds == 10
     assert [looks().conditions for _ in range(2)] == [(), ()]
     assert len(there.asked) == 3
@@ -133,13 +133,13 @@ def test_a_deployment_that_knows_no_such_page_is_told_in_its_words(
 ) -> None:
     monkeypatch.setattr("operate.command.refusal", lambda _words: "on a deployment there is no `top`")
     with pytest.raises(StackError, match="there is no `top`"):
-        StageLooks("prod")()
+        StageSnapshots("prod")()
     monkeypatch.setattr("operate.command.refusal", lambda _words: None)
     monkeypatch.setattr(
         "dpp_cli.operator.remote._asked", lambda *_: {"exit_code": 0, "stdout": "{}", "stderr": ""}
     )
     with pytest.raises(StackError, match="another version"):
-        StageLooks("prod")()
+        StageSnapshots("prod")()
 
 
 class Terminal:

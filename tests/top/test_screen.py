@@ -96,7 +96,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_page_higher(
 
 def test_a_look_that_takes_long_is_told_of() -> None:
     for seconds, told in ((4.9, False), (7.2, True)):
-        page = draw(View("here", WELL, 2.0, asking_seconds=seconds), 80, 24).plain
+        page = draw(View("here", WELL, 2.0, pending_seconds=seconds), 80, 24).plain
         assert ("asking for 7 s" in page.partition("\n")[0]) is told
 
 
@@ -148,11 +148,11 @@ def test_colours_are_left_out_where_nobody_wants_them(
 
 def test_what_could_not_be_asked_is_shown_as_it_last_stood_with_since_when() -> None:
     memory = Memory("here", 2.0)
-    memory.seen(MUCH)
+    memory.update(MUCH)
     away = Snapshot(asof=NOON + timedelta(seconds=4), data=WELL.data, away={"postgres": "refused"})
     later = away.model_copy(update={"asof": NOON + timedelta(seconds=9)})
-    memory.seen(away)
-    view = memory.seen(later)
+    memory.update(away)
+    view = memory.update(later)
     page = draw(view, 100).plain.split("\n")
     assert page[1] == "?? postgres does not answer since 12:00:04: refused"
     assert page[2].startswith("   what could not be asked is as of 12:00:00: runs, queues, money, tenants,")
@@ -160,14 +160,14 @@ def test_what_could_not_be_asked_is_shown_as_it_last_stood_with_since_when() -> 
     assert any("Claims stay unfinished: 3" in line for line in page)  # as it last stood
     assert not any("Far more data" in line for line in page)  # asked, and over
 
-    back = memory.seen(WELL.model_copy(update={"asof": NOON + timedelta(seconds=12)}))
-    assert (back.since, back.held, back.snapshot.conditions) == ({}, {}, ())
+    back = memory.update(WELL.model_copy(update={"asof": NOON + timedelta(seconds=12)}))
+    assert (back.since, back.outdated, back.snapshot.conditions) == ({}, {}, ())
 
 
 def test_a_function_that_does_not_answer_is_told_since_when_and_the_page_stays() -> None:
     memory = Memory("stage prod", 10.0)
     assert memory.unanswered("throttled", NOON) is None
-    memory.seen(WELL)
+    memory.update(WELL)
     memory.unanswered("throttled", NOON + timedelta(seconds=10))
     view = memory.unanswered("throttled", NOON + timedelta(seconds=20))
     assert view is not None

@@ -1,7 +1,7 @@
-"""`dpp top`: everything an operator looks at first, on one page that stays up to date.
+"""`dpp top`: one live page with everything that an operator checks first.
 
-Here it asks the servers itself; with `--stage` it asks the deployment's function `operate` for one snapshot a look, by
-what `dpp_cli.main` puts in its place, and draws it here.
+By default it queries the servers directly. With `--stage`, `dpp_cli.main` supplies a source of snapshots that invokes
+the deployment's function `operate` once per refresh; the page is drawn locally.
 """
 
 from collections.abc import Iterator
@@ -20,26 +20,26 @@ from dpp_cli.top.screen import draw
 from dpp_cli.top.view import Memory
 
 
-class Looks(Protocol):
-    """Where snapshots come from: each call is one look. `every_seconds`: how often, if nothing else is said."""
+class Snapshots(Protocol):
+    """A source of snapshots; each call takes one."""
 
     @property
     def where(self) -> str:
-        """Which deployment, in a few words."""
+        """The deployment, as shown in the page's title."""
         ...
 
     @property
     def every_seconds(self) -> float:
-        """How often, if nothing else is said."""
+        """The default refresh interval."""
         ...
 
     def __call__(self) -> Snapshot:
-        """Look once. Raises StackError where the deployment does not answer at all."""
+        """Take one snapshot. Raises StackError if the deployment does not answer at all."""
         ...
 
 
-class _Here:
-    """The servers that the environment names, or those of the running local stack."""
+class _Direct:
+    """Snapshots from the servers that the environment names, or those of the running local stack."""
 
     every_seconds = 2.0
 
@@ -60,28 +60,28 @@ def top(
             min=0.5,
             max=3_600,
             metavar="SECONDS",
-            help="From look to look; 2 if not given, on a deployment 10: each is an invocation there.",
+            help="Refresh interval. Default: 2; with --stage 10, since each refresh is one invocation.",
             show_default=False,
         ),
     ] = None,
     once: Annotated[
         bool,
         typer.Option(
-            "--once", help="One look, all of it, and no more; so it is where nobody sits at a terminal."
+            "--once", help="Print the full page once and exit; the default if the output is not a terminal."
         ),
     ] = False,
-    as_object: Annotated[bool, typer.Option("--json", help="One look as one JSON object.")] = False,
+    as_object: Annotated[bool, typer.Option("--json", help="Print one snapshot as JSON.")] = False,
 ) -> None:
-    """Watch what is wrong, runs, budgets, tickets, events, workspaces and data on one page; q or Ctrl-C ends it.
+    """Watch problems, runs, budgets, tickets, events, workspaces and data on one page; q or Ctrl-C ends it.
 
-    Exit code 1 of one look: something did not answer, so that not all could be shown.
+    With --once or --json, exit code 1 means that a dependency did not answer, so the page is incomplete.
     """
-    with _looks(context.obj) as looks:
+    with _source(context.obj) as source:
         if not (once or as_object) and can_follow(console):
-            every_seconds = interval or looks.every_seconds
-            memory = Memory(looks.where, every_seconds)
-            raise typer.Exit(follow(looks, memory, every_seconds, console))
-        view = Memory(looks.where).seen(looks())
+            every_seconds = interval or source.every_seconds
+            memory = Memory(source.where, every_seconds)
+            raise typer.Exit(follow(source, memory, every_seconds, console))
+        view = Memory(source.where).update(source())
     if as_object:
         typer.echo(as_json(view.snapshot.model_dump(mode="json")))
     else:
@@ -91,10 +91,10 @@ def top(
 
 
 @contextmanager
-def _looks(given: Looks | None) -> Iterator[Looks]:
+def _source(given: Snapshots | None) -> Iterator[Snapshots]:
     if given is not None:
         yield given
         return
     at = reach(TopSettings)
     with Gatherer(at) as gatherer:
-        yield _Here(gatherer, "local stack" if at.endpoint_url else "by the environment")
+        yield _Direct(gatherer, "local stack" if at.endpoint_url else "by the environment")

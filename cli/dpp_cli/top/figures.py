@@ -1,4 +1,4 @@
-"""The figures of `dpp top`, a part a line: its name, and how it stands."""
+"""Renders the figures of `dpp top`, one line per part."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ _MINUTES = RECENT_SECONDS // 60
 
 
 def figures(view: View) -> Iterator[Text]:
-    """A line for each part that a deployment has; one that is of an earlier look is dim."""
+    """Yield the lines of each part that the deployment has; parts of an earlier snapshot are dim."""
     found = view.snapshot
     parts: tuple[tuple[str, Iterator[Text]], ...] = (
         ("runs", iter(()) if found.runs is None else _runs(found.runs)),
@@ -40,24 +40,24 @@ def figures(view: View) -> Iterator[Text]:
     )
     for name, lines in parts:
         for line in lines:
-            if name in view.held:
+            if name in view.outdated:
                 line.stylize("dim")
             yield line
 
 
 def lasting(seconds: float) -> str:
-    """How long that is; below two minutes to the second."""
+    """Format a duration; in seconds below two minutes."""
     return f"{max(0.0, seconds):.0f} s" if seconds < 120 else span(seconds)
 
 
 def _line(name: str, *cells: Text | str) -> Text:
     line = Text(f"{name:<{NAME_COLUMNS}}", style="bold")
-    told = [cell if isinstance(cell, Text) else Text(cell) for cell in cells]
-    return line.append_text(Text(" · ", style="not bold").join(told))
+    texts = [cell if isinstance(cell, Text) else Text(cell) for cell in cells]
+    return line.append_text(Text(" · ", style="not bold").join(texts))
 
 
 def _bad(name: str, count: int) -> Text:
-    """A figure that is 0 when all is well."""
+    """Format a figure that should be 0; red otherwise."""
     return Text(f"{name} {count:,}", style=_BAD if count else "not bold")
 
 
@@ -70,7 +70,7 @@ def _counted(count: int, bound: int = COUNTED_TO) -> str:
 
 
 def _runs(part: RunsPart) -> Iterator[Text]:
-    oldest = f", the oldest for {lasting(part.oldest_seconds)}" if part.oldest_seconds else ""
+    oldest = f", oldest for {lasting(part.oldest_seconds)}" if part.oldest_seconds else ""
     parked = f", {part.parked:,} parked" if part.parked else ""
     yield _line(
         "RUNS",
@@ -82,19 +82,17 @@ def _runs(part: RunsPart) -> Iterator[Text]:
     more = "+" if ended >= ENDS_COUNTED_TO else ""
     yield _line(
         "",
-        Text(f"ended {ended / _MINUTES:,.1f}{more} a minute", style="not bold"),
-        Text(
-            f"within {_MINUTES} min: {part.completed:,} COMPLETED, {part.failed:,} FAILED", style="not bold"
-        ),
+        Text(f"ended {ended / _MINUTES:,.1f}{more} per minute", style="not bold"),
+        Text(f"last {_MINUTES} min: {part.completed:,} COMPLETED, {part.failed:,} FAILED", style="not bold"),
     )
 
 
 def _queues(part: QueuesPart) -> Iterator[Text]:
     runs = part.runs
-    later = f", later {runs.delayed:,}" if runs.delayed else ""
+    later = f", delayed {runs.delayed:,}" if runs.delayed else ""
     yield _line(
         "QUEUES",
-        Text(f"runs {runs.visible:,}, in work {runs.taken:,}{later}", style="not bold"),
+        Text(f"runs {runs.visible:,}, in flight {runs.taken:,}{later}", style="not bold"),
         _bad("dead letters of runs", part.dead_letters.visible),
         _bad("of events", part.event_dead_letters.visible),
     )
@@ -111,7 +109,7 @@ def _money(part: MoneyPart | None, runs: RunsPart | None) -> Iterator[Text]:
     if cells:
         yield _line("MONEY", *cells)
     if part is not None and part.rebuilt:
-        yield _line("", _count(f"within {_MINUTES} min written anew: balances", part.rebuilt))
+        yield _line("", _count(f"balances rebuilt in the last {_MINUTES} min", part.rebuilt))
 
 
 def _throttled(part: TenantsPart) -> Iterator[Text]:
@@ -138,7 +136,7 @@ def _tickets(part: TicketsPart) -> Iterator[Text]:
 
 def _events(part: EventsPart) -> Iterator[Text]:
     late = f", due for {lasting(part.lag_seconds)}" if part.lag_seconds >= 1 else ""
-    oldest = f", the oldest for {lasting(part.queued_seconds)}" if part.queued else ""
+    oldest = f", oldest for {lasting(part.queued_seconds)}" if part.queued else ""
     yield _line(
         "EVENTS",
         Text(f"to publish {part.to_publish:,}{late}", style="not bold"),
@@ -157,7 +155,7 @@ def _workspaces(part: WorkspacesPart) -> Iterator[Text]:
         "WORKSPACES",
         *phases,
         _bad("in error", part.in_error),
-        _count("not as wanted", part.unsettled),
+        _count("not in desired state", part.unsettled),
         *(under_way if part.operation_seconds else ()),
     )
 
@@ -168,14 +166,14 @@ def _flow(part: FlowPart) -> Iterator[Text]:
         cells = [
             _with_age("events", part.events, part.oldest_seconds.get("EVENT", 0)),
             _with_age("tasks", part.tasks, part.oldest_seconds.get("TASK", 0)),
-            _count("asking", part.asked),
+            _count("questions", part.asked),
             _with_age("messages", part.messages, part.oldest_seconds.get("MESSAGE", 0)),
         ]
         failing = [f"{source.lower()} failed {n}×" for source, n in part.sources.items() if n]
         yield _line("FLOW", *cells, *(plain(one) for one in failing))
     if heard:
-        ages = (f"{role.lower()} {lasting(age)}" for role, age in heard.items())
-        yield _line("HEARD AGO", plain(", ".join(ages)))
+        ages = (f"{role.lower()} {lasting(age)} ago" for role, age in heard.items())
+        yield _line("HEARTBEATS", plain(", ".join(ages)))
 
 
 def _with_age(name: str, count: int, seconds: float) -> Text:
@@ -187,9 +185,9 @@ def _data(part: DataPart) -> Iterator[Text]:
     late = part.cleanup_seconds
     yield _line(
         "DATA",
-        Text("no cleanup yet" if late is None else f"cleaned up {lasting(late)} ago", style="not bold"),
-        _bad("tripped", len(part.tripped)),
-        _bad("given up", len(part.failed)),
+        Text("no cleanup yet" if late is None else f"last cleanup {lasting(late)} ago", style="not bold"),
+        _bad("breaker tripped", len(part.tripped)),
+        _bad("failed", len(part.failed)),
         _count("to delete", part.objects_to_delete),
         *([_bad("threads overdue", part.threads_overdue)] if part.threads_overdue else ()),
     )

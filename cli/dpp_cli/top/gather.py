@@ -1,7 +1,7 @@
-"""Asks everything that `dpp top` shows: rows in one read-only transaction, balances in one trip, queues one by one.
+"""Gathers a snapshot for `dpp top`: rows in one read-only transaction, balances in one Redis trip, then each queue.
 
-Every query is read from an index and counted no further than a bound, so that a look each second harms nobody. What
-does not answer is named, and the rest is asked all the same.
+Every query reads an index and counts up to a bound, so that a snapshot per second causes no load. Dependencies that do
+not answer are named; the rest is gathered all the same.
 """
 
 from collections.abc import Callable
@@ -31,18 +31,18 @@ from dpp_cli.top.problems import judge
 _REPLY_SECONDS = 4.0
 _BOUND: LiteralString = "SET LOCAL statement_timeout = '2s'"
 _TENANTS = 1_000
-"""So many balances are looked at."""
+"""At most this many balances are read."""
 _NEAREST = 20
 
 
 class TopSettings(
     BackendSettings, QueueSettings, DeadLetterSettings, EventDeadLetterSettings, ReaperSettings
 ):
-    """Rows, ledger and queues, what the reaper calls stale, and the zone that times are shown in."""
+    """Settings of database, ledger, queues, the reaper's threshold and the time zone."""
 
 
 class Gatherer:
-    """Looks as often as it is asked, on connections that it keeps; not for two threads at once."""
+    """Takes snapshots on connections that it keeps open; not safe for use by two threads at once."""
 
     def __init__(self, at: Reach[TopSettings]) -> None:
         self._settings = settings = at.settings
@@ -64,14 +64,14 @@ class Gatherer:
         self.close()
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close the connections."""
         self._database.close()
         if self._ledger is not None:
             with closing(self._ledger.client):
                 self._ledger = None
 
     def __call__(self) -> Snapshot:
-        """Look once. Raises nothing for a dependency that does not answer: the snapshot says so."""
+        """Take a snapshot. Dependencies that do not answer raise nothing; the snapshot names them."""
         away: dict[str, str] = {}
         found: dict[str, Any] = {"asof": datetime.now(UTC)}
         tenants: list[WatchedTenant] | None = None
@@ -102,7 +102,7 @@ class Gatherer:
             return None
 
     def _ping(self, away: dict[str, str]) -> None:
-        """Without rows no balance is asked for, and still it is said whether Redis answers."""
+        """Check whether Redis answers, when there are no tenants to read balances of."""
         self._balances([WatchedTenant("", 1, is_busy=False, was_credited=False)], away)
 
     def _connected(self) -> Ledger:
@@ -120,7 +120,7 @@ class Gatherer:
 
 
 class _Rows:
-    """All that Postgres is asked, of one moment; each part on its own, so that a slow one hides no other."""
+    """Reads all parts from Postgres in one snapshot; a part that is too slow does not hide the others."""
 
     def __init__(self, connection: Connection, settings: TopSettings) -> None:
         self._connection = connection
@@ -128,7 +128,7 @@ class _Rows:
         self.slow: list[str] = []
 
     def read(self) -> tuple[dict[str, Any], list[WatchedTenant] | None]:
-        """The parts by name with the time, and the tenants to look at; None for what took too long."""
+        """Return the parts by name with the time, and the tenants to check; None for a part that took too long."""
         rules = self._settings.rules
         with one_snapshot(self._connection):
             self._connection.execute(_BOUND)
@@ -140,7 +140,7 @@ class _Rows:
         return found, tenants
 
     def section[Part](self, name: str, read: Callable[[Connection], Part]) -> Part | None:
-        """One part that is asked later, in a transaction of its own."""
+        """Read one part in a transaction of its own."""
         with one_snapshot(self._connection):
             self._connection.execute(_BOUND)
             return self._part(name, read)
@@ -157,7 +157,7 @@ class _Rows:
 def _tenants(
     connection: Connection, tenants: list[WatchedTenant], balances: list[money.TenantBalance]
 ) -> TenantsPart:
-    """Those at work before all others, and among them whoever has least."""
+    """List active tenants first, and among them those with the smallest balance first."""
     both = list(zip(tenants[:_TENANTS], balances, strict=False))
     at_work = {one.tenant_id: one.is_busy or balance.requests_left is not None for one, balance in both}
     known = sorted(
@@ -191,6 +191,6 @@ def _queue(depth: Depth) -> QueuePart:
 
 
 def _why(error: DependencyUnavailable) -> str:
-    """What the driver said, in one line; it names hosts and ports, and no password."""
-    said = str(error.__cause__ or error).strip() or type(error).__name__
-    return said.splitlines()[0][:200]
+    """Return the driver's message in one line; it contains hosts and ports but no password."""
+    message = str(error.__cause__ or error).strip() or type(error).__name__
+    return message.splitlines()[0][:200]

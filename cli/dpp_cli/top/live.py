@@ -1,7 +1,7 @@
-"""The page of `dpp top` that stays: on the terminal's other screen, drawn anew with each look, until q or Ctrl-C.
+"""The live page of `dpp top`, on the terminal's alternate screen, redrawn with each snapshot until q or Ctrl-C.
 
-Looks are made by a thread of their own, so that keys are heard and the page is drawn while something does not answer.
-However it ends, the terminal is as it was.
+A thread takes the snapshots, so that keys and redraws work while a dependency does not answer. The terminal is restored
+however the page ends.
 """
 
 import os
@@ -29,51 +29,51 @@ from dpp_cli.top.view import Memory, View
 _ENDS = frozenset({"q", "Q", "\x03", "\x04"})
 _AGAIN = frozenset({" ", "r"})
 _REDRAW_SECONDS = 1.0
-_PATIENCE_SECONDS = 0.5
+_JOIN_SECONDS = 0.5
 
 
 def can_follow(console: Console) -> bool:
-    """Whether somebody sits there who sees a page change, and can end it."""
+    """Return whether input and output are an interactive terminal."""
     return console.is_terminal and not console.is_dumb_terminal and sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def follow(look: Callable[[], Snapshot], memory: Memory, every_seconds: float, console: Console) -> int:
-    """Show look after look until it is ended; the exit code. Raises StackError where not even the first is answered."""
+def follow(take: Callable[[], Snapshot], memory: Memory, every_seconds: float, console: Console) -> int:
+    """Show snapshots until the user ends it; return the exit code. Raises StackError if the first snapshot fails."""
     with ExitStack() as ending:
         wake_read, wake_write = os.pipe()
         ending.callback(os.close, wake_read)
         os.set_blocking(wake_write, False)
 
         def woken() -> None:
-            with suppress(OSError):  # full: it is awake; closed: it is over
+            with suppress(OSError):  # full: already awake; closed: already ended
                 os.write(wake_write, b".")
 
-        looks = _Looks(look, memory, every_seconds, woken)
+        poller = _Poller(take, memory, every_seconds, woken)
         ending.callback(os.close, wake_write)
-        ending.callback(looks.stop)
+        ending.callback(poller.stop)
         caught = ending.enter_context(_signals(woken))
         ending.enter_context(_keys_one_by_one(sys.stdin.fileno()))
         live = ending.enter_context(
             Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop")
         )
-        looks.start()
+        poller.start()
         while not caught:
-            looks.raise_first_failure()
-            live.update(_page(looks, console), refresh=True)
-            if _ends(wake_read, looks):
+            poller.raise_first_failure()
+            live.update(_page(poller, console), refresh=True)
+            if _ends(wake_read, poller):
                 return 0
         return 0 if caught[0] == signal.SIGINT else 128 + caught[0]
 
 
-def _page(looks: "_Looks", console: Console) -> Text:
+def _page(poller: "_Poller", console: Console) -> Text:
     columns, lines = console.size
-    if looks.view is None:
-        return Text("asking …", style="dim")
-    return draw(replace(looks.view, asking_seconds=looks.asking_seconds), columns, lines)
+    if poller.view is None:
+        return Text("loading …", style="dim")
+    return draw(replace(poller.view, pending_seconds=poller.pending_seconds), columns, lines)
 
 
-def _ends(wake: int, looks: "_Looks") -> bool:
-    """Wait for a key, a look, another size of the window, or a second."""
+def _ends(wake: int, poller: "_Poller") -> bool:
+    """Wait up to a second for a key, a snapshot or a new window size; return whether the user ends the page."""
     stdin = sys.stdin.fileno()
     ready, _, _ = select.select([stdin, wake], [], [], _REDRAW_SECONDS)
     if wake in ready:
@@ -85,59 +85,59 @@ def _ends(wake: int, looks: "_Looks") -> bool:
     except OSError:  # the terminal is gone
         return True
     if _AGAIN & set(keys):
-        looks.hurry()
+        poller.refresh()
     return not keys or bool(_ENDS & set(keys))
 
 
-class _Looks:
-    """Looks, each so long after the one before, in a thread that nobody waits for."""
+class _Poller:
+    """Takes snapshots at an interval, in a daemon thread."""
 
     def __init__(
-        self, look: Callable[[], Snapshot], memory: Memory, every_seconds: float, seen: Callable[[], None]
+        self, take: Callable[[], Snapshot], memory: Memory, every_seconds: float, notify: Callable[[], None]
     ) -> None:
-        self._look = look
+        self._take = take
         self._memory = memory
         self._every_seconds = every_seconds
-        self._seen = seen
-        self._hurry = threading.Event()
+        self._notify = notify
+        self._refresh = threading.Event()
         self._over = threading.Event()
         self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._work, name="looks", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="snapshots", daemon=True)
         self._begun: float | None = None
         self.view: View | None = None
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     @property
-    def asking_seconds(self) -> float:
-        """For how long a look has been under way; 0 between two."""
+    def pending_seconds(self) -> float:
+        """Age of the snapshot being taken; 0 between two."""
         begun = self._begun
         return 0.0 if begun is None else time.monotonic() - begun
 
-    def hurry(self) -> None:
-        """Look at once."""
-        self._hurry.set()
+    def refresh(self) -> None:
+        """Take a snapshot at once."""
+        self._refresh.set()
 
     def stop(self) -> None:
-        """No further look. One that is under way is given a moment, and left: it only reads."""
+        """Stop; a snapshot in progress gets a moment to end and is then abandoned, since it only reads."""
         self._over.set()
-        self._hurry.set()
+        self._refresh.set()
         if self._thread.is_alive():
-            self._thread.join(_PATIENCE_SECONDS)
+            self._thread.join(_JOIN_SECONDS)
 
     def raise_first_failure(self) -> None:
-        """Raises what ended the looks."""
+        """Raise the error that ended the thread, if any."""
         if self._failure is not None:
             raise self._failure
 
     def _work(self) -> None:
         while not self._over.is_set():
             begun = self._begun = time.monotonic()
-            self._hurry.clear()
+            self._refresh.clear()
             try:
-                self.view = self._memory.seen(self._look())
+                self.view = self._memory.update(self._take())
             except StackError as error:
                 self.view = self._memory.unanswered(str(error), datetime.now(UTC).astimezone())
                 if self.view is None:
@@ -145,15 +145,15 @@ class _Looks:
             except BaseException as error:  # noqa: BLE001 - raised in the thread that draws, which ends with it
                 self._failure = error
             self._begun = None
-            self._seen()
+            self._notify()
             if self._failure is not None:
                 return
-            self._hurry.wait(max(0.0, begun + self._every_seconds - time.monotonic()))
+            self._refresh.wait(max(0.0, begun + self._every_seconds - time.monotonic()))
 
 
 @contextmanager
 def _signals(woken: Callable[[], None]) -> Iterator[list[int]]:
-    """What asks for an end is noted and ends the loop, so that nothing is left half drawn."""
+    """Record signals that end the page; the loop then ends cleanly instead of in the middle of drawing."""
     caught: list[int] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
@@ -176,7 +176,7 @@ def _signals(woken: Callable[[], None]) -> Iterator[list[int]]:
 
 @contextmanager
 def _keys_one_by_one(stdin: int) -> Iterator[None]:
-    """Keys come without Enter and are not shown; Ctrl-C is a key, and so is Ctrl-Z, which would leave the screen so."""
+    """Read single keys without echo. Ctrl-C and Ctrl-Z arrive as keys; Ctrl-Z would leave the alternate screen on."""
     before = termios.tcgetattr(stdin)
     raw = termios.tcgetattr(stdin)
     raw[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)

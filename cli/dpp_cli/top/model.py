@@ -1,6 +1,7 @@
-"""What `dpp top` shows, as one JSON document: ids and figures, never a word that somebody wrote.
+"""The JSON document behind `dpp top`: ids and figures, never text written by users.
 
-A part that could not be asked is None: `away` says which dependency did not answer, `slow` which part took too long.
+A part that could not be read is None: `away` names the dependencies that did not answer, `slow` the parts that took too
+long.
 """
 
 from collections.abc import Mapping
@@ -11,19 +12,19 @@ from pydantic import BaseModel, ConfigDict
 
 
 class _Part(BaseModel):
-    # A deployment may tell more than this version of the command knows.
+    # A newer deployment may send fields that this version of the command does not know.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class Level(StrEnum):
-    """ALARM: as much as an alarm rises for, if it lasts. NOTE: somebody meant it so, and should not forget it."""
+    """ALARM: over an alarm's threshold. NOTE: intended by somebody, and easily forgotten."""
 
     ALARM = "ALARM"
     NOTE = "NOTE"
 
 
 class Unit(StrEnum):
-    """Of a condition's figure."""
+    """Unit of a condition's value."""
 
     COUNT = "COUNT"
     SECONDS = "SECONDS"
@@ -31,9 +32,9 @@ class Unit(StrEnum):
 
 
 class Condition(_Part):
-    """Something that is wrong. `entry`: what to do, in docs/; `subject`: of several with one entry, which.
+    """A problem. `entry`: page and anchor in docs/ with what to do; `subject`: which of several things is affected.
 
-    `value`: None where there is nothing to count."""
+    `value`: None if there is nothing to count."""
 
     level: Level
     says: str
@@ -44,10 +45,10 @@ class Condition(_Part):
 
 
 class RunsPart(_Part):
-    """Runs by state; a count of 10,000 means so many or more.
+    """Runs by state; a count of 10,000 means at least that many.
 
-    `parked`: of those that wait, runs whose execution is disabled. `oldest_seconds`: how long the oldest of the others
-    has waited. `completed`, `failed`: within five minutes."""
+    `parked`: waiting runs whose execution is disabled. `oldest_seconds`: age of the oldest other waiting run.
+    `completed`, `failed`: in the last five minutes."""
 
     waiting: int
     parked: int
@@ -59,12 +60,12 @@ class RunsPart(_Part):
     completed: int
     failed: int
     disabled: tuple[str, ...] = ()
-    """The packs whose execution is disabled, `*` for all."""
+    """Disabled packs, `*` for all."""
 
 
 class MoneyPart(_Part):
-    """Drift that reconcile found within five minutes or left to an operator, balances that it wrote anew for it, and
-    ledgers that wait for an operator."""
+    """Drift found by reconcile in the last five minutes or left to an operator, balances rebuilt for it, and disputed
+    ledgers."""
 
     drift_usd_micros: int
     rebuilt: int
@@ -72,7 +73,7 @@ class MoneyPart(_Part):
 
 
 class TenantLine(_Part):
-    """`requests_left`: None where none came for two minutes."""
+    """`requests_left`: None if the tenant sent no request for two minutes."""
 
     tenant_id: str
     balance_usd_micros: int
@@ -81,10 +82,10 @@ class TenantLine(_Part):
 
 
 class TenantsPart(_Part):
-    """Tenants nearest to an empty budget, those that are at work first.
+    """Tenants with the smallest balances, active ones first.
 
-    `looked_at`: so many were; `is_all`: there are no more. `throttled`: those that have no request left. `lost`: those
-    that were given money and have no balance."""
+    `looked_at`: how many were checked; `is_all`: whether that is all. `throttled`: tenants without requests left.
+    `lost`: tenants that were credited and have no balance in Redis."""
 
     nearest: tuple[TenantLine, ...]
     looked_at: int
@@ -94,7 +95,7 @@ class TenantsPart(_Part):
 
 
 class QueuePart(_Part):
-    """SQS's own approximation. `taken`: messages that somebody works on."""
+    """SQS's approximate counts. `taken`: messages in flight."""
 
     visible: int
     taken: int
@@ -102,7 +103,7 @@ class QueuePart(_Part):
 
 
 class QueuesPart(_Part):
-    """The queue of runs, its dead letters, and those of events."""
+    """The run queue, its dead letters, and the dead letters of events."""
 
     runs: QueuePart
     dead_letters: QueuePart
@@ -110,10 +111,10 @@ class QueuesPart(_Part):
 
 
 class TicketsPart(_Part):
-    """Tickets that have not ended, and the ops cycle.
+    """Open tickets and the ops cycle.
 
-    `last_cycle_seconds`: since the last one that ended did, None where none has; `stopped_seconds`: since the emergency
-    stop was set, None where it is not."""
+    `last_cycle_seconds`: since the last cycle ended, None if none has; `stopped_seconds`: since the emergency stop was
+    set, None if it is not set."""
 
     open: int
     in_progress: int
@@ -128,8 +129,8 @@ class TicketsPart(_Part):
 
 
 class EventsPart(_Part):
-    """Events of authentication errors. `lag_seconds`: for how long the oldest has been due to be published;
-    `queued`: published, and nobody works on them; `escalated`: within five minutes, by policies."""
+    """Events of authentication errors. `lag_seconds`: how long the oldest unpublished event has been due;
+    `queued`: published but not yet handled; `escalated`: by policies in the last five minutes."""
 
     to_publish: int
     lag_seconds: float
@@ -142,7 +143,7 @@ class EventsPart(_Part):
 
 
 class WorkspacesPart(_Part):
-    """The fleet by phase, of the 10,000 that were made first; and as its control measures it."""
+    """Workspaces by phase (of the 10,000 oldest), and the measures of the control function."""
 
     by_phase: Mapping[str, int]
     unsettled: int
@@ -168,7 +169,7 @@ class FlowPart(_Part):
 
 
 class DataPart(_Part):
-    """Cleanups, and what outlived its use. `cleanup_seconds`: since the last daily one ended, None where none has."""
+    """Cleanups. `cleanup_seconds`: since the last daily cleanup ended, None if none has."""
 
     cleanup_seconds: float | None
     tripped: tuple[str, ...]
@@ -178,7 +179,7 @@ class DataPart(_Part):
 
 
 class Snapshot(_Part):
-    """Everything at one moment. `asof`: by Postgres's clock, by this machine's where that did not answer."""
+    """All parts at one moment. `asof`: Postgres's clock, or this machine's if Postgres did not answer."""
 
     asof: datetime
     conditions: tuple[Condition, ...] = ()

@@ -1,4 +1,4 @@
-"""The parts of `dpp top` that stand in rows, each from the queries that the dashboard's metrics come from."""
+"""The parts of `dpp top` that are read from Postgres, with the same queries as the dashboard's metrics."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -40,7 +40,7 @@ _ESCALATED_SECONDS = 300
 
 
 def runs(connection: Connection) -> RunsPart:
-    """By state, with how many ended lately."""
+    """Count runs by state, and those that ended recently."""
     found = run_stats.read_stats(connection)
     off = tuple(one.scope or "*" for one in switches(connection) if not one.enabled)
     return RunsPart(
@@ -58,13 +58,13 @@ def runs(connection: Connection) -> RunsPart:
 
 
 def money(connection: Connection) -> MoneyPart:
-    """What reconcile found."""
+    """Read reconcile's findings."""
     found = money_stats.read_stats(connection)
     return MoneyPart(drift_usd_micros=found.drift_usd_micros, rebuilt=found.rebuilt, disputed=found.disputed)
 
 
 def tickets(connection: Connection, rules: ReaperRules, asof: datetime) -> TicketsPart:
-    """What waits for the ops cycle, and how the cycle does."""
+    """Count open tickets and read the state of the ops cycle."""
     waiting = ticket_store.count_waiting(connection, rules)
     backlog = ticket_store.backlog(connection, rules)
     stopped = stop.read(connection)
@@ -88,7 +88,7 @@ def tickets(connection: Connection, rules: ReaperRules, asof: datetime) -> Ticke
 
 
 def events(connection: Connection) -> EventsPart:
-    """From the outbox to their end."""
+    """Count events from the outbox to their end."""
     lag = tables.lag(connection)
     queued, queued_seconds = tables.unhandled(connection)
     return EventsPart(
@@ -104,7 +104,7 @@ def events(connection: Connection) -> EventsPart:
 
 
 def workspaces(connection: Connection) -> WorkspacesPart:
-    """The fleet, as its control measures it."""
+    """Read the measures of the workspace control function."""
     found = workspace_store.measures(connection, COUNTED_TO)
     return WorkspacesPart(
         by_phase=workspace_store.by_phase(connection, COUNTED_TO),
@@ -116,7 +116,7 @@ def workspaces(connection: Connection) -> WorkspacesPart:
 
 
 def flow(connection: Connection) -> FlowPart:
-    """What is open, who is silent, and which source fails."""
+    """Read open work, heartbeats and failing sources."""
     found = read.backlog(connection)
     heartbeat_ages = heartbeat.ages(connection)
     return FlowPart(
@@ -136,7 +136,7 @@ def flow(connection: Connection) -> FlowPart:
 
 
 def data(connection: Connection) -> DataPart:
-    """Cleanups, and what outlived its use."""
+    """Read the state of cleanups."""
     found = read_data_stats(connection)
     return DataPart(
         cleanup_seconds=found.cleanup_age_seconds,
@@ -155,11 +155,11 @@ PARTS: Mapping[str, Callable[[Connection], BaseModel]] = {
     "flow": flow,
     "data": data,
 }
-"""Those that need nothing but rows, by name."""
+"""Parts that need only a connection, by name."""
 
 
 def _ended_receipts(connection: Connection) -> list[Mapping[str, Any]]:
-    """Of the last two cycles those that ended: one may be under way."""
+    """Return those of the last two cycles that ended; one may be in progress."""
     try:
         return [one for one in cycle.latest(connection, 2) if one.get("finished_at")]
     except NoReceiptYet:

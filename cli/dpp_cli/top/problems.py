@@ -1,4 +1,4 @@
-"""What of a snapshot is wrong, by the limits that the alarms have, too (`dpp.platform.observability.limits`)."""
+"""Finds the problems in a snapshot, by the thresholds of the alarms (`dpp.platform.observability.limits`)."""
 
 from collections.abc import Callable, Iterator
 
@@ -25,7 +25,7 @@ _RUNBOOK = "runbook.md"
 
 
 def judge(found: Snapshot) -> tuple[Condition, ...]:
-    """Everything that is wrong, money first; what somebody meant to be so stands last."""
+    """Return all problems, money first and notes last."""
     judged = [condition for part in _parts(found) for condition in part]
     return tuple(sorted(judged, key=lambda one: one.level is Level.NOTE))
 
@@ -137,11 +137,11 @@ def _of_flow(part: FlowPart) -> Iterator[Condition]:
     for role, seconds in part.heartbeat_ages.items():
         if seconds is not None:
             yield from _over(limits.ROLE_DEAD, seconds, Unit.SECONDS, role.lower())
-    # Where none of them was ever heard a deployment has none; where one was it has all of them.
+    # Without any heartbeat the deployment has no event flow; with one it has all roles.
     flow = {role: part.heartbeat_ages.get(role) for role in Role if role is not Role.CHAMBERLAIN}
     if any(seconds is not None for seconds in flow.values()):
         for role in (role for role, seconds in flow.items() if seconds is None):
-            yield _alarm(limits.ROLE_DEAD, subject=f"{role.lower()}, never heard")
+            yield _alarm(limits.ROLE_DEAD, subject=f"{role.lower()}, no heartbeat yet")
     for source, failures in part.sources.items():
         yield from _over(limits.SOURCE_FAILING, failures, subject=source.lower())
     for item, seconds in part.oldest_seconds.items():

@@ -1,4 +1,4 @@
-"""`dpp --stage NAME top`: each look is one invocation of the deployment's function `operate`, drawn here."""
+"""`dpp --stage NAME top`: each snapshot is one invocation of the deployment's function `operate`."""
 
 from functools import cached_property
 
@@ -9,10 +9,10 @@ from dpp_cli.operator import remote
 from dpp_cli.top.model import Snapshot
 
 _REPLY_SECONDS = 30
-"""Longer than a look takes whose dependencies are all away, with the function's start."""
+"""Longer than a cold start plus a snapshot for which no dependency answers."""
 
 
-class StageLooks:
+class StageSnapshots:
     """Snapshots of a deployment."""
 
     every_seconds = 10.0
@@ -22,16 +22,18 @@ class StageLooks:
         self.where = f"stage {stage}"
 
     def __call__(self) -> Snapshot:
-        """Look once. Raises StackError where the function does not answer, or not with a snapshot."""
+        """Take one snapshot. Raises StackError if the function does not answer with one."""
         exit_code, stdout, stderr = self._function.run(["top", "--json"])
         if not stdout:
-            said = stderr.strip().removeprefix("error: ")
-            raise StackError(said or f"the function ended with exit code {exit_code} and said nothing")
+            message = stderr.strip().removeprefix("error: ")
+            raise StackError(
+                message or f"the function `operate` ended with exit code {exit_code} and no output"
+            )
         try:
             return Snapshot.model_validate_json(stdout)
         except ValidationError:
             raise StackError(
-                "the deployment tells its snapshot in another way: it is of another version than this command"
+                "this command can't read the deployment's snapshot: use the command of the deployment's version"
             ) from None
 
     @cached_property

@@ -1,7 +1,7 @@
-"""Draws `dpp top`: what is wrong first, then the figures, in as many lines and columns as there are.
+"""Draws `dpp top`: problems first, then the figures, within the terminal's lines and columns.
 
-A line says what it says without its colour, and is cut at the edge, never wrapped. What others named goes through
-`plain`: nothing in it reaches the terminal raw.
+Every line is understandable without colour and is cut at the edge, never wrapped. Names chosen by users pass through
+`plain`, so that no control character reaches the terminal.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,17 +16,17 @@ from dpp_cli.top.model import Condition, Level, Unit
 from dpp_cli.top.view import View
 
 WIDE_COLUMNS = 146
-"""From so many on the tenants stand beside the figures."""
+"""From this width on, tenants are drawn beside the figures."""
 _FEWEST_CONDITIONS = 3
 _FEWEST_TENANTS = 2
 _MOST_TENANTS = 10
 _GAP = 3
 _LONG_SECONDS = 5
-"""A look that takes so long is told of: until it is over the page is the one before."""
+"""From this age on, the title shows that a snapshot is pending."""
 
 
 def draw(view: View, columns: int, lines: int | None = None) -> Text:
-    """The page. `lines`: no more than so many, with as much of everything as fits; None: all of it."""
+    """Draw the page in at most `lines` lines, with as much of each part as fits; None: everything."""
     head = [_head(view), *_trouble(view)]
     body = list(figures(view))
     wide = columns >= WIDE_COLUMNS
@@ -53,13 +53,13 @@ def _head(view: View) -> Text:
     line.append(f"  {view.snapshot.asof:%Y-%m-%d %H:%M:%S%z}", style="dim")
     if view.every_seconds is not None:
         line.append(f"  every {view.every_seconds:g} s, q ends", style="dim")
-    if view.asking_seconds >= _LONG_SECONDS:
-        line.append(f"  asking for {view.asking_seconds:.0f} s", style="yellow")
+    if view.pending_seconds >= _LONG_SECONDS:
+        line.append(f"  refreshing for {view.pending_seconds:.0f} s", style="yellow")
     return line
 
 
 def _trouble(view: View) -> Iterator[Text]:
-    """What does not answer, since when; what took too long; and of when the figures are."""
+    """Yield a line per dependency that does not answer, for slow parts, and for outdated figures."""
     for name, why in view.snapshot.away.items():
         since = view.since.get(name, view.snapshot.asof)
         line = Text("?? ", style="bold yellow").append_text(plain(name))
@@ -68,15 +68,15 @@ def _trouble(view: View) -> Iterator[Text]:
     if view.snapshot.slow:
         line = Text("?? took too long: ", style="bold yellow")
         yield line.append_text(plain(", ".join(view.snapshot.slow)))
-    if view.held:
-        oldest = min(view.held.values())
-        yield Text(f"   what could not be asked is as of {oldest:%H:%M:%S}: ", style="yellow").append_text(
-            plain(", ".join(view.held))
+    if view.outdated:
+        oldest = min(view.outdated.values())
+        yield Text(f"   outdated, as of {oldest:%H:%M:%S}: ", style="yellow").append_text(
+            plain(", ".join(view.outdated))
         )
 
 
 def _conditions(view: View, columns: int, at_most: int | None) -> list[Text]:
-    """A headline, and a line each; the last says how many are left out."""
+    """Return the headline and one line per problem; the last line counts those left out."""
     found = view.snapshot.conditions
     wrong = sum(one.level is Level.ALARM for one in found)
     lines = [_headline(view, wrong)]
@@ -89,14 +89,14 @@ def _conditions(view: View, columns: int, at_most: int | None) -> list[Text]:
 
 def _headline(view: View, wrong: int) -> Text:
     if wrong:
-        count = "1 THING IS WRONG" if wrong == 1 else f"{wrong} THINGS ARE WRONG"
+        count = "1 PROBLEM" if wrong == 1 else f"{wrong} PROBLEMS"
         return Text(count, style="bold red").append("  what to do: docs/runbook.md", style="not bold default")
     if view.snapshot.away or view.snapshot.slow:
-        return Text("NOT ALL COULD BE ASKED", style="bold yellow").append(
-            ": nothing is wrong with the rest", style="not bold"
-        )
-    said = Text("Nothing is wrong", style="bold green")
-    return said.append(" in rows, ledger and queues; the rest only CloudWatch sees", style="not bold dim")
+        return Text("INCOMPLETE", style="bold yellow").append(": no problems in the rest", style="not bold")
+    headline = Text("No problems", style="bold green")
+    return headline.append(
+        " in rows, ledger and queues; see CloudWatch for functions and servers", style="not bold dim"
+    )
 
 
 def _condition(one: Condition, columns: int) -> Text:
@@ -124,15 +124,15 @@ def _value(value: float, unit: Unit) -> str:
 
 
 def _tenant_lines(view: View, indent: int) -> list[Text]:
-    """Who has least left, a headline first; none where nobody could be asked."""
+    """Return a headline and the tenants with the smallest balances; nothing if they could not be read."""
     part = view.snapshot.tenants
     if part is None:
         return []
     shown = part.nearest[:_MOST_TENANTS]
-    among = f"of {part.looked_at:,}" if part.is_all else f"of {part.looked_at:,} looked at"
+    among = f"of {part.looked_at:,}" if part.is_all else f"of {part.looked_at:,} checked"
     name = f"{'TENANTS':<{indent}}" if indent else "TENANTS "
     width = min(max(28, *(len(one.tenant_id) for one in shown)) if shown else 28, 40)
-    head = Text(f"{name + 'nearest to empty, ' + among:<{indent + width}}", style="bold")
+    head = Text(f"{name + 'smallest balance, ' + among:<{indent + width}}", style="bold")
     lines = [head.append(f"{'USD left':>13}{'reserved':>13}", style="not bold dim")]
     for one in shown:
         tenant = plain(one.tenant_id)
@@ -144,14 +144,14 @@ def _tenant_lines(view: View, indent: int) -> list[Text]:
         if one.requests_left == 0:
             line.append(" throttled", style="yellow")
         lines.append(line)
-    if "tenants" in view.held:
+    if "tenants" in view.outdated:
         for line in lines:
             line.stylize("dim")
     return lines
 
 
 def _beside(left: Sequence[Text], right: Sequence[Text], columns: int) -> list[Text]:
-    """Two blocks side by side."""
+    """Place two blocks side by side."""
     width = columns - max((cell_len(line.plain) for line in right), default=0) - _GAP
     rows = []
     for number in range(max(len(left), len(right))):

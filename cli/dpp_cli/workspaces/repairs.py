@@ -105,7 +105,7 @@ def recover_one(
         _Way,
         typer.Option(
             help="retry: try again unchanged. from-archive: restore, losing anything newer. keep-volume: keep the"
-            " volume, drop its archive. stop-container: stop a container without volume. empty: start with an empty home."
+            " volume, drop its archive. stop-container: stop a container without volume. empty: start with no files."
         ),
     ],
     reason: Annotated[str, typer.Option(help="Why; recorded with the event.")],
