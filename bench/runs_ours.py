@@ -88,11 +88,9 @@ def worker(place: Place) -> None:
 
 def handling() -> Callable[[dict[str, Any]], dict[str, Any]]:
     """The worker's handler with the no-op for its packs: an event in, and out what became of its one message."""
-    from run_worker import wiring  # noqa: PLC0415 - reads its environment
+    from run_worker import handler as worker  # noqa: PLC0415 - its wiring reads the environment
 
-    vars(wiring)["PackProcess"] = NoOpPacks
-    from run_worker.handler import handler  # noqa: PLC0415
-
+    vars(worker)["PackProcess"] = NoOpPacks
     context: Any = SimpleNamespace(
         function_name="run_worker",
         memory_limit_in_mb=1769,
@@ -102,7 +100,7 @@ def handling() -> Callable[[dict[str, Any]], dict[str, Any]]:
     )
 
     def handle(event: dict[str, Any]) -> dict[str, Any]:
-        told = handler(event, context)
+        told = worker.handler(event, context)
         return {
             "message_id": event["Records"][0]["messageId"],
             "failed": bool(told["batchItemFailures"]),

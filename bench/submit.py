@@ -112,7 +112,7 @@ def _wire(database_url: str, redis_url: str, endpoint: str) -> None:
 def _measure(database_url: str, rounds: int) -> None:
     from runs_read import handler as reading  # noqa: PLC0415 - once the environment is there
     from runs_submit import handler as submitting  # noqa: PLC0415
-    from runs_submit.wiring import wiring  # noqa: PLC0415
+    from runs_submit.handler import wiring  # noqa: PLC0415
 
     migrate.upgrade(database_url)
     minted, effects = api_keys.mint(), wiring()

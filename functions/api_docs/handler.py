@@ -1,23 +1,26 @@
 """GET and HEAD /openapi.json and /docs: the API's description, for machines and for people.
 
-A function of its own and not a part of `health`: it answers anybody, without a key, with hundreds of kilobytes, so it
-has no variable, no secret, no grant and no way into the network, and calling it a lot stops no probe. It starts without
-psycopg, redis and boto3: 141 ms of processor time against 236, and 379 with what the first probe waits for (`python -m
-bench.cold 15 api_docs health`, two cores of a Xeon).
+This is a function of its own and not part of `health`: it serves hundreds of kilobytes to anybody without a key, so it
+has no variable, no secret, no grant and no network, and heavy use of it cannot stop a health probe. It starts without
+psycopg, redis and boto3: 141 ms of processor time, where `health` takes 236 ms, and 379 ms with what its first probe
+imports (`python -m bench.cold 15 api_docs health`, two cores of a Xeon).
 """
 
 from dpp.platform.observability import cold_start
 
-# First, so that no import after it is held up.
+# First, so that the garbage collector is off during the imports below.
 # isort: split
 
-from typing import Any
+import importlib.util
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from api_docs.wiring import wiring
+from dpp.platform.config import Settings
 from dpp.platform.http.api import Api
+from dpp.platform.http.kept import Content
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
@@ -26,19 +29,52 @@ cold_start.imported()
 logger = service_logger("api")
 meter = Meter()
 api = Api({}, lambda _error: {}, meter)
+PACKAGE = "dpp_api_docs"
+"""The layer's folder (`dpp_cli/layers/api_docs.py`); Python finds it on its path, wherever a layer is unpacked."""
+
+
+class ApiDocsSettings(Settings):
+    """No variable: everything that it serves is in its layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """The document, the page, and the page's Content-Security-Policy."""
+
+    document: Content
+    page: Content
+    page_policy: str
+
+
+@cache
+def wiring() -> Wiring:
+    """Read the layer. Raises FileNotFoundError if the function has none."""
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise FileNotFoundError(PACKAGE)
+    folder = Path(next(iter(spec.submodule_search_locations)))
+
+    def read(name: str) -> str:
+        return (folder / name).read_text(encoding="utf-8")
+
+    return Wiring(
+        document=Content.of("application/json", read("openapi.json")),
+        page=Content.of("text/html; charset=utf-8", read("docs.html")),
+        page_policy=read("docs.policy"),
+    )
 
 
 @api.route("HEAD", "/openapi.json")
 @api.route("GET", "/openapi.json")
 def openapi() -> Response[str]:
-    """The document, as docs/openapi.json is committed, without its blanks."""
+    """docs/openapi.json without its whitespace."""
     return api.kept(wiring().document, {})
 
 
 @api.route("HEAD", "/docs")
 @api.route("GET", "/docs")
 def docs() -> Response[str]:
-    """The same as a page, which runs nothing and asks nobody."""
+    """The same document as a page that runs no script and loads nothing."""
     headers = {
         "Content-Security-Policy": wiring().page_policy,
         "Referrer-Policy": "no-referrer",
@@ -47,7 +83,4 @@ def docs() -> Response[str]:
     return api.kept(wiring().page, headers)
 
 
-@invocation(logger, meter)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer one API Gateway event."""
-    return api.answer(event, context)
+handler = invocation(logger, meter)(api.answer)

@@ -2,15 +2,15 @@
 
 from dpp.platform.observability import cold_start
 
-# First, so that no import after it is held up.
+# First, so that the garbage collector is off during the imports below.
 # isort: split
 
-from typing import Any
+import os
+from dataclasses import dataclass
+from functools import cache
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from auth_errors_api.wiring import Wiring, wiring
 from dpp.auth_errors import store
 from dpp.auth_errors.api import read
 from dpp.auth_errors.api.contract import ClusterQuery
@@ -30,7 +30,12 @@ from dpp.auth_errors.api.http import (
     whole_view,
 )
 from dpp.auth_errors.api.record import record
+from dpp.auth_errors.config import WakeQueueSettings
 from dpp.auth_errors.decisions.decide import decide, decide_cluster
+from dpp.auth_errors.outbox.publish import Waker
+from dpp.platform.aws.queue import Queue
+from dpp.platform.config import PostgresSettings
+from dpp.platform.db.postgres import Database
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate, authenticate_operator
 from dpp.platform.http.request import read_query
@@ -47,13 +52,32 @@ meter = Meter()
 api = Api(PROBLEMS, error_headers, meter)
 
 
+class AuthErrorsApiSettings(PostgresSettings, WakeQueueSettings):
+    """Rows, and the queue that wakes the publisher."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """The database with keys and errors, and the publisher's waker."""
+
+    database: Database
+    waker: Waker
+
+
+@cache
+def wiring() -> Wiring:
+    """Read the environment and build; connections open at their first use."""
+    settings = AuthErrorsApiSettings.load(os.environ)
+    return Wiring(Database(settings.database), Waker(Queue(settings.wake_queue_url)))
+
+
 @api.route("POST", "/api/auth-errors")
 def report_error() -> Response[str]:
-    """Record an authentication error; 201, and 200 for one that was recorded before."""
-    parts = wiring()
-    caller = authenticate(api.event, parts.database)
+    """Record an authentication error. 201; 200 for one that was recorded before."""
+    wired = wiring()
+    caller = authenticate(api.event, wired.database)
     logger.append_keys(tenant_id=caller.tenant_id, trace_id=api.trace_id)
-    recorded = record(read_report(api.event), caller.tenant_id, parts.database, parts.waker)
+    recorded = record(read_report(api.event), caller.tenant_id, wired.database, wired.waker)
     if recorded.created:
         meter.add(AUTH_ERRORS_RECORDED)
     location = {"Location": f"auth-errors/{recorded.error.auth_error_id}"}
@@ -63,19 +87,19 @@ def report_error() -> Response[str]:
 @api.route("GET", "/api/auth-errors")
 def list_errors() -> Response[str]:
     """Errors, the newest occurrence first."""
-    parts, _ = _asked()
+    wired, _ = _authenticated()
     which, place, limit = read_filter(api.event)
-    with parts.database.connection() as connection:
+    with wired.database.connection() as connection:
         page = read.page(connection, which, place, limit)
     return api.json(200, page_view(page), {})
 
 
 @api.route("GET", "/api/auth-errors/clusters")
 def list_clusters() -> Response[str]:
-    """The clusters that were seen last."""
-    parts, _ = _asked()
+    """The clusters with the latest occurrences."""
+    wired, _ = _authenticated()
     query = read_query(api.event, ClusterQuery)
-    with parts.database.connection() as connection:
+    with wired.database.connection() as connection:
         found = store.clusters(connection, query.limit)
     return api.json(200, clusters_view(found), {})
 
@@ -83,18 +107,18 @@ def list_clusters() -> Response[str]:
 @api.route("GET", "/api/auth-errors/clusters/<cluster_id>")
 def read_cluster(cluster_id: str) -> Response[str]:
     """One cluster."""
-    parts, _ = _asked()
-    with parts.database.connection() as connection:
+    wired, _ = _authenticated()
+    with wired.database.connection() as connection:
         found = read.cluster(connection, parse_uuid(cluster_id))
     return api.json(200, cluster_view(found), {})
 
 
 @api.route("POST", "/api/auth-errors/clusters/<cluster_id>/decisions")
-def decide_of_cluster(cluster_id: str) -> Response[str]:
-    """Decide of the errors of a cluster, as many as a call may."""
-    parts, operator = _asked()
+def decide_on_cluster(cluster_id: str) -> Response[str]:
+    """Decide on the errors of a cluster, up to the maximum of one call."""
+    wired, operator = _authenticated()
     order = read_cluster_decision(api.event, operator)
-    decided = decide_cluster(order, parse_uuid(cluster_id), parts.database)
+    decided = decide_cluster(order, parse_uuid(cluster_id), wired.database)
     meter.add(AUTH_ERROR_DECISIONS, decided.decided, DecisionType=order.decision_type, DecidedBy="OPERATOR")
     return api.json(200, cluster_decided_view(decided), {})
 
@@ -102,32 +126,29 @@ def decide_of_cluster(cluster_id: str) -> Response[str]:
 @api.route("GET", "/api/auth-errors/<auth_error_id>")
 def read_one(auth_error_id: str) -> Response[str]:
     """An error with its clusters, decisions, history and events."""
-    parts, _ = _asked()
-    with parts.database.connection() as connection:
+    wired, _ = _authenticated()
+    with wired.database.connection() as connection:
         whole = read.read(connection, parse_uuid(auth_error_id))
     return api.json(200, whole_view(whole), {})
 
 
 @api.route("POST", "/api/auth-errors/<auth_error_id>/decisions")
-def decide_of_error(auth_error_id: str) -> Response[str]:
-    """Decide of an error; 201, and 200 for a decision that was made before."""
-    parts, operator = _asked()
+def decide_on_error(auth_error_id: str) -> Response[str]:
+    """Decide on an error. 201; 200 for a decision that was made before."""
+    wired, operator = _authenticated()
     order = read_decision(api.event, operator)
-    decided = decide(order, parse_uuid(auth_error_id), parts.database)
+    decided = decide(order, parse_uuid(auth_error_id), wired.database)
     if decided.made:
         meter.add(AUTH_ERROR_DECISIONS, DecisionType=order.decision_type, DecidedBy="OPERATOR")
     return api.json(201 if decided.made else 200, decision_view(decided.decision), {})
 
 
-def _asked() -> tuple[Wiring, Operator]:
-    """The parts, and the operator who asks; everybody else is refused."""
-    parts = wiring()
-    operator = authenticate_operator(api.event, parts.database)
+def _authenticated() -> tuple[Wiring, Operator]:
+    """The wiring and the calling operator. Raises ProblemError 401 for anybody else."""
+    wired = wiring()
+    operator = authenticate_operator(api.event, wired.database)
     logger.append_keys(actor=operator.operator_id, trace_id=api.trace_id)
-    return parts, operator
+    return wired, operator
 
 
-@invocation(logger, meter)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer one API Gateway event."""
-    return api.answer(event, context)
+handler = invocation(logger, meter)(api.answer)

@@ -1,43 +1,67 @@
-"""The consumer of authentication errors' events (AUTH-5, AUTH-7). A message that is to come again does so alone."""
+"""The consumer of authentication errors' events (AUTH-5, AUTH-7)."""
 
+import os
+from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from auth_errors_consume.wiring import wiring
-from dpp.auth_errors.outbox.consume import Consumed, consume
+from dpp.auth_errors.config import (
+    EventDeadLetterSettings,
+    EventQueueSettings,
+    RetrySettings,
+    WakeQueueSettings,
+)
+from dpp.auth_errors.outbox.consume import Consumed, ConsumeEffects, consume
 from dpp.auth_errors.outbox.message import EventMessage
+from dpp.auth_errors.outbox.publish import Waker
+from dpp.platform.aws.queue import Queue
+from dpp.platform.config import PostgresSettings
+from dpp.platform.db.postgres import Database
 from dpp.platform.errors import QueueUnavailable
-from dpp.platform.observability.invocation import invocation, of_message
+from dpp.platform.message_batch import ReturnMessage, process_batch
+from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import AUTH_ERROR_DECISIONS, EVENT_AGE, EVENTS
 
 logger = service_logger("auth_errors_consume")
 meter = Meter()
-# A batch that fails whole is reported message by message too: none of them waits for the others.
-processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 
 
-class _ComesAgain(Exception):
-    """The message is not done with; SQS shows it again."""
+class AuthErrorsConsumeSettings(
+    PostgresSettings, EventQueueSettings, EventDeadLetterSettings, WakeQueueSettings, RetrySettings
+):
+    """Rows, the event queue (to delay a message), its dead-letter queue, the publisher's queue, the retry policy."""
+
+
+@cache
+def wiring() -> tuple[ConsumeEffects, Queue]:
+    """The connections that consuming uses, and the event queue; connections open at their first use."""
+    settings = AuthErrorsConsumeSettings.load(os.environ)
+    effects = ConsumeEffects.of(
+        Database(settings.database),
+        Queue(settings.event_dead_letter_queue_url),
+        Waker(Queue(settings.wake_queue_url)),
+        settings.policy,
+    )
+    return effects, Queue(settings.event_queue_url)
 
 
 def work_on(record: SQSRecord) -> None:
-    """Work on one message; whatever is raised returns it to the queue."""
-    with of_message(logger, record.message_id):
-        consumed = consume(_message(record), wiring().effects)
+    """Work on one message. Raises ReturnMessage for one that is retried later; any exception returns the message."""
+    effects, _ = wiring()
+    consumed = consume(_message(record), effects)
     _measure(consumed)
     logger.info(
         "message done",
         extra={"message_id": record.message_id, "outcome": consumed.outcome, "reason": consumed.reason},
     )
     if consumed.return_in_seconds is not None:
-        _show_again(record, consumed.return_in_seconds)
-        raise _ComesAgain
+        _delay(record, consumed.return_in_seconds)
+        raise ReturnMessage
 
 
 def _message(record: SQSRecord) -> EventMessage:
@@ -48,10 +72,11 @@ def _message(record: SQSRecord) -> EventMessage:
     return EventMessage(record.body or "", headers)
 
 
-def _show_again(record: SQSRecord, seconds: int) -> None:
-    """By the ladder (AUTH-8). The row decides when: a message that comes at another time waits for it once more."""
+def _delay(record: SQSRecord, seconds: int) -> None:
+    """Delay the next delivery by the backoff (AUTH-8). The row decides: a message that comes early waits again."""
+    _, events = wiring()
     try:
-        wiring().events.extend_visibility(record.receipt_handle, seconds)
+        events.extend_visibility(record.receipt_handle, seconds)
     except QueueUnavailable:
         logger.warning("message keeps its visibility", extra={"message_id": record.message_id})
 
@@ -70,5 +95,5 @@ def _measure(consumed: Consumed) -> None:
 
 @invocation(logger, meter)
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
-    """Work on a batch; the answer names the messages that come again."""
-    return process_partial_response(event=event, record_handler=work_on, processor=processor, context=context)
+    """Work on a batch; the response names the messages to deliver again."""
+    return process_batch(logger, work_on, event, context)

@@ -1,13 +1,18 @@
-"""The outbox's publisher, woken by each new event and by the clock once a minute (AUTH-4)."""
+"""The outbox's publisher, invoked for each new event and by a schedule once a minute (AUTH-4)."""
 
+import os
+from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from auth_errors_publish.wiring import wiring
 from dpp.auth_errors import store
+from dpp.auth_errors.config import EventQueueSettings, RetrySettings
 from dpp.auth_errors.outbox import tables
 from dpp.auth_errors.outbox.publish import WAKE, PublishEffects, publish
+from dpp.platform.aws.queue import Queue
+from dpp.platform.config import PostgresSettings
+from dpp.platform.db.postgres import Database
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
@@ -29,30 +34,41 @@ logger = service_logger("auth_errors_publish")
 meter = Meter()
 
 
+class AuthErrorsPublishSettings(PostgresSettings, EventQueueSettings, RetrySettings):
+    """Rows, the event queue, and the retry policy."""
+
+
+@cache
+def wiring() -> PublishEffects:
+    """Read the environment and build; connections open at their first use."""
+    settings = AuthErrorsPublishSettings.load(os.environ)
+    return PublishEffects(Database(settings.database), Queue(settings.event_queue_url), settings.policy)
+
+
 @invocation(logger, meter)
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Publish what is due; invoked by hand, with all that the schedule's scheduled does.
+    """Publish what is due. A manual invocation does everything that a tick does.
 
-    A failure returns the messages, which only wake: whatever they were for is in the outbox.
+    A failure returns the messages. They only wake this function: the events are in the outbox.
     """
     bodies = [record.get("body") for record in event.get("Records", ())]
-    scheduled = not bodies or any(body != WAKE for body in bodies)
+    is_tick = not bodies or any(body != WAKE for body in bodies)
     effects = wiring()
-    report = publish(effects, scheduled=scheduled)
-    meter.add(OUTBOX_PUBLISHED, report.published)
-    for seconds in report.delays_seconds:
+    done = publish(effects, scheduled=is_tick)
+    meter.add(OUTBOX_PUBLISHED, done.published)
+    for seconds in done.delays_seconds:
         meter.add(OUTBOX_DELAY, seconds)
-    if scheduled:
+    if is_tick:
         meter.add(FIRINGS)
-        meter.add(OUTBOX_SENT_AGAIN, report.sent_again)
+        meter.add(OUTBOX_SENT_AGAIN, done.sent_again)
         _measure(effects)
-    told = report.as_dict()
-    logger.info("fired", extra={"report": told, "scheduled": scheduled})
-    return {**told, "batchItemFailures": []}
+    report = done.as_dict()
+    logger.info("tick done" if is_tick else "published", extra={"report": report})
+    return {**report, "batchItemFailures": []}
 
 
 def _measure(effects: PublishEffects) -> None:
-    """What waits and what died; by the clock alone, since it is counted."""
+    """Count waiting and dead events; at ticks only, since the queries are expensive."""
     with effects.database.connection() as connection:
         lag = tables.lag(connection)
         growing, new = store.growing(connection)

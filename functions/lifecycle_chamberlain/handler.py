@@ -1,14 +1,26 @@
-"""The chamberlain, on his schedule: the day's cleanup where it is due, or on with the one under way (LIFE-8)."""
+"""The chamberlain (cleaner): starts the day's cleanup when it is due, or continues the current one (LIFE-8).
 
+Runs every minute.
+"""
+
+import os
+from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.typing import LambdaContext
-
+from dpp.auth_errors.config import RetrySettings
+from dpp.lifecycle.config import CleanerSettings, StateSettings, WakesEnvoy
 from dpp.lifecycle.flow.errors import CleanupRunning
-from dpp.lifecycle.flow.ports import Role
+from dpp.lifecycle.flow.ports import Role, Wake
+from dpp.lifecycle.flow.wake import WakeByInvocation
+from dpp.lifecycle.retention.breaker import Bounds
 from dpp.lifecycle.retention.cleaner import CleanerReport, clean
+from dpp.lifecycle.retention.control import CleanerEffects
+from dpp.lifecycle.retention.daily_report import announce
+from dpp.lifecycle.retention.periods import RetentionSettings
 from dpp.lifecycle.retention.stats import Stats, read_stats
-from dpp.platform.observability.invocation import invocation
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.config import PostgresSettings, TimeZoneSettings
+from dpp.platform.db.postgres import Database
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import (
@@ -19,41 +31,66 @@ from dpp.platform.observability.metrics import (
     CLEANUP_ERRORS,
     DATA_BYTES,
     DATA_BYTES_PROJECTED,
-    FIRINGS,
     OBJECTS_DELETED,
     OBJECTS_TO_DELETE,
     QUESTIONS_OVERDUE,
     ROLE_SILENCE,
     THREADS_OVERDUE,
 )
-from lifecycle_chamberlain.wiring import wiring
+from dpp.platform.scheduled_job import scheduled_job
+from dpp.registered import registered
 
 logger = service_logger("chamberlain")
 meter = Meter()
 
 
-@invocation(logger, meter)
-def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """One firing; what the event holds doesn't matter."""
-    effects = wiring().effects
-    try:
-        done = clean(effects)
-    except CleanupRunning as running:
-        logger.warning(str(running))
-        return {"outcome": "ANOTHER_IS_RUNNING"}
+class LifecycleChamberlainSettings(
+    PostgresSettings,
+    StateSettings,
+    RetentionSettings,
+    RetrySettings,
+    CleanerSettings,
+    TimeZoneSettings,
+    WakesEnvoy,
+):
+    """Rows, the tasks' bucket, the retention periods, the cleanup's limits, the zone of its start at three o'clock,
+    and the envoy, where the deployment has one to announce the cleanup."""
+
+
+@cache
+def wiring() -> tuple[CleanerEffects, Wake]:
+    """The connections that a cleanup uses, and how to wake the envoy.
+
+    A deployment without the envoy announces nothing: its messages would wait forever.
+    """
+    settings = LifecycleChamberlainSettings.load(os.environ)
+    effects = CleanerEffects(
+        database=Database(settings.database),
+        storage=ObjectStore(settings.state_bucket),
+        classes=registered(settings.retention, settings.max_retries),
+        retention=settings.retention,
+        zone=settings.zone,
+        bounds=Bounds(settings.max_deletes, settings.breaker_factor, settings.breaker_floor),
+        announce=announce if settings.functions else None,
+    )
+    return effects, WakeByInvocation(settings.functions)
+
+
+@scheduled_job(logger, meter, already_running=(CleanupRunning,))
+def handler() -> dict[str, Any]:
+    """Run one tick."""
+    effects, wake = wiring()
+    done = clean(effects)
     with effects.database.connection() as connection:
         found = read_stats(connection)
     if effects.announce is not None and done.cleanup is not None and done.cleanup.is_done:
-        wiring().wake(Role.ENVOY)
-    meter.add(FIRINGS)
+        wake(Role.ENVOY)
     _measure(done)
     _measure_stats(found)
-    told = _told(done)
-    logger.info("fired", extra={"report": told})
-    return told
+    return _report(done)
 
 
-def _told(done: CleanerReport) -> dict[str, Any]:
+def _report(done: CleanerReport) -> dict[str, Any]:
     cleanup = done.cleanup
     return {
         "rows": dict(done.rows),

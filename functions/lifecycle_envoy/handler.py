@@ -1,27 +1,39 @@
-"""The envoy, on his schedule and when he is woken: messages go to Slack (LIFE-5)."""
+"""The envoy (notifier): sends messages to Slack (LIFE-5). Runs on a schedule and when another role wakes it."""
 
+import os
+from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.typing import LambdaContext
-
-from dpp.lifecycle.flow.notifier import send_messages
-from dpp.platform.observability.invocation import invocation
+from dpp.lifecycle.config import ChannelSettings, OutsideSettings
+from dpp.lifecycle.flow.notifier import NotifierEffects, send_messages
+from dpp.lifecycle.flow.outside import OutsideFunction
+from dpp.platform.config import PostgresSettings
+from dpp.platform.db.postgres import Database
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
-from dpp.platform.observability.metrics import FIRINGS, MESSAGES_DELIVERED
-from lifecycle_envoy.wiring import wiring
+from dpp.platform.observability.metrics import MESSAGES_DELIVERED
+from dpp.platform.scheduled_job import scheduled_job
 
 logger = service_logger("lifecycle_envoy")
 meter = Meter()
 
 
-@invocation(logger, meter)
-def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """One firing; what the event holds doesn't matter."""
+class LifecycleEnvoySettings(PostgresSettings, OutsideSettings, ChannelSettings):
+    """Rows, the function that reaches the internet, and the Slack channel."""
+
+
+@cache
+def wiring() -> NotifierEffects:
+    """Read the environment and build; connections open at their first use."""
+    settings = LifecycleEnvoySettings.load(os.environ)
+    outside = OutsideFunction(settings.outside_function)
+    return NotifierEffects(Database(settings.database), outside, settings.slack_channel)
+
+
+@scheduled_job(logger, meter)
+def handler() -> dict[str, Any]:
+    """Run one tick."""
     report = send_messages(wiring())
-    meter.add(FIRINGS)
     for outcome, count in (("SENT", report.sent), ("REPEATED", report.repeated), ("FAILED", report.failed)):
         meter.add(MESSAGES_DELIVERED, count, Outcome=outcome)
-    told = report.as_dict()
-    logger.info("fired", extra={"report": told})
-    return told
+    return report.as_dict()

@@ -1,26 +1,52 @@
-"""The general, on his schedule and when he is woken: tasks are carried out (LIFE-2 … LIFE-4)."""
+"""The general (runner): has tasks carried out by runs (LIFE-2 … LIFE-4).
 
+Runs on a schedule and when another role wakes it.
+"""
+
+import os
+from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.typing import LambdaContext
-
-from dpp.lifecycle.flow.runner import Step, run_tasks
-from dpp.platform.observability.invocation import invocation
+from dpp.lifecycle.config import StateSettings, TaskSettings, WakesEnvoy, WakesKing
+from dpp.lifecycle.flow.runner import RunnerEffects, Step, run_tasks
+from dpp.lifecycle.flow.wake import WakeByInvocation
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.config import StorageSettings
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
-from dpp.platform.observability.metrics import FIRINGS, TASK_LOOKS
-from lifecycle_general.wiring import wiring
+from dpp.platform.observability.metrics import TASK_LOOKS
+from dpp.platform.scheduled_job import scheduled_job
+from dpp.runs.submit import SubmitEffects, SubmitSettings
+from lifecycle_general.task_runs import PipelineTaskRuns
 
 logger = service_logger("lifecycle_general")
 meter = Meter()
 
 
-@invocation(logger, meter)
-def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """One firing; what the event holds doesn't matter."""
-    told = run_tasks(wiring()).as_dict()
-    meter.add(FIRINGS)
+class LifecycleGeneralSettings(
+    SubmitSettings, StorageSettings, StateSettings, TaskSettings, WakesKing, WakesEnvoy
+):
+    """Rows, budgets, the run queue, runs' results, the tasks' bucket and budget, and the roles that it wakes."""
+
+
+@cache
+def wiring() -> RunnerEffects:
+    """Read the environment and build; connections open at their first use."""
+    settings = LifecycleGeneralSettings.load(os.environ)
+    submits = SubmitEffects.connect(settings)
+    return RunnerEffects(
+        submits.database,
+        PipelineTaskRuns(submits, ObjectStore(settings.results_bucket), settings),
+        ObjectStore(settings.state_bucket),
+        WakeByInvocation(settings.functions),
+        settings.max_attempts,
+    )
+
+
+@scheduled_job(logger, meter)
+def handler() -> dict[str, Any]:
+    """Run one tick."""
+    report = run_tasks(wiring()).as_dict()
     for step in (*Step, "LEFT"):
-        meter.add(TASK_LOOKS, told[step.lower()], Step=step)
-    logger.info("fired", extra={"report": told})
-    return told
+        meter.add(TASK_LOOKS, report[step.lower()], Step=step)
+    return report

@@ -1,33 +1,47 @@
-"""The king, on his schedule and when he is woken: events become tasks, and end as their tasks ended (LIFE-1)."""
+"""The king (dispatcher): makes tasks of events, and ends events with their tasks (LIFE-1).
 
+Runs on a schedule and when another role wakes it.
+"""
+
+import os
+from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.typing import LambdaContext
-
-from dpp.lifecycle.flow.dispatcher import dispatch
+from dpp.lifecycle.config import WakesEnvoy, WakesGeneral
+from dpp.lifecycle.flow.dispatcher import DispatcherEffects, dispatch
 from dpp.lifecycle.flow.reading.read import Backlog, backlog
-from dpp.platform.observability.invocation import invocation
+from dpp.lifecycle.flow.wake import WakeByInvocation
+from dpp.platform.config import PostgresSettings
+from dpp.platform.db.postgres import Database
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
-from dpp.platform.observability.metrics import FIRINGS, FLOW_AGE, FLOW_WAITING, TASKS_BEGUN
-from lifecycle_king.wiring import wiring
+from dpp.platform.observability.metrics import FLOW_AGE, FLOW_WAITING, TASKS_BEGUN
+from dpp.platform.scheduled_job import scheduled_job
 
 logger = service_logger("lifecycle_king")
 meter = Meter()
 
 
-@invocation(logger, meter)
-def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """One firing; what the event holds doesn't matter."""
+class LifecycleKingSettings(PostgresSettings, WakesGeneral, WakesEnvoy):
+    """Rows, and the roles that it wakes."""
+
+
+@cache
+def wiring() -> DispatcherEffects:
+    """Read the environment and build; connections open at their first use."""
+    settings = LifecycleKingSettings.load(os.environ)
+    return DispatcherEffects(Database(settings.database), WakeByInvocation(settings.functions))
+
+
+@scheduled_job(logger, meter)
+def handler() -> dict[str, Any]:
+    """Run one tick."""
     effects = wiring()
     report = dispatch(effects)
     with effects.database.connection() as connection:
         _measure(backlog(connection))
-    meter.add(FIRINGS)
     meter.add(TASKS_BEGUN, report.dispatched)
-    told = report.as_dict()
-    logger.info("fired", extra={"report": told})
-    return told
+    return report.as_dict()
 
 
 def _measure(found: Backlog) -> None:

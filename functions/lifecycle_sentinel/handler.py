@@ -1,30 +1,52 @@
-"""The sentinel, on his schedule: asks the sources that are due, and takes in what is new (LIFE-1, LIFE-7)."""
+"""The sentinel (poller): polls the sources that are due and takes in new events (LIFE-1, LIFE-7). Runs every minute."""
 
+import os
+from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.typing import LambdaContext
-
-from dpp.lifecycle.flow.intake.poller import SourceReport, poll_sources
-from dpp.platform.observability.invocation import invocation
+from dpp.lifecycle.config import OutsideSettings, SourcesSettings, WakesKing
+from dpp.lifecycle.flow.intake.poller import PollerEffects, SourceReport, poll_sources
+from dpp.lifecycle.flow.outside import OutsideFunction
+from dpp.lifecycle.flow.wake import WakeByInvocation
+from dpp.lifecycle.retention.periods import RetentionSettings
+from dpp.platform.config import PostgresSettings
+from dpp.platform.db.postgres import Database
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
-from dpp.platform.observability.metrics import EVENTS_TAKEN_IN, FIRINGS, SOURCE_FAILURES
-from lifecycle_sentinel.wiring import wiring
+from dpp.platform.observability.metrics import EVENTS_TAKEN_IN, SOURCE_FAILURES
+from dpp.platform.scheduled_job import scheduled_job
 
 logger = service_logger("lifecycle_sentinel")
 meter = Meter()
 
 
-@invocation(logger, meter)
-def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """One firing; what the event holds doesn't matter."""
+class LifecycleSentinelSettings(
+    PostgresSettings, SourcesSettings, OutsideSettings, WakesKing, RetentionSettings
+):
+    """Rows, the sources' queries, the function that reaches the internet, the role to wake, and events' maximum age."""
+
+
+@cache
+def wiring() -> PollerEffects:
+    """Read the environment and build; connections open at their first use."""
+    settings = LifecycleSentinelSettings.load(os.environ)
+    return PollerEffects(
+        database=Database(settings.database),
+        outside=OutsideFunction(settings.outside_function),
+        wake=WakeByInvocation(settings.functions),
+        github_login=settings.github_login,
+        jira_jql=settings.jira_jql,
+        horizon_days=settings.retention.horizon_days,
+    )
+
+
+@scheduled_job(logger, meter)
+def handler() -> dict[str, Any]:
+    """Run one tick."""
     report = poll_sources(wiring())
-    meter.add(FIRINGS)
     for one in report.sources:
         _measure(one)
-    told = report.as_dict()
-    logger.info("fired", extra={"report": told})
-    return told
+    return report.as_dict()
 
 
 def _measure(one: SourceReport) -> None:

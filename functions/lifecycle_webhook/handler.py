@@ -1,16 +1,24 @@
-"""Where GitHub, Jira and Slack call, each with its own signature (LIFE-7, LIFE-10)."""
+"""Webhooks of GitHub, Jira and Slack; each signs its requests in its own way (LIFE-7, LIFE-10)."""
 
 from dpp.platform.observability import cold_start
 
-# First, so that no import after it is held up.
+# First, so that the garbage collector is off during the imports below.
 # isort: split
 
-from typing import Any
+import os
+from functools import cache, partial
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.lifecycle.flow.intake.deliveries import DeliveryResult, from_github, from_jira, from_slack
+from dpp.lifecycle.config import SourcesSettings, WakesGeneral, WakesKing, WebhookSecretSettings
+from dpp.lifecycle.flow.intake.deliveries import (
+    DeliveryResult,
+    WebhookEffects,
+    WebhookSecrets,
+    from_github,
+    from_jira,
+    from_slack,
+)
 from dpp.lifecycle.flow.intake.webhook_http import (
     PROBLEMS,
     ChallengeView,
@@ -20,12 +28,16 @@ from dpp.lifecycle.flow.intake.webhook_http import (
     jira_delivery,
     slack_delivery,
 )
+from dpp.lifecycle.flow.wake import WakeByInvocation
+from dpp.lifecycle.retention.periods import RetentionSettings
+from dpp.platform.aws.renewable import of_secret
+from dpp.platform.config import PostgresSettings
+from dpp.platform.db.postgres import Database
 from dpp.platform.http.api import Api
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import EVENTS_TAKEN_IN
-from lifecycle_webhook.wiring import wiring
 
 cold_start.imported()
 logger = service_logger("lifecycle_webhook")
@@ -33,21 +45,40 @@ meter = Meter()
 api = Api(PROBLEMS, error_headers, meter)
 
 
+class LifecycleWebhookSettings(
+    PostgresSettings, SourcesSettings, WebhookSecretSettings, RetentionSettings, WakesKing, WakesGeneral
+):
+    """Rows, the users that deliveries must concern, the signing secrets, events' maximum age, and the roles to wake."""
+
+
+@cache
+def wiring() -> WebhookEffects:
+    """Read the environment, fetch the secret if one is named, and build; connections open at their first use."""
+    settings = LifecycleWebhookSettings.load(os.environ)
+    return WebhookEffects(
+        database=Database(settings.database),
+        wake=WakeByInvocation(settings.functions),
+        secrets=of_secret(settings.lifecycle_secret_arn, partial(WebhookSecrets.of, settings)),
+        github_login=settings.github_login,
+        horizon_days=settings.retention.horizon_days,
+    )
+
+
 @api.route("POST", "/v1/webhooks/github")
 def called_by_github() -> Response[str]:
-    """A mention, an assignment or a request for a review; 202, whatever becomes of it."""
+    """A mention, an assignment or a review request. Always 202."""
     return _answer("GITHUB", from_github(wiring(), github_delivery(api.event)))
 
 
 @api.route("POST", "/v1/webhooks/jira")
 def called_by_jira() -> Response[str]:
-    """A change of an issue; 202, whatever becomes of it."""
+    """A change of an issue. Always 202."""
     return _answer("JIRA", from_jira(wiring(), jira_delivery(api.event)))
 
 
 @api.route("POST", "/v1/webhooks/slack")
 def called_by_slack() -> Response[str]:
-    """A reply in a thread; 202, whatever becomes of it. 200 where Slack asks whether the address is ours."""
+    """A reply in a thread. Always 202, except 200 for Slack's URL verification."""
     delivered = from_slack(wiring(), slack_delivery(api.event))
     if delivered.challenge is not None:
         return api.json(200, ChallengeView(challenge=delivered.challenge), {})
@@ -55,13 +86,10 @@ def called_by_slack() -> Response[str]:
 
 
 def _answer(source: str, delivered: DeliveryResult) -> Response[str]:
-    told = {"source": source, "outcome": delivered.outcome, "event_id": delivered.event_id}
     meter.add(EVENTS_TAKEN_IN, Source=source, Outcome=delivered.outcome)
-    logger.info("delivered", extra={**told, "trace_id": api.trace_id})
+    fields = {"source": source, "outcome": delivered.outcome, "event_id": delivered.event_id}
+    logger.info("delivered", extra={**fields, "trace_id": api.trace_id})
     return api.json(202, delivered_view(delivered), {})
 
 
-@invocation(logger, meter)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer one API Gateway event."""
-    return api.answer(event, context)
+handler = invocation(logger, meter)(api.answer)

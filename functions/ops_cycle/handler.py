@@ -1,15 +1,18 @@
-"""The ops cycle, on its schedule: emergency stop, reaper, tickets (TIX-6)."""
+"""The ops cycle: emergency stop, reaper, tickets (TIX-6). Runs every minute."""
 
+import os
+from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.typing import LambdaContext
-
-from dpp.platform.observability.invocation import invocation
+from dpp.money.ledger import Ledger
+from dpp.platform.aws.queue import Queue
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.config import DeadLetterSettings, PostgresSettings, QueueSettings, RedisSettings
+from dpp.platform.db.postgres import Database
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import (
     EMERGENCY_STOP,
-    FIRINGS,
     OPS_STEPS_FAILED,
     REAPER_BREAKER,
     TICKET_AGE,
@@ -19,32 +22,51 @@ from dpp.platform.observability.metrics import (
     TICKETS_OPEN,
     TICKETS_STALE,
 )
+from dpp.platform.scheduled_job import scheduled_job
+from dpp.tickets.config import ReaperSettings, ReportsSettings
 from dpp.tickets.counters import OpsCounters
-from dpp.tickets.cycle import Cycle, run_cycle
+from dpp.tickets.cycle import Cycle, CycleEffects, run_cycle
 from dpp.tickets.errors import CycleRunning
-from dpp.tickets.process import TicketOutcome
+from dpp.tickets.process import ProcessEffects, TicketOutcome
+from dpp.tickets.reap import ReapEffects
 from dpp.tickets.receipt import StepOutcome
-from ops_cycle.wiring import wiring
+from ops_cycle.executors import Owners, executors
 
 logger = service_logger("ops_cycle")
 meter = Meter()
 
 
-@invocation(logger, meter)
-def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """One firing; what the event holds doesn't matter."""
-    try:
-        cycle = run_cycle(wiring())
-    except CycleRunning as running:
-        logger.warning(str(running))
-        return {"outcome": "ANOTHER_IS_RUNNING"}
-    meter.add(FIRINGS)
+class OpsCycleSettings(
+    PostgresSettings, RedisSettings, QueueSettings, DeadLetterSettings, ReportsSettings, ReaperSettings
+):
+    """Rows, budgets, the run queue with its dead-letter queue, the reports bucket and the reaper's rules."""
+
+
+@cache
+def wiring() -> CycleEffects:
+    """Read the environment and build; connections open at their first use."""
+    settings = OpsCycleSettings.load(os.environ)
+    database = Database(settings.database)
+    owners = Owners(
+        database,
+        Ledger.connect(settings.redis, cluster=settings.redis_cluster),
+        Queue(settings.run_queue_url),
+        Queue(settings.run_dead_letter_queue_url),
+    )
+    return CycleEffects(
+        ReapEffects(database, ObjectStore(settings.reports_bucket), settings.zone),
+        ProcessEffects(database, executors(owners), settings.rules),
+    )
+
+
+@scheduled_job(logger, meter, already_running=(CycleRunning,))
+def handler() -> dict[str, Any]:
+    """Run one tick. The report omits the stop's reason: it is an operator's free text, which no log may contain."""
+    cycle = run_cycle(wiring())
     _measure(cycle)
-    # Not the stop's reason: it is an operator's own words, and no log has those.
-    unsaid = {"emergency_stop": {"reason"}}
-    told = cycle.receipt.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=unsaid)
-    logger.info("fired", extra={"report": told})
-    return told
+    return cycle.receipt.model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude={"emergency_stop": {"reason"}}
+    )
 
 
 def _measure(cycle: Cycle) -> None:

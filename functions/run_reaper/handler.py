@@ -1,27 +1,37 @@
-"""The reaper, on its schedule: fail what a worker left behind (RUN-20)."""
+"""The reaper: fails the runs whose worker vanished (RUN-20). Runs every half minute."""
 
+import os
+from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.typing import LambdaContext
-
-from dpp.platform.observability.invocation import invocation
+from dpp.money.ledger import Ledger
+from dpp.platform.config import PostgresSettings, RedisSettings
+from dpp.platform.db.postgres import Database
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
-from dpp.platform.observability.metrics import FIRINGS
+from dpp.platform.scheduled_job import scheduled_job
+from dpp.runs.finalize import FinalizeEffects
 from dpp.runs.jobs.reap import reap
-from run_reaper.wiring import wiring
 
 logger = service_logger("reaper")
 meter = Meter()
 
 
-@invocation(logger, meter)
-def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """One firing; what the event holds doesn't matter."""
-    parts = wiring()
-    report = reap(parts.effects, parts.scan)
-    meter.add(FIRINGS)
+class RunReaperSettings(PostgresSettings, RedisSettings):
+    """Rows and budgets."""
+
+
+@cache
+def wiring() -> tuple[FinalizeEffects, Database]:
+    """The connections that end runs, and a second database connection for the scan."""
+    settings = RunReaperSettings.load(os.environ)
+    ledger = Ledger.connect(settings.redis, cluster=settings.redis_cluster)
+    return FinalizeEffects(Database(settings.database), ledger), Database(settings.database)
+
+
+@scheduled_job(logger, meter)
+def handler() -> dict[str, Any]:
+    """Run one tick."""
+    report = reap(*wiring())
     meter.scanned("expired_leases", report)
-    told = report.as_dict()
-    logger.info("fired", extra={"report": told})
-    return told
+    return report.as_dict()

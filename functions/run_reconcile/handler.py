@@ -1,38 +1,54 @@
-"""Reconcile, on its schedule: finish what a crash left half done (RUN-22, D3, D5)."""
+"""Reconcile: finishes what a crash interrupted (RUN-22, D3, D5). Runs every minute."""
 
+import os
+from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.typing import LambdaContext
-
-from dpp.platform.observability.invocation import invocation
+from dpp.money.ledger import Ledger
+from dpp.platform.aws.queue import Queue
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.config import PostgresSettings, QueueSettings, RedisSettings, StorageSettings
+from dpp.platform.db.postgres import Database
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import (
-    FIRINGS,
     LEDGER_DRIFT_USD_MICROS,
     LEDGERS_DISPUTED,
     RUNS_DISPUTED,
     STUCK_CLAIMS,
 )
-from dpp.runs.jobs.reconcile import reconcile
-from run_reconcile.wiring import wiring
+from dpp.platform.scheduled_job import scheduled_job
+from dpp.runs.jobs.reconcile import ReconcileEffects, reconcile
 
 logger = service_logger("reconcile")
 meter = Meter()
 
 
-@invocation(logger, meter)
-def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """One firing; what the event holds doesn't matter."""
-    parts = wiring()
-    report = reconcile(parts.effects, parts.scan)
-    meter.add(FIRINGS)
+class RunReconcileSettings(PostgresSettings, RedisSettings, QueueSettings, StorageSettings):
+    """Rows, budgets, the run queue (to send lost messages again) and the results bucket."""
+
+
+@cache
+def wiring() -> tuple[ReconcileEffects, Database]:
+    """The connections that reconcile uses, and a second database connection for the scans."""
+    settings = RunReconcileSettings.load(os.environ)
+    effects = ReconcileEffects(
+        database=Database(settings.database),
+        ledger=Ledger.connect(settings.redis, cluster=settings.redis_cluster),
+        storage=ObjectStore(settings.results_bucket),
+        queue=Queue(settings.run_queue_url),
+    )
+    return effects, Database(settings.database)
+
+
+@scheduled_job(logger, meter)
+def handler() -> dict[str, Any]:
+    """Run one tick."""
+    report = reconcile(*wiring())
     for scan, done in report.scans.items():
         meter.scanned(scan, done)
     meter.add(LEDGER_DRIFT_USD_MICROS, report.audits.drift_usd_micros)
     meter.add(LEDGERS_DISPUTED, report.audits.disputed)
     meter.add(RUNS_DISPUTED, report.unresolved.disputed_runs)
     meter.add(STUCK_CLAIMS, report.unresolved.stuck_claims)
-    told = report.as_dict()
-    logger.info("fired", extra={"report": told})
-    return told
+    return report.as_dict()

@@ -1,28 +1,36 @@
-"""Retention, on its schedule: tombstones after 30 days, inputs deleted after an hour (RUN-12, D7, D8)."""
+"""Retention of runs: tombstones after 30 days, inputs deleted after an hour (RUN-12, D7, D8). Runs every minute."""
 
+import os
+from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.typing import LambdaContext
-
-from dpp.platform.observability.invocation import invocation
+from dpp.platform.config import PostgresSettings
+from dpp.platform.db.postgres import Database
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
-from dpp.platform.observability.metrics import FIRINGS, INPUTS_PURGED, RUNS_EXPIRED
+from dpp.platform.observability.metrics import INPUTS_PURGED, RUNS_EXPIRED
+from dpp.platform.scheduled_job import scheduled_job
 from dpp.runs.jobs.retain import retain
-from run_retention.wiring import wiring
 
 logger = service_logger("retention")
 meter = Meter()
 
 
-@invocation(logger, meter)
-def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """One firing; what the event holds doesn't matter."""
-    parts = wiring()
-    done = retain(parts.database, parts.scan)
-    meter.add(FIRINGS)
+class RunRetentionSettings(PostgresSettings):
+    """Rows. The bucket's lifecycle rule deletes the objects."""
+
+
+@cache
+def wiring() -> tuple[Database, Database]:
+    """A connection for the writes, and a second one for the scan."""
+    settings = RunRetentionSettings.load(os.environ)
+    return Database(settings.database), Database(settings.database)
+
+
+@scheduled_job(logger, meter)
+def handler() -> dict[str, Any]:
+    """Run one tick."""
+    done = retain(*wiring())
     meter.scanned("expired", done.expired, RUNS_EXPIRED)
     meter.add(INPUTS_PURGED, done.purged_inputs)
-    report = {"expired": done.expired.as_dict(), "purged_inputs": done.purged_inputs}
-    logger.info("fired", extra={"report": report})
-    return report
+    return {"expired": done.expired.as_dict(), "purged_inputs": done.purged_inputs}

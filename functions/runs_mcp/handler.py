@@ -2,15 +2,15 @@
 
 from dpp.platform.observability import cold_start
 
-# First, so that no import after it is held up.
+# First, so that the garbage collector is off during the imports below.
 # isort: split
 
+import os
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.utilities.typing import LambdaContext
 from mcp_types import Implementation
 
 from dpp.platform.errors import DependencyUnavailable
@@ -28,8 +28,7 @@ from dpp.runs.api.problems import PROBLEMS, error_headers
 from dpp.runs.api.tool_schemas import INSTRUCTIONS
 from dpp.runs.api.tools import TOOLS, listed, order_of_call, receipt_result, refused_result
 from dpp.runs.errors import RunsError
-from dpp.runs.submit import submit
-from runs_mcp.wiring import wiring
+from dpp.runs.submit import SubmitEffects, SubmitSettings, submit
 
 cold_start.imported()
 logger = service_logger("api")
@@ -38,19 +37,29 @@ api = Api(PROBLEMS, error_headers, meter)
 server = Server(Implementation(name="dpp", title="DPP", version="1.0.0"), INSTRUCTIONS, tuple(TOOLS), listed)
 
 
+class RunsMcpSettings(SubmitSettings):
+    """Rows, budgets and the run queue: a tool call is a submit."""
+
+
+@cache
+def wiring() -> SubmitEffects:
+    """Read the environment and build; connections open at their first use."""
+    return SubmitEffects.connect(RunsMcpSettings.load(os.environ))
+
+
 @api.route("POST", "/mcp")
 def message() -> Response[str]:
-    """One message of a client's, answered; what is refused before it is read is a problem, as everywhere."""
+    """Answer one message of a client. A request refused before its message is parsed gets a problem document."""
     refuse_browsers(api.event)
     caller = authenticate(api.event, wiring().database)
     logger.append_keys(tenant_id=caller.tenant_id, trace_id=api.trace_id)
     reply = server.reply(api.event, partial(_call, caller))
-    headers = {**error_headers(None), **reply.headers}  # the cost headers stand on every answer (RUN-13)
+    headers = {**error_headers(None), **reply.headers}  # every answer has the cost headers (RUN-13)
     return api.json(reply.status, reply.body, headers) if reply.body else api.empty(reply.status, headers)
 
 
 def _call(caller: Caller, tool: str, arguments: Mapping[str, Any]) -> Called:
-    """Submit a run, as POST /v1/runs does; a refusal is a result, which the model is shown."""
+    """Submit a run, as POST /v1/runs does. A refusal is a tool result, so that the model sees it."""
     try:
         order = order_of_call(tool, arguments, api.trace_id, caller.tenant_id)
         accepted = submit(order, caller, wiring())
@@ -61,7 +70,4 @@ def _call(caller: Caller, tool: str, arguments: Mapping[str, Any]) -> Called:
     return Called(receipt_result(accepted), accepted.headers())
 
 
-@invocation(logger, meter)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer one API Gateway event."""
-    return api.answer(event, context)
+handler = invocation(logger, meter)(api.answer)

@@ -2,14 +2,19 @@
 
 from dpp.platform.observability import cold_start
 
-# First, so that no import after it is held up.
+# First, so that the garbage collector is off during the imports below.
 # isort: split
 
-from typing import Any
+import os
+from functools import cache
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from dpp.money.ledger import Ledger
+from dpp.platform.aws.signing import Signer, assumed_role, own_keys
+from dpp.platform.aws.storage import ObjectStore
+from dpp.platform.config import PostgresSettings, RedisSettings, SigningSettings, StorageSettings
+from dpp.platform.db.postgres import Database
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
 from dpp.platform.observability.invocation import invocation
@@ -17,8 +22,7 @@ from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.runs.api.http import view
 from dpp.runs.api.problems import PROBLEMS, error_headers
-from dpp.runs.read import read
-from runs_read.wiring import wiring
+from dpp.runs.read import ReadEffects, read
 
 cold_start.imported()
 logger = service_logger("api")
@@ -26,9 +30,24 @@ meter = Meter()
 api = Api(PROBLEMS, error_headers, meter)
 
 
-@api.route(
-    "GET", None
-)  # every path that the gateway sends here, so that no id is told apart by its characters
+class RunsReadSettings(PostgresSettings, RedisSettings, StorageSettings, SigningSettings):
+    """Rows, budgets, the results bucket and the role that signs its URLs."""
+
+
+@cache
+def wiring() -> ReadEffects:
+    """Read the environment and build; connections open at their first use."""
+    settings = RunsReadSettings.load(os.environ)
+    ledger = Ledger.connect(settings.redis, cluster=settings.redis_cluster)
+    role_arn = settings.signing_role_arn
+    signer = Signer(assumed_role(role_arn) if role_arn else own_keys)
+    return ReadEffects(
+        Database(settings.database), ledger, ObjectStore(settings.results_bucket, signer=signer)
+    )
+
+
+# None: every path that the gateway routes here, so that the characters of an id make no difference.
+@api.route("GET", None)
 def read_run() -> Response[str]:
     """The run with its costs and, when completed, where its result is."""
     effects = wiring()
@@ -38,7 +57,4 @@ def read_run() -> Response[str]:
     return api.json(200, view(found), {**found.costs.headers(), **found.rate.headers()})
 
 
-@invocation(logger, meter)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer one API Gateway event."""
-    return api.answer(event, context)
+handler = invocation(logger, meter)(api.answer)

@@ -2,13 +2,13 @@
 
 from dpp.platform.observability import cold_start
 
-# First, so that no import after it is held up.
+# First, so that the garbage collector is off during the imports below.
 # isort: split
 
-from typing import Any
+import os
+from functools import cache
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
@@ -18,8 +18,7 @@ from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import SUBMITS
 from dpp.runs.api.http import read_order, receipt
 from dpp.runs.api.problems import PROBLEMS, error_headers
-from dpp.runs.submit import submit
-from runs_submit.wiring import wiring
+from dpp.runs.submit import SubmitEffects, SubmitSettings, submit
 
 cold_start.imported()
 logger = service_logger("api")
@@ -27,9 +26,19 @@ meter = Meter()
 api = Api(PROBLEMS, error_headers, meter)
 
 
+class RunsSubmitSettings(SubmitSettings):
+    """Rows, budgets and the run queue."""
+
+
+@cache
+def wiring() -> SubmitEffects:
+    """Read the environment and build; connections open at their first use."""
+    return SubmitEffects.connect(RunsSubmitSettings.load(os.environ))
+
+
 @api.route("POST", "/v1/runs")
 def submit_run() -> Response[str]:
-    """Reserve, insert, enqueue; 202 with the receipt, the same one at every repetition."""
+    """Reserve, insert, enqueue. 202 with the receipt; a repeated submit gets the same receipt."""
     effects = wiring()
     caller = authenticate(api.event, effects.database)
     logger.append_keys(tenant_id=caller.tenant_id, trace_id=api.trace_id)
@@ -41,7 +50,4 @@ def submit_run() -> Response[str]:
     return api.json(202, receipt(accepted.run), accepted.headers())
 
 
-@invocation(logger, meter)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer one API Gateway event."""
-    return api.answer(event, context)
+handler = invocation(logger, meter)(api.answer)

@@ -1,15 +1,19 @@
-"""The API of workspaces: their owners say what they want, and read what is there (003 §3, §5; WS-6, WS-8)."""
+"""The API of workspaces: owners set the desired state and read the current one (003 §3, §5; WS-6, WS-8)."""
 
 from dpp.platform.observability import cold_start
 
-# First, so that no import after it is held up.
+# First, so that the garbage collector is off during the imports below.
 # isort: split
 
-from typing import Any
+import os
+from dataclasses import dataclass
+from functools import cache
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from dpp.platform.aws.queue import Queue
+from dpp.platform.config import PostgresSettings
+from dpp.platform.db.postgres import Database
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
 from dpp.platform.http.request import idempotency_key
@@ -31,8 +35,8 @@ from dpp.workspaces.api.http import (
     view,
     waiting_headers,
 )
+from dpp.workspaces.config import LimitSettings, LookQueueSettings
 from dpp.workspaces.model import Workspace
-from workspaces_api.wiring import wiring
 
 cold_start.imported()
 logger = service_logger("workspaces")
@@ -40,9 +44,29 @@ meter = Meter()
 api = Api(PROBLEMS, error_headers, meter)
 
 
+class WorkspacesApiSettings(PostgresSettings, LookQueueSettings, LimitSettings):
+    """Rows, the queue of observations, and the limit of workspaces per tenant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """The database with keys and workspaces, the queue of observations, and the limit of workspaces per tenant."""
+
+    database: Database
+    looks: Queue
+    limit: int
+
+
+@cache
+def wiring() -> Wiring:
+    """Read the environment and build; connections open at their first use."""
+    settings = WorkspacesApiSettings.load(os.environ)
+    return Wiring(Database(settings.database), Queue(settings.look_queue_url), settings.workspaces_per_tenant)
+
+
 @api.route("POST", "/v1/workspaces")
 def create_one() -> Response[str]:
-    """Create a workspace; 201, and 200 for one that was created under the same key before."""
+    """Create a workspace. 201; 200 for a repeated request with the same key."""
     owner = _owner()
     created = create(
         read_new(api.event),
@@ -77,35 +101,35 @@ def read_one(workspace_id: str) -> Response[str]:
 
 @api.route("PATCH", "/v1/workspaces/<workspace_id>")
 def change_one(workspace_id: str) -> Response[str]:
-    """Change what is wanted of a workspace; it gets there by itself."""
+    """Change the desired state of a workspace; the reconciler brings it there."""
     owner = _owner()
     return _answer(own.change(owner, workspace_id, read_change(api.event)))
 
 
 @api.route("DELETE", "/v1/workspaces/<workspace_id>")
 def delete_one(workspace_id: str) -> Response[str]:
-    """Delete a workspace with its archives; 202, since what is left of it is removed by and by."""
+    """Delete a workspace with its archives. 202: its container, volume and archives are removed later."""
     return _answer(own.delete(_owner(), workspace_id), 202)
 
 
 @api.route("GET", "/v1/workspaces/<workspace_id>/events")
 def read_events(workspace_id: str) -> Response[str]:
-    """What happened to a workspace last."""
+    """The latest events of a workspace."""
     return api.json(200, events_view(own.events(_owner(), workspace_id)), {})
 
 
 @api.route("POST", "/v1/workspaces/<workspace_id>/connect")
 def connect(workspace_id: str) -> Response[str]:
-    """Note that a workspace is used, and wake it where it doesn't run."""
+    """Record that a workspace is in use, and wake it if it is not running."""
     return _answer(own.connect(_owner(), workspace_id))
 
 
 def _owner() -> own.Owner:
-    """Who calls, with what their requests touch; everybody without a key is refused."""
-    parts = wiring()
-    caller = authenticate(api.event, parts.database)
+    """The calling tenant with its connections. Raises ProblemError 401 without a valid key."""
+    wired = wiring()
+    caller = authenticate(api.event, wired.database)
     logger.append_keys(tenant_id=caller.tenant_id, trace_id=api.trace_id)
-    return own.Owner(caller.tenant_id, parts.database, parts.looks)
+    return own.Owner(caller.tenant_id, wired.database, wired.looks)
 
 
 def _answer(workspace: Workspace, status: int = 200, headers: dict[str, str] | None = None) -> Response[str]:
@@ -114,7 +138,4 @@ def _answer(workspace: Workspace, status: int = 200, headers: dict[str, str] | N
     return api.json(status, view(workspace, now), {**(headers or {}), **waiting_headers(workspace)})
 
 
-@invocation(logger, meter)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer one API Gateway event."""
-    return api.answer(event, context)
+handler = invocation(logger, meter)(api.answer)

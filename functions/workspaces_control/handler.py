@@ -1,13 +1,18 @@
-"""The control of workspaces: looks, pages of the fleet, and the beat that seeds them (WS-1, WS-5; D10)."""
+"""The control of workspaces: observes workspaces singly and as a fleet, and runs the ticks (WS-1, WS-5; D10)."""
 
+import os
+from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.platform.observability.invocation import invocation, of_message
+from dpp.platform.aws.queue import Queue
+from dpp.platform.config import PostgresSettings
+from dpp.platform.db.postgres import Database
+from dpp.platform.message_batch import process_batch
+from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import (
@@ -22,25 +27,36 @@ from dpp.platform.observability.metrics import (
     WORKSPACES_SEEDED,
     WORKSPACES_UNSETTLED,
 )
+from dpp.workspaces.config import LookQueueSettings, WorkQueueSettings
 from dpp.workspaces.control.message import Beat, Fleet, Look, body_of, parse
-from dpp.workspaces.control.observe import look
+from dpp.workspaces.control.observe import ControlEffects, look
 from dpp.workspaces.control.tick import HALF_MINUTE, beat, look_at_fleet
-from workspaces_control.wiring import wiring
+from dpp.workspaces.providers.build import provider_of
+from dpp.workspaces.providers.settings import ProviderSettings
 
 logger = service_logger("workspaces_control")
 meter = Meter()
-# A batch that fails whole is reported message by message too: none of them waits for the others.
-processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
+
+
+class WorkspacesControlSettings(PostgresSettings, LookQueueSettings, WorkQueueSettings, ProviderSettings):
+    """Rows, the queues of observations and of long work, and the provider."""
+
+
+@cache
+def wiring() -> ControlEffects:
+    """Read the environment and build; connections open at their first use."""
+    settings = WorkspacesControlSettings.load(os.environ)
+    return ControlEffects(
+        Database(settings.database),
+        provider_of(settings),
+        Queue(settings.look_queue_url),
+        Queue(settings.work_queue_url),
+    )
 
 
 def work_on(record: SQSRecord) -> None:
-    """Work on one message; whatever is raised returns it to the queue."""
-    with of_message(logger, record.message_id):
-        _work_on(record.body or "", record.message_id)
-
-
-def _work_on(body: str, message_id: str) -> None:
-    match parse(body):
+    """Work on one message; an exception returns it to the queue."""
+    match parse(record.body or ""):
         case Look(workspace_id):
             looked = look(workspace_id, wiring())
             meter.looked(looked.steps, looked.outage)
@@ -57,11 +73,11 @@ def _work_on(body: str, message_id: str) -> None:
         case Beat(is_minute):
             _beat(is_minute=is_minute)
         case _:
-            logger.error("message not understood", extra={"message_id": message_id})
+            logger.error("message not understood", extra={"message_id": record.message_id})
 
 
 def _beat(*, is_minute: bool) -> None:
-    """The clock's beat, and the one that it sends for half a minute later (D10)."""
+    """Run one tick; the minute's tick also schedules the one half a minute later (D10)."""
     effects = wiring()
     if is_minute:
         effects.looks.send_later(body_of(Beat(is_minute=False)), HALF_MINUTE)
@@ -73,10 +89,10 @@ def _beat(*, is_minute: bool) -> None:
     meter.add(WORKSPACE_OPERATION_AGE, report.measures.oldest_operation_seconds)
     meter.add(WORKSPACES_IN_ERROR, report.measures.in_error)
     meter.add(WORKSPACES_LOST, report.measures.lost)
-    logger.info("fired", extra={"seeded": report.seeded, "lowered": report.lowered})
+    logger.info("tick done", extra={"seeded": report.seeded, "lowered": report.lowered})
 
 
 @invocation(logger, meter)
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
-    """Work on a batch; the answer names the messages that come again."""
-    return process_partial_response(event=event, record_handler=work_on, processor=processor, context=context)
+    """Work on a batch; the response names the messages to deliver again."""
+    return process_batch(logger, work_on, event, context)

@@ -1,13 +1,18 @@
-"""The storage of workspaces: what takes as long as a home is large, and archives that nobody needs (WS-10, WS-13)."""
+"""The storage of workspaces: steps that take as long as a home is large, and archive cleanup (WS-10, WS-13)."""
 
+import os
+from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.platform.observability.invocation import invocation, of_message
+from dpp.platform.aws.queue import Queue
+from dpp.platform.config import PostgresSettings
+from dpp.platform.db.postgres import Database
+from dpp.platform.message_batch import process_batch
+from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import (
@@ -17,23 +22,35 @@ from dpp.platform.observability.metrics import (
     FIRINGS,
 )
 from dpp.workspaces.archives.collect import collect
+from dpp.workspaces.config import LookQueueSettings, WorkQueueSettings
 from dpp.workspaces.control.message import Beat, Collect, Work, body_of, parse
-from dpp.workspaces.control.observe import look
-from workspaces_storage.wiring import wiring
+from dpp.workspaces.control.observe import ControlEffects, look
+from dpp.workspaces.providers.build import provider_of
+from dpp.workspaces.providers.settings import ProviderSettings
 
 logger = service_logger("workspaces_storage")
 meter = Meter()
-processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
+
+
+class WorkspacesStorageSettings(PostgresSettings, LookQueueSettings, WorkQueueSettings, ProviderSettings):
+    """Rows, the queues of observations and of long work, and the provider."""
+
+
+@cache
+def wiring() -> ControlEffects:
+    """Read the environment and build; connections open at their first use."""
+    settings = WorkspacesStorageSettings.load(os.environ)
+    return ControlEffects(
+        Database(settings.database),
+        provider_of(settings),
+        Queue(settings.look_queue_url),
+        Queue(settings.work_queue_url),
+    )
 
 
 def work_on(record: SQSRecord) -> None:
-    """Work on one message; whatever is raised returns it to the queue."""
-    with of_message(logger, record.message_id):
-        _work_on(record.body or "", record.message_id)
-
-
-def _work_on(body: str, message_id: str) -> None:
-    match parse(body):
+    """Work on one message; an exception returns it to the queue."""
+    match parse(record.body or ""):
         case Work(workspace_id):
             looked = look(workspace_id, wiring(), does_long=True)
             meter.looked(looked.steps, looked.outage)
@@ -47,11 +64,11 @@ def _work_on(body: str, message_id: str) -> None:
             meter.add(FIRINGS)
             _collect(None)
         case _:
-            logger.error("message not understood", extra={"message_id": message_id})
+            logger.error("message not understood", extra={"message_id": record.message_id})
 
 
 def _collect(after: str | None) -> None:
-    """A part of the bucket; the rest by a message of its own."""
+    """Check one part of the bucket for unneeded archives; a message of its own continues with the rest."""
     effects = wiring()
     found = collect(effects.database, effects.provider.archives, after=after)
     if found.after is not None:
@@ -64,5 +81,5 @@ def _collect(after: str | None) -> None:
 
 @invocation(logger, meter)
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
-    """Work on a batch; the answer names the messages that come again."""
-    return process_partial_response(event=event, record_handler=work_on, processor=processor, context=context)
+    """Work on a batch; the response names the messages to deliver again."""
+    return process_batch(logger, work_on, event, context)

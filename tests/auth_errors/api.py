@@ -11,8 +11,7 @@ from uuid import UUID, uuid4
 import boto3
 import pytest
 
-from auth_errors_api.handler import handler
-from auth_errors_api.wiring import wiring
+from auth_errors_api.handler import handler, wiring
 from dpp.auth_errors import store
 from dpp.auth_errors.outbox.consume import ConsumeEffects, consume
 from dpp.auth_errors.outbox.events import HEADERS

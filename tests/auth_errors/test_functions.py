@@ -11,8 +11,8 @@ import pytest
 
 import auth_errors_consume.handler as consumer
 import auth_errors_publish.handler as publisher
-from auth_errors_consume.wiring import wiring as consumer_wiring
-from auth_errors_publish.wiring import wiring as publisher_wiring
+from auth_errors_consume.handler import wiring as consumer_wiring
+from auth_errors_publish.handler import wiring as publisher_wiring
 from dpp.auth_errors.config import RetrySettings, check_outbox_days
 from dpp.auth_errors.outbox.events import EventType
 from dpp.auth_errors.outbox.handlers import on_recorded
@@ -63,7 +63,7 @@ def queues(env: Environment, aws: None, monkeypatch: pytest.MonkeyPatch) -> Iter
     consumer_wiring.cache_clear()
     publisher_wiring.cache_clear()
     yield found
-    consumer_wiring().effects.database.close()
+    consumer_wiring()[0].database.close()
     publisher_wiring().database.close()
     consumer_wiring.cache_clear()
     publisher_wiring.cache_clear()
@@ -155,7 +155,7 @@ def test_a_message_that_failed_is_hidden_by_the_ladder(
 
 
 def _handle_with(monkeypatch: pytest.MonkeyPatch, handler: Any) -> None:
-    monkeypatch.setitem(cast(Any, consumer_wiring().effects.handlers), EventType.RECORDED, handler)
+    monkeypatch.setitem(cast(Any, consumer_wiring()[0].handlers), EventType.RECORDED, handler)
 
 
 def test_a_wake_publishes_and_a_beat_looks_after_the_rest(

@@ -47,7 +47,7 @@ FUNCTIONS = (
 
 
 def settings_of(name: str) -> type[Settings]:
-    module = import_module(f"{name}.settings")
+    module = import_module(f"{name}.handler")
     (found,) = (
         value
         for value in vars(module).values()

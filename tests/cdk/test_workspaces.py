@@ -17,7 +17,7 @@ from tests.cdk.test_nag import nag
 if TYPE_CHECKING:
     from dpp_cdk.settings.config import Deployment
 
-CONTROLS = "operate"
+CONTROLS = "api_docs"
 type Synthesize = Callable[["Deployment"], tuple[Assembly, Mapping[str, str]]]
 
 
@@ -29,7 +29,6 @@ def synthesized(node: None, tmp_path_factory: pytest.TempPathFactory) -> Synthes
         from aws_cdk import App
         from aws_cdk import Stack as CdkStack
 
-        from dpp.platform.config import Settings
         from dpp_cdk.functions import table
         from dpp_cdk.functions.function import FunctionRecipe, LambdaFunction, Layers
         from dpp_cdk.nag import check
@@ -61,7 +60,9 @@ def synthesized(node: None, tmp_path_factory: pytest.TempPathFactory) -> Synthes
             findings={},
             homes=workspaces.file_system_mount,
         )
-        spec = dataclasses.replace(table.OPERATE, settings=Settings, grants=(), mounts_homes=True)
+        spec = dataclasses.replace(
+            table.API_DOCS, timing=table.OPERATE.timing, in_network=True, mounts_homes=True
+        )
         workspaces.controlled_by(LambdaFunction(stack, recipe, spec))
         check(app)
         assembly = app.synth()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from api_docs.wiring import PACKAGE, wiring
+from api_docs.handler import PACKAGE, wiring
 from dpp_cli.layers import api_docs
 from tests.http.faulty import Faulty, faulty_functions
 from tests.http.state import work

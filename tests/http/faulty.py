@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-import health.wiring
 from dpp.money.keys import KeySpace
 from dpp.money.ledger import Ledger
 from dpp.platform.aws.queue import Queue
@@ -24,6 +23,7 @@ from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import TERMINAL
 from dpp.runs.read import ReadEffects
 from dpp.runs.submit import SubmitEffects
+from health.handler import Wiring, probes_of
 from tests.http.state import work
 from tests.support.proxy import Proxy
 from tests.support.world import Tenant, World
@@ -99,9 +99,7 @@ def faulty_functions(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         storage = ObjectStore(world.bucket, lambda: world.s3)
         submits = SubmitEffects(database, ledger, queue)
         reads = ReadEffects(database, ledger, storage)
-        asks = health.wiring.Wiring(
-            database, client, health.wiring.probes_of(database, client, storage, queue)
-        )
+        asks = Wiring(database, client, probes_of(database, client, storage, queue))
         monkeypatch.setattr("runs_submit.handler.wiring", lambda: submits)
         monkeypatch.setattr("runs_read.handler.wiring", lambda: reads)
         monkeypatch.setattr("health.handler.wiring", lambda: asks)

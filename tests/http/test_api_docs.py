@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from api_docs import wiring
+from api_docs.handler import PACKAGE, wiring
 from dpp_cli.docs import api_page, openapi
 from dpp_cli.docs.api_page.markup import Markup, join, prose, tag
 from dpp_cli.docs.api_page.schemas import kind
@@ -106,12 +106,12 @@ def test_nothing_else_can_be_done_with_it(path: str) -> None:
 
 
 def test_a_function_without_its_layer_answers_a_500(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api_docs.wiring.PACKAGE", "nowhere")
-    wiring.wiring.cache_clear()
+    monkeypatch.setattr("api_docs.handler.PACKAGE", "nowhere")
+    wiring.cache_clear()
     try:
         answer = ask("/docs")
     finally:
-        wiring.wiring.cache_clear()
+        wiring.cache_clear()
     assert (answer.status, answer.body["reason_code"]) == (500, "INTERNAL_ERROR")
     assert "nowhere" not in answer.text
 
@@ -237,7 +237,7 @@ def test_the_layer_is_made_of_what_is_committed_and_fits_an_answer_of_lambda(
     before = made["docs.html"].stat().st_mtime_ns
     assert api_docs.build_api_docs_layer() == root
     assert made["docs.html"].stat().st_mtime_ns == before
-    assert wiring.PACKAGE == api_docs.PACKAGE
+    assert PACKAGE == api_docs.PACKAGE
     assert openapi.DOCUMENT in api_docs.sources()
 
 

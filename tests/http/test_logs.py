@@ -15,7 +15,6 @@ import pytest
 from pydantic import ValidationError
 
 import run_reaper.handler
-import run_reaper.wiring
 import run_worker.handler
 import runs_submit.handler
 from dpp.packs.contract import PackFailure, PackReason
@@ -132,7 +131,7 @@ def test_the_end_of_a_run_logs_the_locked_fields(
     if ending == "reaped":
         run = world.leased(tenant)
         _expire_leases(world)
-        parts = run_reaper.wiring.Wiring(world.finalize_effects(), world.new_database())
+        parts = world.finalize_effects(), world.new_database()
         monkeypatch.setattr(run_reaper.handler, "wiring", lambda: parts)
         run_reaper.handler.handler({}, lambda_context())
     else:

@@ -16,8 +16,7 @@ from schemathesis.core.failures import FailureGroup
 from dpp.lifecycle.flow.intake.webhook_http import MAX_DELIVERY_BYTES, PROBLEMS
 from dpp_cli.docs.openapi import webhook_examples as examples
 from health.handler import handler as of_no_route
-from lifecycle_webhook.handler import handler
-from lifecycle_webhook.wiring import wiring
+from lifecycle_webhook.handler import handler, wiring
 from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of
 from tests.lifecycle.environment import ASKS, SUCCEEDED, open_environment
 from tests.lifecycle.signing import headers_of

@@ -117,7 +117,7 @@ class TestSigningRole:
         """RUN-9, RUN-10: never a URL that might die early, and nothing of the inside in the answer."""
         away = boto3.client("sts", endpoint_url=f"http://{HOST}:{free_port()}", config=_IMPATIENT)
         with monkeypatch.context() as broken:
-            broken.setattr("runs_read.wiring.assumed_role", lambda arn: assumed_role(arn, lambda: away))
+            broken.setattr("runs_read.handler.assumed_role", lambda arn: assumed_role(arn, lambda: away))
             answer = api.read(*completed)
         assert (answer.status, answer.body["reason_code"]) == (503, "DEPENDENCY_UNAVAILABLE")
         assert "sts" not in answer.text.lower().replace("requests", "")

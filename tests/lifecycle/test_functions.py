@@ -31,7 +31,7 @@ def firing(env: Environment, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
         monkeypatch.setenv(name, value)
 
     def fire(role: str) -> dict[str, Any]:
-        wired = import_module(f"lifecycle_{role}.wiring").wiring
+        wired = import_module(f"lifecycle_{role}.handler").wiring
         wired.cache_clear()
         try:
             told: dict[str, Any] = import_module(f"lifecycle_{role}.handler").handler({}, lambda_context())
@@ -81,7 +81,7 @@ def test_no_word_of_an_event_is_logged(
 def test_a_missing_variable_is_named(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (*ENVIRON, "DATABASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    wired = import_module(f"lifecycle_{role}.wiring").wiring
+    wired = import_module(f"lifecycle_{role}.handler").wiring
     wired.cache_clear()
     with pytest.raises(ConfigurationError, match="DATABASE_URL"):
         wired()

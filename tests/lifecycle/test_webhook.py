@@ -11,9 +11,8 @@ import pytest
 
 from dpp.lifecycle.flow.intake.webhook_http import MAX_DELIVERY_BYTES
 from lifecycle_sentinel import handler as sentinel
-from lifecycle_sentinel.wiring import wiring as sentinel_wiring
-from lifecycle_webhook.handler import handler
-from lifecycle_webhook.wiring import wiring
+from lifecycle_sentinel.handler import wiring as sentinel_wiring
+from lifecycle_webhook.handler import handler, wiring
 from tests.lifecycle.poll_environment import LOGIN, comment_id, recorded
 from tests.lifecycle.signing import headers_of
 from tests.support.api import gateway_event, lambda_context

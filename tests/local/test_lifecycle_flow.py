@@ -16,7 +16,6 @@ from dpp.lifecycle.flow.model import Source
 from dpp.lifecycle.flow.ports import OutsideReply, Role
 from dpp.lifecycle.flow.wake import WakeByInvocation
 from operate import handler as operate
-from operate import wiring as operates
 from tests.lifecycle.environment import (
     ASKS,
     AT_WORK,
@@ -346,7 +345,7 @@ class TestAnswer:
         for name, value in world.environ().items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("DPP_RUN_DEAD_LETTER_QUEUE_URL", world.queue_url)
-        operates.wiring.cache_clear()
+        operate.wiring.cache_clear()
         task_id = asked(env)
         for words in (("answer", task_id, "it's a s3cret"), ("answer", "--json", "another s3cret", task_id)):
             operate.handler({"words": ["lifecycle", *words]}, lambda_context())

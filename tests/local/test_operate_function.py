@@ -18,7 +18,6 @@ from dpp_cli.main import app
 from dpp_cli.operator.app import GROUPS
 from dpp_cli.paths import DOMAIN_LAYER, FUNCTIONS, ROOT
 from operate import handler as function
-from operate import wiring as wired
 from operate.request import MAX_REPLY_BYTES, reply
 from tests.local.operator import InProcessLambda
 from tests.support.api import lambda_context
@@ -47,7 +46,7 @@ def invoke(world: World, dead_letters: str, monkeypatch: pytest.MonkeyPatch) -> 
         answer: Mapping[str, Any] = json.loads(json.dumps(function.handler(event, lambda_context())))
         return answer
 
-    wired.wiring.cache_clear()
+    function.wiring.cache_clear()
     return invoked
 
 
@@ -199,8 +198,8 @@ def test_half_an_environment_fails_before_any_command(
 def test_the_layer_has_every_module_that_the_function_imports_and_no_other() -> None:
     """On AWS there is nothing else of the command."""
     script = (
-        "import sys, json, operate.handler, operate.wiring;"
-        "operate.wiring.operator_app();"
+        "import sys, json, operate.handler;"
+        "operate.handler.operator_app();"
         "print(json.dumps(sorted(name for name in sys.modules if name.split('.')[0] == 'dpp_cli')))"
     )
     path = [str(FUNCTIONS), str(DOMAIN_LAYER / "python"), str(ROOT / "cli")]

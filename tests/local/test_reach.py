@@ -8,7 +8,7 @@ from dpp.tickets.config import ReaperSettings, ReportsSettings
 from dpp_cli.errors import StackError
 from dpp_cli.local.state import StackState
 from dpp_cli.operator.connect import reach
-from operate.settings import OperateSettings
+from operate.handler import OperateSettings
 
 _LOCAL = StackState(
     database_url="postgresql://local/dpp",

@@ -16,7 +16,7 @@ import pytest
 from psycopg import sql
 
 from dpp_cli.local.servers import HOST, PostgresServer, free_port
-from migrate import wiring
+from migrate import handler as function
 from migrate.handler import handler
 from migrate.request import PHYSICAL_ID, Request, answer
 from migrations import content, runner
@@ -41,7 +41,7 @@ class CloudFormation:
 
     def ask(self, kind: str, content_hash: str | None = None, **more: Any) -> dict[str, str]:
         """Send a request to the function; its answer."""
-        properties = {"ServiceToken": "arn", "ContentHash": content_hash or wiring.wiring().content_hash}
+        properties = {"ServiceToken": "arn", "ContentHash": content_hash or function.wiring().content_hash}
         event = {
             "RequestType": kind,
             "ResponseURL": self.url,
@@ -105,7 +105,7 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "migrations"
     shutil.copytree(content.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(runner, "FOLDER", folder)
-    monkeypatch.setattr(wiring, "content_hash", lambda: content.content_hash(folder))
+    monkeypatch.setattr(function, "content_hash", lambda: content.content_hash(folder))
     return folder
 
 
@@ -191,7 +191,7 @@ def test_a_rollback_keeps_the_schema_and_succeeds_whichever_code_is_there(
     assert revision(empty_database) == "9999"
     with_new_code = cloudformation.ask("Update", old_hash, PhysicalResourceId=PHYSICAL_ID)
     monkeypatch.setattr(runner, "FOLDER", content.FOLDER)
-    monkeypatch.setattr(wiring, "content_hash", content.content_hash)
+    monkeypatch.setattr(function, "content_hash", content.content_hash)
     with_old_code = cloudformation.ask("Update", old_hash, PhysicalResourceId=PHYSICAL_ID)
     assert [with_new_code["Status"], with_old_code["Status"]] == ["SUCCESS", "SUCCESS"]
     assert revision(empty_database) == "9999"
@@ -220,7 +220,7 @@ def test_another_deployments_migration_is_waited_for_so_long_and_no_longer(
     cloudformation: CloudFormation, empty_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two at once: the second fails by name, and its deployment is repeated."""
-    monkeypatch.setattr(wiring, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(function, "LOCK_SECONDS", 1)
     with psycopg.connect(empty_database) as other:
         other.execute("SELECT pg_advisory_xact_lock(%s)", (runner._LOCK_KEY,))
         waited = cloudformation.ask("Create")

@@ -43,7 +43,7 @@ def main() -> None:
             _make_resources()
         if plan["packs"]:
             made = partial(PackProcess, executor_module=plan["packs"])
-            importlib.import_module("run_worker.wiring").PackProcess = made  # type: ignore[attr-defined]
+            importlib.import_module("run_worker.handler").PackProcess = made  # type: ignore[attr-defined]
         for step in plan["steps"]:
             if "sabotage" in step:
                 _sabotage(*step["sabotage"])
@@ -74,7 +74,7 @@ def _start_anew(environ: dict[str, str]) -> None:
     """Go on as a fresh container in another environment: what handlers keep is forgotten."""
     os.environ.update(environ)
     for name, module in list(sys.modules.items()):
-        if name.endswith(".wiring"):
+        if name.endswith(".handler") and hasattr(getattr(module, "wiring", None), "cache_clear"):
             module.wiring.cache_clear()
 
 

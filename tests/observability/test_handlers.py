@@ -10,8 +10,7 @@ from uuid import UUID, uuid4
 import boto3
 import pytest
 
-from auth_errors_api.wiring import Wiring as AuthErrorParts
-from auth_errors_consume.wiring import Wiring as ConsumerParts
+from auth_errors_api.handler import Wiring as AuthErrorParts
 from dpp.auth_errors import store as auth_errors
 from dpp.auth_errors.outbox.consume import ConsumeEffects
 from dpp.auth_errors.outbox.publish import PublishEffects, Waker
@@ -40,7 +39,6 @@ from dpp.tickets.store import NewTicket
 from dpp.workspaces.control.observe import ControlEffects
 from dpp.workspaces.errors import ProviderUnavailable
 from dpp_cdk.monitoring.alarms import OPS_STEPS
-from lifecycle_chamberlain.wiring import Wiring as ChamberlainParts
 from tests.http.faulty import faulty_functions
 from tests.http.state import raw_messages
 from tests.mcp.posted import call as tool_call
@@ -52,8 +50,8 @@ from tests.retention.environment import Environment
 from tests.support.api import ApiClient, a_body, gateway_event
 from tests.support.world import A_COST, A_RESERVATION, ScriptedPacks, Tenant, World
 from tests.workspaces.memory_provider import MemoryProvider, provider_of
-from tickets_api.wiring import Wiring as TicketParts
-from workspaces_api.wiring import Wiring as WorkspaceParts
+from tickets_api.handler import Wiring as TicketParts
+from workspaces_api.handler import Wiring as WorkspaceParts
 
 A_FEE = 5_000
 QUIET_RECONCILE = dict.fromkeys(
@@ -87,12 +85,7 @@ def job(world: World, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         fire(name, monkeypatch, world_cycle(world))
         return
     effects: Any = world.reconcile_effects() if name == "run_reconcile" else world.finalize_effects()
-    wiring = importlib.import_module(f"{name}.wiring").Wiring
-    if name == "run_retention":
-        parts = wiring(world.database, world.new_database())
-    else:
-        parts = wiring(effects, world.new_database())
-    fire(name, monkeypatch, parts)
+    fire(name, monkeypatch, (world.database if name == "run_retention" else effects, world.new_database()))
 
 
 def world_cycle(world: World, **executors: Any) -> CycleEffects:
@@ -532,7 +525,7 @@ def the_chamberlain_cleans(world: World, monkeypatch: pytest.MonkeyPatch) -> Non
         connection.execute("INSERT INTO lifecycle_seen VALUES ('jira:A-1', now() - interval '31 days')")
     env = Environment("", world.database)
     env.change(classes=registered(Retention(), RetryPolicy().max_retries))
-    parts = ChamberlainParts(env.effects, lambda _role: None)
+    parts = (env.effects, lambda _role: None)
     told = fire("lifecycle_chamberlain", monkeypatch, parts)
     assert told["rows"]["seen"] == 1
     assert told["cleanup"]["done"]
@@ -583,7 +576,7 @@ def an_error_is_analysed_and_decided(world: World, monkeypatch: pytest.MonkeyPat
             }
             for one in events.receive(at_most=10, invisible_seconds=600)
         ]
-        fire("auth_errors_consume", monkeypatch, ConsumerParts(consuming, events), {"Records": records})
+        fire("auth_errors_consume", monkeypatch, (consuming, events), {"Records": records})
 
 
 def a_workspace_runs_and_its_provider_is_away(

@@ -164,7 +164,7 @@ def test_only_the_packs_that_meet_the_internet_go_outside(endpoint: LambdaEndpoi
 def handler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], Reply]]:
     """The function outside, as Lambda calls it."""
     from pack_outside import handler as module
-    from pack_outside.wiring import wiring
+    from pack_outside.handler import wiring
 
     yield lambda body: (200, {}, json.dumps(module.handler(json.loads(body), _CONTEXT)).encode())
     if wiring.cache_info().currsize:

@@ -7,7 +7,7 @@ import pytest
 
 from dpp.lifecycle.retention import daily_report
 from lifecycle_chamberlain import handler as chamberlain
-from lifecycle_chamberlain.wiring import Wiring, wiring
+from lifecycle_chamberlain.handler import wiring
 from tests.retention.environment import DAY, NIGHT, Environment
 from tests.support.api import lambda_context
 
@@ -54,9 +54,9 @@ def test_a_deployment_without_an_envoy_writes_no_message(
         monkeypatch.setenv("DPP_LIFECYCLE_ENVOY_FUNCTION", envoy)
     wiring.cache_clear()
     try:
-        assert (wiring().effects.announce is not None) == (envoy is not None)
+        assert (wiring()[0].announce is not None) == (envoy is not None)
     finally:
-        wiring().effects.database.close()
+        wiring()[0].database.close()
         wiring.cache_clear()
 
 
@@ -67,7 +67,7 @@ def test_the_envoy_is_woken_once_for_a_night(env: Environment, monkeypatch: pyte
     def wake(role: str) -> None:
         woken.append(role)
 
-    monkeypatch.setattr(chamberlain, "wiring", lambda: Wiring(env.effects, wake))
+    monkeypatch.setattr(chamberlain, "wiring", lambda: (env.effects, wake))
     for _ in range(3):
         chamberlain.handler({}, lambda_context())
     assert woken == ["ENVOY"]

@@ -46,6 +46,8 @@ class ApiClient:
 
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
+        # Kept here, since a test may replace a function's `wiring`.
+        self._wirings = {name: importlib.import_module(f"{name}.handler").wiring for name in _FUNCTIONS}
         self.rewire(world.environ())
 
     def rewire(self, environ: Mapping[str, str]) -> None:
@@ -56,8 +58,7 @@ class ApiClient:
 
     def close(self) -> None:
         """Close what the functions' wirings opened; the next call wires them anew."""
-        for function in _FUNCTIONS:
-            wiring = importlib.import_module(f"{function}.wiring").wiring
+        for function, wiring in self._wirings.items():
             if wiring.cache_info().currsize:
                 parts = wiring()
                 parts.database.close()

@@ -10,8 +10,7 @@ from dpp.platform.db.postgres import Database
 from dpp.platform.keys import operator_keys
 from tests.support.api import Answer, gateway_event, lambda_context
 from tests.support.world import World
-from tickets_api.handler import handler
-from tickets_api.wiring import wiring
+from tickets_api.handler import handler, wiring
 
 
 class OperatorApi:

@@ -20,7 +20,7 @@ import pytest
 from dpp_cli.errors import StackError
 from dpp_cli.top.model import Snapshot
 from dpp_cli.top.remote import StageSnapshots
-from operate import wiring as wired
+from operate.handler import wiring
 from tests.local.operator import InProcessLambda
 from tests.local.shell import OperatorShell
 from tests.support.world import World
@@ -89,11 +89,11 @@ def there(shell: OperatorShell, monkeypatch: pytest.MonkeyPatch) -> Iterator[InP
         "dpp_cli.operator.remote.boto3.client",
         lambda service, **more: made if service == "lambda" else client(service, **more),
     )
-    wired.wiring.cache_clear()
+    wiring.cache_clear()
     made.invoke(FunctionName="x", Payload=b'{"words": ["--help"]}')  # a first start is told on stdout
     made.asked.clear()
     yield made
-    wired.wiring.cache_clear()
+    wiring.cache_clear()
 
 
 def test_with_a_stage_each_look_is_one_invocation_that_is_drawn_here(

@@ -15,9 +15,8 @@ from dpp_cli.docs.openapi import workspace_examples as examples
 from tests.support.api import Answer, gateway_event, lambda_context
 from tests.support.sqs_memory import MemorySqs
 from tests.workspaces.environment import LOOKS, STRANGER, TENANT
-from workspaces_api import wiring as wiring_module
-from workspaces_api.handler import handler
-from workspaces_api.wiring import wiring
+from workspaces_api import handler as handler_module
+from workspaces_api.handler import handler, wiring
 
 ROOT = "/v1/workspaces"
 
@@ -35,7 +34,7 @@ class WorkspacesApi:
         self.database = database
         self.sqs = sqs or MemorySqs()
         self._monkeypatch = monkeypatch
-        monkeypatch.setattr(wiring_module, "Queue", lambda url: Queue(url, lambda: cast(Any, self.sqs)))
+        monkeypatch.setattr(handler_module, "Queue", lambda url: Queue(url, lambda: cast(Any, self.sqs)))
         self.rewire(DATABASE_URL=database_url, DPP_WORKSPACE_LOOK_QUEUE_URL=LOOKS)
         self.owner = self.key_of(TENANT)
         self.stranger = self.key_of(STRANGER)

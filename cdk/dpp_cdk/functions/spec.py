@@ -1,8 +1,9 @@
-"""What may be said of a function: `functions.py` says it, `function.py` makes it."""
+"""The attributes of a function: `table.py` sets them, `function.py` builds the function."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum, auto
+from importlib import import_module
 
 from dpp.platform.config import Settings
 from dpp_cdk.settings.sizes import Size
@@ -17,11 +18,11 @@ from dpp_cdk.settings.timings import (
 )
 
 LIVE = "live"
-"""The alias of the version that callers get, where releases are gradual."""
+"""The alias that callers use where releases are gradual."""
 
 
 class Resource(Enum):
-    """What a grant may name; the stack knows the ARN of each."""
+    """The resources that a grant may name; the stack maps each to its ARNs."""
 
     RUN_QUEUE = auto()
     DEAD_LETTERS = auto()
@@ -46,14 +47,14 @@ class Resource(Enum):
 
 
 class Part(Enum):
-    """What a deployment may have or not; everything else is in all of them."""
+    """The optional parts of a deployment."""
 
     WORKSPACES = auto()
     LIFECYCLE = auto()
 
 
 class LayerName(Enum):
-    """The layers there are; the value is the construct's id."""
+    """The layers; the value is the construct's id."""
 
     DEPS = "Deps"
     DOMAIN = "Domain"
@@ -65,32 +66,32 @@ class LayerName(Enum):
 
 @dataclass(frozen=True)
 class Grant:
-    """Exactly these actions on exactly this resource."""
+    """Permission for these actions on one resource."""
 
     resource: Resource
     actions: tuple[str, ...]
 
     def __post_init__(self) -> None:
         if not self.actions or any("*" in action for action in self.actions):
-            raise ValueError(f"a grant lists its actions, each by its whole name: {self}")
+            raise ValueError(f"a grant must list its actions, each without a wildcard: {self}")
 
 
 @dataclass(frozen=True)
 class FunctionSpec:
     """One folder of `functions/`.
 
-    `alone`: two at once would only do the same work twice, so one may run at a time, where the size reserves
-    concurrency. `in_network` false: the function stands outside of the VPC, with the internet and without a way
-    to the database. What comes off a queue is not granted here: the event source grants it, on that queue. A
-    secret is granted to whom its variable is given. A grant on a resource that a deployment lacks falls away.
-    `mounts_homes`: the file system of workspaces is a folder of the function's, where the deployment has one; it is
-    given what the provider on AWS reads, too. `part`: made where the deployment has that part.
+    `alone`: at most one invocation at a time, where the size reserves concurrency, because two would do the same work
+    twice. `in_network` false: the function is outside of the VPC, with the internet and without access to the
+    databases. `mounts_homes`: the function mounts the file system of workspaces, where the deployment has one, and gets
+    the variables of the AWS provider. `part`: the part of a deployment to which the function belongs, if not to all.
+
+    Grants do not list what an event source or a secret needs: the event source mapping grants its queue, and a secret
+    is granted to the functions that get its variable. A grant on a resource that a deployment lacks is dropped.
     """
 
     name: str
-    settings: type[Settings]
     timing: Timing
-    memory_mib: int
+    memory_mib: int = 512
     grants: tuple[Grant, ...] = ()
     alone: bool = False
     in_network: bool = True
@@ -100,14 +101,12 @@ class FunctionSpec:
 
     def __post_init__(self) -> None:
         if self.mounts_homes and not self.in_network:
-            raise ValueError(
-                f"a file system is mounted over the network, which this stands outside of: {self}"
-            )
+            raise ValueError(f"{self.name} mounts a file system, so it must be in the network")
         if not 128 <= self.memory_mib <= 10_240:
-            raise ValueError(f"Lambda gives 128 to 10240 MiB: {self}")
+            raise ValueError(f"{self.name} has {self.memory_mib} MiB; Lambda gives 128 to 10240")
         if self.alone and not isinstance(self.timing, ScheduleTiming):
             raise ValueError(
-                f"only what the clock fires may run alone; a client or a queue would wait: {self}"
+                f"{self.name} can't run alone: only scheduled functions can, others have callers"
             )
 
     @property
@@ -116,36 +115,42 @@ class FunctionSpec:
         return self.name.title().replace("_", "")
 
     @property
-    def async_retries(self) -> int | None:
-        """What the clock fires is not repeated when it fails, since the next firing does its work.
+    def settings(self) -> type[Settings]:
+        """The settings model in the function's handler module, such as `RunsSubmitSettings`."""
+        model: type[Settings] = getattr(import_module(f"{self.name}.handler"), f"{self.construct_id}Settings")
+        return model
 
-        A migration neither: its caller was told already, or is past waiting. Nor what an operator asks: whether to
-        repeat a command is for who typed it.
+    @property
+    def async_retries(self) -> int | None:
+        """How often Lambda retries an asynchronous call; None for its default.
+
+        0 for scheduled functions (the next tick does the work), for migrations (CloudFormation has its answer already,
+        or has timed out), and for operator commands (the operator decides whether to repeat one).
         """
         return 0 if isinstance(self.timing, ScheduleTiming | DeployTiming | OperatorTiming) else None
 
     @property
     def has_releases(self) -> bool:
-        """A migration is no release: it runs once, as it is. An operator gets what was deployed last, by its name."""
+        """False for a migration, which runs once, and for operator commands, which run the latest deployment."""
         return not isinstance(self.timing, DeployTiming | OperatorTiming)
 
     @property
     def is_shifted_gradually(self) -> bool:
-        """What clients wait for; a job that fails is done by its next firing, and one at a time can't be two."""
+        """True if clients wait for it. A job that fails is repeated at its next tick, and cannot have two versions."""
         return isinstance(self.timing, RequestTiming | QueueTiming | InvokedTiming)
 
     def is_of(self, parts: Collection[Part]) -> bool:
-        """Whether a deployment with these parts has it."""
+        """True if a deployment with these parts has the function."""
         return self.part is None or self.part in parts
 
     def function_name(self, stage: str) -> str:
-        """What the function is called in its account and region."""
+        """The function's name in its account and region."""
         return f"dpp-{stage}-{self.name}"
 
     def callable_name(self, stage: str, *, gradual: bool) -> str:
-        """What a caller calls by name: the function, or its alias where releases are gradual."""
+        """The name that callers use: the function's, with the alias where releases are gradual."""
         return f"{self.function_name(stage)}:{LIVE}" if gradual else self.function_name(stage)
 
     def reserved_concurrency(self, size: Size) -> int | None:
-        """How many may run at once at most, or None for as many as the account has."""
+        """The maximum of concurrent invocations; None for no reservation."""
         return 1 if self.alone and size.reserves_concurrency else None

@@ -1,160 +1,110 @@
-"""The functions there are, as data: what each is given and what it may do. `function.py` makes them.
+"""The functions, as data: timing, memory, grants and layers of each. `function.py` builds them.
 
-A function gets the variables that its settings model reads, and its role the grants written here; nothing else.
+A function gets the environment variables that its settings model reads and the grants listed here, nothing else.
 
 None has SnapStart or provisioned concurrency. The first request of a container waits about a second for its imports
-(`make bench-cold`), four fifths of which the third-party packages take alone, as their `__init__`s load more than
-is used: 0.59 of the instructions of the cookbook's handler (1.40 of 2.39 billion, by valgrind), so that half of
-that handler is out of reach with these packages. A snapshot costs by the hour and version, a kept-warm instance by the
-hour, and both would be paid for starts that a busy deployment hardly has. A handler reads nothing at import, so either
-may be switched on.
+(`make bench-cold`). Third-party packages account for four fifths of that, because their `__init__`s load more than is
+used: 0.59 of the instructions of the cookbook's handler (1.40 of 2.39 billion, by valgrind), so no handler with these
+packages can take less than half as long as that one. A snapshot costs by the hour and version, a kept-warm instance by
+the hour; both would be paid for starts that are rare in a busy deployment. A handler reads nothing at import, so either
+can be switched on.
 """
 
 from collections.abc import Collection
 
-from api_docs.settings import ApiDocsSettings
-from auth_errors_api.settings import AuthErrorsApiSettings
-from auth_errors_consume.settings import AuthErrorsConsumeSettings
-from auth_errors_publish.settings import AuthErrorsPublishSettings
 from dpp_cdk.functions.spec import FunctionSpec, Grant, LayerName, Part, Resource
 from dpp_cdk.settings import timings
-from health.settings import HealthSettings
-from lifecycle_chamberlain.settings import LifecycleChamberlainSettings
-from lifecycle_envoy.settings import LifecycleEnvoySettings
-from lifecycle_general.settings import LifecycleGeneralSettings
-from lifecycle_king.settings import LifecycleKingSettings
-from lifecycle_outside.settings import LifecycleOutsideSettings
-from lifecycle_sentinel.settings import LifecycleSentinelSettings
-from lifecycle_webhook.settings import LifecycleWebhookSettings
-from migrate.settings import MigrateSettings
-from operate.settings import OperateSettings
-from ops_cycle.settings import OpsCycleSettings
-from pack_outside.settings import PackOutsideSettings
-from run_reaper.settings import RunReaperSettings
-from run_reconcile.settings import RunReconcileSettings
-from run_retention.settings import RunRetentionSettings
-from run_sweeper.settings import RunSweeperSettings
-from run_worker.settings import RunWorkerSettings
-from runs_mcp.settings import RunsMcpSettings
-from runs_read.settings import RunsReadSettings
-from runs_submit.settings import RunsSubmitSettings
-from tickets_api.settings import TicketsApiSettings
-from workspaces_api.settings import WorkspacesApiSettings
-from workspaces_control.settings import WorkspacesControlSettings
-from workspaces_storage.settings import WorkspacesStorageSettings
 
-# What an operator and a redrive do with dead letters: look at them, hide them meanwhile, delete what is dealt with.
-_LOOK_AT_LETTERS = (
+_SEND_RUN = Grant(Resource.RUN_QUEUE, ("sqs:SendMessage",))
+_READ_RESULT = Grant(Resource.RESULT_OBJECTS, ("s3:GetObject",))
+# Without ListBucket S3 answers 403 for a missing object, so a lost one would look like an outage.
+_LIST_RESULTS = Grant(Resource.RESULTS_BUCKET, ("s3:ListBucket",))
+_READ_ARCHIVE = Grant(Resource.ARCHIVE_OBJECTS, ("s3:GetObject",))
+_LIST_ARCHIVES = Grant(Resource.ARCHIVES_BUCKET, ("s3:ListBucket",))
+# An operator or a redrive receives dead letters, hides them meanwhile, and deletes those that are dealt with.
+_HANDLE_MESSAGES = (
     "sqs:ReceiveMessage",
     "sqs:DeleteMessage",
     "sqs:ChangeMessageVisibility",
     "sqs:GetQueueAttributes",
 )
-_DEAD_LETTERS = Grant(Resource.DEAD_LETTERS, _LOOK_AT_LETTERS)
-# Whoever makes an event, or a dead one to be sent again, wakes the publisher (AUTH-4).
+_DEAD_LETTERS = Grant(Resource.DEAD_LETTERS, _HANDLE_MESSAGES)
+# A function that writes an event, or sends a dead one again, wakes the publisher (AUTH-4).
 _WAKE_PUBLISHER = Grant(Resource.AUTH_ERROR_WAKE, ("sqs:SendMessage",))
-# The reports' copies (TIX-4); who reads one gets it from Postgres.
+# The reports' copies (TIX-4); readers get a report from Postgres.
 _REPORTS = Grant(Resource.REPORT_OBJECTS, ("s3:PutObject",))
+# A function that changes a workspace's desired state has it observed; the tick finds lost hints (WS-5).
+_HINT = Grant(Resource.WORKSPACE_LOOKS, ("sqs:SendMessage",))
+_HAND_OVER = Grant(Resource.WORKSPACE_WORKS, ("sqs:SendMessage",))
+# A role that makes work for another role wakes it; otherwise the other's schedule finds the work within a minute. Two
+# concurrent invocations of king, general or envoy share the work.
+_WAKE_KING, _WAKE_GENERAL, _WAKE_ENVOY = (
+    Grant(role, ("lambda:InvokeFunction",)) for role in (Resource.KING, Resource.GENERAL, Resource.ENVOY)
+)
+_CALL_OUTSIDE = Grant(Resource.LIFECYCLE_OUTSIDE, ("lambda:InvokeFunction",))
+# The objects of tasks whose rows are deleted (LIFE-3, LIFE-4).
+_DELETE_STATE = Grant(Resource.STATE_OBJECTS, ("s3:DeleteObject",))
 
-RUNS_SUBMIT = FunctionSpec(
-    name="runs_submit",
-    settings=RunsSubmitSettings,
-    timing=timings.RUNS_SUBMIT,
-    memory_mib=512,
-    grants=(Grant(Resource.RUN_QUEUE, ("sqs:SendMessage",)),),
-)
-RUNS_READ = FunctionSpec(
-    name="runs_read",
-    settings=RunsReadSettings,
-    timing=timings.RUNS_READ,
-    memory_mib=512,
-    # Read for `inline`; URLs are signed by the role of `signing.py`.
-    grants=(Grant(Resource.RESULT_OBJECTS, ("s3:GetObject",)),),
-)
-RUNS_MCP = FunctionSpec(
-    name="runs_mcp",
-    settings=RunsMcpSettings,
-    timing=timings.RUNS_MCP,
-    memory_mib=512,
-    grants=RUNS_SUBMIT.grants,  # a call of a tool is a submit
-)
+# API functions
+RUNS_SUBMIT = FunctionSpec("runs_submit", timings.RUNS_SUBMIT, grants=(_SEND_RUN,))
+# Reads results for `inline`; URLs are signed by the role of `signing.py`.
+RUNS_READ = FunctionSpec("runs_read", timings.RUNS_READ, grants=(_READ_RESULT,))
+# A tool call is a submit.
+RUNS_MCP = FunctionSpec("runs_mcp", timings.RUNS_MCP, grants=RUNS_SUBMIT.grants)
 HEALTH = FunctionSpec(
-    name="health",
-    settings=HealthSettings,
-    timing=timings.HEALTH,
+    "health",
+    timings.HEALTH,
     memory_mib=256,
-    grants=(
-        Grant(Resource.RUN_QUEUE, ("sqs:GetQueueAttributes",)),
-        Grant(Resource.RESULTS_BUCKET, ("s3:ListBucket",)),  # HeadBucket
-    ),
+    grants=(Grant(Resource.RUN_QUEUE, ("sqs:GetQueueAttributes",)), _LIST_RESULTS),  # HeadBucket
 )
-# Whoever asks gets what is in its layer: no variable, no grant, no network.
+# Serves the files of its layer to anybody: no variable, no grant, no network.
 API_DOCS = FunctionSpec(
-    name="api_docs",
-    settings=ApiDocsSettings,
-    timing=timings.API_DOCS,
+    "api_docs",
+    timings.API_DOCS,
     memory_mib=256,
     in_network=False,
     layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.API_DOCS),
 )
-TICKETS_API = FunctionSpec(
-    name="tickets_api",
-    settings=TicketsApiSettings,
-    timing=timings.TICKETS_API,
-    memory_mib=512,
-    grants=(_REPORTS,),
+TICKETS_API = FunctionSpec("tickets_api", timings.TICKETS_API, grants=(_REPORTS,))
+AUTH_ERRORS_API = FunctionSpec("auth_errors_api", timings.AUTH_ERRORS_API, grants=(_WAKE_PUBLISHER,))
+WORKSPACES_API = FunctionSpec("workspaces_api", timings.WORKSPACES_API, part=Part.WORKSPACES, grants=(_HINT,))
+LIFECYCLE_WEBHOOK = FunctionSpec(
+    "lifecycle_webhook", timings.LIFECYCLE_WEBHOOK, part=Part.LIFECYCLE, grants=(_WAKE_KING, _WAKE_GENERAL)
 )
-AUTH_ERRORS_API = FunctionSpec(
-    name="auth_errors_api",
-    settings=AuthErrorsApiSettings,
-    timing=timings.AUTH_ERRORS_API,
-    memory_mib=512,
-    grants=(_WAKE_PUBLISHER,),
+
+# Functions of queues
+RUN_WORKER = FunctionSpec(
+    "run_worker",
+    timings.RUN_WORKER,
+    memory_mib=1769,  # the least memory with a whole CPU, which decides how fast ocr reads a page
+    layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.OCR),
+    grants=(
+        Grant(Resource.RESULT_OBJECTS, ("s3:PutObject",)),
+        Grant(Resource.INPUT_OBJECTS, ("s3:GetObject",)),  # by the URLs that it signs for its pack process
+        Grant(Resource.PACK_OUTSIDE, ("lambda:InvokeFunction",)),
+    ),
 )
 AUTH_ERRORS_PUBLISH = FunctionSpec(
-    name="auth_errors_publish",
-    settings=AuthErrorsPublishSettings,
-    timing=timings.AUTH_ERRORS_PUBLISH,
-    memory_mib=512,
+    "auth_errors_publish",
+    timings.AUTH_ERRORS_PUBLISH,
     grants=(Grant(Resource.AUTH_ERROR_QUEUE, ("sqs:SendMessage",)),),
 )
 AUTH_ERRORS_CONSUME = FunctionSpec(
-    name="auth_errors_consume",
-    settings=AuthErrorsConsumeSettings,
-    timing=timings.AUTH_ERRORS_CONSUME,
-    memory_mib=512,
+    "auth_errors_consume",
+    timings.AUTH_ERRORS_CONSUME,
     grants=(Grant(Resource.AUTH_ERROR_DEAD_LETTERS, ("sqs:SendMessage",)), _WAKE_PUBLISHER),
 )
-# Whoever changes what is wanted of a workspace has it looked at; without the hint the beat does (WS-5).
-_HINT = Grant(Resource.WORKSPACE_LOOKS, ("sqs:SendMessage",))
-_HAND_OVER = Grant(Resource.WORKSPACE_WORKS, ("sqs:SendMessage",))
-# Without ListBucket S3 answers 403 for an archive that isn't there, and a lost one looks like an outage.
-_SEE_ARCHIVES = (
-    Grant(Resource.ARCHIVE_OBJECTS, ("s3:GetObject",)),
-    Grant(Resource.ARCHIVES_BUCKET, ("s3:ListBucket",)),
-)
-WORKSPACES_API = FunctionSpec(
-    name="workspaces_api",
-    settings=WorkspacesApiSettings,
-    timing=timings.WORKSPACES_API,
-    memory_mib=512,
-    part=Part.WORKSPACES,
-    grants=(_HINT,),
-)
 WORKSPACES_CONTROL = FunctionSpec(
-    name="workspaces_control",
-    settings=WorkspacesControlSettings,
-    timing=timings.WORKSPACES_CONTROL,
-    memory_mib=512,
+    "workspaces_control",
+    timings.WORKSPACES_CONTROL,
     part=Part.WORKSPACES,
     mounts_homes=True,
-    grants=(_HINT, _HAND_OVER, *_SEE_ARCHIVES),
+    grants=(_HINT, _HAND_OVER, _READ_ARCHIVE, _LIST_ARCHIVES),
 )
 WORKSPACES_STORAGE = FunctionSpec(
-    name="workspaces_storage",
-    settings=WorkspacesStorageSettings,
-    timing=timings.WORKSPACES_STORAGE,
-    memory_mib=1769,  # one CPU: a home is compressed as fast as that goes
+    "workspaces_storage",
+    timings.WORKSPACES_STORAGE,
+    memory_mib=1769,  # a whole CPU, which decides how fast a home is compressed
     part=Part.WORKSPACES,
     mounts_homes=True,
     grants=(
@@ -164,163 +114,90 @@ WORKSPACES_STORAGE = FunctionSpec(
             Resource.ARCHIVE_OBJECTS,
             ("s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
         ),
-        Grant(Resource.ARCHIVES_BUCKET, ("s3:ListBucket",)),
+        _LIST_ARCHIVES,
     ),
 )
-RUN_WORKER = FunctionSpec(
-    name="run_worker",
-    settings=RunWorkerSettings,
-    timing=timings.RUN_WORKER,
-    memory_mib=1769,  # from here on a function has one CPU to itself, which reading a page is a matter of
-    layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.OCR),
-    grants=(
-        Grant(Resource.RESULT_OBJECTS, ("s3:PutObject",)),
-        Grant(Resource.INPUT_OBJECTS, ("s3:GetObject",)),  # by the URLs that it signs for its pack process
-        Grant(Resource.PACK_OUTSIDE, ("lambda:InvokeFunction",)),
-    ),
-)
+
+# Functions that other functions call, outside of the VPC
 PACK_OUTSIDE = FunctionSpec(
-    name="pack_outside",
-    settings=PackOutsideSettings,
-    timing=timings.PACK_OUTSIDE,
+    "pack_outside",
+    timings.PACK_OUTSIDE,
     memory_mib=1024,
     in_network=False,
     grants=(Grant(Resource.DECISION_MODEL, ("bedrock:InvokeModel",)),),
 )
-RUN_REAPER = FunctionSpec(
-    name="run_reaper", settings=RunReaperSettings, timing=timings.RUN_REAPER, memory_mib=512, alone=True
+LIFECYCLE_OUTSIDE = FunctionSpec(
+    "lifecycle_outside", timings.LIFECYCLE_OUTSIDE, in_network=False, part=Part.LIFECYCLE
 )
-RUN_SWEEPER = FunctionSpec(
-    name="run_sweeper", settings=RunSweeperSettings, timing=timings.RUN_SWEEPER, memory_mib=512, alone=True
-)
+
+# Scheduled jobs
+RUN_REAPER = FunctionSpec("run_reaper", timings.RUN_REAPER, alone=True)
+RUN_SWEEPER = FunctionSpec("run_sweeper", timings.RUN_SWEEPER, alone=True)
 RUN_RECONCILE = FunctionSpec(
-    name="run_reconcile",
-    settings=RunReconcileSettings,
-    timing=timings.RUN_RECONCILE,
-    memory_mib=512,
-    alone=True,
-    grants=(
-        Grant(Resource.RUN_QUEUE, ("sqs:SendMessage",)),
-        Grant(Resource.RESULT_OBJECTS, ("s3:GetObject",)),
-        # Without it S3 answers 403 for an object that isn't there, and a lost envelope looks like an outage.
-        Grant(Resource.RESULTS_BUCKET, ("s3:ListBucket",)),
-    ),
+    "run_reconcile", timings.RUN_RECONCILE, alone=True, grants=(_SEND_RUN, _READ_RESULT, _LIST_RESULTS)
 )
-RUN_RETENTION = FunctionSpec(
-    name="run_retention",
-    settings=RunRetentionSettings,
-    timing=timings.RUN_RETENTION,
-    memory_mib=512,
-    alone=True,
-)
+RUN_RETENTION = FunctionSpec("run_retention", timings.RUN_RETENTION, alone=True)
 OPS_CYCLE = FunctionSpec(
-    name="ops_cycle",
-    settings=OpsCycleSettings,
-    timing=timings.OPS_CYCLE,
-    memory_mib=512,
-    alone=True,
-    grants=(Grant(Resource.RUN_QUEUE, ("sqs:SendMessage",)), _DEAD_LETTERS, _REPORTS),
+    "ops_cycle", timings.OPS_CYCLE, alone=True, grants=(_SEND_RUN, _DEAD_LETTERS, _REPORTS)
 )
-# Who makes work for another role wakes it; without that its schedule finds the work within a minute. Two of the king,
-# general or envoy at once share what there is.
-_WAKE_KING, _WAKE_GENERAL, _WAKE_ENVOY = (
-    Grant(role, ("lambda:InvokeFunction",)) for role in (Resource.KING, Resource.GENERAL, Resource.ENVOY)
-)
-# What tasks left, once its row is gone (LIFE-3, LIFE-4).
-_DELETE_STATE = Grant(Resource.STATE_OBJECTS, ("s3:DeleteObject",))
 LIFECYCLE_CHAMBERLAIN = FunctionSpec(
-    name="lifecycle_chamberlain",
-    settings=LifecycleChamberlainSettings,
-    timing=timings.LIFECYCLE_CHAMBERLAIN,
-    memory_mib=512,
+    "lifecycle_chamberlain",
+    timings.LIFECYCLE_CHAMBERLAIN,
     alone=True,
     grants=(_DELETE_STATE, _WAKE_ENVOY),
 )
-# The roles that carry an event to its answer (LIFE-1 … LIFE-7, LIFE-10).
-_ASK_OUTSIDE = Grant(Resource.LIFECYCLE_OUTSIDE, ("lambda:InvokeFunction",))
+
+# The roles that carry an event to its answer (LIFE-1 … LIFE-7, LIFE-10)
 LIFECYCLE_SENTINEL = FunctionSpec(
-    name="lifecycle_sentinel",
-    settings=LifecycleSentinelSettings,
-    timing=timings.LIFECYCLE_SENTINEL,
-    memory_mib=512,
+    "lifecycle_sentinel",
+    timings.LIFECYCLE_SENTINEL,
     alone=True,
     part=Part.LIFECYCLE,
-    grants=(_ASK_OUTSIDE, _WAKE_KING),
-)
-LIFECYCLE_WEBHOOK = FunctionSpec(
-    name="lifecycle_webhook",
-    settings=LifecycleWebhookSettings,
-    timing=timings.LIFECYCLE_WEBHOOK,
-    memory_mib=512,
-    part=Part.LIFECYCLE,
-    grants=(_WAKE_KING, _WAKE_GENERAL),
+    grants=(_CALL_OUTSIDE, _WAKE_KING),
 )
 LIFECYCLE_KING = FunctionSpec(
-    name="lifecycle_king",
-    settings=LifecycleKingSettings,
-    timing=timings.LIFECYCLE_KING,
-    memory_mib=512,
-    part=Part.LIFECYCLE,
-    grants=(_WAKE_GENERAL, _WAKE_ENVOY),
+    "lifecycle_king", timings.LIFECYCLE_KING, part=Part.LIFECYCLE, grants=(_WAKE_GENERAL, _WAKE_ENVOY)
 )
 LIFECYCLE_GENERAL = FunctionSpec(
-    name="lifecycle_general",
-    settings=LifecycleGeneralSettings,
-    timing=timings.LIFECYCLE_GENERAL,
-    memory_mib=512,
+    "lifecycle_general",
+    timings.LIFECYCLE_GENERAL,
     part=Part.LIFECYCLE,
     grants=(
-        Grant(Resource.RUN_QUEUE, ("sqs:SendMessage",)),
-        Grant(Resource.RESULT_OBJECTS, ("s3:GetObject",)),
-        # As reconcile: to tell a lost envelope from an outage.
-        Grant(Resource.RESULTS_BUCKET, ("s3:ListBucket",)),
+        _SEND_RUN,
+        _READ_RESULT,
+        _LIST_RESULTS,
         Grant(Resource.STATE_OBJECTS, ("s3:PutObject",)),
         _WAKE_KING,
         _WAKE_ENVOY,
     ),
 )
 LIFECYCLE_ENVOY = FunctionSpec(
-    name="lifecycle_envoy",
-    settings=LifecycleEnvoySettings,
-    timing=timings.LIFECYCLE_ENVOY,
-    memory_mib=512,
-    part=Part.LIFECYCLE,
-    grants=(_ASK_OUTSIDE,),
+    "lifecycle_envoy", timings.LIFECYCLE_ENVOY, part=Part.LIFECYCLE, grants=(_CALL_OUTSIDE,)
 )
-LIFECYCLE_OUTSIDE = FunctionSpec(
-    name="lifecycle_outside",
-    settings=LifecycleOutsideSettings,
-    timing=timings.LIFECYCLE_OUTSIDE,
-    memory_mib=512,
-    in_network=False,
-    part=Part.LIFECYCLE,
-)
+
+# Functions that are invoked by name
 MIGRATE = FunctionSpec(
-    name="migrate",
-    settings=MigrateSettings,
-    timing=timings.MIGRATE,
-    memory_mib=512,
-    layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.MIGRATIONS),
+    "migrate", timings.MIGRATE, layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.MIGRATIONS)
 )
-# No API route, no event source: whom IAM gives lambda:InvokeFunction on it may call it, and nobody else.
+# No API route and no event source: only callers to whom IAM gives lambda:InvokeFunction on it.
 OPERATE = FunctionSpec(
-    name="operate",
-    settings=OperateSettings,
-    timing=timings.OPERATE,
-    memory_mib=512,
+    "operate",
+    timings.OPERATE,
     layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.OPERATE),
     grants=(
-        Grant(Resource.RUN_QUEUE, ("sqs:SendMessage", "sqs:GetQueueAttributes")),  # a redrive; how many wait
+        Grant(
+            Resource.RUN_QUEUE, ("sqs:SendMessage", "sqs:GetQueueAttributes")
+        ),  # redrive; the queue's depth
         _DEAD_LETTERS,
-        Grant(Resource.AUTH_ERROR_DEAD_LETTERS, _LOOK_AT_LETTERS),
+        Grant(Resource.AUTH_ERROR_DEAD_LETTERS, _HANDLE_MESSAGES),
         _WAKE_PUBLISHER,
         _REPORTS,
-        Grant(Resource.RESULT_OBJECTS, ("s3:GetObject",)),
-        # As reconcile: to tell a lost envelope from an outage.
-        Grant(Resource.RESULTS_BUCKET, ("s3:ListBucket",)),
+        _READ_RESULT,
+        _LIST_RESULTS,
         _HINT,
         _HAND_OVER,
-        *_SEE_ARCHIVES,
+        _READ_ARCHIVE,
+        _LIST_ARCHIVES,
         _DELETE_STATE,
         _WAKE_GENERAL,
     ),
@@ -339,7 +216,7 @@ REQUEST_FUNCTIONS = (
 )
 JOBS = (RUN_REAPER, RUN_SWEEPER, RUN_RECONCILE, RUN_RETENTION, OPS_CYCLE, LIFECYCLE_CHAMBERLAIN)
 ROLES = (LIFECYCLE_SENTINEL, LIFECYCLE_KING, LIFECYCLE_GENERAL, LIFECYCLE_ENVOY)
-"""Whose heartbeats the chamberlain watches (LIFE-11)."""
+"""The roles whose heartbeats the chamberlain checks (LIFE-11)."""
 SCHEDULED_FUNCTIONS = (*JOBS, *ROLES)
 EVENT_FUNCTIONS = (AUTH_ERRORS_PUBLISH, AUTH_ERRORS_CONSUME, WORKSPACES_CONTROL, WORKSPACES_STORAGE)
 FUNCTIONS = (
@@ -355,5 +232,5 @@ FUNCTIONS = (
 
 
 def functions_of(parts: Collection[Part]) -> tuple[FunctionSpec, ...]:
-    """Those that a deployment with these parts has."""
+    """The functions of a deployment with these parts."""
     return tuple(spec for spec in FUNCTIONS if spec.is_of(parts))

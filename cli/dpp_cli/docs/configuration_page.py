@@ -17,15 +17,15 @@ PATH = ROOT / "docs" / "configuration.md"
 _HEAD = """# Configuration
 
 Every environment variable that a function reads. Generated from the functions' settings models
-(`functions/*/settings.py`), which check each value when a container starts: one that is missing or wrong ends it there,
-by its name. An empty value counts as none. On AWS nobody sets them: the stacks do, from resources of their own and from
-the options of a deployment ([deploy.md](deploy.md#deploy)); on the local stack `dpp local up` passes them on
+(`functions/*/handler.py`), which check each value when a container starts: a missing or wrong value fails the start
+and is named in the error. An empty value counts as unset. On AWS the stacks set the variables, from their own resources
+and from the options of a deployment ([deploy.md](deploy.md#deploy)); on the local stack `dpp local up` passes them on
 ([local-stack.md](local-stack.md#switches)).
 
-- Where the servers are is said in one of two ways: `DATABASE_URL`, or `DATABASE_HOST` with `DATABASE_SECRET_ARN`;
+- The servers' addresses are given in one of two ways: `DATABASE_URL`, or `DATABASE_HOST` with `DATABASE_SECRET_ARN`;
   `REDIS_URL`, or `REDIS_HOST` with `REDIS_SECRET_ARN`. The URL wins.
-- What is marked secret is never printed, and on AWS stands in a secret, not in an environment.
-- The last column names functions of `functions/`.
+- A value marked secret is never printed. On AWS it is stored in Secrets Manager, not in an environment variable.
+- The last column lists the functions in `functions/` that read the variable.
 
 | variable | type | if not given | range | meaning | read by |
 |---|---|---|---|---|---|
