@@ -49,29 +49,29 @@ e2e: bootstrap ## Deploy a stack of its own, run the end-to-end tests over HTTP,
 	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/pytest -m e2e
 
 SEEDS ?= 100000
-sim: bootstrap ## Simulate SEEDS schedules of faults, races and crashes on the real use cases; check every micro
+sim: bootstrap ## Simulate SEEDS schedules of races, crashes and other faults on the real use cases
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
 
 MINUTES ?= 10
-soak: bootstrap ## Let clients work for MINUTES on a stack of its own while its processes are killed; check every micro
+soak: bootstrap ## Run clients for MINUTES on a separate stack while its processes are killed; check every micro-dollar
 	@export DPP_LOCAL_STATE="$(SOAK_STATE)"; \
 	trap '$(BIN)/dpp local down' EXIT; trap 'exit 130' INT TERM; \
 	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 ERRORS ?= 2000
-soak-auth-errors: bootstrap ## Post ERRORS authentication errors to a stack of its own while publisher and consumer are killed
+soak-auth-errors: bootstrap ## Report ERRORS authentication errors to a separate stack while publisher and consumer are killed
 	@export DPP_LOCAL_STATE="$(SOAK_STATE)"; \
 	trap '$(BIN)/dpp local down' EXIT; trap 'exit 130' INT TERM; \
 	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/python -m tests.soak.auth_errors --errors $(ERRORS)
 
 WORKSPACES ?= 200
-soak-workspaces: bootstrap ## Archive WORKSPACES homes and bring them back while control and storage are killed
+soak-workspaces: bootstrap ## Archive and restore WORKSPACES homes while control and storage processes are killed
 	$(BIN)/python -m tests.soak.workspaces --workspaces $(WORKSPACES)
 
 crash: bootstrap ## Crash every call of every path in every way (`make test` leaves out what leaves the same behind)
 	DPP_CRASHES=all $(BIN)/pytest -n auto --dist worksteal -q tests/crash tests/retention/test_crashes.py tests/lifecycle/test_crashes.py tests/tickets/test_crashes.py tests/auth_errors/test_crashes.py tests/auth_errors/test_kills.py tests/workspaces/test_crashes.py tests/workspaces/test_kills.py
 
-mutants: bootstrap ## Put deliberate faults into a copy of money and finalize; each must be caught by its test
+mutants: bootstrap ## Put each deliberate bug into a copy of the sources; a test or the simulation must catch it
 	$(BIN)/python -m tests.mutants
 
 bench bench-submit: bootstrap ## Measure a submit, its repetition and a read against their floors, on servers of its own

@@ -16,8 +16,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.mutants.mutation import Mutation, Simulation, plant
-from tests.mutants.mutations import MUTATIONS
+from tests.mutants.mutation import MUTATIONS, Mutation, Simulation, plant
 from tests.mutants.simulated import ROOT, WITHIN_SEEDS, is_found
 
 _COPIED = (
@@ -55,7 +54,9 @@ def main() -> int:
         _print(f"No mutation has such a name. The names are: {', '.join(found.name for found in MUTATIONS)}")
         return 1
     started = time.monotonic()
-    tests = {catcher for found in chosen for catcher in found.caught_by if isinstance(catcher, str)}
+    tests = {
+        catcher for found in chosen for catcher in found.caught_by if not isinstance(catcher, Simulation)
+    }
     control = _run(sorted(tests)) if tests else None
     if control and control.returncode:
         _print(f"The tests fail without any mutation:\n{control.stdout[-5000:]}")
@@ -80,7 +81,7 @@ def main() -> int:
 def _try(simulating: ProcessPoolExecutor, mutation: Mutation, catcher: str | Simulation) -> Verdict:
     started = time.monotonic()
     if isinstance(catcher, Simulation):
-        name, output = f"simulation, {catcher.value}", f"no seed below {WITHIN_SEEDS} breaks an invariant"
+        name, output = catcher.value, f"no seed below {WITHIN_SEEDS} breaks an invariant"
         caught = simulating.submit(is_found, mutation, catcher).result()
     else:
         done = _run([catcher], mutation)

@@ -1,24 +1,38 @@
-"""What a mutation is, and how it is put into a copy of the sources."""
+"""The mutations of the *.toml files beside this module, and how one is put into a copy of the sources.
 
+Each table of a file is a mutation:
+
+    [name]
+    consequence = "…"                # what it would cost in production
+    caught_by = ["tests/…::test_…"]  # pytest ids, "simulation", or "simulation of slow calls"; each must catch it
+    file = "…"                       # below the package `dpp`, or in migrations/
+    before = '…'                     # occurs exactly once in the file
+    after = '…'                      # what it becomes
+
+A mutation of several edits has `[[name.edits]]` with `file`, `before` and `after`.
+"""
+
+import tomllib
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 
+_FOLDER = Path(__file__).parent
 _PACKAGE = Path("layers/dpp/python/dpp")
 
 
-class Simulation(Enum):
+class Simulation(StrEnum):
     """The simulation must find the mutation within a bounded number of seeds (tests/mutants/simulated.py)."""
 
-    WITH_ALL_FAULTS = "all faults"
+    WITH_ALL_FAULTS = "simulation"
     """All but the loss of data in Redis, whose repair could hide the mutation."""
-    WITH_SLOW_CALLS = "slow calls"
+    WITH_SLOW_CALLS = "simulation of slow calls"
     """Only slow calls, for a race that other faults would end first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """`before` occurs exactly once in `file` (below the package `dpp`, or in `migrations/`) and becomes `after`."""
+    """`before` becomes `after`."""
 
     file: str
     before: str
@@ -32,35 +46,45 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A deliberate bug. Each of `caught_by` must catch it: a test by its pytest id, or the simulation."""
+    """A deliberate bug, and the tests and simulations that must catch it."""
 
     name: str
     consequence: str
-    edits: tuple[Edit, ...]
     caught_by: tuple[str | Simulation, ...]
+    edits: tuple[Edit, ...]
 
 
-def mutation(
-    name: str,
-    consequence: str,
-    file: str,
-    before: str,
-    after: str,
-    *caught_by: str | Simulation,
-    also: tuple[Edit, ...] = (),
-) -> Mutation:
-    """A mutation of one edit, or of several with `also`."""
-    return Mutation(name, consequence, (Edit(file, before, after), *also), caught_by)
+def _read(path: Path) -> list[Mutation]:
+    simulations = {simulation.value: simulation for simulation in Simulation}
+    return [
+        Mutation(
+            name,
+            table.pop("consequence"),
+            tuple(simulations.get(catcher, catcher) for catcher in table.pop("caught_by")),
+            tuple(Edit(**edit) for edit in table.pop("edits", [])) or (Edit(**table),),
+        )
+        for name, table in tomllib.loads(path.read_text(encoding="utf-8")).items()
+    ]
 
 
-def plant(root: Path, planted: Mutation) -> None:
+MUTATIONS = tuple(mutation for path in sorted(_FOLDER.glob("*.toml")) for mutation in _read(path))
+SIMULATED = tuple(
+    (mutation, catcher)
+    for mutation in MUTATIONS
+    for catcher in mutation.caught_by
+    if isinstance(catcher, Simulation)
+)
+"""The mutations that the simulation must find."""
+
+
+def plant(root: Path, mutation: Mutation) -> None:
     """Put a mutation into the sources below `root`. Raises ValueError if a place is not found exactly once."""
-    for edit in planted.edits:
+    for edit in mutation.edits:
         path = root / edit.path
         text = path.read_text(encoding="utf-8")
         if text.count(edit.before) != 1:
             raise ValueError(
-                f"{planted.name}: its text occurs {text.count(edit.before)} times in {edit.file}, not once. "
+                f"{mutation.name}: its text occurs {text.count(edit.before)} times in {edit.file}, not once. "
                 "Adapt the mutation to the source."
             )
         path.unlink()  # it can be a link to the original

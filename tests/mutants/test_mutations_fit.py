@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.mutation import Mutation, Simulation, plant
-from tests.mutants.mutations import MUTATIONS
+from tests.mutants.mutation import MUTATIONS, Mutation, Simulation, plant
 from tests.mutants.simulated import ROOT
 
 

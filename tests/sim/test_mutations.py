@@ -4,8 +4,7 @@ import importlib
 
 import pytest
 
-from tests.mutants.mutation import Mutation, Simulation
-from tests.mutants.mutations import MUTATIONS, SIMULATED
+from tests.mutants.mutation import MUTATIONS, SIMULATED, Mutation, Simulation
 from tests.mutants.simulated import WITHIN_SEEDS, is_found, planted
 from tests.sim.command import run_seeds
 from tests.sim.faults import KEPT_DATA
