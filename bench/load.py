@@ -39,9 +39,9 @@ from bench.load_watch import Backlog, messages
 from dpp.money.ledger import Ledger
 from dpp_cli.local.localstack import client_environment
 from dpp_cli.local.state import StackState, running_state
-from tests.soak import books
-from tests.soak.accounts import funded
-from tests.soak.clients import Account, Ordered
+from tests.soak import invariants
+from tests.soak.accounts import create_account
+from tests.soak.clients import Account, Submission
 
 TENANTS = 4
 MOST_UNDER_WAY = 64
@@ -72,7 +72,7 @@ def main() -> int:
     os.environ.update(client_environment(state.aws_endpoint_url))
     ledger = Ledger.connect(state.redis_url)
     with psycopg.connect(state.database_url, autocommit=True) as connection:
-        accounts = [funded(connection, ledger, "load", CREDIT_USD_MICROS) for _ in range(TENANTS)]
+        accounts = [create_account(connection, ledger, "load", CREDIT_USD_MICROS) for _ in range(TENANTS)]
         print(machine(state.database_url, {"LocalStack": _localstack_version(state)}))
         report.head()
         told, audited = asyncio.run(_measured(state, connection, ledger, accounts, options))
@@ -104,7 +104,7 @@ async def _measured(
             await _rest(place, ledger, accounts)
         kept = await asyncio.to_thread(gather, connection, ledger, state)
         shots = generator.submits
-        faults = [*held, *books.broken(connection, ledger, state, [_ordered(shot) for shot in shots])]
+        faults = [*held, *invariants.broken(connection, ledger, state, [_submission(shot) for shot in shots])]
     return told, Audited(audit(shots, kept), faults, len(shots), len(repeated), standing)
 
 
@@ -124,7 +124,7 @@ async def _rest(place: Place, ledger: Ledger, accounts: Sequence[Account]) -> No
 def _under_way(place: Place, ledger: Ledger, accounts: Sequence[Account]) -> str:
     """What is left to be done; empty at rest."""
     counts = {
-        "runs": books.unfinished(place.connection),
+        "runs": invariants.unfinished(place.connection),
         "messages": messages(place.state),
         "reservations": sum(len(ledger.open_reservations(account.tenant_id)) for account in accounts),
     }
@@ -140,8 +140,8 @@ def _held(ledger: Ledger, accounts: Sequence[Account]) -> Sequence[str]:
     ]
 
 
-def _ordered(shot: Shot) -> Ordered:
-    return Ordered(shot.account.tenant_id, shot.key, {}, shot.run_id)
+def _submission(shot: Shot) -> Submission:
+    return Submission(shot.account.tenant_id, shot.key, {}, shot.run_id)
 
 
 def _localstack_version(state: StackState) -> str:

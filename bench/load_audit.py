@@ -1,6 +1,6 @@
 """After the load: each run that was promised is there, once, ended, charged once, with its result.
 
-`audit` judges what it is given; `gather` asks the stack for it. Beside it `tests.soak.books` holds every tenant's
+`audit` judges what it is given; `gather` asks the stack for it. Beside it `tests.soak.invariants` holds every tenant's
 ledger, the objects and the queues to what they must be at rest.
 """
 

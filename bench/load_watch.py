@@ -13,8 +13,8 @@ from bench.crew import cpu_seconds
 from dpp_cli.local.localstack import client_session
 from dpp_cli.local.state import StackState
 from dpp_cli.paths import state_dir
-from tests.soak import books
-from tests.soak.havoc import environments
+from tests.soak import invariants
+from tests.soak.faults import environments
 
 _LOOK_SECONDS = 0.25
 _COMMITTED = """
@@ -63,7 +63,7 @@ class Backlog:
         with psycopg.connect(self._database_url, autocommit=True) as connection:
             while not self._stop.wait(_LOOK_SECONDS):
                 at = time.time()
-                self.samples.append((at, books.unfinished(connection)))
+                self.samples.append((at, invariants.unfinished(connection)))
 
 
 def committed(connection: psycopg.Connection[Any], phase: str) -> dict[str, float]:

@@ -1,6 +1,6 @@
-"""A soak: real clients against the local stack while its processes are killed at random; then the books are checked.
+"""Soak tests: real clients use the local stack while its processes are killed at random; then everything is checked.
 
-`make soak MINUTES=10` brings up a stack of its own, lets clients submit and repeat, kills environments of functions,
-server connections and cached scripts, waits until all has come to rest, and ends with exit code 1 where a micro, a run
-or a message is missing or too many.
+`make soak MINUTES=10` runs on a separate stack. Clients submit and repeat while function processes are killed, server
+connections cut and cached scripts flushed. When all runs have ended, the exit code is 1 if a micro-dollar, a run, an
+object or a message is missing or left over.
 """

@@ -1,4 +1,4 @@
-"""`python -m tests.soak --minutes 10` on the running local stack; `make soak` brings one up for it."""
+"""Let clients use the running local stack while its processes are killed, then check it; `make soak` starts a stack."""
 
 import argparse
 import os
@@ -15,17 +15,20 @@ import psycopg
 from dpp.money.ledger import Ledger
 from dpp_cli.local.state import StackState, running_state
 from dpp_cli.paths import state_dir
-from tests.soak import books
-from tests.soak.accounts import funded
+from tests.soak import invariants
+from tests.soak.accounts import create_account
 from tests.soak.clients import Account, Client
-from tests.soak.havoc import Havoc
+from tests.soak.faults import FaultInjector
+from tests.soak.report import print_line, print_result
 
-_REST_WITHIN_SECONDS = 600.0
-_LOOK_EVERY_SECONDS = 5.0
+_STALLED_AFTER_SECONDS = 600.0
+_POLL_SECONDS = 20.0
+_LAST_MESSAGES_SECONDS = 10.0
+"""Messages of runs that have ended are skipped and deleted within this time."""
 
 
 def main() -> int:
-    """Let it run, wait for rest, check; 1 where a promise is broken."""
+    """Run the command; 1 if an invariant is broken."""
     options = _parser().parse_args()
     os.environ.setdefault("AWS_ACCESS_KEY_ID", "test")
     os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "test")
@@ -33,35 +36,27 @@ def main() -> int:
     state = running_state()
     ledger = Ledger.connect(state.redis_url)
     with psycopg.connect(state.database_url, autocommit=True) as connection:
-        chance = random.Random(options.seed)
-        accounts = [funded(connection, ledger, "soak") for _ in range(2)]
-    _say(
-        f"{options.minutes} minutes, {options.clients} clients,"
-        f" a strike about every {options.every} s, seed {options.seed}"
+        accounts = [create_account(connection, ledger, "soak") for _ in range(2)]
+    print_line(
+        f"{options.minutes} minutes, {options.clients} clients, a fault about every {options.every} s, "
+        f"seed {options.seed}"
     )
-    clients, strikes = _soak(state, accounts, options, chance)
+    clients, faults = _soak(state, accounts, options)
     answers = sum((client.answers for client in clients), Counter[str]())
-    _say(f"answers {dict(answers)}; strikes {dict(strikes)}")
+    print_line(f"answers {dict(answers)}; faults {dict(faults)}")
     with psycopg.connect(state.database_url, autocommit=True) as connection:
-        rested = _come_to_rest(connection)
-        orders = [order for client in clients for order in client.orders]
-        wrong = [fault for client in clients for fault in client.wrong]
-        faults = [*wrong, *rested, *books.broken(connection, ledger, state, orders)]
-        _say(f"runs {dict(books.outcomes(connection))}; orders {len(orders)}")
-    for fault in faults:
-        _say(f"BROKEN: {fault}")
-    _say(
-        f"{len(faults)} promises broken"
-        if faults
-        else "every micro, run, object and message is accounted for"
-    )
-    return 1 if faults else 0
+        stalled = _await_end(connection)
+        submissions = [submission for client in clients for submission in client.submissions]
+        wrong = [answer for client in clients for answer in client.wrong]
+        broken = [*wrong, *stalled, *invariants.broken(connection, ledger, state, submissions)]
+        print_line(f"runs {dict(invariants.outcomes(connection))}; submissions {len(submissions)}")
+    return print_result(broken, "every micro-dollar, run, object and message is accounted for")
 
 
 def _soak(
-    state: StackState, accounts: list[Account], options: argparse.Namespace, chance: random.Random
+    state: StackState, accounts: list[Account], options: argparse.Namespace
 ) -> tuple[list[Client], Counter[str]]:
-    stop = threading.Event()
+    stop, chance = threading.Event(), random.Random(options.seed)
     clients = [
         Client(
             accounts[index % len(accounts)],
@@ -71,51 +66,47 @@ def _soak(
         )
         for index in range(options.clients)
     ]
-    havoc = Havoc(state, state_dir(), random.Random(chance.random()), stop, options.every)
-    threads = [threading.Thread(target=act) for act in (*(client.work for client in clients), havoc.rage)]
+    injector = FaultInjector(state, state_dir(), random.Random(chance.random()), stop, options.every)
+    threads = [threading.Thread(target=run) for run in (*(client.run for client in clients), injector.run)]
     for thread in threads:
         thread.start()
     began = time.monotonic()
     while (left := options.minutes * 60 - (time.monotonic() - began)) > 0:
         time.sleep(min(60, left))
-        done = sum(len(client.orders) for client in clients)
-        _say(f"{(time.monotonic() - began) / 60:4.1f} min: {done} orders, {havoc.strikes.total()} strikes")
+        sent = sum(len(client.submissions) for client in clients)
+        minutes = (time.monotonic() - began) / 60
+        print_line(f"{minutes:4.1f} min: {sent} submissions, {injector.injected.total()} faults")
     stop.set()
     for thread in threads:
         thread.join()
     for client in clients:
         client.http.close()
-    return clients, havoc.strikes
+    return clients, injector.injected
 
 
-def _come_to_rest(connection: psycopg.Connection[tuple[object, ...]]) -> list[str]:
-    """Wait until the platform has ended what was cut off; what lies in the dead-letter queue an operator sends back."""
+def _await_end(connection: psycopg.Connection[tuple[object, ...]]) -> list[str]:
+    """Wait until all runs have ended, and redrive dead letters as an operator would."""
     began = moved = time.monotonic()
     before = -1
-    while left := books.unfinished(connection):
+    while left := invariants.unfinished(connection):
         if left != before:
             before, moved = left, time.monotonic()
-        if time.monotonic() - moved > _REST_WITHIN_SECONDS:
-            return [f"{left} runs did not end within {_REST_WITHIN_SECONDS:.0f} s of the last that did"]
-        _say(f"{left} runs to end")
+        if time.monotonic() - moved > _STALLED_AFTER_SECONDS:
+            return [f"{left} runs have not ended {_STALLED_AFTER_SECONDS:.0f} s after the last run that did"]
+        print_line(f"{left} runs have not ended yet")
         subprocess.run([sys.executable, "-m", "dpp_cli.main", "dlq", "redrive", "--all"], check=False)
-        time.sleep(_LOOK_EVERY_SECONDS * 4)
-    time.sleep(_LOOK_EVERY_SECONDS * 2)  # messages of runs that have ended are skipped and deleted
-    _say(f"at rest after {time.monotonic() - began:.0f} s")
+        time.sleep(_POLL_SECONDS)
+    time.sleep(_LAST_MESSAGES_SECONDS)
+    print_line(f"all runs have ended after {time.monotonic() - began:.0f} s")
     return []
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--clients", type=int, default=3)
-    parser.add_argument("--every", type=float, default=4, help="seconds between two strikes, about")
-    parser.add_argument("--seed", type=int, default=0, help="of the clients' and the strikes' choices")
+    parser.add_argument("--minutes", type=float, default=10, help="duration (default 10)")
+    parser.add_argument("--clients", type=int, default=3, help="number of clients (default 3)")
+    parser.add_argument("--every", type=float, default=4, help="mean seconds between two faults (default 4)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the clients' and the faults' choices")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Tenants with a key and money, for clients of a soak or a load."""
+"""Tenants with an API key and a balance, for the clients of a soak or load test."""
 
 from typing import Any
 from uuid import uuid4
@@ -14,15 +14,15 @@ _CREDIT_USD_MICROS = 1_000_000_000
 _REQUESTS_PER_MINUTE = 1_000_000
 
 
-def funded(
+def create_account(
     connection: psycopg.Connection[Any],
     ledger: Ledger,
-    why: str,
+    purpose: str,
     amount_usd_micros: int = _CREDIT_USD_MICROS,
 ) -> Account:
-    """A new tenant `<why>_<random>` that no rate limit will stop."""
-    tenant_id, minted = f"{why}_{uuid4().hex[:12]}", api_keys.mint()
-    create_tenant(connection, tenant_id, f"A {why}", _REQUESTS_PER_MINUTE)
+    """A new tenant `<purpose>_<random>`; its rate limit is out of reach."""
+    tenant_id, minted = f"{purpose}_{uuid4().hex[:12]}", api_keys.mint()
+    create_tenant(connection, tenant_id, f"A {purpose}", _REQUESTS_PER_MINUTE)
     api_keys.store(connection, minted, tenant_id)
     credit(
         connection,
@@ -30,6 +30,6 @@ def funded(
         credit_id=uuid4(),
         tenant_id=tenant_id,
         amount_usd_micros=amount_usd_micros,
-        reason=why,
+        reason=purpose,
     )
     return Account(tenant_id, minted.token)

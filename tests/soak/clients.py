@@ -1,4 +1,4 @@
-"""Clients that behave: a key an order, repeated with the same body until an answer is final."""
+"""Well-behaved clients: one key for each submission, repeated with the same body until a reply is final."""
 
 import random
 import threading
@@ -11,31 +11,31 @@ from uuid import uuid4
 
 import httpx
 
-_TRY_FOR_SECONDS = 120.0
+_RETRY_FOR_SECONDS = 120.0
 _PAUSE_SECONDS = 1.0
 _REPEAT_SHARE = 0.2
-_MOST_UNFINISHED = 10
-_ENDED = frozenset({"COMPLETED", "FAILED", "EXPIRED"})
+_MAX_UNFINISHED = 10
+_TERMINAL = frozenset({"COMPLETED", "FAILED", "EXPIRED"})
 _AMOUNTS = ("0.2500", "0.0049", "0.4000")
 _CONTEXT = "The lease ends in March. The rent rises by 18 percent from April. Moving costs two monthly rents."
 
 
 @dataclass(slots=True)
-class Ordered:
-    """One order of a client: what it asked, and the run it was told of."""
+class Submission:
+    """A client's submission and its reply."""
 
     tenant_id: str
     key: str
     body: dict[str, Any]
     run_id: str | None = None
-    """None while no answer came: the run may or may not be there."""
+    """None without a reply: the run may or may not exist."""
     ended: bool = False
-    """Whether the client has seen its end."""
+    """Set once the client has read a terminal status."""
 
 
 @dataclass(slots=True)
 class Account:
-    """A tenant as its client knows it."""
+    """A tenant and its API key."""
 
     tenant_id: str
     token: str
@@ -43,43 +43,43 @@ class Account:
 
 @dataclass(slots=True)
 class Client:
-    """One client: submits until it is told to stop, and notes what it was answered."""
+    """Submits runs until `stop` is set, and records the replies."""
 
     account: Account
     http: httpx.Client
     chance: random.Random
     stop: threading.Event
-    orders: list[Ordered] = field(default_factory=list)
+    submissions: list[Submission] = field(default_factory=list)
     answers: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
-    """Answers that no fault excuses."""
+    """Replies that no fault explains."""
 
-    def work(self) -> None:
-        """Order after order; now and then an old one again, which must be the same run."""
+    def run(self) -> None:
+        """Submit runs. Sometimes repeat an earlier submission, which must return the same run."""
         while not self.stop.is_set():
-            done = [order for order in self.orders if order.run_id is not None]
-            if done and self.chance.random() < _REPEAT_SHARE:
-                old = self.chance.choice(done)
-                again = Ordered(old.tenant_id, old.key, old.body)
+            accepted = [submission for submission in self.submissions if submission.run_id is not None]
+            if accepted and self.chance.random() < _REPEAT_SHARE:
+                first = self.chance.choice(accepted)
+                again = Submission(first.tenant_id, first.key, first.body)
                 self._submit(again)
-                if again.run_id not in (None, old.run_id):
-                    self.wrong.append(f"key {old.key} became run {again.run_id} after {old.run_id}")
+                if again.run_id not in (None, first.run_id):
+                    self.wrong.append(f"key {first.key} returned run {again.run_id} after {first.run_id}")
                 continue
-            waiting = [order for order in done if not order.ended]
-            if len(waiting) >= _MOST_UNFINISHED:  # as a client would, who waits for what it has ordered
-                self._poll(waiting[0])
+            unfinished = [submission for submission in accepted if not submission.ended]
+            if len(unfinished) >= _MAX_UNFINISHED:  # wait for them, as a client would
+                self._poll(unfinished[0])
                 continue
-            order = Ordered(self.account.tenant_id, f"soak-{uuid4()}", self._body())
-            self.orders.append(order)
-            self._submit(order)
+            submission = Submission(self.account.tenant_id, f"soak-{uuid4()}", self._body())
+            self.submissions.append(submission)
+            self._submit(submission)
 
-    def _poll(self, order: Ordered) -> None:
-        answer = self._call("GET", f"/v1/runs/{order.run_id}")
-        if answer is not None and answer.status_code == 200:
-            order.ended = answer.json()["status"] in _ENDED
-        elif answer is not None and answer.status_code < 500:
-            self.wrong.append(f"{answer.status_code} to a read: {answer.text[:300]}")
-        if not order.ended:
+    def _poll(self, submission: Submission) -> None:
+        reply = self._call("GET", f"/v1/runs/{submission.run_id}")
+        if reply is not None and reply.status_code == 200:
+            submission.ended = reply.json()["status"] in _TERMINAL
+        elif reply is not None and reply.status_code < 500:
+            self.wrong.append(f"{reply.status_code} to a read: {reply.text[:300]}")
+        if not submission.ended:
             time.sleep(_PAUSE_SECONDS)
 
     def _body(self) -> dict[str, Any]:
@@ -93,38 +93,35 @@ class Client:
             },
         }
 
-    def _submit(self, order: Ordered) -> None:
-        deadline = time.monotonic() + _TRY_FOR_SECONDS
+    def _submit(self, submission: Submission) -> None:
+        """Repeat a submission until its reply is final; after two minutes without one, its run is unknown."""
+        deadline = time.monotonic() + _RETRY_FOR_SECONDS
         while time.monotonic() < deadline:
-            answer = self._post(order)
-            if answer is not None and answer.status_code == 202:
-                order.run_id = answer.json()["run_id"]
+            reply = self._call("POST", "/v1/runs", {"Idempotency-Key": submission.key}, submission.body)
+            if reply is not None and reply.status_code == 202:
+                submission.run_id = reply.json()["run_id"]
                 return
-            if answer is not None and not self._worth_repeating(answer):
-                self.wrong.append(f"{answer.status_code}: {answer.text[:300]}")
+            if reply is not None and not _is_temporary(reply):
+                self.wrong.append(f"{reply.status_code}: {reply.text[:300]}")
                 return
             time.sleep(_PAUSE_SECONDS)
-        # Nobody told this client; the books will.
-
-    def _post(self, order: Ordered) -> httpx.Response | None:
-        return self._call("POST", "/v1/runs", {"Idempotency-Key": order.key}, order.body)
 
     def _call(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: object = None
     ) -> httpx.Response | None:
-        """One request, counted by its answer; None where none came."""
+        """Send one request and count its reply; None if there was none."""
         sent = {"Authorization": f"Bearer {self.account.token}", **(headers or {})}
         try:
-            answer = self.http.request(method, path, headers=sent, json=body)
+            reply = self.http.request(method, path, headers=sent, json=body)
         except httpx.HTTPError as error:
             self.answers[f"{method} {type(error).__name__}"] += 1
             return None
-        self.answers[f"{method} {answer.status_code}"] += 1
-        return answer
+        self.answers[f"{method} {reply.status_code}"] += 1
+        return reply
 
-    @staticmethod
-    def _worth_repeating(answer: httpx.Response) -> bool:
-        """A fault of ours, or a first try whose lock still holds (RUN-4)."""
-        return answer.status_code >= 500 or (
-            answer.status_code == 409 and answer.json().get("reason_code") == "IDEMPOTENCY_IN_PROGRESS"
-        )
+
+def _is_temporary(reply: httpx.Response) -> bool:
+    """A server error, or an earlier attempt that still holds the idempotency lock (RUN-4)."""
+    return reply.status_code >= 500 or (
+        reply.status_code == 409 and reply.json().get("reason_code") == "IDEMPOTENCY_IN_PROGRESS"
+    )

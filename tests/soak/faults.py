@@ -1,4 +1,4 @@
-"""What is done to the stack while clients are at work: its processes and connections are killed."""
+"""The faults of a soak test: kill function processes, cut server connections, flush cached scripts."""
 
 import os
 import random
@@ -17,31 +17,30 @@ from dpp_cli.local.state import StackState
 
 
 @dataclass(slots=True)
-class Havoc:
-    """Strikes every few seconds until it is told to stop."""
+class FaultInjector:
+    """Injects a fault every few seconds until `stop` is set."""
 
     state: StackState
     state_dir: Path
     chance: random.Random
     stop: threading.Event
     every_seconds: float
-    strikes: Counter[str] = field(default_factory=Counter)
+    injected: Counter[str] = field(default_factory=Counter)
 
-    def rage(self) -> None:
-        """One strike after another."""
+    def run(self) -> None:
+        """Inject random faults, mostly killed processes."""
         kinds: list[Callable[[], str | None]] = [
-            *[self._kill_an_environment] * 6,
+            *[self._kill_process] * 6,
             self._cut_postgres,
             self._cut_redis,
-            self._forget_scripts,
+            self._flush_scripts,
         ]
         while not self.stop.wait(self.chance.uniform(0.5, 1.5) * self.every_seconds):
-            struck = self.chance.choice(kinds)()
-            if struck is not None:
-                self.strikes[struck] += 1
+            fault = self.chance.choice(kinds)()
+            if fault is not None:
+                self.injected[fault] += 1
 
-    def _kill_an_environment(self) -> str | None:
-        """SIGKILL to a process that runs a function, whatever it is doing."""
+    def _kill_process(self) -> str | None:
         return kill_one(environments(self.state, self.state_dir), self.chance)
 
     def _cut_postgres(self) -> str:
@@ -50,21 +49,21 @@ class Havoc:
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
             )
-        return "cut every connection of postgres"
+        return "cut all Postgres connections"
 
     def _cut_redis(self) -> str:
         with redis.Redis.from_url(self.state.redis_url) as client:
             client.client_kill_filter(_type="normal", skipme=True)
-        return "cut every connection of redis"
+        return "cut all Redis connections"
 
-    def _forget_scripts(self) -> str:
+    def _flush_scripts(self) -> str:
         with redis.Redis.from_url(self.state.redis_url) as client:
             client.script_flush()
-        return "forget the scripts of redis"
+        return "flush the Redis scripts"
 
 
 def environments(state: StackState, state_dir: Path) -> list[tuple[int, str]]:
-    """The processes that run functions: their ids, and the functions' names."""
+    """(process id, function name) of each process that runs a function."""
     servers = {part.pid for part in state.parts.values()}
     return [
         (process.pid, name)
@@ -74,7 +73,7 @@ def environments(state: StackState, state_dir: Path) -> list[tuple[int, str]]:
 
 
 def kill_one(found: list[tuple[int, str]], chance: random.Random) -> str | None:
-    """SIGKILL to one of them; None where there was none any more."""
+    """Kill one of these processes with SIGKILL; None if it has already ended, or there is none."""
     if not found:
         return None
     pid, name = chance.choice(found)
@@ -86,7 +85,7 @@ def kill_one(found: list[tuple[int, str]], chance: random.Random) -> str | None:
 
 
 def _function_of(pid: int) -> str | None:
-    """The function that a process runs, by its environment."""
+    """The name of the function that a process runs, from its environment."""
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
