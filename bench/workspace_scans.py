@@ -21,7 +21,7 @@ import psycopg
 
 from bench.scans import timed
 from dpp.workspaces import store
-from dpp.workspaces.control.tick import COUNTED_TO, LOST_AFTER_SECONDS, MAX_LOWERED, MAX_SEEDED, PAGE
+from dpp.workspaces.control.tick import LOST_AFTER_SECONDS, MAX_COUNTED, MAX_LOWERED, MAX_SEEDED, PAGE
 from dpp_cli import migrate
 from dpp_cli.local.servers import PostgresServer
 from tests.workspaces.filled import fill
@@ -93,7 +93,7 @@ def beat(connection: psycopg.Connection[Any]) -> tuple[list[UUID], list[UUID]]:
     lowered = store.lower_idle(connection, "ttl", MAX_LOWERED)
     connection.execute(_RECONCILER)
     seeded = store.claim_unsettled(connection, LOST_AFTER_SECONDS, MAX_SEEDED)
-    store.measures(connection, COUNTED_TO)
+    store.fleet_stats(connection, MAX_COUNTED)
     return seeded, lowered
 
 

@@ -25,7 +25,11 @@ from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.tickets.config import ReaperSettings, ReportsSettings
-from dpp.workspaces.config import KnownArchiveSettings, KnownLookQueueSettings, KnownWorkQueueSettings
+from dpp.workspaces.config import (
+    OptionalArchiveSettings,
+    OptionalObserveQueueSettings,
+    OptionalWorkQueueSettings,
+)
 from dpp_cli.operator.app import operator_app
 from operate.command import USAGE, Ran, run
 from operate.request import BadEvent, loggable, read, reply
@@ -44,9 +48,9 @@ class OperateSettings(
     ReaperSettings,
     EventDeadLetterSettings,
     WakeQueueSettings,
-    KnownLookQueueSettings,
-    KnownWorkQueueSettings,
-    KnownArchiveSettings,
+    OptionalObserveQueueSettings,
+    OptionalWorkQueueSettings,
+    OptionalArchiveSettings,
     StateSettings,
     RetentionSettings,
     RetrySettings,

@@ -22,7 +22,6 @@ from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import WORKSPACES_CREATED
 from dpp.workspaces import store
-from dpp.workspaces.api import own
 from dpp.workspaces.api.create import create
 from dpp.workspaces.api.http import (
     PROBLEMS,
@@ -35,7 +34,8 @@ from dpp.workspaces.api.http import (
     view,
     waiting_headers,
 )
-from dpp.workspaces.config import LimitSettings, LookQueueSettings
+from dpp.workspaces.api.owner import Owner, change, connect, delete, list_events, list_page, read
+from dpp.workspaces.config import LimitSettings, ObserveQueueSettings
 from dpp.workspaces.model import Workspace
 
 cold_start.imported()
@@ -44,7 +44,7 @@ meter = Meter()
 api = Api(PROBLEMS, error_headers, meter)
 
 
-class WorkspacesApiSettings(PostgresSettings, LookQueueSettings, LimitSettings):
+class WorkspacesApiSettings(PostgresSettings, ObserveQueueSettings, LimitSettings):
     """Rows, the queue of observations, and the limit of workspaces per tenant."""
 
 
@@ -53,7 +53,7 @@ class Wiring:
     """The database with keys and workspaces, the queue of observations, and the limit of workspaces per tenant."""
 
     database: Database
-    looks: Queue
+    observe_queue: Queue
     limit: int
 
 
@@ -61,7 +61,9 @@ class Wiring:
 def wiring() -> Wiring:
     """Read the environment and build; connections open at their first use."""
     settings = WorkspacesApiSettings.load(os.environ)
-    return Wiring(Database(settings.database), Queue(settings.look_queue_url), settings.workspaces_per_tenant)
+    return Wiring(
+        Database(settings.database), Queue(settings.observe_queue_url), settings.workspaces_per_tenant
+    )
 
 
 @api.route("POST", "/v1/workspaces")
@@ -74,7 +76,7 @@ def create_one() -> Response[str]:
         request_key=idempotency_key(api.event),
         limit=wiring().limit,
         database=owner.database,
-        looks=owner.looks,
+        observe_queue=owner.observe_queue,
     )
     if created.is_new:
         meter.add(WORKSPACES_CREATED)
@@ -84,10 +86,10 @@ def create_one() -> Response[str]:
 
 @api.route("GET", "/v1/workspaces")
 def list_own() -> Response[str]:
-    """The caller's workspaces, the newest first."""
+    """The caller's workspaces, newest first."""
     owner = _owner()
     phase, below, limit = read_page(api.event)
-    page = own.page(owner, phase=phase, below=below, limit=limit)
+    page = list_page(owner, phase=phase, below=below, limit=limit)
     with owner.database.connection() as connection:
         now = store.clock(connection)
     return api.json(200, page_view(page, now), {})
@@ -96,40 +98,40 @@ def list_own() -> Response[str]:
 @api.route("GET", "/v1/workspaces/<workspace_id>")
 def read_one(workspace_id: str) -> Response[str]:
     """A workspace."""
-    return _answer(own.read(_owner(), workspace_id))
+    return _answer(read(_owner(), workspace_id))
 
 
 @api.route("PATCH", "/v1/workspaces/<workspace_id>")
 def change_one(workspace_id: str) -> Response[str]:
     """Change the desired state of a workspace; the reconciler brings it there."""
     owner = _owner()
-    return _answer(own.change(owner, workspace_id, read_change(api.event)))
+    return _answer(change(owner, workspace_id, read_change(api.event)))
 
 
 @api.route("DELETE", "/v1/workspaces/<workspace_id>")
 def delete_one(workspace_id: str) -> Response[str]:
     """Delete a workspace with its archives. 202: its container, volume and archives are removed later."""
-    return _answer(own.delete(_owner(), workspace_id), 202)
+    return _answer(delete(_owner(), workspace_id), 202)
 
 
 @api.route("GET", "/v1/workspaces/<workspace_id>/events")
 def read_events(workspace_id: str) -> Response[str]:
     """The latest events of a workspace."""
-    return api.json(200, events_view(own.events(_owner(), workspace_id)), {})
+    return api.json(200, events_view(list_events(_owner(), workspace_id)), {})
 
 
 @api.route("POST", "/v1/workspaces/<workspace_id>/connect")
-def connect(workspace_id: str) -> Response[str]:
+def connect_one(workspace_id: str) -> Response[str]:
     """Record that a workspace is in use, and wake it if it is not running."""
-    return _answer(own.connect(_owner(), workspace_id))
+    return _answer(connect(_owner(), workspace_id))
 
 
-def _owner() -> own.Owner:
+def _owner() -> Owner:
     """The calling tenant with its connections. Raises ProblemError 401 without a valid key."""
     wired = wiring()
     caller = authenticate(api.event, wired.database)
     logger.append_keys(tenant_id=caller.tenant_id, trace_id=api.trace_id)
-    return own.Owner(caller.tenant_id, wired.database, wired.looks)
+    return Owner(caller.tenant_id, wired.database, wired.observe_queue)
 
 
 def _answer(workspace: Workspace, status: int = 200, headers: dict[str, str] | None = None) -> Response[str]:

@@ -27,18 +27,18 @@ from dpp.platform.observability.metrics import (
     WORKSPACES_SEEDED,
     WORKSPACES_UNSETTLED,
 )
-from dpp.workspaces.config import LookQueueSettings, WorkQueueSettings
-from dpp.workspaces.control.message import Beat, Fleet, Look, body_of, parse
-from dpp.workspaces.control.observe import ControlEffects, look
-from dpp.workspaces.control.tick import HALF_MINUTE, beat, look_at_fleet
-from dpp.workspaces.providers.build import provider_of
+from dpp.workspaces.config import ObserveQueueSettings, WorkQueueSettings
+from dpp.workspaces.control.message import Observe, ObservePage, Tick, body_of, parse
+from dpp.workspaces.control.observe import ControlEffects, observe
+from dpp.workspaces.control.tick import HALF_MINUTE, observe_fleet_page, tick
+from dpp.workspaces.providers.build import build_provider
 from dpp.workspaces.providers.settings import ProviderSettings
 
 logger = service_logger("workspaces_control")
 meter = Meter()
 
 
-class WorkspacesControlSettings(PostgresSettings, LookQueueSettings, WorkQueueSettings, ProviderSettings):
+class WorkspacesControlSettings(PostgresSettings, ObserveQueueSettings, WorkQueueSettings, ProviderSettings):
     """Rows, the queues of observations and of long work, and the provider."""
 
 
@@ -48,8 +48,8 @@ def wiring() -> ControlEffects:
     settings = WorkspacesControlSettings.load(os.environ)
     return ControlEffects(
         Database(settings.database),
-        provider_of(settings),
-        Queue(settings.look_queue_url),
+        build_provider(settings),
+        Queue(settings.observe_queue_url),
         Queue(settings.work_queue_url),
     )
 
@@ -57,38 +57,38 @@ def wiring() -> ControlEffects:
 def work_on(record: SQSRecord) -> None:
     """Work on one message; an exception returns it to the queue."""
     match parse(record.body or ""):
-        case Look(workspace_id):
-            looked = look(workspace_id, wiring())
-            meter.looked(looked.steps, looked.outage)
+        case Observe(workspace_id):
+            report = observe(workspace_id, wiring())
+            meter.looked(report.steps, report.outage)
             logger.info(
                 "looked",
-                extra={"workspace_id": workspace_id, "steps": [step.why for step in looked.steps]},
+                extra={"workspace_id": workspace_id, "steps": [step.why for step in report.steps]},
             )
-        case Fleet() as page:
-            found = look_at_fleet(page, wiring())
-            meter.add(FLEET_LOOKED, found.looked)
+        case ObservePage() as page:
+            found = observe_fleet_page(page, wiring())
+            meter.add(FLEET_LOOKED, found.observed)
             meter.add(FLEET_CHANGED, len(found.changed))
             if found.outage is not None:
                 meter.add(WORKSPACE_OUTAGES)
-        case Beat(is_minute):
-            _beat(is_minute=is_minute)
+        case Tick(is_minute):
+            _tick(is_minute=is_minute)
         case _:
             logger.error("message not understood", extra={"message_id": record.message_id})
 
 
-def _beat(*, is_minute: bool) -> None:
+def _tick(*, is_minute: bool) -> None:
     """Run one tick; the minute's tick also schedules the one half a minute later (D10)."""
     effects = wiring()
     if is_minute:
-        effects.looks.send_later(body_of(Beat(is_minute=False)), HALF_MINUTE)
-    report = beat(effects)
+        effects.observe_queue.send_later(body_of(Tick(is_minute=False)), HALF_MINUTE)
+    report = tick(effects)
     meter.add(FIRINGS)
     meter.add(WORKSPACES_SEEDED, report.seeded)
     meter.add(WORKSPACES_LOWERED, report.lowered)
-    meter.add(WORKSPACES_UNSETTLED, report.measures.unsettled)
-    meter.add(WORKSPACE_OPERATION_AGE, report.measures.oldest_operation_seconds)
-    meter.add(WORKSPACES_IN_ERROR, report.measures.in_error)
-    meter.add(WORKSPACES_LOST, report.measures.lost)
+    meter.add(WORKSPACES_UNSETTLED, report.stats.unsettled)
+    meter.add(WORKSPACE_OPERATION_AGE, report.stats.oldest_operation_seconds)
+    meter.add(WORKSPACES_IN_ERROR, report.stats.in_error)
+    meter.add(WORKSPACES_LOST, report.stats.lost)
     logger.info("tick done", extra={"seeded": report.seeded, "lowered": report.lowered})
 
 

@@ -22,17 +22,17 @@ from dpp.platform.observability.metrics import (
     FIRINGS,
 )
 from dpp.workspaces.archives.collect import collect
-from dpp.workspaces.config import LookQueueSettings, WorkQueueSettings
-from dpp.workspaces.control.message import Beat, Collect, Work, body_of, parse
-from dpp.workspaces.control.observe import ControlEffects, look
-from dpp.workspaces.providers.build import provider_of
+from dpp.workspaces.config import ObserveQueueSettings, WorkQueueSettings
+from dpp.workspaces.control.message import Collect, Tick, Work, body_of, parse
+from dpp.workspaces.control.observe import ControlEffects, observe
+from dpp.workspaces.providers.build import build_provider
 from dpp.workspaces.providers.settings import ProviderSettings
 
 logger = service_logger("workspaces_storage")
 meter = Meter()
 
 
-class WorkspacesStorageSettings(PostgresSettings, LookQueueSettings, WorkQueueSettings, ProviderSettings):
+class WorkspacesStorageSettings(PostgresSettings, ObserveQueueSettings, WorkQueueSettings, ProviderSettings):
     """Rows, the queues of observations and of long work, and the provider."""
 
 
@@ -42,8 +42,8 @@ def wiring() -> ControlEffects:
     settings = WorkspacesStorageSettings.load(os.environ)
     return ControlEffects(
         Database(settings.database),
-        provider_of(settings),
-        Queue(settings.look_queue_url),
+        build_provider(settings),
+        Queue(settings.observe_queue_url),
         Queue(settings.work_queue_url),
     )
 
@@ -52,15 +52,15 @@ def work_on(record: SQSRecord) -> None:
     """Work on one message; an exception returns it to the queue."""
     match parse(record.body or ""):
         case Work(workspace_id):
-            looked = look(workspace_id, wiring(), does_long=True)
-            meter.looked(looked.steps, looked.outage)
+            report = observe(workspace_id, wiring(), does_long_work=True)
+            meter.looked(report.steps, report.outage)
             logger.info(
                 "worked",
-                extra={"workspace_id": workspace_id, "steps": [step.why for step in looked.steps]},
+                extra={"workspace_id": workspace_id, "steps": [step.why for step in report.steps]},
             )
         case Collect(after):
             _collect(after)
-        case Beat():
+        case Tick():
             meter.add(FIRINGS)
             _collect(None)
         case _:
@@ -72,7 +72,7 @@ def _collect(after: str | None) -> None:
     effects = wiring()
     found = collect(effects.database, effects.provider.archives, after=after)
     if found.after is not None:
-        effects.works.send(body_of(Collect(found.after)))
+        effects.work_queue.send(body_of(Collect(found.after)))
     meter.add(ARCHIVES_COLLECTED, found.deleted)
     meter.add(ARCHIVES_COLLECTED_BYTES, found.deleted_bytes)
     meter.add(ARCHIVES_REFUSED, found.refused)

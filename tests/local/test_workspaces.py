@@ -10,8 +10,8 @@ import pytest
 
 from dpp.platform.ids import new_id
 from dpp.workspaces.api.create import OWNER
-from dpp.workspaces.api.own import CONNECT
-from dpp.workspaces.control.message import Collect, Look, parse
+from dpp.workspaces.api.owner import CONNECT
+from dpp.workspaces.control.message import Collect, Observe, parse
 from dpp.workspaces.control.tick import TTL
 from dpp.workspaces.model import archive_key_of
 from dpp.workspaces.providers.s3_archives import S3Archives, proof_key_of
@@ -21,7 +21,7 @@ from tests.local.shell import OperatorShell, named_rows
 from tests.support.world import World
 from tests.workspaces.conftest import env, fleet
 from tests.workspaces.environment import TENANT, Environment
-from tests.workspaces.homes import no_beat
+from tests.workspaces.homes import no_heartbeat
 from tests.workspaces.memory_provider import MemoryProvider
 
 __all__ = ["env", "fleet"]  # fixtures
@@ -116,7 +116,7 @@ class TestLooking:
         assert shell.data("workspaces", "list") == []
         assert "cleaned" in shell.out("workspaces", "show", str(workspace_id))
         told = shell.out("workspaces", "explain", str(workspace_id))
-        assert "It is deleted, and nothing of it is left." in told
+        assert "The workspace is deleted, and nothing of it is left." in told
         assert "nothing of it is left to look at" in shell.refused("workspaces", "look", str(workspace_id))
 
     @pytest.mark.parametrize("wrong", [("--phase", "GONE"), ("--limit", "0"), ("show", "1"), ("explain",)])
@@ -133,8 +133,8 @@ class TestLooking:
         for said in (
             f"workspace {workspace_id}",
             TENANT,
-            "RUNNING, asked for by owner",
-            "It is RUNNING, as was asked for.",
+            "RUNNING, requested by owner",
+            "The workspace is RUNNING, as desired.",
             str(stands.archive_key),
             "SHA-256",
             "storage.volume_ready",
@@ -166,10 +166,10 @@ class TestLooking:
     ) -> None:
         new = env.create("RUNNING")
         told = shell.out("workspaces", "explain", str(new))
-        assert "wanted     RUNNING, asked for by owner\n" in told
+        assert "wanted     RUNNING, requested by owner\n" in told
         assert "observed   nothing yet: nobody has looked\n" in told
         assert "under way  nothing\n" in told
-        assert "next       It has not been looked at yet.\n" in told
+        assert "next       The workspace has not been observed yet.\n" in told
         workspace_id = lost(env, fleet)
         blocked = shell.run("workspaces", "explain", str(workspace_id))
         assert "blocked    yes, a person has to do something\n" in blocked.stdout
@@ -196,7 +196,7 @@ class TestActing:
         workspace_id = env.create()
         told = shell.out("workspaces", "look", str(workspace_id))
         assert told == f"workspace {workspace_id} is looked at next\n"
-        assert sent(queues, queues.events) == [Look(workspace_id)]
+        assert sent(queues, queues.events) == [Observe(workspace_id)]
 
     def test_a_lost_home_goes_on_from_an_archive_once_that_is_confirmed(
         self, shell: OperatorShell, env: Environment, fleet: MemoryProvider, queues: Queues
@@ -204,7 +204,7 @@ class TestActing:
         """WS-14: and the event says who, how and why."""
         workspace_id = lost(env, fleet)
         words = ("workspaces", "recover", str(workspace_id))
-        assert "The home is lost: say from which archive" in shell.refused(
+        assert "The home is lost: recover it from an archive" in shell.refused(
             *words, "--way", "retry", "--reason", "x"
         )
         asked = shell.run(*words, "--way", "from-archive", "--reason", "the disk is gone")
@@ -216,7 +216,7 @@ class TestActing:
         done = shell.run(*words, "--way", "from-archive", "--reason", "the disk is gone", "--yes")
         assert (done.exit_code, done.stdout) == (0, f"workspace {workspace_id} goes on: from-archive\n")
         assert "it is looked at now" in done.stderr
-        assert sent(queues, queues.events) == [Look(workspace_id)]
+        assert sent(queues, queues.events) == [Observe(workspace_id)]
         env.drive_to(workspace_id, "STANDBY")
         events = shell.data("workspaces", "show", str(workspace_id))["events"]
         [recovered] = [one for one in events if one["kind"] == "RECOVERED"]
@@ -251,7 +251,7 @@ class TestActing:
         assert env.get(workspace_id).error_info is None
         assert "ArchiveAccessError" in shell.run("workspaces", "explain", str(workspace_id)).stdout
         words = ("workspaces", "recover", str(workspace_id), "--reason", "deleted by hand")
-        assert "A volume stands" in shell.refused(*words, "--way", "empty", "--yes")
+        assert "has a volume" in shell.refused(*words, "--way", "empty", "--yes")
         assert shell.run(*words, "--way", "keep-volume", "--yes").exit_code == 0
         env.observe(workspace_id)
         assert env.phase(workspace_id) == "STANDBY"
@@ -268,8 +268,8 @@ class TestActing:
                 well,
                 "--way",
                 "retry",
-            ): "There is no error to recover from. It is STANDBY, and nothing is under way.",
-            (waits, "--way", "keep-volume", "--yes"): "No volume with a whole home is seen.",
+            ): "The workspace has no error to recover from. It is STANDBY, and nothing is under way.",
+            (waits, "--way", "keep-volume", "--yes"): "The workspace has no volume with a complete home.",
             (waits, "--way", "retry", "--archive-key", "x"): "--archive-key is for --way from-archive",
             **{
                 (waits, "--way", "retry", "--as", ours): f"{ours} is the platform's own name"
@@ -279,7 +279,7 @@ class TestActing:
         }
         for key in (AN_ID, archive_key_of(UUID(AN_ID), new_id()), archive_key_of(UUID(waits), new_id())):
             unknown = (waits, "--way", "from-archive", "--archive-key", key, "--yes")
-            refused[unknown] = "There is no proved archive under this key."
+            refused[unknown] = "The workspace has no proved archive under this key."
         for words, told in refused.items():
             assert told in shell.refused("workspaces", "recover", *words, "--reason", "x"), words
         assert "--reason" in shell.refused("workspaces", "recover", waits, "--way", "retry", "--reason", " ")
@@ -292,23 +292,23 @@ class TestActing:
         empty = shell.run("workspaces", "collect", "--dry-run")
         assert empty.stdout == "no archive yet\n"
         workspace_id = env.create_in("ARCHIVED")
-        archives.write(archive_key_of(uuid4(), uuid4()), iter([b"x"]), no_beat)
+        archives.write(archive_key_of(uuid4(), uuid4()), iter([b"x"]), no_heartbeat)
         told = shell.run("workspaces", "collect", "--dry-run")
         assert "3  YOUNG" in told.stdout
         assert told.stderr == "a run would delete 0 objects, 0 bytes; nothing was deleted\n"
         data = shell.data("workspaces", "collect", "--dry-run")
         assert (data["by_verdict"], data["would_delete"]) == ({"YOUNG": 3}, 0)
         key = str(env.get(workspace_id).archive_key)
-        assert archives.look(key) is not None
-        assert archives.look(proof_key_of(key)) is not None
+        assert archives.head(key) is not None
+        assert archives.head(proof_key_of(key)) is not None
 
     def test_a_dry_run_says_what_a_run_would_delete(
         self, shell: OperatorShell, env: Environment, archives: S3Archives, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("dpp.workspaces.archives.garbage.GRACE_SECONDS", -60)
         workspace_id = env.create_in("ARCHIVED")
-        archives.write(archive_key_of(workspace_id, new_id()), iter([b"old"]), no_beat)
-        archives.write(archive_key_of(uuid4(), new_id()), iter([b"whose"]), no_beat)
+        archives.write(archive_key_of(workspace_id, new_id()), iter([b"old"]), no_heartbeat)
+        archives.write(archive_key_of(uuid4(), new_id()), iter([b"whose"]), no_heartbeat)
         told = shell.run("workspaces", "collect", "--dry-run")
         assert "1  GARBAGE" in told.stdout
         assert "1  UNKNOWN_WORKSPACE" in told.stdout
@@ -368,7 +368,7 @@ class TestElsewhere:
         on_stage = OperatorShell("--stage", "dev")
         assert str(workspace_id) in on_stage.run("workspaces", "list").stdout
         assert on_stage.run("workspaces", "look", str(workspace_id)).exit_code == 0
-        assert sent(queues, queues.events) == [Look(workspace_id)]
+        assert sent(queues, queues.events) == [Observe(workspace_id)]
         asking = [
             "workspaces",
             "recover",

@@ -77,7 +77,7 @@ _ASKED: list[tuple[Queries, str]] = [
     (tables.QUERIES, "lag"),
     (tables.QUERIES, "unhandled"),
     (auth_error_store.QUERIES, "escalated_lately"),
-    *((workspace_store.QUERIES, name) for name in ("unsettled", "in_error", "by_phase")),
+    *((workspace_store.QUERIES, name) for name in ("unsettled", "in_error", "count_by_phase")),
     (lifecycle_store.QUERIES, "backlog"),
     (heartbeat.QUERIES, "ages"),
     *(

@@ -5,13 +5,13 @@ from typing import Any, cast
 
 from dpp.platform.errors import DependencyUnavailable, StorageUnavailable
 from dpp.workspaces.errors import ProviderUnavailable
-from dpp.workspaces.ports import Beat, Provider
+from dpp.workspaces.ports import Heartbeat, Provider
 from tests.support.crash_points import Call, Points
 
-_READS = frozenset({"observe", "find", "read", "proof", "look", "page"})
+_READS = frozenset({"observe", "find", "read", "read_proof", "head", "page"})
 
 
-def _no_beat() -> None:
+def _no_heartbeat() -> None:
     pass
 
 
@@ -34,17 +34,19 @@ class _CountedPort:
 
         return call
 
-    def read(self, key: str, beat: Beat) -> Iterator[bytes]:
+    def read(self, key: str, heartbeat: Heartbeat) -> Iterator[bytes]:
         """A read that breaks off gave nothing."""
-        yield from self._pass("read", lambda: list(self._real.read(key, beat)))
+        yield from self._pass("read", lambda: list(self._real.read(key, heartbeat)))
 
-    def write(self, key: str, chunks: Iterator[bytes], beat: Beat, replaces: str | None = None) -> Any:
-        """Sent once all of it is packed; late, with nobody to beat for."""
+    def write(
+        self, key: str, chunks: Iterator[bytes], heartbeat: Heartbeat, replaces: str | None = None
+    ) -> Any:
+        """Sent once all of it is packed; late, with nobody to heartbeat for."""
         pieces = list(chunks)
         return self._pass(
             "write",
-            lambda: self._real.write(key, iter(pieces), beat, replaces),
-            lambda: self._real.write(key, iter(pieces), _no_beat, replaces),
+            lambda: self._real.write(key, iter(pieces), heartbeat, replaces),
+            lambda: self._real.write(key, iter(pieces), _no_heartbeat, replaces),
         )
 
     def _pass(self, name: str, make: Callable[[], Any], late: Callable[[], Any] | None = None) -> Any:

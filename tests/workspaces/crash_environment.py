@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from dpp.workspaces.api import own
-from dpp.workspaces.control.observe import ControlEffects, look
+from dpp.workspaces.api import owner as owner_api
+from dpp.workspaces.control.observe import ControlEffects, observe
 from tests.support.crash_points import Points
 from tests.workspaces.environment import TENANT, Environment
 from tests.workspaces.fleet_machine import EMPTY
@@ -115,12 +115,12 @@ class Process:
     points: Points
     effects: ControlEffects
 
-    def look(self, *, does_long: bool = True) -> None:
+    def look(self, *, does_long_work: bool = True) -> None:
         """Look at the only one."""
-        look(self.crash_env.only, self.effects, does_long=does_long)
+        observe(self.crash_env.only, self.effects, does_long_work=does_long_work)
 
-    def asks(self, does: Callable[[own.Owner, str], object]) -> None:
+    def asks(self, does: Callable[[owner_api.Owner, str], object]) -> None:
         """Its owner asks for something, and it is looked at."""
-        owner = own.Owner(TENANT, self.effects.database, self.effects.looks)
+        owner = owner_api.Owner(TENANT, self.effects.database, self.effects.observe_queue)
         does(owner, str(self.crash_env.only))
         self.look()

@@ -13,12 +13,12 @@ from dpp.money.credits import create_tenant
 from dpp.platform.aws.queue import Queue
 from dpp.platform.db.postgres import Database
 from dpp.workspaces import store
-from dpp.workspaces.api import own
+from dpp.workspaces.api import owner as owner_api
 from dpp.workspaces.api.create import NewWorkspace, create
-from dpp.workspaces.archives.collect import Collected, collect
-from dpp.workspaces.control.message import Beat, Collect, Fleet, Look, Work, parse
-from dpp.workspaces.control.observe import ControlEffects, Looked, look
-from dpp.workspaces.control.tick import BeatReport, beat, look_at_fleet
+from dpp.workspaces.archives.collect import CollectReport, collect
+from dpp.workspaces.control.message import Collect, Observe, ObservePage, Tick, Work, parse
+from dpp.workspaces.control.observe import ControlEffects, ObserveReport, observe
+from dpp.workspaces.control.tick import TickReport, observe_fleet_page, tick
 from dpp.workspaces.model import DesiredState, Phase, Workspace
 from dpp.workspaces.ports import Provider
 from dpp.workspaces.store import Change
@@ -61,9 +61,9 @@ class Environment:
         self.sqs.seconds = self.seconds
 
     @property
-    def owner(self) -> own.Owner:
+    def owner(self) -> owner_api.Owner:
         """The tenant, as a request of theirs would be."""
-        return own.Owner(TENANT, self.database, self.queue(LOOKS))
+        return owner_api.Owner(TENANT, self.database, self.queue(LOOKS))
 
     def effects(self, database: Database | None = None, provider: Provider | None = None) -> ControlEffects:
         """What control touches."""
@@ -83,7 +83,7 @@ class Environment:
             request_key=f"key-{uuid4()}",
             limit=10_000,
             database=self.database,
-            looks=self.queue(LOOKS),
+            observe_queue=self.queue(LOOKS),
             now=self.clock(),
         )
         return created.workspace.workspace_id
@@ -91,47 +91,47 @@ class Environment:
     def set_desired_state(self, workspace_id: UUID, desired: str) -> Workspace:
         """What its owner wants from now on."""
         wanted = Change(desired_state=DesiredState(desired))
-        return own.change(self.owner, str(workspace_id), wanted, self.clock())
+        return owner_api.change(self.owner, str(workspace_id), wanted, self.clock())
 
     def delete(self, workspace_id: UUID) -> Workspace:
         """Its owner deletes it."""
-        return own.delete(self.owner, str(workspace_id), self.clock())
+        return owner_api.delete(self.owner, str(workspace_id), self.clock())
 
-    def observe(self, workspace_id: UUID, *, does_long: bool = True) -> Looked:
+    def observe(self, workspace_id: UUID, *, does_long_work: bool = True) -> ObserveReport:
         """One look, with all that may be done at once."""
-        return look(workspace_id, self.effects(), does_long=does_long)
+        return observe(workspace_id, self.effects(), does_long_work=does_long_work)
 
-    def tick(self) -> BeatReport:
+    def tick(self) -> TickReport:
         """One beat, as the clock fires it."""
-        return beat(self.effects())
+        return tick(self.effects())
 
-    def collect(self, **more: Any) -> Collected:
+    def collect(self, **more: Any) -> CollectReport:
         """One collection."""
         return collect(self.database, self.provider.archives, now=self.clock(), **more)
 
     def deliver(self, effects: ControlEffects | None = None, *, at_most: int = 200) -> int:
         """Work on what the queues show, as the functions do; how many messages it was."""
         done = 0
-        for url, does_long in ((LOOKS, False), (WORKS, True)):
+        for url, does_long_work in ((LOOKS, False), (WORKS, True)):
             queue = self.queue(url)
             while done < at_most and (
                 shown := queue.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS)
             ):
                 for one in shown:
-                    self.handle_message(one.body, effects or self.effects(), does_long=does_long)
+                    self.handle_message(one.body, effects or self.effects(), does_long_work=does_long_work)
                     queue.delete(one.receipt_handle)
                     done += 1
         return done
 
-    def handle_message(self, body: str, effects: ControlEffects, *, does_long: bool) -> None:
+    def handle_message(self, body: str, effects: ControlEffects, *, does_long_work: bool) -> None:
         """One message."""
         match parse(body):
-            case Look(workspace_id) | Work(workspace_id):
-                look(workspace_id, effects, does_long=does_long)
-            case Fleet() as page:
-                look_at_fleet(page, effects)
-            case Beat():
-                beat(effects)
+            case Observe(workspace_id) | Work(workspace_id):
+                observe(workspace_id, effects, does_long_work=does_long_work)
+            case ObservePage() as page:
+                observe_fleet_page(page, effects)
+            case Tick():
+                tick(effects)
             case Collect(after):
                 collect(effects.database, effects.provider.archives, after=after, now=self.clock())
             case None:
@@ -181,7 +181,7 @@ class Environment:
             return [one.kind for one in reversed(store.events(connection, workspace_id, 10_000))]
 
     def rows(self, statement: str, params: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
-        """What a statement finds, on a connection of its own."""
+        """What a statement finds, on a connection of its owner_api."""
         if self._rows is None:
             self._rows = psycopg.connect(self.url, autocommit=True)
         cursor = self._rows.execute(statement.encode(), params)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from dpp.platform.errors import DependencyUnavailable, StorageUnavailable
-from dpp.workspaces.api import own
-from dpp.workspaces.control.observe import look
-from dpp.workspaces.control.recover import Recovery, Way, recover
+from dpp.workspaces.api import owner as owner_api
+from dpp.workspaces.control.observe import observe
+from dpp.workspaces.control.recover import Recovery, RecoveryMethod, recover
 from dpp.workspaces.errors import (
     ArchiveUnknown,
     NotDeletable,
@@ -23,7 +23,7 @@ from dpp.workspaces.errors import (
     ProviderUnavailable,
     WorkspaceDeleted,
 )
-from dpp.workspaces.machine import WISHES
+from dpp.workspaces.machine import REQUESTABLE_STATES
 from dpp.workspaces.model import HEALTHY, Operation, Phase, Workspace
 from tests.support.counted_drivers import CountedDatabase
 from tests.support.crash_points import Killed, Kind, Points
@@ -143,20 +143,20 @@ class FleetMachine(RuleBasedStateMachine):
 
     # What its owner does.
 
-    @initialize(wishes=st.lists(st.sampled_from(WISHES), min_size=2, max_size=3))
+    @initialize(wishes=st.lists(st.sampled_from(REQUESTABLE_STATES), min_size=2, max_size=3))
     def begin(self, wishes: list[str]) -> None:
         for wanted in wishes:
             self.create(wanted, False)
             self.env.observe(self.ids[-1])
 
-    @rule(wanted=st.sampled_from(WISHES), idles=st.booleans())
+    @rule(wanted=st.sampled_from(REQUESTABLE_STATES), idles=st.booleans())
     def create(self, wanted: str, idles: bool) -> None:
         if len(self.ids) < MAX:
             ttl = {"standby_ttl_seconds": 600, "archive_ttl_seconds": 1_200} if idles else {}
             self.ids.append(self.env.create(wanted, **ttl))
             self.homes.add(self.ids[-1], wanted)
 
-    @rule(which=_WHICH, wanted=st.sampled_from(WISHES))
+    @rule(which=_WHICH, wanted=st.sampled_from(REQUESTABLE_STATES))
     def want(self, which: int, wanted: str) -> None:
         with suppress(WorkspaceDeleted):
             self.env.set_desired_state(self._of(which), wanted)
@@ -164,7 +164,7 @@ class FleetMachine(RuleBasedStateMachine):
     @rule(which=_WHICH)
     def connect(self, which: int) -> None:
         with suppress(WorkspaceDeleted):
-            own.connect(self.env.owner, str(self._of(which)), self.env.clock())
+            owner_api.connect(self.env.owner, str(self._of(which)), self.env.clock())
 
     @rule(which=_WHICH, seldom=_SELDOM)
     def delete(self, which: int, seldom: bool) -> None:
@@ -184,10 +184,10 @@ class FleetMachine(RuleBasedStateMachine):
 
     # What processes do.
 
-    @rule(which=_WHICH, does_long=st.booleans())
-    def look(self, which: int, does_long: bool) -> None:
+    @rule(which=_WHICH, does_long_work=st.booleans())
+    def look(self, which: int, does_long_work: bool) -> None:
         with self._process():
-            self.env.observe(self._of(which), does_long=does_long)
+            self.env.observe(self._of(which), does_long_work=does_long_work)
 
     @rule(which=_WHICH)
     def look_with_all(self, which: int) -> None:
@@ -224,7 +224,7 @@ class FleetMachine(RuleBasedStateMachine):
         when=st.sampled_from(["before", "after"]),
         seconds=_SECONDS,
         looks=st.integers(1, 3),
-        wanted=st.sampled_from([None, *WISHES]),
+        wanted=st.sampled_from([None, *REQUESTABLE_STATES]),
     )
     def look_and_be_late(  # noqa: PLR0917 - hypothesis names them
         self, which: int, calls: int, when: str, seconds: int, looks: int, wanted: str | None
@@ -245,7 +245,7 @@ class FleetMachine(RuleBasedStateMachine):
     def look_and_crash_at_a_statement(self, which: int, at: int, kind: Kind) -> None:
         points = Points("fleet", at, kind)
         with self._process(), closing(CountedDatabase(self.env.url, points)) as database:
-            look(self._of(which), self.env.effects(database), does_long=True)
+            observe(self._of(which), self.env.effects(database), does_long_work=True)
         points.land()
 
     def _look_meeting(self, which: int, armed: Armed) -> None:
@@ -280,19 +280,22 @@ class FleetMachine(RuleBasedStateMachine):
         with self._process():
             self.env.collect()
 
-    @rule(which=_WHICH, way=st.sampled_from(Way))
-    def recover(self, which: int, way: Way) -> None:
+    @rule(which=_WHICH, way=st.sampled_from(RecoveryMethod))
+    def recover(self, which: int, way: RecoveryMethod) -> None:
         """A person looks first: nothing takes the place of a volume that stands."""
         workspace_id, home = self._of(which), self.homes.known[self._of(which)]
-        if way in {Way.FROM_ARCHIVE, Way.EMPTY} and self.homes.stands(workspace_id):
+        if way in {RecoveryMethod.FROM_ARCHIVE, RecoveryMethod.EMPTY} and self.homes.stands(workspace_id):
             return
         with suppress(NotRecoverable, ArchiveUnknown):
             order = Recovery(way, "operator", "as the test says")
             after = recover(order, workspace_id, self.env.database, self.fleet.archives, self.env.clock())
-            home.to_be_stopped = way is Way.STOP_CONTAINER
-            if way is Way.EMPTY:
+            home.to_be_stopped = way is RecoveryMethod.STOP_CONTAINER
+            if way is RecoveryMethod.EMPTY:
                 home.newest, home.lost, home.destroyed = None, False, False
-            if way is Way.FROM_ARCHIVE and (found := self.homes.archived(after.archive_key)) is not None:
+            if (
+                way is RecoveryMethod.FROM_ARCHIVE
+                and (found := self.homes.archived(after.archive_key)) is not None
+            ):
                 home.newest, home.lost = found, False
 
     # Blows from outside.

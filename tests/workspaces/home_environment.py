@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 from dpp.workspaces.model import Archive, archive_key_of
-from dpp.workspaces.ports import Beat, Volume
+from dpp.workspaces.ports import Heartbeat, Volume
 from dpp.workspaces.providers import home_storage
-from tests.workspaces.homes import no_beat
+from tests.workspaces.homes import no_heartbeat
 from tests.workspaces.memory_provider import MemoryArchives, MemoryProvider, StoredObject
 
 CONTENT = b"the work of weeks " * 50
@@ -42,7 +42,7 @@ class HomeEnvironment:
         self.fleet.homes.contents[prepared] = content
         return volumes.install(self.workspace_id, "g1", "an older archive", prepared)
 
-    def archive(self, beat: Beat = no_beat, archives: MemoryArchives | None = None) -> Archive:
+    def archive(self, heartbeat: Heartbeat = no_heartbeat, archives: MemoryArchives | None = None) -> Archive:
         """Archive the home."""
         fleet = self.fleet
         return home_storage.archive_home(
@@ -50,11 +50,13 @@ class HomeEnvironment:
             archives or fleet.archives,
             self.workspace_id,
             self.op_id,
-            beat,
+            heartbeat,
             homes=fleet.homes,
         )
 
-    def restore(self, archive: Archive, op_id: UUID | None = None, beat: Beat = no_beat) -> Volume:
+    def restore(
+        self, archive: Archive, op_id: UUID | None = None, heartbeat: Heartbeat = no_heartbeat
+    ) -> Volume:
         """Restore the home."""
         fleet = self.fleet
         return home_storage.restore_home(
@@ -63,7 +65,7 @@ class HomeEnvironment:
             self.workspace_id,
             op_id or self.op_id,
             archive,
-            beat,
+            heartbeat,
             homes=fleet.homes,
         )
 

@@ -7,19 +7,19 @@ import zstandard
 from dpp.workspaces.providers import home_tar
 
 
-def no_beat() -> None:
+def no_heartbeat() -> None:
     """A lease that is never lost."""
 
 
 def packed(home: Path) -> bytes:
     """The home's archive."""
-    return b"".join(home_tar.pack(home, no_beat))
+    return b"".join(home_tar.pack(home, no_heartbeat))
 
 
 def unpack(archive: bytes, into: Path) -> None:
     """Unpack into a folder, which is made where there is none."""
     into.mkdir(exist_ok=True)
-    home_tar.unpack(iter([archive]), into, no_beat)
+    home_tar.unpack(iter([archive]), into, no_heartbeat)
 
 
 def plain_of(archive: bytes) -> bytes:
@@ -35,6 +35,6 @@ def names_in(folder: Path) -> list[str]:
 def there_and_back(home: Path) -> Path:
     """What becomes of a home that is packed and unpacked again."""
     archive, back = packed(home), home.with_name("back")
-    home_tar.verify(iter([archive]), no_beat)
+    home_tar.verify(iter([archive]), no_heartbeat)
     unpack(archive, back)
     return back

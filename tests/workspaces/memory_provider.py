@@ -10,7 +10,7 @@ from uuid import UUID
 
 from dpp.workspaces.errors import OperationFailed
 from dpp.workspaces.model import Archive
-from dpp.workspaces.ports import ArchiveObject, Beat, Provider, Seen, Volume, Volumes
+from dpp.workspaces.ports import ArchiveObject, Heartbeat, Observation, Provider, Volume, Volumes
 from dpp.workspaces.providers.s3_archives import proof_key_of
 
 _DIGEST_BYTES = 32
@@ -45,30 +45,30 @@ class MemoryHomes:
     def __init__(self) -> None:
         self.contents: dict[Path, bytes] = {}
 
-    def pack(self, home: Path, beat: Beat) -> Iterator[bytes]:
+    def pack(self, home: Path, heartbeat: Heartbeat) -> Iterator[bytes]:
         """A folder that nobody wrote to is an empty home."""
         content = self.contents.get(home, b"")
         yield hashlib.sha256(content).digest()
         for start in range(0, len(content), _CHUNK_BYTES):
-            beat()
+            heartbeat()
             yield content[start : start + _CHUNK_BYTES]
 
-    def unpack(self, chunks: Iterator[bytes], into: Path, beat: Beat) -> None:
+    def unpack(self, chunks: Iterator[bytes], into: Path, heartbeat: Heartbeat) -> None:
         """Piece by piece: whoever is interrupted leaves half."""
-        for piece in self._pieces(chunks, beat):
+        for piece in self._pieces(chunks, heartbeat):
             if into not in self.contents:
                 raise OperationFailed("HomeUnwritable", "Another process took the folder away.")
             self.contents[into] += piece
 
-    def verify(self, chunks: Iterator[bytes], beat: Beat) -> None:
+    def verify(self, chunks: Iterator[bytes], heartbeat: Heartbeat) -> None:
         """Read the pieces."""
-        for _ in self._pieces(chunks, beat):
+        for _ in self._pieces(chunks, heartbeat):
             pass
 
-    def _pieces(self, chunks: Iterator[bytes], beat: Beat) -> Iterator[bytes]:
+    def _pieces(self, chunks: Iterator[bytes], heartbeat: Heartbeat) -> Iterator[bytes]:
         head, digest = b"", hashlib.sha256()
         for chunk in chunks:
-            beat()
+            heartbeat()
             wanted = _DIGEST_BYTES - len(head)
             head += chunk[:wanted]
             digest.update(chunk[wanted:])
@@ -88,13 +88,13 @@ class MemoryVolumes:
         self._prepared: dict[UUID, Path] = {}
         self._count = 0
 
-    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Seen]:
+    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Observation]:
         """What stands."""
         with self._faults.around("volumes.observe"):
             return {
-                one: Seen(ready=True, reason="VolumeProvisioned", message="Volume is ready")
+                one: Observation(ready=True, reason="VolumeProvisioned", message="Volume is ready")
                 if one in self.volumes
-                else Seen(ready=False, reason="VolumeNotFound", message="There is no volume")
+                else Observation(ready=False, reason="VolumeNotFound", message="There is no volume")
                 for one in workspace_ids
             }
 
@@ -166,13 +166,13 @@ class MemoryContainers:
         self._volumes = volumes
         self._faults = faults
 
-    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Seen]:
+    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Observation]:
         """What runs."""
         with self._faults.around("containers.observe"):
             return {
-                one: Seen(ready=True, reason="ContainerRunning", message="Container is running")
+                one: Observation(ready=True, reason="ContainerRunning", message="Container is running")
                 if one in self.running
-                else Seen(ready=False, reason="ContainerNotFound", message="There is no container")
+                else Observation(ready=False, reason="ContainerNotFound", message="There is no container")
                 for one in workspace_ids
             }
 
@@ -220,17 +220,19 @@ class MemoryArchives:
     objects: dict[str, StoredObject] = field(default_factory=dict)
     undeletable: set[str] = field(default_factory=set)
 
-    def write(self, key: str, chunks: Iterator[bytes], beat: Beat, replaces: str | None = None) -> Archive:
+    def write(
+        self, key: str, chunks: Iterator[bytes], heartbeat: Heartbeat, replaces: str | None = None
+    ) -> Archive:
         """Store them, all or nothing."""
         with self.faults.around("archives.write"):
             content = b"".join(chunks)
-            beat()
+            heartbeat()
             if key in self.objects and self.objects[key].etag != replaces:
                 raise OperationFailed("ArchiveExists", "An object stands under the archive's key.")
             self.objects[key] = StoredObject(content, self.now())
             return Archive(key, len(content), hashlib.sha256(content).hexdigest(), self.objects[key].etag)
 
-    def read(self, key: str, beat: Beat) -> Iterator[bytes]:
+    def read(self, key: str, heartbeat: Heartbeat) -> Iterator[bytes]:
         """Its bytes."""
         with self.faults.around("archives.read"):
             if key not in self.objects:
@@ -238,24 +240,24 @@ class MemoryArchives:
             content = self.objects[key].content
         for start in range(0, len(content), _CHUNK_BYTES):
             self.faults.before("archives.read.chunk")
-            beat()
+            heartbeat()
             yield content[start : start + _CHUNK_BYTES]
 
-    def prove(self, archive: Archive) -> None:
+    def write_proof(self, archive: Archive) -> None:
         """Put the proof beside it."""
-        with self.faults.around("archives.prove"):
+        with self.faults.around("archives.write_proof"):
             stored = StoredObject(repr(archive).encode(), self.now(), proof=archive)
             self.objects[proof_key_of(archive.key)] = stored
 
-    def proof(self, key: str) -> Archive | None:
+    def read_proof(self, key: str) -> Archive | None:
         """The proof."""
-        with self.faults.around("archives.proof"):
+        with self.faults.around("archives.read_proof"):
             stored = self.objects.get(proof_key_of(key))
             return stored.proof if stored is not None else None
 
-    def look(self, key: str) -> ArchiveObject | None:
+    def head(self, key: str) -> ArchiveObject | None:
         """What is there."""
-        with self.faults.around("archives.look"):
+        with self.faults.around("archives.head"):
             stored = self.objects.get(key)
             return None if stored is None else self._object(key, stored)
 

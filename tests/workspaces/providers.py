@@ -17,7 +17,7 @@ from dpp.workspaces.providers import home_tar, processes
 from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
 from dpp.workspaces.providers.local_containers import ProcessContainers
 from dpp.workspaces.providers.s3_archives import S3Archives
-from tests.workspaces.homes import no_beat
+from tests.workspaces.homes import no_heartbeat
 from tests.workspaces.memory_provider import MemoryProvider
 
 type Files = Mapping[str, bytes]
@@ -66,7 +66,7 @@ def local(folder: Path) -> Iterator[Workbench]:
             (home / name).write_bytes(content)
 
     def alter(key: str) -> None:
-        content = b"".join(archives.read(key, no_beat))
+        content = b"".join(archives.read(key, no_heartbeat))
         s3_client().put_object(Bucket=bucket, Key=key, Body=_altered(content))
 
     bench = Workbench(

@@ -21,9 +21,9 @@ import psycopg
 
 from dpp.money.credits import create_tenant
 from dpp.platform.db.postgres import Database
-from dpp.workspaces.api import own
+from dpp.workspaces.api import owner as owner_api
 from dpp.workspaces.api.create import NewWorkspace, create
-from dpp.workspaces.control.message import Beat, body_of
+from dpp.workspaces.control.message import Tick, body_of
 from dpp.workspaces.model import DesiredState
 from dpp.workspaces.providers import processes
 from dpp.workspaces.store import Change
@@ -86,12 +86,12 @@ class Trip:
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
-    def owner(self) -> own.Owner:
+    def owner(self) -> owner_api.Owner:
         """Whose they are."""
-        return own.Owner(TENANT, self.database, self.place.queue("looks"))
+        return owner_api.Owner(TENANT, self.database, self.place.queue("looks"))
 
     def begin(self, count: int) -> None:
-        """So many that run, each with a home of its own."""
+        """So many that run, each with a home of its owner_api."""
         for _ in range(count):
             made = create(
                 NewWorkspace("home", DesiredState.RUNNING),
@@ -99,7 +99,7 @@ class Trip:
                 request_key=f"key-{uuid4()}",
                 limit=count,
                 database=self.database,
-                looks=self.owner.looks,
+                observe_queue=self.owner.observe_queue,
             )
             self.ids.append(made.workspace.workspace_id)
         self._come_to("RUNNING", 0)
@@ -107,7 +107,7 @@ class Trip:
     def go(self, wanted: str, kills: int) -> None:
         """Have all of them there, with so many kills on the way."""
         for workspace_id in self.ids:
-            own.change(self.owner, str(workspace_id), Change(desired_state=DesiredState(wanted)))
+            owner_api.change(self.owner, str(workspace_id), Change(desired_state=DesiredState(wanted)))
         self._come_to(wanted, kills)
 
     def home(self, workspace_id: UUID) -> Path:
@@ -135,7 +135,7 @@ class Trip:
             self.crew.tend()
             if time.monotonic() > beaten + 1:
                 beaten = time.monotonic()
-                self.owner.looks.send(body_of(Beat(is_minute=False)))
+                self.owner.observe_queue.send(body_of(Tick(is_minute=False)))
             time.sleep(0.05)
         self.seconds[f"{wanted}{len(self.seconds)}"] = time.monotonic() - began
 
@@ -241,7 +241,7 @@ def _broken(trip: Trip) -> Iterator[str]:
         "SELECT workspace_id, archive_key, error_info::text FROM workspaces"
     ).fetchall()
     for workspace_id, key, error in rows:
-        proof, found = archives.proof(key), archives.look(key)
+        proof, found = archives.read_proof(key), archives.head(key)
         if proof is None or found is None or proof.etag != found.etag:
             yield f"the archive of {workspace_id} is not proved"
         if error is not None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from dpp.workspaces.control.conditions import Observed, calculate_phase, conditions_after
+from dpp.workspaces.control.conditions import ObservedState, calculate_phase, conditions_after
 from dpp.workspaces.model import (
     Archive,
     Conditions,
@@ -18,7 +18,7 @@ from dpp.workspaces.model import (
     archive_key_of,
     container_condition,
 )
-from dpp.workspaces.ports import Seen
+from dpp.workspaces.ports import Observation
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 WORKSPACE = UUID("11111111-1111-4111-8111-111111111111")
@@ -44,9 +44,9 @@ def failed(operation: Operation, retries: int, at: datetime = NOON, reason: str 
     return ErrorInfo(reason, "It broke.", False, retries, operation, at)
 
 
-def seen(ready: bool, reason: str = "Seen") -> Seen:
+def seen(ready: bool, reason: str = "Seen") -> Observation:
     """A resource that is there, or not."""
-    return Seen(ready, reason, "As it is.")
+    return Observation(ready, reason, "As it is.")
 
 
 def conditions(
@@ -61,7 +61,7 @@ def conditions(
 ) -> Conditions:
     """The conditions that a look makes of what is there."""
     found = seen(container, "ContainerRunning" if container else "ContainerNotFound")
-    observed = Observed({INFRA: found}, seen(volume), seen(archive), archive_key, error)
+    observed = ObservedState({INFRA: found}, seen(volume), seen(archive), archive_key, error)
     return conditions_after(before or {}, observed, at)
 
 

@@ -23,14 +23,13 @@ from dpp.platform.db.postgres import Database
 from dpp.platform.errors import DependencyUnavailable
 from dpp.workspaces.control import act
 from dpp.workspaces.control import lease as lease_module
-from dpp.workspaces.control import observe as look_module
-from dpp.workspaces.control import tick as beat_module
-from dpp.workspaces.control.message import Beat, Fleet, Look, Work, parse
-from dpp.workspaces.control.observe import ControlEffects, look
-from dpp.workspaces.control.tick import beat, look_at_fleet
+from dpp.workspaces.control import observe as observe_module
+from dpp.workspaces.control import tick as tick_module
+from dpp.workspaces.control.message import Observe, ObservePage, Tick, Work, parse
+from dpp.workspaces.control.observe import ControlEffects, observe
+from dpp.workspaces.control.tick import observe_fleet_page, tick
 from dpp.workspaces.model import Archive
-from dpp.workspaces.ports import Archives, HomeFormat, Provider, Volume, Volumes
-from dpp.workspaces.ports import Beat as LeaseBeat
+from dpp.workspaces.ports import Archives, Heartbeat, HomeFormat, Provider, Volume, Volumes
 from dpp.workspaces.providers import home_tar, processes
 from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
 from dpp.workspaces.providers.local_containers import ProcessContainers
@@ -100,16 +99,16 @@ def control(place: Place) -> None:
 
     def work_on(body: str) -> None:
         match parse(body):
-            case Look(workspace_id):
-                look(workspace_id, effects)
-            case Fleet() as page:
-                look_at_fleet(page, effects)
-            case Beat():
-                beat(effects)
+            case Observe(workspace_id):
+                observe(workspace_id, effects)
+            case ObservePage() as page:
+                observe_fleet_page(page, effects)
+            case Tick():
+                tick(effects)
             case other:
                 raise AssertionError(other)
 
-    _work(place, effects.looks, work_on)
+    _work(place, effects.observe_queue, work_on)
 
 
 def storage(place: Place) -> None:
@@ -119,11 +118,11 @@ def storage(place: Place) -> None:
     def work_on(body: str) -> None:
         match parse(body):
             case Work(workspace_id):
-                look(workspace_id, effects, does_long=True)
+                observe(workspace_id, effects, does_long_work=True)
             case other:
                 raise AssertionError(other)
 
-    _work(place, effects.works, work_on)
+    _work(place, effects.work_queue, work_on)
 
 
 def storage_that_installs_first(place: Place) -> None:
@@ -135,7 +134,7 @@ def storage_that_installs_first(place: Place) -> None:
         workspace_id: UUID,
         op_id: UUID,
         archive: Archive,
-        beats: LeaseBeat,
+        heartbeat: Heartbeat,
         *,
         homes: HomeFormat,
     ) -> Volume:
@@ -167,6 +166,6 @@ def _begin(place: Place) -> ControlEffects:
     vars(postgres)["_CONNECT_TIMEOUT_SECONDS"] = 20
     vars(lease_module)["LEASE_SECONDS"] = _LEASE_SECONDS
     vars(lease_module)["_RENEW_AFTER_SECONDS"] = 1.0
-    vars(look_module)["HANDED_AGAIN_AFTER_SECONDS"] = _HANDED_AGAIN_SECONDS
-    vars(beat_module)["LOST_AFTER_SECONDS"] = _LOST_SECONDS
+    vars(observe_module)["HAND_OVER_AGAIN_AFTER_SECONDS"] = _HANDED_AGAIN_SECONDS
+    vars(tick_module)["LOST_AFTER_SECONDS"] = _LOST_SECONDS
     return place.effects()

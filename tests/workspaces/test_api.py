@@ -15,7 +15,7 @@ from dpp.platform.db import postgres
 from dpp.platform.db.postgres import Database
 from dpp.platform.keys import api_keys, operator_keys
 from dpp.workspaces.api.create import NewWorkspace, create
-from dpp.workspaces.api.own import MAX_EVENTS
+from dpp.workspaces.api.owner import MAX_EVENTS
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from tests.support.api import Answer
 from tests.support.proxy import Fault, Proxy
@@ -74,7 +74,7 @@ def without_ids(answer: Answer) -> tuple[int, dict[str, str], dict[str, Any]]:
 def under_way(client: WorkspacesApi, env: Environment) -> str:
     """A workspace whose PROVISIONING is under way: nobody does the long work."""
     found = client.created()
-    env.observe(UUID(found), does_long=False)
+    env.observe(UUID(found), does_long_work=False)
     body = client.read(found).body
     assert (body["phase"], body["operation"]) == ("PENDING", "PROVISIONING")
     return found
@@ -227,7 +227,7 @@ class TestCreating:
             "tenant_id": TENANT,
             "request_key": "a-key-of-mine",
             "limit": 1,
-            "looks": env.queue(LOOKS),
+            "observe_queue": env.queue(LOOKS),
         }
         made: list[bool] = []
 
@@ -364,7 +364,7 @@ class TestBadInput:
         ):
             [fault] = answer.body["errors"]
             assert fault["detail"] == (
-                "must be one of PENDING, ARCHIVED, STANDBY, RUNNING; to delete it, use DELETE"
+                "must be one of PENDING, ARCHIVED, STANDBY, RUNNING; to delete the workspace, use DELETE"
             )
 
     @pytest.mark.parametrize(
@@ -501,7 +501,7 @@ class TestReading:
             assert set(one) == {"status", "reason", "message", "last_transition_time"}
             assert one["status"] is True
         assert body["observed_at"] > body["created_at"]
-        assert "as was asked for" in body["next_step"]
+        assert "as desired" in body["next_step"]
         assert "error" not in body
 
     def test_an_error_is_told_and_waits_for_a_person(
@@ -642,7 +642,7 @@ class TestChanging:
         answer = client.change(found, {name: None, "standby_ttl_seconds": 60})
         assert pointers(answer) == [f"/{name}"]
         if name == "name":
-            assert answer.body["errors"][0]["detail"] == "must not be null; leave it out, and it stays"
+            assert answer.body["errors"][0]["detail"] == "must not be null; leave it out to keep the value"
         assert client.read(found).body == before
 
     def test_it_gets_there_one_neighbour_after_another(self, client: WorkspacesApi, env: Environment) -> None:
@@ -688,7 +688,7 @@ class TestDeleting:
         last = client.delete(found)
         assert (last.status, last.body["phase"], last.body["operation"]) == (202, "DELETED", "NONE")
         assert "Retry-After" not in last.headers
-        assert last.body["next_step"] == "It is deleted, and nothing of it is left."
+        assert last.body["next_step"] == "The workspace is deleted, and nothing of it is left."
         events = client.events(found).body["events"]
         assert [one["kind"] for one in events].count("DESIRED") == 1
 
@@ -701,7 +701,7 @@ class TestDeleting:
         body = refused(client.delete(found), 409, "WORKSPACE_NOT_DELETABLE")
         assert (body["phase"], body["operation"]) == (phase, "NONE")
         assert body["detail"] == (
-            f"It is {phase}: set desired_state to PENDING or ARCHIVED first, and wait until it is there."
+            f"The workspace is {phase}: set desired_state to PENDING or ARCHIVED, and delete it once it is there."
         )
         assert client.read(found).body == before
 
@@ -711,7 +711,9 @@ class TestDeleting:
         found = under_way(client, env)
         body = refused(client.delete(found), 409, "WORKSPACE_NOT_DELETABLE")
         assert (body["phase"], body["operation"]) == ("PENDING", "PROVISIONING")
-        assert body["detail"] == "It is PENDING, and PROVISIONING is under way: wait for its end."
+        assert (
+            body["detail"] == "The workspace is PENDING, and PROVISIONING is under way: wait until it ends."
+        )
         assert "deleted_at" not in client.read(found).body
 
 

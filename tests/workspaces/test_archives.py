@@ -19,7 +19,7 @@ from dpp.workspaces.errors import OperationFailed
 from dpp.workspaces.model import Archive, archive_key_of
 from dpp.workspaces.providers import s3_archives
 from dpp.workspaces.providers.s3_archives import S3Archives, part_bytes, proof_key_of
-from tests.workspaces.homes import no_beat
+from tests.workspaces.homes import no_heartbeat
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -86,7 +86,7 @@ def test_ten_thousand_parts_hold_five_terabytes_and_the_first_are_small() -> Non
 
 
 def test_a_small_archive_is_one_call(archives: S3Archives, client: _Client) -> None:
-    archive = archives.write(KEY, iter([b"abc"]), no_beat)
+    archive = archives.write(KEY, iter([b"abc"]), no_heartbeat)
     assert archive == Archive(KEY, 3, hashlib.sha256(b"abc").hexdigest(), hashlib.md5(b"abc").hexdigest())  # noqa: S324
     assert client.called == ["put_object"]
 
@@ -97,11 +97,11 @@ def test_a_large_archive_is_stored_in_parts_and_read_whole(
 ) -> None:
     content = hashlib.shake_128(b"seed").digest((5 << 20) + excess)
     chunks = (content[start : start + 700_001] for start in range(0, len(content), 700_001))
-    archive = archives.write(KEY, chunks, no_beat)
-    assert b"".join(archives.read(KEY, no_beat)) == content
+    archive = archives.write(KEY, chunks, no_heartbeat)
+    assert b"".join(archives.read(KEY, no_heartbeat)) == content
     assert (archive.size_bytes, archive.sha256) == (len(content), hashlib.sha256(content).hexdigest())
     assert client.called.count("upload_part") == {-1: 0, 0: 0, 1: 2, 5 << 20: 2, (5 << 20) + 1: 3}[excess]
-    found = archives.look(KEY)
+    found = archives.head(KEY)
     assert found is not None
     assert found.etag == archive.etag
 
@@ -110,7 +110,7 @@ def test_the_object_says_what_it_is_and_whose(
     archives: S3Archives, client: _Client, small_parts: None
 ) -> None:
     for key, size in ((KEY, 1), (archive_key_of(WS, WS), 6 << 20)):
-        archives.write(key, iter([bytes(size)]), no_beat)
+        archives.write(key, iter([bytes(size)]), no_heartbeat)
         head = client.real.head_object(Bucket=archives.bucket, Key=key)
         op = key.split("/")[1]
         assert head["Metadata"] == {"format": "tar.zst/1", "workspace": str(WS), "op": op}
@@ -135,7 +135,7 @@ def test_an_upload_that_breaks_off_leaves_neither_object_nor_parts(
     client.faults[broken] = _outage()
     with pytest.raises((StorageUnavailable, OperationFailed)):
         archives.write(KEY, chunks(), beat)
-    assert archives.look(KEY) is None
+    assert archives.head(KEY) is None
     assert client.real.list_multipart_uploads(Bucket=archives.bucket).get("Uploads", []) == []
 
 
@@ -147,7 +147,7 @@ def test_the_first_failure_is_told_even_where_the_parts_can_not_be_aborted(
         "abort_multipart_upload": _outage(),
     }
     with pytest.raises(StorageUnavailable, match="ClientError"):
-        archives.write(KEY, iter([bytes(6 << 20)]), no_beat)
+        archives.write(KEY, iter([bytes(6 << 20)]), no_heartbeat)
 
 
 def test_a_large_archive_covers_nothing_either(
@@ -157,11 +157,11 @@ def test_a_large_archive_covers_nothing_either(
 
     def chunks() -> Iterator[bytes]:
         yield bytes(6 << 20)
-        S3Archives(archives.bucket).write(KEY, iter([b"proved meanwhile"]), no_beat)
+        S3Archives(archives.bucket).write(KEY, iter([b"proved meanwhile"]), no_heartbeat)
 
     with pytest.raises(OperationFailed, match="ArchiveExists"):
-        archives.write(KEY, chunks(), no_beat)
-    assert b"".join(archives.read(KEY, no_beat)) == b"proved meanwhile"
+        archives.write(KEY, chunks(), no_heartbeat)
+    assert b"".join(archives.read(KEY, no_heartbeat)) == b"proved meanwhile"
     assert client.real.list_multipart_uploads(Bucket=archives.bucket).get("Uploads", []) == []
 
 
@@ -174,9 +174,12 @@ def test_s3_that_does_not_answer_is_an_outage(
 ) -> None:
     """An archive that may not be read is not an archive that is not there."""
     calls: dict[str, list[Callable[[], object]]] = {
-        "put_object": [lambda: archives.write(KEY, iter([b""]), no_beat), lambda: archives.prove(ARCHIVE)],
-        "get_object": [lambda: list(archives.read(KEY, no_beat)), lambda: archives.proof(KEY)],
-        "head_object": [lambda: archives.look(KEY)],
+        "put_object": [
+            lambda: archives.write(KEY, iter([b""]), no_heartbeat),
+            lambda: archives.write_proof(ARCHIVE),
+        ],
+        "get_object": [lambda: list(archives.read(KEY, no_heartbeat)), lambda: archives.read_proof(KEY)],
+        "head_object": [lambda: archives.head(KEY)],
         "list_objects_v2": [lambda: archives.page(None, 10)],
         "delete_objects": [lambda: archives.delete([KEY])],
     }
@@ -197,20 +200,20 @@ def test_an_answer_that_breaks_off_is_an_outage_and_not_the_end(
                 raise ProtocolError("connection broken")
             return content
 
-    archives.write(KEY, iter([b"x" * 100]), no_beat)
+    archives.write(KEY, iter([b"x" * 100]), no_heartbeat)
 
     def get_object(**_: object) -> dict[str, object]:
         return {"Body": StreamingBody(Broken(b"x" * 50), 100)}
 
     monkeypatch.setattr(client.real, "get_object", get_object)
     with pytest.raises(StorageUnavailable):
-        list(archives.read(KEY, no_beat))
+        list(archives.read(KEY, no_heartbeat))
 
 
 def test_when_the_buckets_rules_end_an_archive_is_told(
     archives: S3Archives, client: _Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archives.write(KEY, iter([b"abc"]), no_beat)
+    archives.write(KEY, iter([b"abc"]), no_heartbeat)
     real = client.real.head_object
     expiration = 'expiry-date="Fri, 21 Dec 2012 00:00:00 GMT", rule-id="archives"'
 
@@ -218,14 +221,14 @@ def test_when_the_buckets_rules_end_an_archive_is_told(
         return {**real(**arguments), "Expiration": expiration}
 
     monkeypatch.setattr(client.real, "head_object", head_object)
-    found = archives.look(KEY)
+    found = archives.head(KEY)
     assert found is not None
     assert found.expires_at == datetime(2012, 12, 21, tzinfo=UTC)
     assert abs(found.modified_at - datetime.now(UTC)) < timedelta(minutes=1)
 
 
 def test_the_proof_is_a_small_document_beside_the_archive(archives: S3Archives, client: _Client) -> None:
-    archives.prove(ARCHIVE)
+    archives.write_proof(ARCHIVE)
     assert proof_key_of(KEY) == f"{WS}/{OP}/proof.json"
     body = client.real.get_object(Bucket=archives.bucket, Key=proof_key_of(KEY))["Body"].read()
     assert json.loads(body) == {"key": KEY, "size_bytes": 3, "sha256": "ab" * 32, "etag": "etag"}
@@ -245,7 +248,7 @@ def test_the_proof_is_a_small_document_beside_the_archive(archives: S3Archives, 
 )
 def test_what_is_no_proof_proves_nothing(archives: S3Archives, client: _Client, body: bytes) -> None:
     client.real.put_object(Bucket=archives.bucket, Key=proof_key_of(KEY), Body=body)
-    assert archives.proof(KEY) is None
+    assert archives.read_proof(KEY) is None
 
 
 def test_keys_that_s3_refuses_to_delete_are_told(

@@ -138,7 +138,7 @@ class TestStart:
         account.lingers = True
         containers.start(workspace_id, volume)
         account.ecs.delete_service(cluster=account.cluster, service=f"ws-{workspace_id}", force=True)
-        with pytest.raises(ProviderUnavailable, match="drains"):
+        with pytest.raises(ProviderUnavailable, match="draining"):
             containers.start(workspace_id, volume)
         account.settle(workspace_id)
         containers.start(workspace_id, volume)

@@ -144,7 +144,7 @@ def test_an_archive_that_is_being_written_is_an_operations(env: Environment, fle
     collected = []
 
     def three_hours_pass(call: str) -> None:
-        if call == "archives.prove":
+        if call == "archives.write_proof":
             fleet.faults.before = lambda _: None
             env.pass_time(3 * 3600)
             collected.append(env.collect())

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpp.workspaces.control.conditions import (
-    Observed,
+    ObservedState,
     calculate_phase,
     conditions_after,
-    judge,
-    see_archive,
+    judge_health,
+    observe_archive,
 )
 from dpp.workspaces.model import (
     ARCHIVE_READY,
@@ -94,7 +94,7 @@ def test_the_first_thing_that_is_wrong_is_the_reason(
 ) -> None:
     """WS-4."""
     container, volume, archive, key, error, reason = case
-    found = judge(Observed({INFRA: seen(container)}, seen(volume), seen(archive), key, error))
+    found = judge_health(ObservedState({INFRA: seen(container)}, seen(volume), seen(archive), key, error))
     assert (found.ready, found.reason) == (reason is None, reason or "Healthy")
 
 
@@ -147,7 +147,7 @@ def test_an_archive_has_one_of_five_reasons(
     key: str | None, known: object, found: ArchiveObject | None, ready: bool, reason: str
 ) -> None:
     """WS-2: the document's five."""
-    one = see_archive(key, known, found, NOON)  # type: ignore[arg-type]
+    one = observe_archive(key, known, found, NOON)  # type: ignore[arg-type]
     assert (one.ready, one.reason) == (ready, reason)
 
 
@@ -161,7 +161,7 @@ def test_the_time_of_transition_moves_with_the_status_and_only_then(
     known: dict[str, Condition] = {}
     for number, (container, volume, archive) in enumerate(looks):
         at = NOON + timedelta(seconds=number)
-        observed = Observed(
+        observed = ObservedState(
             {INFRA: seen(container, f"Look{number}")}, seen(volume), seen(archive), None, None
         )
         after = conditions_after(known, observed, at)

@@ -9,8 +9,8 @@ import pytest
 from dpp.workspaces.errors import LeaseLost, OperationFailed
 from dpp.workspaces.model import Archive, archive_key_of
 from dpp.workspaces.ports import Archives, Containers, Volume, Volumes
-from dpp.workspaces.providers.home_storage import archive_home, empty_home, restore_home
-from tests.workspaces.homes import no_beat
+from dpp.workspaces.providers.home_storage import archive_empty_home, archive_home, restore_home
+from tests.workspaces.homes import no_heartbeat
 from tests.workspaces.providers import PROVIDERS, Workbench
 
 
@@ -253,15 +253,15 @@ def test_the_infrastructure_has_a_name(containers: Containers) -> None:
 
 
 def _write(archives: Archives, key: str, *chunks: bytes, replaces: str | None = None) -> Archive:
-    return archives.write(key, iter(chunks), no_beat, replaces)
+    return archives.write(key, iter(chunks), no_heartbeat, replaces)
 
 
 @pytest.mark.parametrize("chunks", [(), (b"",), (b"one",), (b"one", b"", b"two"), (b"x" * 100_000,) * 3])
 def test_what_is_written_is_read_back(archives: Archives, chunks: tuple[bytes, ...]) -> None:
     key = _key()
     archive = _write(archives, key, *chunks)
-    assert b"".join(archives.read(key, no_beat)) == b"".join(chunks)
-    found = archives.look(key)
+    assert b"".join(archives.read(key, no_heartbeat)) == b"".join(chunks)
+    found = archives.head(key)
     assert found is not None
     assert (archive.key, archive.size_bytes, archive.etag) == (found.key, found.size_bytes, found.etag)
     assert found.expires_at is None
@@ -276,10 +276,10 @@ def test_nothing_is_stored_of_what_breaks_off(archives: Archives) -> None:
         raise OperationFailed("HomeChanged", "meanwhile")
 
     with pytest.raises(OperationFailed, match="HomeChanged"):
-        archives.write(key, broken(), no_beat)
+        archives.write(key, broken(), no_heartbeat)
     with pytest.raises(LeaseLost):
         archives.write(key, iter([b"some"]), _lost)
-    assert archives.look(key) is None
+    assert archives.head(key) is None
 
 
 def test_an_object_is_covered_only_by_who_names_it(archives: Archives) -> None:
@@ -289,17 +289,17 @@ def test_an_object_is_covered_only_by_who_names_it(archives: Archives) -> None:
         with pytest.raises(OperationFailed, match="ArchiveExists") as failed:
             _write(archives, key, b"second", replaces=replaces)
         assert not failed.value.is_terminal
-    assert b"".join(archives.read(key, no_beat)) == b"first"
+    assert b"".join(archives.read(key, no_heartbeat)) == b"first"
     _write(archives, key, b"third", replaces=first.etag)
-    assert b"".join(archives.read(key, no_beat)) == b"third"
+    assert b"".join(archives.read(key, no_heartbeat)) == b"third"
 
 
 def test_what_is_not_there_is_not_found(archives: Archives) -> None:
     key = _key()
-    assert archives.look(key) is None
-    assert archives.proof(key) is None
+    assert archives.head(key) is None
+    assert archives.read_proof(key) is None
     with pytest.raises(OperationFailed, match="ArchiveNotFound") as failed:
-        list(archives.read(key, no_beat))
+        list(archives.read(key, no_heartbeat))
     assert failed.value.is_terminal
 
 
@@ -312,18 +312,18 @@ def test_who_lost_the_lease_reads_no_further(archives: Archives) -> None:
 
 def test_a_proof_is_read_as_it_was_noted(archives: Archives) -> None:
     archive = _write(archives, _key(), b"content")
-    assert archives.proof(archive.key) is None
+    assert archives.read_proof(archive.key) is None
     for _ in range(2):
-        archives.prove(archive)
-        assert archives.proof(archive.key) == archive
+        archives.write_proof(archive)
+        assert archives.read_proof(archive.key) == archive
     newer = Archive(archive.key, 1, "0" * 64, "1")
-    archives.prove(newer)
-    assert archives.proof(archive.key) == newer
+    archives.write_proof(newer)
+    assert archives.read_proof(archive.key) == newer
 
 
 def test_pages_go_through_all_objects_in_order_and_proofs_among_them(archives: Archives) -> None:
     for _ in range(3):
-        archives.prove(_write(archives, _key(), b"content"))
+        archives.write_proof(_write(archives, _key(), b"content"))
     after, met = None, []
     while page := archives.page(after, 4):
         assert len(page) <= 4
@@ -339,8 +339,8 @@ def test_deleted_objects_are_gone_and_nobody_elses(archives: Archives) -> None:
     for _ in range(2):
         assert archives.delete([deleted]) == []
     assert archives.delete([]) == []
-    assert archives.look(deleted) is None
-    assert archives.look(kept) is not None
+    assert archives.head(deleted) is None
+    assert archives.head(kept) is not None
 
 
 def test_no_more_than_a_thousand_are_deleted_at_once(archives: Archives) -> None:
@@ -353,27 +353,29 @@ def test_no_more_than_a_thousand_are_deleted_at_once(archives: Archives) -> None
 
 def test_a_home_goes_through_its_whole_life(bench: Workbench, volumes: Volumes, archives: Archives) -> None:
     workspace_id = bench.workspace()
-    archive = empty_home(archives, workspace_id, uuid4(), no_beat, homes=bench.homes)
+    archive = archive_empty_home(archives, workspace_id, uuid4(), no_heartbeat, homes=bench.homes)
     files: dict[str, bytes] = {}
     for round_number in range(3):
         op_id = uuid4()
-        volume = restore_home(volumes, archives, workspace_id, op_id, archive, no_beat, homes=bench.homes)
+        volume = restore_home(
+            volumes, archives, workspace_id, op_id, archive, no_heartbeat, homes=bench.homes
+        )
         assert bench.get(volume.home) == files
         assert volume == volumes.find(workspace_id)
         bench.provider.containers.start(workspace_id, volume)
         files[f"work{round_number}"] = b"of the developer" * 100
         bench.put(volume.home, files)
         bench.provider.containers.stop(workspace_id)
-        archive = archive_home(volumes, archives, workspace_id, op_id, no_beat, homes=bench.homes)
-        assert archives.proof(archive.key) == archive
+        archive = archive_home(volumes, archives, workspace_id, op_id, no_heartbeat, homes=bench.homes)
+        assert archives.read_proof(archive.key) == archive
         volumes.delete(workspace_id, volume.generation)
 
 
 def test_an_altered_archive_is_never_restored(bench: Workbench, volumes: Volumes, archives: Archives) -> None:
     workspace_id = bench.workspace()
-    archive = empty_home(archives, workspace_id, uuid4(), no_beat, homes=bench.homes)
+    archive = archive_empty_home(archives, workspace_id, uuid4(), no_heartbeat, homes=bench.homes)
     bench.alter(archive.key)
     with pytest.raises(OperationFailed, match="ArchiveCorrupted") as failed:
-        restore_home(volumes, archives, workspace_id, uuid4(), archive, no_beat, homes=bench.homes)
+        restore_home(volumes, archives, workspace_id, uuid4(), archive, no_heartbeat, homes=bench.homes)
     assert failed.value.is_terminal
     assert volumes.find(workspace_id) is None

@@ -10,12 +10,12 @@ import psycopg
 import pytest
 
 from dpp.workspaces import store
-from dpp.workspaces.api import own
+from dpp.workspaces.api import owner as owner_api
 from dpp.workspaces.api.create import NewWorkspace, create
 from dpp.workspaces.control import lease, monitor
 from dpp.workspaces.control.planner import LOSS_GRACE_SECONDS, SETTLE_SECONDS
 from dpp.workspaces.control.reconcile import Outcome, reconcile
-from dpp.workspaces.control.recover import Recovery, Way, recover
+from dpp.workspaces.control.recover import Recovery, RecoveryMethod, recover
 from dpp.workspaces.errors import (
     IdempotencyConflict,
     NotDeletable,
@@ -25,9 +25,9 @@ from dpp.workspaces.errors import (
     WorkspaceDeleted,
     WorkspaceNotFound,
 )
-from dpp.workspaces.machine import WISHES
+from dpp.workspaces.machine import REQUESTABLE_STATES
 from dpp.workspaces.model import DesiredState, Operation, Phase
-from dpp.workspaces.ports import Seen
+from dpp.workspaces.ports import Observation
 from dpp.workspaces.store import Change, Writer
 from tests.support.crash_points import Killed
 from tests.workspaces.environment import LOOKS, STRANGER, WORKS, Environment
@@ -60,8 +60,8 @@ class TestTheWay:
         begun = env.rows("SELECT to_value FROM workspace_events WHERE kind = 'STARTED' ORDER BY event_id")
         assert [row[0] for row in begun] == ["PROVISIONING", "RESTORING", "STARTING"]
 
-    @pytest.mark.parametrize("end", WISHES)
-    @pytest.mark.parametrize("start", WISHES)
+    @pytest.mark.parametrize("end", REQUESTABLE_STATES)
+    @pytest.mark.parametrize("start", REQUESTABLE_STATES)
     def test_a_home_goes_the_whole_way_and_back(
         self, env: Environment, fleet: MemoryProvider, start: str, end: str
     ) -> None:
@@ -80,12 +80,12 @@ class TestTheWay:
         """And handed over once a minute, not at each look."""
         workspace_id = env.create("ARCHIVED")
         for _ in range(3):
-            env.observe(workspace_id, does_long=False)
+            env.observe(workspace_id, does_long_work=False)
             env.pass_time(2)
         assert env.phase(workspace_id) is Phase.PENDING
         assert len(env.sqs.of(WORKS)) == 1
         env.pass_time(60)
-        env.observe(workspace_id, does_long=False)
+        env.observe(workspace_id, does_long_work=False)
         assert len(env.sqs.of(WORKS)) == 2
         env.deliver()
         assert env.phase(workspace_id) is Phase.ARCHIVED
@@ -117,10 +117,10 @@ class TestTheWay:
         workspace_id = env.create_in("RUNNING")
         calls: list[str] = []
         fleet.faults.before = calls.append
-        own.change(env.owner, str(workspace_id), Change(name="another"), env.clock())
+        owner_api.change(env.owner, str(workspace_id), Change(name="another"), env.clock())
         env.run_ticks(2)
         assert env.get(workspace_id).name == "another"
-        assert {call.partition(".")[2] for call in calls} <= {"observe", "look"}
+        assert {call.partition(".")[2] for call in calls} <= {"observe", "head"}
         assert "RENAMED" in env.kinds(workspace_id)
 
 
@@ -265,7 +265,9 @@ class TestFromOutside:
         assert (found.operation, found.phase) == (Operation.NONE, Phase.ERROR)
         assert home(fleet, workspace_id) == CONTENT
         fleet.faults.before = lambda _: None
-        recovery = Recovery(Way.KEEP_VOLUME, "operator", "the archive is lost, and the home stands")
+        recovery = Recovery(
+            RecoveryMethod.KEEP_VOLUME, "operator", "the archive is lost, and the home stands"
+        )
         recover(recovery, workspace_id, env.database, fleet.archives, env.clock())
         env.drive_to(workspace_id, "ARCHIVED")
 
@@ -401,7 +403,7 @@ class TestActuators:
         """WS-14: the platform's own hours of silence are not held against an operation."""
         workspace_id = env.create("RUNNING")
         for _ in range(4):
-            env.observe(workspace_id, does_long=False)
+            env.observe(workspace_id, does_long_work=False)
             env.pass_time(7_200)
         assert env.get(workspace_id).error_info is None
         env.run_ticks(4)
@@ -503,7 +505,7 @@ class TestTwoAtOnce:
         stale = env.get(workspace_id)
         env.drive_to(workspace_id, "STANDBY")
         with env.database.connection() as connection, store.writing(connection, Writer.MONITOR):
-            written = store.observe(connection, stale, stale.conditions, stale.phase, late)
+            written = store.record_observation(connection, stale, stale.conditions, stale.phase, late)
         assert written is None
         assert env.phase(workspace_id) is Phase.STANDBY
 
@@ -512,17 +514,20 @@ class TestTwoAtOnce:
         workspace_id = env.create_in("ARCHIVED")
         judged = replace(env.get(workspace_id), archive_key=None)
         with env.database.connection() as connection, store.writing(connection, Writer.MONITOR):
-            written = store.observe(connection, judged, judged.conditions, judged.phase, env.clock())
+            written = store.record_observation(
+                connection, judged, judged.conditions, judged.phase, env.clock()
+            )
         assert written is None
 
     def test_of_two_reconcilers_one_begins(self, env: Environment) -> None:
         """WS-7: both read the same row."""
         workspace_id = env.create_in("STANDBY")
         env.set_desired_state(workspace_id, "RUNNING")
-        monitor.look(env.database, env.provider, workspace_id, env.clock())
+        monitor.observe(env.database, env.provider, workspace_id, env.clock())
         row = env.get(workspace_id)
         outcomes = [
-            reconcile(env.database, env.provider, row, env.clock, does_long=True).outcome for _ in range(2)
+            reconcile(env.database, env.provider, row, env.clock, does_long_work=True).outcome
+            for _ in range(2)
         ]
         assert outcomes == [Outcome.MOVED, Outcome.OVERTAKEN]
         assert env.kinds(workspace_id).count("STARTED") == 3
@@ -552,7 +557,7 @@ class TestTwoAtOnce:
 
         def sleeps(call: str) -> None:
             nonlocal held_up
-            if call == "archives.prove" and not held_up:
+            if call == "archives.write_proof" and not held_up:
                 held_up = True
                 env.pass_time(3_600)
                 env.drive_to(workspace_id, "ARCHIVED")
@@ -570,7 +575,7 @@ class TestTwoAtOnce:
     def test_work_is_not_handed_over_once_the_operation_has_ended(self, env: Environment) -> None:
         """Decided on a row that went on meanwhile: op_id stays, the operation doesn't."""
         workspace_id = env.create("ARCHIVED")
-        env.observe(workspace_id, does_long=False)
+        env.observe(workspace_id, does_long_work=False)
         decided_on = env.get(workspace_id)
         env.drive_to(workspace_id, "ARCHIVED")
         assert env.get(workspace_id).op_id == decided_on.op_id
@@ -611,7 +616,7 @@ class TestTwoAtOnce:
         env.set_desired_state(workspace_id, "ARCHIVED")
 
         def starts_late(call: str) -> None:
-            if call == "archives.prove":
+            if call == "archives.write_proof":
                 fleet.containers.running[workspace_id] = volume
 
         fleet.faults.after = starts_late
@@ -624,7 +629,7 @@ class TestTwoAtOnce:
         error = env.get(workspace_id).error_info
         assert error is not None
         assert (error.reason, error.is_terminal) == ("HomeInUse", True)
-        recovery = Recovery(Way.RETRY, "operator", "once more")
+        recovery = Recovery(RecoveryMethod.RETRY, "operator", "once more")
         recover(recovery, workspace_id, env.database, fleet.archives, env.clock())
         env.drive_to(workspace_id, "ARCHIVED")
         env.set_desired_state(workspace_id, "STANDBY")
@@ -635,10 +640,10 @@ class TestTwoAtOnce:
         """WS-8: its owner thought better of it after the row was read."""
         workspace_id = env.create_in("ARCHIVED")
         env.set_desired_state(workspace_id, "PENDING")
-        row = monitor.look(env.database, env.provider, workspace_id, env.clock())
+        row = monitor.observe(env.database, env.provider, workspace_id, env.clock())
         assert row is not None
         env.set_desired_state(workspace_id, "ARCHIVED")
-        done = reconcile(env.database, env.provider, row, env.clock, does_long=True)
+        done = reconcile(env.database, env.provider, row, env.clock, does_long_work=True)
         assert (done.outcome, env.get(workspace_id).operation) == (Outcome.OVERTAKEN, Operation.NONE)
 
     def test_a_workspace_has_one_look_under_way(self, env: Environment, fleet: MemoryProvider) -> None:
@@ -679,7 +684,7 @@ class TestDeleting:
     def test_what_has_a_volume_is_stepped_down_first(self, env: Environment, phase: str) -> None:
         """003 §5: RUNNING and STANDBY are not deleted; PENDING is, once it is there."""
         workspace_id = env.create_in(phase)
-        with pytest.raises(NotDeletable, match=f"It is {phase}: set desired_state"):
+        with pytest.raises(NotDeletable, match=f"The workspace is {phase}: set desired_state"):
             env.delete(workspace_id)
         env.set_desired_state(workspace_id, "PENDING")
         env.drive_to(workspace_id, "PENDING")
@@ -690,7 +695,7 @@ class TestDeleting:
     def test_nothing_is_deleted_while_something_is_done(self, env: Environment) -> None:
         """003 §5: operation = NONE."""
         workspace_id = env.create("ARCHIVED")
-        env.observe(workspace_id, does_long=False)
+        env.observe(workspace_id, does_long_work=False)
         assert env.get(workspace_id).operation is Operation.PROVISIONING
         with pytest.raises(NotDeletable, match="PROVISIONING is under way"):
             env.delete(workspace_id)
@@ -767,7 +772,7 @@ class TestOwners:
                 request_key="the-same-key",
                 limit=10,
                 database=env.database,
-                looks=env.queue(LOOKS),
+                observe_queue=env.queue(LOOKS),
             ).workspace.workspace_id
 
         assert made("a") == made("a")
@@ -785,13 +790,13 @@ class TestOwners:
                 request_key=f"key-{uuid4()}",
                 limit=2,
                 database=env.database,
-                looks=env.queue(LOOKS),
+                observe_queue=env.queue(LOOKS),
             ).workspace.workspace_id
 
         first, _ = made(), made()
         with pytest.raises(TooManyWorkspaces):
             made()
-        own.delete(own.Owner(STRANGER, env.database, env.queue(LOOKS)), str(first))
+        owner_api.delete(owner_api.Owner(STRANGER, env.database, env.queue(LOOKS)), str(first))
         assert made() != first
 
     @pytest.mark.parametrize("its_id", ["foreign", "unknown", "no id", "", "\x00"])
@@ -799,19 +804,19 @@ class TestOwners:
         """D13, as for runs."""
         known = str(env.create())
         asked = {"foreign": known, "unknown": str(uuid4())}.get(its_id, its_id)
-        stranger = own.Owner(STRANGER, env.database, env.queue(LOOKS))
-        for does in (own.read, own.connect, own.delete, own.events):
+        stranger = owner_api.Owner(STRANGER, env.database, env.queue(LOOKS))
+        for does in (owner_api.read, owner_api.connect, owner_api.delete, owner_api.list_events):
             with pytest.raises(WorkspaceNotFound):
                 does(stranger, asked)
         with pytest.raises(WorkspaceNotFound):
-            own.change(stranger, asked, Change(name="mine"))
-        assert own.page(stranger, phase=None, below=None, limit=10).workspaces == []
+            owner_api.change(stranger, asked, Change(name="mine"))
+        assert owner_api.list_page(stranger, phase=None, below=None, limit=10).workspaces == []
 
     def test_whoever_connects_wakes_it(self, env: Environment, fleet: MemoryProvider) -> None:
         """003 §3: auto-wake, through the API."""
         workspace_id = env.create_in("STANDBY")
         before = env.get(workspace_id).last_access_at
-        woken = own.connect(env.owner, str(workspace_id), env.clock())
+        woken = owner_api.connect(env.owner, str(workspace_id), env.clock())
         assert (woken.desired_state, woken.desired_by) == (DesiredState.RUNNING, "connect")
         assert woken.last_access_at > before
         env.deliver()
@@ -828,7 +833,7 @@ class TestOwners:
         assert (found.phase, found.desired_by) == (Phase.STANDBY, "ttl")
         env.run_ticks(50)
         assert env.phase(workspace_id) is Phase.ARCHIVED
-        own.connect(env.owner, str(workspace_id), env.clock())
+        owner_api.connect(env.owner, str(workspace_id), env.clock())
         env.run_ticks(3)
         assert env.phase(workspace_id) is Phase.RUNNING
         assert home(fleet, workspace_id) == CONTENT
@@ -838,7 +843,7 @@ class TestOwners:
         workspace_id = env.create("RUNNING", standby_ttl_seconds=600)
         for _ in range(10):
             env.run_ticks(5)
-            own.connect(env.owner, str(workspace_id), env.clock())
+            owner_api.connect(env.owner, str(workspace_id), env.clock())
         assert env.get(workspace_id).desired_state is DesiredState.RUNNING
 
     def test_pages_go_through_all_of_them_once(self, env: Environment) -> None:
@@ -846,7 +851,7 @@ class TestOwners:
         made = [env.create("PENDING") for _ in range(7)]
         found, below = [], None
         for _ in range(4):
-            page = own.page(env.owner, phase=None, below=below, limit=2)
+            page = owner_api.list_page(env.owner, phase=None, below=below, limit=2)
             found += [one.workspace_id for one in page.workspaces]
             below = page.below
         assert below is None
@@ -867,7 +872,7 @@ class TestClocks:
         workspace_id = env.create_in("STANDBY")
         found = [
             (one.actor, one.kind, one.from_value, one.to_value)
-            for one in reversed(own.events(env.owner, str(workspace_id)))
+            for one in reversed(owner_api.list_events(env.owner, str(workspace_id)))
         ]
         assert found == [
             ("owner", "CREATED", None, "STANDBY"),
@@ -911,7 +916,7 @@ def test_a_look_needs_an_answer_for_each_workspace(env: Environment, fleet: Memo
     """Contradictions are looked at once more: the two looks are not one (WS-9)."""
     workspace_id = env.create_in("RUNNING")
     real = fleet.volumes.observe
-    answers = iter([{workspace_id: Seen(False, "VolumeNotFound", "")}])
+    answers = iter([{workspace_id: Observation(False, "VolumeNotFound", "")}])
 
     def first_away(ids: list[UUID]) -> object:
         return next(answers, None) or real(ids)
@@ -919,4 +924,4 @@ def test_a_look_needs_an_answer_for_each_workspace(env: Environment, fleet: Memo
     fleet.volumes.observe = first_away  # type: ignore[method-assign,assignment]
     env.observe(workspace_id)
     assert env.phase(workspace_id) is Phase.RUNNING
-    assert "ERROR" not in str(own.events(env.owner, str(workspace_id)))
+    assert "ERROR" not in str(owner_api.list_events(env.owner, str(workspace_id)))

@@ -15,16 +15,16 @@ import pytest
 
 from dpp.platform.errors import DependencyUnavailable
 from dpp.workspaces import store
-from dpp.workspaces.api import own
+from dpp.workspaces.api import owner as owner_api
 from dpp.workspaces.api.create import NewWorkspace, create
 from dpp.workspaces.archives.collect import collect
 from dpp.workspaces.control import planner
-from dpp.workspaces.control.act import _ACTIONS, _Done
-from dpp.workspaces.control.message import Fleet
+from dpp.workspaces.control.act import _ACTIONS, _Recorded
+from dpp.workspaces.control.message import ObservePage
 from dpp.workspaces.control.observe import ControlEffects
 from dpp.workspaces.control.planner import Kind as StepKind
 from dpp.workspaces.control.planner import Step
-from dpp.workspaces.control.tick import beat, look_at_fleet
+from dpp.workspaces.control.tick import observe_fleet_page, tick
 from dpp.workspaces.machine import RULES, Action, OperationRule
 from dpp.workspaces.model import DesiredState, Operation, Workspace, archive_key_of
 from dpp.workspaces.providers.s3_archives import proof_key_of
@@ -48,7 +48,7 @@ def _create(process: Process) -> None:
         request_key=KEY,
         limit=10,
         database=effects.database,
-        looks=effects.looks,
+        observe_queue=effects.observe_queue,
         now=env.clock(),
     )
     process.look()
@@ -57,33 +57,33 @@ def _create(process: Process) -> None:
 def _wants(desired: str) -> Callable[[Process], None]:
     def does(process: Process) -> None:
         wanted, now = Change(desired_state=DesiredState(desired)), process.crash_env.env.clock()
-        process.asks(lambda owner, its: own.change(owner, its, wanted, now))
+        process.asks(lambda owner, its: owner_api.change(owner, its, wanted, now))
 
     return does
 
 
 def _connect(process: Process) -> None:
-    process.asks(lambda owner, its: own.connect(owner, its, process.crash_env.env.clock()))
+    process.asks(lambda owner, its: owner_api.connect(owner, its, process.crash_env.env.clock()))
 
 
 def _delete(process: Process) -> None:
-    process.asks(lambda owner, its: own.delete(owner, its, process.crash_env.env.clock()))
+    process.asks(lambda owner, its: owner_api.delete(owner, its, process.crash_env.env.clock()))
 
 
 def _hand_over(process: Process) -> None:
     """By control, which leaves what takes long to storage."""
     process.crash_env.env.set_desired_state(process.crash_env.only, "ARCHIVED")
-    process.look(does_long=False)
-    process.look(does_long=True)
+    process.look(does_long_work=False)
+    process.look(does_long_work=True)
 
 
-def _beat(process: Process) -> None:
-    beat(process.effects)
+def _tick(process: Process) -> None:
+    tick(process.effects)
     process.look()
 
 
 def _page(process: Process) -> None:
-    look_at_fleet(Fleet(0, 0), process.effects)
+    observe_fleet_page(ObservePage(0, 0), process.effects)
     process.look()
 
 
@@ -150,7 +150,7 @@ ACTS = {
     "discard": Act(_wants("PENDING"), lambda crash_env: crash_env.made("ARCHIVED"), "PENDING", None),
     "delete": Act(_delete, _half_restored, "DELETED", None),
     "delete-error": Act(_delete, _in_error, "DELETED", None),
-    "beat": Act(_beat, _idle, "STANDBY"),
+    "tick": Act(_tick, _idle, "STANDBY"),
     "page": Act(_page, _killed_outside, "RUNNING"),
     "collect": Act(_collect, _much_archived, "ARCHIVED"),
 }
@@ -158,7 +158,9 @@ _REPEATED: dict[str, Callable[[CrashEnvironment], object]] = {
     "create": lambda crash_env: _create(healthy(crash_env)),
     "archive": lambda crash_env: crash_env.env.set_desired_state(crash_env.only, "ARCHIVED"),
     "hand-over": lambda crash_env: crash_env.env.set_desired_state(crash_env.only, "ARCHIVED"),
-    "wake": lambda crash_env: own.connect(crash_env.env.owner, str(crash_env.only), crash_env.env.clock()),
+    "wake": lambda crash_env: owner_api.connect(
+        crash_env.env.owner, str(crash_env.only), crash_env.env.clock()
+    ),
     "discard": lambda crash_env: crash_env.env.set_desired_state(crash_env.only, "PENDING"),
     "delete": lambda crash_env: crash_env.env.delete(crash_env.only),
     "delete-error": lambda crash_env: crash_env.env.delete(crash_env.only),
@@ -319,22 +321,29 @@ def test_every_port_is_among_the_points(crash_env: CrashEnvironment, act: str) -
     play(crash_env, act, points)
     assert is_at_rest(crash_env, act)
     met = {f"{point.port}.{point.call}" for point in points.met}
-    looking = {"provider.containers.observe", "provider.volumes.observe", "postgres.observe"}
+    looking = {"provider.containers.observe", "provider.volumes.observe", "postgres.record_observation"}
     restoring = {"provider.volumes.prepare", "provider.volumes.install", "provider.archives.read"}
-    proving = {"provider.archives.write", "provider.archives.prove", "provider.archives.look"}
-    removing = {"provider.volumes.delete", "postgres.note_action", "postgres.take_lease", "postgres.complete"}
+    proving = {"provider.archives.write", "provider.archives.write_proof", "provider.archives.head"}
+    removing = {
+        "provider.volumes.delete",
+        "postgres.note_action",
+        "postgres.acquire_lease",
+        "postgres.complete",
+    }
     wanted = {
         "create": looking
         | restoring
         | proving
         | {"postgres.insert", "sqs.send_message_batch", "postgres.begin"},
         "archive": looking | proving | removing | {"provider.containers.stop", "sqs.send_message_batch"},
-        "hand-over": proving | removing | {"postgres.hand_over", "postgres.plan_look", "sqs.send_message"},
+        "hand-over": proving
+        | removing
+        | {"postgres.hand_over", "postgres.plan_observation", "sqs.send_message"},
         "wake": looking | restoring | {"provider.containers.start", "postgres.wake"},
         "discard": looking | {"postgres.note_action", "postgres.complete"},
         "delete": looking | removing | {"postgres.delete"},
         "delete-error": looking | removing | {"provider.containers.stop"},
-        "beat": {"postgres.lower_idle", "postgres.claim_unsettled", "postgres.unsettled", "sqs.send_message"},
+        "tick": {"postgres.lower_idle", "postgres.claim_unsettled", "postgres.unsettled", "sqs.send_message"},
         "page": looking | {"postgres.fleet_page", "provider.containers.start"},
         "collect": {"provider.archives.page", "provider.archives.delete", "postgres.find_many"},
     }
@@ -362,9 +371,9 @@ def _forget_the_proof(patch: pytest.MonkeyPatch) -> None:
     """What was proved is noted without its proof, so that nobody knows whether the volume may go."""
     real = _ACTIONS[Action.ARCHIVE_HOME]
 
-    def archive(*args: Any) -> _Done:
+    def archive(*args: Any) -> _Recorded:
         done = real(*args)
-        return _Done(done.archive_key, replace(done.home, archive=None))
+        return _Recorded(done.archive_key, replace(done.home, archive=None))
 
     patch.setitem(_ACTIONS, Action.ARCHIVE_HOME, archive)
 
@@ -390,7 +399,7 @@ def _complete_unseen(patch: pytest.MonkeyPatch) -> None:
 
 def _leave_what_restores_left(patch: pytest.MonkeyPatch) -> None:
     """What no look sees is not there."""
-    patch.setattr("dpp.workspaces.machine._is_swept", lambda _: True)
+    patch.setattr("dpp.workspaces.machine._is_cleaned_up", lambda _: True)
 
 
 @pytest.mark.parametrize(

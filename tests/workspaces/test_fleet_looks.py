@@ -5,10 +5,10 @@ from uuid import UUID
 import pytest
 
 from dpp.platform.errors import PostgresUnavailable, QueueUnavailable
-from dpp.workspaces.control import tick as beats
-from dpp.workspaces.control.message import Beat, Collect, Fleet, Look, Work, body_of, parse
-from dpp.workspaces.control.monitor import ARCHIVE_TURNS, REFRESH_AFTER_SECONDS
-from dpp.workspaces.control.tick import LOST_AFTER_SECONDS, PAGE, beat, look_at_fleet
+from dpp.workspaces.control import tick as ticks
+from dpp.workspaces.control.message import Collect, Observe, ObservePage, Tick, Work, body_of, parse
+from dpp.workspaces.control.monitor import ARCHIVE_CHECK_EVERY, REFRESH_AFTER_SECONDS
+from dpp.workspaces.control.tick import LOST_AFTER_SECONDS, PAGE, observe_fleet_page, tick
 from dpp.workspaces.errors import ProviderUnavailable
 from dpp.workspaces.model import Phase
 from dpp.workspaces.store import NO_BOUND
@@ -49,18 +49,18 @@ def test_s3_is_asked_for_each_archive_now_and_then(
     workspaces = [env.create_in("ARCHIVED") for _ in range(3)]
     env.run_ticks(1)
     asked.clear()
-    for _ in range(ARCHIVE_TURNS):
+    for _ in range(ARCHIVE_CHECK_EVERY):
         env.tick()
         env.deliver()
         env.pass_time(30)
-    assert asked.count("archives.look") in range(len(workspaces), len(workspaces) * 2 + 1)
+    assert asked.count("archives.head") in range(len(workspaces), len(workspaces) * 2 + 1)
 
 
 def test_a_lost_archive_is_found_within_ten_minutes(env: Environment, fleet: MemoryProvider) -> None:
     """WS-2: in its turn."""
     workspace_id = env.create_in("ARCHIVED")
     fleet.archives.objects.clear()
-    env.run_ticks(ARCHIVE_TURNS + 1)
+    env.run_ticks(ARCHIVE_CHECK_EVERY + 1)
     assert env.phase(workspace_id) is Phase.ERROR
 
 
@@ -77,7 +77,7 @@ def test_pages_follow_one_another_to_the_end(
     env: Environment, fleet: MemoryProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each workspace once a beat."""
-    monkeypatch.setattr(beats, "PAGE", 2)
+    monkeypatch.setattr(ticks, "PAGE", 2)
     workspaces = [env.create_in("STANDBY") for _ in range(5)]
     fleet.volumes.volumes.clear()
     env.tick()
@@ -89,7 +89,7 @@ def test_a_page_that_the_provider_does_not_answer_for_hides_none_behind_it(
     env: Environment, fleet: MemoryProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor does it undo anything."""
-    monkeypatch.setattr(beats, "PAGE", 2)
+    monkeypatch.setattr(ticks, "PAGE", 2)
     workspaces = [env.create_in("STANDBY") for _ in range(4)]
     env.run_ticks(1)
     fleet.volumes.volumes.clear()
@@ -141,7 +141,7 @@ def test_what_waits_for_a_person_is_not_looked_at_over_and_over(
     env.run_ticks(3)
     assert env.phase(workspace_id) is Phase.ERROR
     assert env.tick().seeded == 0
-    measures = env.tick().measures
+    measures = env.tick().stats
     assert (measures.unsettled, measures.in_error, measures.lost) == (0, 1, 1)
 
 
@@ -157,7 +157,7 @@ def test_the_oldest_operation_is_measured(env: Environment, fleet: MemoryProvide
     env.set_desired_state(workspace_id, "RUNNING")
     env.observe(workspace_id)
     env.pass_time(100)
-    measures = env.tick().measures
+    measures = env.tick().stats
     assert measures.unsettled == 1
     assert measures.oldest_operation_seconds == pytest.approx(100, abs=1)
 
@@ -169,7 +169,7 @@ def test_a_look_at_nothing_is_nothing(env: Environment) -> None:
     env.delete(gone)
     env.run_ticks(2)
     assert env.observe(gone).steps == []
-    assert look_at_fleet(Fleet(0, 1), env.effects()).looked == 0
+    assert observe_fleet_page(ObservePage(0, 1), env.effects()).observed == 0
 
 
 def test_postgres_away_returns_the_message(env: Environment) -> None:
@@ -178,7 +178,7 @@ def test_postgres_away_returns_the_message(env: Environment) -> None:
     effects = env.effects()
     effects.database._address = "postgresql://postgres@127.0.0.1:1/nothing"
     effects.database.close()
-    for does in (lambda: beat(effects), lambda: look_at_fleet(Fleet(0, 0), effects)):
+    for does in (lambda: tick(effects), lambda: observe_fleet_page(ObservePage(0, 0), effects)):
         with pytest.raises(PostgresUnavailable):
             does()
 
@@ -186,14 +186,14 @@ def test_postgres_away_returns_the_message(env: Environment) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        Look(ONE),
+        Observe(ONE),
         Work(ONE),
-        Fleet(0, 7),
-        Fleet(5, 0),
+        ObservePage(0, 7),
+        ObservePage(5, 0),
         Collect(None),
         Collect("a/b/c"),
-        Beat(True),
-        Beat(False),
+        Tick(True),
+        Tick(False),
     ],
 )
 def test_a_message_is_read_as_it_was_written(message: object) -> None:
@@ -230,7 +230,7 @@ def test_what_is_no_message_is_dropped(body: str) -> None:
 
 def test_the_clock_s_own_event_is_a_beat() -> None:
     """EventBridge's words."""
-    assert parse('{"version": "0", "detail-type": "Scheduled Event", "detail": {}}') == Beat(is_minute=True)
+    assert parse('{"version": "0", "detail-type": "Scheduled Event", "detail": {}}') == Tick(is_minute=True)
 
 
 def test_a_page_is_what_the_provider_answers_in_a_few_calls() -> None:

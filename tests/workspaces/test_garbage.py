@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpp.workspaces.archives.garbage import GRACE_SECONDS, Claim, Verdict, verdict
+from dpp.workspaces.archives.garbage import GRACE_SECONDS, ArchiveReferences, Verdict, verdict
 from dpp.workspaces.model import archive_key_of
 from tests.workspaces.rows import OP, OTHER_KEY, OTHER_OP, OWN_KEY, WORKSPACE
 
@@ -37,8 +37,8 @@ def test_the_first_rule_that_speaks_decides(
     deleted: bool, healthy: bool, archive_key: str | None, op_id: object, expected: Verdict
 ) -> None:
     """WS-13."""
-    claim = Claim(deleted, healthy, archive_key, op_id)  # type: ignore[arg-type]
-    assert verdict(OWN_KEY, OLD, claim) is expected
+    references = ArchiveReferences(deleted, healthy, archive_key, op_id)  # type: ignore[arg-type]
+    assert verdict(OWN_KEY, OLD, references) is expected
 
 
 @pytest.mark.parametrize(("deleted", "healthy", "archive_key", "op_id", "expected"), CASES)
@@ -46,15 +46,15 @@ def test_nothing_goes_within_two_hours(
     deleted: bool, healthy: bool, archive_key: str | None, op_id: object, expected: Verdict
 ) -> None:
     """WS-13, whatever the rules say."""
-    claim = Claim(deleted, healthy, archive_key, op_id)  # type: ignore[arg-type]
-    assert verdict(OWN_KEY, OLD - 0.001, claim) is Verdict.YOUNG
+    references = ArchiveReferences(deleted, healthy, archive_key, op_id)  # type: ignore[arg-type]
+    assert verdict(OWN_KEY, OLD - 0.001, references) is Verdict.YOUNG
 
 
 def test_the_proof_beside_an_archive_has_the_same_verdict() -> None:
     """One goes with the other."""
     key = OWN_KEY.replace("home.tar.zst", "proof.json")
-    assert verdict(key, OLD, Claim(False, True, OWN_KEY, None)) is Verdict.ARCHIVE_KEY
-    assert verdict(key, OLD, Claim(False, True, None, None)) is Verdict.GARBAGE
+    assert verdict(key, OLD, ArchiveReferences(False, True, OWN_KEY, None)) is Verdict.ARCHIVE_KEY
+    assert verdict(key, OLD, ArchiveReferences(False, True, None, None)) is Verdict.GARBAGE
 
 
 def test_a_workspace_that_no_row_knows_keeps_its_archives() -> None:
@@ -77,4 +77,4 @@ def test_a_workspace_that_no_row_knows_keeps_its_archives() -> None:
 )
 def test_what_is_none_of_ours_is_left_alone(key: str) -> None:
     """WS-13: whatever else lies in the bucket."""
-    assert verdict(key, OLD, Claim(True, True, None, None)) is Verdict.FOREIGN
+    assert verdict(key, OLD, ArchiveReferences(True, True, None, None)) is Verdict.FOREIGN

@@ -9,10 +9,10 @@ import pytest
 from dpp.platform.errors import StorageUnavailable
 from dpp.workspaces.errors import LeaseLost, OperationFailed
 from dpp.workspaces.model import Archive
-from dpp.workspaces.ports import Beat, Volume
+from dpp.workspaces.ports import Heartbeat, Volume
 from dpp.workspaces.providers import home_storage
 from tests.workspaces.home_environment import CONTENT, HomeEnvironment, Killed, deadline
-from tests.workspaces.homes import no_beat
+from tests.workspaces.homes import no_heartbeat
 
 
 @pytest.fixture
@@ -23,10 +23,14 @@ def env() -> HomeEnvironment:
 
 def test_a_workspace_that_never_had_a_home_gets_an_empty_one(env: HomeEnvironment) -> None:
     fleet = env.fleet
-    archive = home_storage.empty_home(fleet.archives, env.workspace_id, env.op_id, no_beat, homes=fleet.homes)
-    assert fleet.archives.proof(env.key) == archive
+    archive = home_storage.archive_empty_home(
+        fleet.archives, env.workspace_id, env.op_id, no_heartbeat, homes=fleet.homes
+    )
+    assert fleet.archives.read_proof(env.key) == archive
     env.calls.clear()
-    again = home_storage.empty_home(fleet.archives, env.workspace_id, env.op_id, no_beat, homes=fleet.homes)
+    again = home_storage.archive_empty_home(
+        fleet.archives, env.workspace_id, env.op_id, no_heartbeat, homes=fleet.homes
+    )
     assert again == archive
     assert "archives.write" not in env.calls
     env.restore(archive)
@@ -47,7 +51,7 @@ def test_a_volume_that_was_made_from_the_archive_is_answered_unread(env: HomeEnv
     env.fleet.homes.contents[volume.home] = b"newer work"
     env.calls.clear()
     assert env.restore(archive, uuid4()) == volume
-    assert env.calls == ["archives.look", "volumes.find"]
+    assert env.calls == ["archives.head", "volumes.find"]
     assert env.home() == b"newer work"
 
 
@@ -93,7 +97,7 @@ def test_an_archive_that_is_not_there_is_not_found_for_good(env: HomeEnvironment
 @pytest.mark.parametrize("change", ["sha256", "size_bytes", "etag", "content", "other"])
 def test_an_archive_that_is_not_the_proved_one_is_never_installed(env: HomeEnvironment, change: str) -> None:
     archive = env.archived()
-    whole = b"".join(env.fleet.homes.pack(Path("/nothing"), no_beat))
+    whole = b"".join(env.fleet.homes.pack(Path("/nothing"), no_heartbeat))
     match change:
         case "sha256":
             archive = Archive(archive.key, archive.size_bytes, "0" * 64, archive.etag)
@@ -131,13 +135,13 @@ def test_of_two_who_restore_at_once_the_later_installs_a_whole_home_and_the_othe
     archive = env.archived()
     other: list[Volume] = []
 
-    def beat() -> None:
+    def heartbeat() -> None:
         if not other:
             other.append(Volume(env.workspace_id, "", "", Path()))
             other[0] = env.restore(archive)
 
     with pytest.raises(OperationFailed, match="HomeUnwritable"):
-        env.restore(archive, beat=beat)
+        env.restore(archive, heartbeat=heartbeat)
     assert env.restore(archive) == other[0]
     assert env.home() == CONTENT
 
@@ -148,17 +152,17 @@ def test_who_lost_the_lease_when_all_was_unpacked_installs_nothing(
     archive, unpacked = env.archived(), list[Path]()
     unpack = env.fleet.homes.unpack
 
-    def then_lost(chunks: Iterator[bytes], into: Path, beat: Beat) -> None:
-        unpack(chunks, into, beat)
+    def then_lost(chunks: Iterator[bytes], into: Path, heartbeat: Heartbeat) -> None:
+        unpack(chunks, into, heartbeat)
         unpacked.append(into)
 
-    def beat() -> None:
+    def heartbeat() -> None:
         if unpacked:
             raise LeaseLost
 
     monkeypatch.setattr(env.fleet.homes, "unpack", then_lost)
     with pytest.raises(LeaseLost):
-        env.restore(archive, beat=beat)
+        env.restore(archive, heartbeat=heartbeat)
     assert env.home() is None
 
 
@@ -167,10 +171,10 @@ def test_who_lost_the_lease_installs_nothing(env: HomeEnvironment) -> None:
     for allowed in range(8):
         left = iter(range(allowed))
 
-        def beat(left: Iterator[int] = left) -> None:
+        def heartbeat(left: Iterator[int] = left) -> None:
             if next(left, None) is None:
                 raise LeaseLost
 
         with pytest.raises(LeaseLost):
-            env.restore(archive, beat=beat)
+            env.restore(archive, heartbeat=heartbeat)
         assert env.home() is None

@@ -10,10 +10,10 @@ import pytest
 from dpp.platform.errors import StorageUnavailable
 from dpp.workspaces.errors import LeaseLost, OperationFailed
 from dpp.workspaces.model import Archive
-from dpp.workspaces.ports import Beat
+from dpp.workspaces.ports import Heartbeat
 from dpp.workspaces.providers.s3_archives import proof_key_of
 from tests.workspaces.home_environment import CONTENT, HomeEnvironment, Killed, deadline
-from tests.workspaces.homes import no_beat
+from tests.workspaces.homes import no_heartbeat
 from tests.workspaces.memory_provider import MemoryArchives
 
 
@@ -27,7 +27,7 @@ def test_an_archive_is_proved_with_what_was_stored(env: HomeEnvironment) -> None
     env.volume()
     archive = env.archive()
     assert archive.key == env.key
-    assert env.fleet.archives.proof(env.key) == archive
+    assert env.fleet.archives.read_proof(env.key) == archive
     assert archive.size_bytes == len(env.stored.content)
     assert env.home() == CONTENT
 
@@ -37,7 +37,7 @@ def test_the_same_operation_uploads_once(env: HomeEnvironment) -> None:
     archive = env.archive()
     env.calls.clear()
     assert env.archive() == archive
-    assert env.calls == ["archives.look", "archives.proof"]
+    assert env.calls == ["archives.head", "archives.read_proof"]
 
 
 def test_another_operation_makes_another_archive(env: HomeEnvironment) -> None:
@@ -87,7 +87,7 @@ def test_archiving_that_dies_at_any_call_is_finished_by_the_next(when: str) -> N
             died = False
         except Killed:
             lift()
-            proof = env.fleet.archives.proof(env.key)
+            proof = env.fleet.archives.read_proof(env.key)
             assert proof is None or proof.size_bytes == len(env.stored.content)
             archive = env.archive()
             env.fleet.volumes.delete(env.workspace_id, "g1")
@@ -111,7 +111,7 @@ def test_an_object_whose_uploader_died_is_read_and_proved_and_not_sent_again(env
     env.calls.clear()
     archive = env.archive()
     assert "archives.write" not in env.calls
-    assert env.fleet.archives.proof(env.key) == archive
+    assert env.fleet.archives.read_proof(env.key) == archive
 
 
 def test_a_whole_object_without_proof_saves_a_home_whose_volume_is_gone(env: HomeEnvironment) -> None:
@@ -129,11 +129,13 @@ class _Careless(MemoryArchives):
         super().__init__(real.faults, real.now, real.objects, real.undeletable)
         self.store = store
 
-    def write(self, key: str, chunks: Iterator[bytes], beat: Beat, replaces: str | None = None) -> Archive:
+    def write(
+        self, key: str, chunks: Iterator[bytes], heartbeat: Heartbeat, replaces: str | None = None
+    ) -> Archive:
         content = b"".join(chunks)
         self.objects.pop(key, None)
-        stored = super().write(key, iter([self.store(content)]), beat)
-        said = super().look(key) if len(content) == stored.size_bytes else None
+        stored = super().write(key, iter([self.store(content)]), heartbeat)
+        said = super().head(key) if len(content) == stored.size_bytes else None
         return Archive(
             key, len(content), hashlib.sha256(content).hexdigest(), said.etag if said else stored.etag
         )
@@ -157,7 +159,7 @@ def test_what_was_stored_otherwise_than_sent_is_found_before_anything_trusts_it(
     with pytest.raises(OperationFailed, match="ArchiveUnreadable") as failed:
         env.archive(archives=_Careless(env.fleet.archives, store))
     assert not failed.value.is_terminal
-    assert env.fleet.archives.proof(env.key) is None
+    assert env.fleet.archives.read_proof(env.key) is None
     assert env.home() == CONTENT
     archive = env.archive()
     env.fleet.volumes.delete(env.workspace_id, "g1")
@@ -167,10 +169,10 @@ def test_what_was_stored_otherwise_than_sent_is_found_before_anything_trusts_it(
 
 def test_a_whole_archive_of_something_else_is_found_by_its_sum(env: HomeEnvironment) -> None:
     env.volume()
-    other = b"".join(env.fleet.homes.pack(Path("/nothing"), no_beat))
+    other = b"".join(env.fleet.homes.pack(Path("/nothing"), no_heartbeat))
     with pytest.raises(OperationFailed, match="ArchiveUnreadable"):
         env.archive(archives=_Careless(env.fleet.archives, lambda _: other))
-    assert env.fleet.archives.proof(env.key) is None
+    assert env.fleet.archives.read_proof(env.key) is None
     archive = env.archive()
     env.fleet.volumes.delete(env.workspace_id, "g1")
     env.restore(archive)
@@ -210,12 +212,12 @@ def test_a_volume_that_was_deleted_while_it_was_read_makes_no_archive(env: HomeE
     volume = env.volume()
     beats = iter(range(1000))
 
-    def beat() -> None:
+    def heartbeat() -> None:
         if next(beats) == 3:
             env.fleet.volumes.delete(env.workspace_id, volume.generation)
 
     with pytest.raises(OperationFailed, match="HomeChanged"):
-        env.archive(beat)
+        env.archive(heartbeat)
     assert env.fleet.archives.objects == {}
 
 
@@ -223,13 +225,13 @@ def test_who_comes_late_does_not_cover_what_was_proved_meanwhile(env: HomeEnviro
     env.volume()
     successor: list[Archive] = []
 
-    def beat() -> None:
+    def heartbeat() -> None:
         if not successor:
             successor.append(Archive("", 0, "", ""))
             successor[0] = env.archive()
 
     with pytest.raises(OperationFailed, match="ArchiveExists"):
-        env.archive(beat)
+        env.archive(heartbeat)
     assert env.archive() == successor[0]
 
 
@@ -246,7 +248,7 @@ def test_an_outage_while_reading_back_is_an_outage(env: HomeEnvironment) -> None
     with pytest.raises(StorageUnavailable):
         env.archive()
     env.fleet.faults.before = lambda _: None
-    assert env.archive() == env.fleet.archives.proof(env.key)
+    assert env.archive() == env.fleet.archives.read_proof(env.key)
 
 
 def test_who_comes_late_loses_nothing_by_what_its_successor_did_meanwhile(env: HomeEnvironment) -> None:
@@ -275,21 +277,21 @@ def test_an_object_that_became_another_while_it_was_read_is_not_proved(env: Home
     env.fleet.faults.before = become_another
     with pytest.raises(OperationFailed, match="ArchiveUnreadable"):
         env.archive()
-    assert env.fleet.archives.proof(env.key) is None
+    assert env.fleet.archives.read_proof(env.key) is None
 
 
 def test_who_lost_the_lease_when_all_was_read_back_proves_nothing(env: HomeEnvironment) -> None:
     env.volume()
     looks: list[str] = []
 
-    def beat() -> None:
+    def heartbeat() -> None:
         if len(looks) == 4:  # twice for what there is, once for what was stored, once for what was read
             raise LeaseLost
 
-    env.fleet.faults.before = lambda call: looks.append(call) if call == "archives.look" else None
+    env.fleet.faults.before = lambda call: looks.append(call) if call == "archives.head" else None
     with pytest.raises(LeaseLost):
-        env.archive(beat)
-    assert env.fleet.archives.proof(env.key) is None
+        env.archive(heartbeat)
+    assert env.fleet.archives.read_proof(env.key) is None
 
 
 def test_who_lost_the_lease_proves_nothing(env: HomeEnvironment) -> None:
@@ -298,14 +300,14 @@ def test_who_lost_the_lease_proves_nothing(env: HomeEnvironment) -> None:
     while not lasted:
         allowed, left = beats[0], iter(range(beats[0]))
 
-        def beat(left: Iterator[int] = left) -> None:
+        def heartbeat(left: Iterator[int] = left) -> None:
             if next(left, None) is None:
                 raise LeaseLost
 
         try:
-            env.archive(beat)
+            env.archive(heartbeat)
             lasted = True
         except LeaseLost:
-            assert env.fleet.archives.proof(env.key) is None
+            assert env.fleet.archives.read_proof(env.key) is None
         beats[0] = allowed + 1
     assert beats[0] > 10

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dpp.workspaces.errors import LeaseLost, OperationFailed
 from dpp.workspaces.providers import home_tar
-from tests.workspaces.homes import names_in, no_beat, packed, plain_of, there_and_back, unpack
+from tests.workspaces.homes import names_in, no_heartbeat, packed, plain_of, there_and_back, unpack
 
 IS_ROOT = os.geteuid() == 0
 
@@ -275,7 +275,7 @@ def test_a_home_that_changes_while_it_is_packed_is_no_archive(
     (home / "a" / "1").write_bytes(os.urandom(5 << 20))
     (home / "a" / "2").write_bytes(b"2")
     (home / "b").touch()
-    chunks = home_tar.pack(home, no_beat)
+    chunks = home_tar.pack(home, no_heartbeat)
     next(chunks)
     change(home)
     with pytest.raises(OperationFailed, match="HomeChanged") as failed:
@@ -306,7 +306,7 @@ def test_nothing_is_unpacked_over_what_is_there(home: Path) -> None:
     archive = packed(home)
     (home / "file").write_bytes(b"mine")
     with pytest.raises(OperationFailed, match="HomeUnwritable"):
-        home_tar.unpack(iter([archive]), home, no_beat)
+        home_tar.unpack(iter([archive]), home, no_heartbeat)
     assert (home / "file").read_bytes() == b"mine"
 
 
@@ -327,7 +327,7 @@ def test_memory_does_not_grow_with_the_home(home: Path) -> None:
 
     tracemalloc.start()
     try:
-        home_tar.unpack(counted(home_tar.pack(home, no_beat)), into, no_beat)
+        home_tar.unpack(counted(home_tar.pack(home, no_heartbeat)), into, no_heartbeat)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dpp.workspaces.errors import OperationFailed
 from dpp.workspaces.providers import home_tar
 from dpp.workspaces.providers.tar_members import Kind, Member, header_of
-from tests.workspaces.homes import no_beat, packed, plain_of, unpack
+from tests.workspaces.homes import no_heartbeat, packed, plain_of, unpack
 
 ROOT_MEMBER = Member(Kind.FOLDER, (), 0o755, 0, 0, 10**9)
 
@@ -28,7 +28,7 @@ def home(tmp_path: Path) -> Path:
 def _reason_for(archive: bytes) -> str | None:
     """Why it is refused, for good; None where it is not."""
     try:
-        home_tar.verify(iter([archive]), no_beat)
+        home_tar.verify(iter([archive]), no_heartbeat)
     except OperationFailed as failed:
         return failed.reason if failed.is_terminal else "not for good"
     return None
@@ -123,7 +123,7 @@ def test_headers_that_we_do_not_write_are_refused(key: str) -> None:
     info = tarfile.TarInfo("a")
     info.pax_headers = {key: "x"}
     with pytest.raises(OperationFailed, match="ArchiveRefused"):
-        home_tar.verify(iter([_tar_of(ROOT_MEMBER, info)]), no_beat)
+        home_tar.verify(iter([_tar_of(ROOT_MEMBER, info)]), no_heartbeat)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_numbers_that_are_none_are_damage(pax: dict[str, str]) -> None:
     info = tarfile.TarInfo("a")
     info.pax_headers = pax
     with pytest.raises(OperationFailed, match="ArchiveCorrupted"):
-        home_tar.verify(iter([_tar_of(ROOT_MEMBER, info)]), no_beat)
+        home_tar.verify(iter([_tar_of(ROOT_MEMBER, info)]), no_heartbeat)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_numbers_that_are_none_are_damage(pax: dict[str, str]) -> None:
 )
 def test_an_archive_without_its_end_or_with_more_is_damaged(end: bytes) -> None:
     with pytest.raises(OperationFailed, match="ArchiveCorrupted"):
-        home_tar.verify(iter([_tar_of(ROOT_MEMBER, _file("a"), end=end)]), no_beat)
+        home_tar.verify(iter([_tar_of(ROOT_MEMBER, _file("a"), end=end)]), no_heartbeat)
 
 
 def test_something_between_two_members_is_damage() -> None:
@@ -156,7 +156,7 @@ def test_a_frame_without_checksum_is_refused(home: Path) -> None:
     plain = plain_of(packed(home))
     bare = zstandard.ZstdCompressor(write_checksum=False).compress(plain)
     with pytest.raises(OperationFailed, match="ArchiveCorrupted"):
-        home_tar.verify(iter([bare]), no_beat)
+        home_tar.verify(iter([bare]), no_heartbeat)
 
 
 @pytest.mark.parametrize("more", [b"x", bytes(1), bytes(2000), zstandard.ZstdCompressor().compress(b"")])
@@ -164,7 +164,7 @@ def test_a_frame_without_checksum_is_refused(home: Path) -> None:
 def test_whatever_stands_behind_the_frame_is_refused(home: Path, more: bytes, apart: bool) -> None:
     archive = packed(home)
     with pytest.raises(OperationFailed, match="ArchiveCorrupted"):
-        home_tar.verify(iter([archive, more] if apart else [archive + more]), no_beat)
+        home_tar.verify(iter([archive, more] if apart else [archive + more]), no_heartbeat)
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def test_an_archive_cut_off_anywhere_is_refused(small: bytes, tmp_path: Path) -> None:
     for length in range(len(small)):
         with pytest.raises(OperationFailed, match="ArchiveCorrupted"):
-            home_tar.verify(iter([small[:length]]), no_beat)
+            home_tar.verify(iter([small[:length]]), no_heartbeat)
     for length in range(0, len(small), 7):
         with pytest.raises(OperationFailed, match="ArchiveCorrupted"):
             unpack(small[:length], tmp_path / str(length))
@@ -210,7 +210,7 @@ def test_no_bytes_make_the_reader_fail_in_another_way(data: bytes) -> None:
     padded = data + bytes(-len(data) % 512)
     for archive in (data, zstandard.ZstdCompressor(write_checksum=True).compress(padded + bytes(1024))):
         with pytest.raises(OperationFailed):
-            home_tar.verify(iter([archive]), no_beat)
+            home_tar.verify(iter([archive]), no_heartbeat)
 
 
 def test_damaged_headers_are_damage_whatever_they_say(small: bytes) -> None:

@@ -296,7 +296,7 @@ def test_a_container_whose_volume_is_deleted_while_it_starts_is_ended(
 
 def test_a_command_that_can_not_be_run_is_a_failure_of_the_operation(stage: _Stage) -> None:
     containers = ProcessContainers(stage.root / "containers", stage.volumes, ["/no/such/program"])
-    with pytest.raises(OperationFailed, match="ContainerNotStarted: The file system answered ENOENT"):
+    with pytest.raises(OperationFailed, match="ContainerNotStarted: The file system returned ENOENT"):
         stage.start(containers)
     assert not stage.is_running()
 

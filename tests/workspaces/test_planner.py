@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from dpp.workspaces.control.conditions import calculate_phase
 from dpp.workspaces.control.planner import (
-    LOOK_IN_OPERATION_SECONDS,
-    LOOK_TO_CONVERGE_SECONDS,
-    LOOK_WHEN_STABLE_SECONDS,
     LOSS_GRACE_SECONDS,
+    OBSERVE_IN_OPERATION_SECONDS,
+    OBSERVE_TO_CONVERGE_SECONDS,
+    OBSERVE_WHEN_STABLE_SECONDS,
     SETTLE_SECONDS,
     Kind,
     Step,
     next_step,
 )
-from dpp.workspaces.machine import DOWN, LONG, OPERATIONS, RULES, UP, WISHES, Action
+from dpp.workspaces.machine import DOWN, LONG_ACTIONS, OPERATIONS, REQUESTABLE_STATES, RULES, UP, Action
 from dpp.workspaces.model import (
     ARCHIVE_READY,
     LEVELS,
@@ -80,7 +80,7 @@ def test_the_next_step_is_a_neighbour(phase: Phase, wanted: str, operation: Oper
 def test_what_is_as_it_was_asked_for_is_left_alone(phase: Phase) -> None:
     """WS-5: and looked at every half minute."""
     step = next_step(at_rest(phase, DesiredState(phase.value)), NOON)
-    assert (step.kind, step.look_in_seconds) == (Kind.REST, LOOK_WHEN_STABLE_SECONDS)
+    assert (step.kind, step.observe_in_seconds) == (Kind.REST, OBSERVE_WHEN_STABLE_SECONDS)
 
 
 def test_the_steps_up_and_down_are_all_the_machine_has() -> None:
@@ -96,11 +96,15 @@ def test_the_steps_up_and_down_are_all_the_machine_has() -> None:
 
 def test_the_beats_are_the_documents() -> None:
     """003 §2: 2 s in an operation, 5 s to converge, 30 s when stable (WS-5)."""
-    assert (LOOK_IN_OPERATION_SECONDS, LOOK_TO_CONVERGE_SECONDS, LOOK_WHEN_STABLE_SECONDS) == (2, 5, 30)
+    assert (OBSERVE_IN_OPERATION_SECONDS, OBSERVE_TO_CONVERGE_SECONDS, OBSERVE_WHEN_STABLE_SECONDS) == (
+        2,
+        5,
+        30,
+    )
 
 
 @pytest.mark.parametrize("operation", [rule.operation for rule in OPERATIONS])
-@pytest.mark.parametrize("wanted", WISHES)
+@pytest.mark.parametrize("wanted", REQUESTABLE_STATES)
 @pytest.mark.parametrize("phase", ORDER)
 def test_nothing_begins_while_an_operation_is_under_way(
     operation: Operation, wanted: DesiredState, phase: Phase
@@ -111,7 +115,7 @@ def test_nothing_begins_while_an_operation_is_under_way(
     assert step.operation in {operation, Operation.NONE}
 
 
-@pytest.mark.parametrize("wanted", WISHES)
+@pytest.mark.parametrize("wanted", REQUESTABLE_STATES)
 @pytest.mark.parametrize(("container", "volume", "archive"), list(product((True, False), repeat=3)))
 def test_an_error_is_for_a_person(container: bool, volume: bool, archive: bool, wanted: DesiredState) -> None:
     """WS-4, WS-14: nothing begins in ERROR, and nothing while the reconciler's own error is terminal."""
@@ -267,7 +271,7 @@ def test_a_volume_that_is_away_for_one_look_is_waited_for() -> None:
 
 def test_a_volume_whose_home_was_never_proved_is_not_started_on() -> None:
     """003 §7: no marker, no start; restoring finds out what the volume is."""
-    for wanted in WISHES:
+    for wanted in REQUESTABLE_STATES:
         step = next_step(at_rest(Phase.STANDBY, wanted, home_ctx=home(marker=None)), NOON)
         assert step.operation is Operation.RESTORING
 
@@ -362,7 +366,7 @@ def test_an_outage_is_waited_for() -> None:
         next_attempt_at=NOON + timedelta(seconds=8),
     )
     step = next_step(one, NOON)
-    assert (step.kind, step.look_in_seconds) == (Kind.WAIT, 8)
+    assert (step.kind, step.observe_in_seconds) == (Kind.WAIT, 8)
     assert next_step(one, NOON + timedelta(seconds=8)).kind is Kind.ACT
 
 
@@ -372,7 +376,7 @@ def test_a_container_that_keeps_ending_is_started_ever_later() -> None:
         Phase.STANDBY, DesiredState.RUNNING, start_count=5, settled_at=NOON - timedelta(seconds=10)
     )
     step = next_step(crashed, NOON)
-    assert (step.kind, step.look_in_seconds) == (Kind.WAIT, 6)
+    assert (step.kind, step.observe_in_seconds) == (Kind.WAIT, 6)
     assert next_step(crashed, NOON + timedelta(seconds=6)).operation is Operation.STARTING
     # One that ran for ten minutes is started at once.
     ran = replace(crashed, settled_at=NOON - timedelta(seconds=600))
@@ -388,8 +392,8 @@ def test_what_nobody_looked_at_since_is_not_decided() -> None:
 
 def test_long_work_is_what_depends_on_the_size_of_a_home() -> None:
     """It goes to the function that has the time."""
-    assert {Action.ARCHIVE_HOME, Action.RESTORE_HOME, Action.DELETE_VOLUME} <= LONG
-    assert not LONG & {Action.START_CONTAINER, Action.STOP_CONTAINER, Action.FORGET_ARCHIVE}
+    assert {Action.ARCHIVE_HOME, Action.RESTORE_HOME, Action.DELETE_VOLUME} <= LONG_ACTIONS
+    assert not LONG_ACTIONS & {Action.START_CONTAINER, Action.STOP_CONTAINER, Action.FORGET_ARCHIVE}
 
 
 # A world in which actuators work: what each action leaves there.
@@ -445,7 +449,7 @@ def _step(one: Workspace) -> Workspace:
     return replace(one, **changes, conditions=made, phase=calculate_phase(made, one.deleted_at))
 
 
-@pytest.mark.parametrize("wanted", WISHES)
+@pytest.mark.parametrize("wanted", REQUESTABLE_STATES)
 @pytest.mark.parametrize("phase", ORDER)
 def test_it_converges_from_every_phase_to_every_wish_by_neighbours(
     phase: Phase, wanted: DesiredState
@@ -493,7 +497,7 @@ _STATES = st.builds(
     operation=st.sampled_from([one for one in Operation if one is not Operation.DELETING]),
     marker=st.sampled_from((None, OWN_KEY, OTHER_KEY)),
     proved=st.sampled_from((None, OWN_KEY, OTHER_KEY)),
-    wanted=st.sampled_from(WISHES),
+    wanted=st.sampled_from(REQUESTABLE_STATES),
     retries=st.integers(0, 4),
     fresh=st.booleans(),
     late=st.booleans(),
@@ -505,7 +509,7 @@ def test_whatever_a_row_says_there_is_one_step_and_no_volume_goes_without_its_ar
     """WS-3, WS-7, WS-11, WS-12: over rows that no run of ours would write, too."""
     step = next_step(one, NOON)
     assert step.why
-    assert step.look_in_seconds in range(1, 31)
+    assert step.observe_in_seconds in range(1, 31)
     if one.operation is not Operation.NONE:
         assert step.kind is not Kind.BEGIN
     if step.kind is Kind.BEGIN:

@@ -55,10 +55,10 @@ _READS = [
     ("events", {}),
     ("lower_idle", {}),
     ("claim_unsettled", {}),
-    ("plan_look", {}),
+    ("plan_observation", {}),
     ("hand_over", {"workspace_id": _IN_OPERATION, "op_id": _IN_OPERATION}),
     ("renew_lease", {"workspace_id": _IN_OPERATION, "op_id": _IN_OPERATION}),
-    ("refresh", {}),
+    ("refresh_observed_at", {}),
 ]
 
 
@@ -70,7 +70,7 @@ def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-_ROLES = {"lower_idle": "dpp_workspace_api", "refresh": "dpp_workspace_monitor"}
+_ROLES = {"lower_idle": "dpp_workspace_api", "refresh_observed_at": "dpp_workspace_monitor"}
 
 
 def _explained(connection: psycopg.Connection[Any], query: str, **changes: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from dpp.runs.machine import MACHINE as RUN_MACHINE
 from dpp.tickets.machine import MACHINE as TICKET_MACHINE
 from dpp.workspaces.machine import (
     API_COLUMNS,
-    LONG,
+    LONG_ACTIONS,
     MONITOR_COLUMNS,
     OPERATIONS,
     RECONCILER_COLUMNS,
@@ -108,7 +108,7 @@ def _operations() -> str:
 
 def _operation(rule: OperationRule) -> tuple[str, ...]:
     source, target = (rule.source, rule.target) if rule.source else (Phase.DELETED, "nothing is left")
-    actions = ", ".join(f"{action}{'*' if action in LONG else ''}" for action in rule.actions)
+    actions = ", ".join(f"{action}{'*' if action in LONG_ACTIONS else ''}" for action in rule.actions)
     minutes = f"{rule.deadline_seconds // 60} min"
     return str(rule.operation), str(source), str(target), actions, rule.complete_when, minutes
 

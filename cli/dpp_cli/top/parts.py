@@ -24,7 +24,7 @@ from dpp.tickets.errors import NoReceiptYet
 from dpp.tickets.receipt import StepOutcome
 from dpp.tickets.staleness import ReaperRules
 from dpp.workspaces import store as workspace_store
-from dpp.workspaces.control.tick import COUNTED_TO
+from dpp.workspaces.control.tick import MAX_COUNTED
 from dpp_cli.top.model import (
     DataPart,
     EventsPart,
@@ -105,9 +105,9 @@ def events(connection: Connection) -> EventsPart:
 
 def workspaces(connection: Connection) -> WorkspacesPart:
     """Read the measures of the workspace control function."""
-    found = workspace_store.measures(connection, COUNTED_TO)
+    found = workspace_store.fleet_stats(connection, MAX_COUNTED)
     return WorkspacesPart(
-        by_phase=workspace_store.by_phase(connection, COUNTED_TO),
+        by_phase=workspace_store.count_by_phase(connection, MAX_COUNTED),
         unsettled=found.unsettled,
         operation_seconds=found.oldest_operation_seconds,
         in_error=found.in_error,

@@ -17,9 +17,9 @@ from rich.table import Table
 from dpp.platform.db.postgres import Connection
 from dpp.workspaces import store
 from dpp.workspaces.api.contract import ConditionView, WorkspaceEventView, WorkspaceView
-from dpp.workspaces.api.explain import Explained, explain
+from dpp.workspaces.api.explain import Explanation, explain
 from dpp.workspaces.api.http import events_view, view
-from dpp.workspaces.api.own import MAX_EVENTS
+from dpp.workspaces.api.owner import MAX_EVENTS
 from dpp.workspaces.model import DesiredState, Operation, Phase, Workspace
 from dpp.workspaces.store import Event
 from dpp_cli.errors import StackError
@@ -101,7 +101,7 @@ class _ExplainedView(BaseModel):
     next_step: str
 
     @classmethod
-    def of(cls, workspace: Workspace, explained: Explained) -> Self:
+    def of(cls, workspace: Workspace, explained: Explanation) -> Self:
         """Build the view of an explanation."""
         return cls(
             workspace_id=workspace.workspace_id,
@@ -181,7 +181,7 @@ def explain_one(workspace_id: WorkspaceId, as_json: AsJson = False) -> None:
         typer.echo(_ExplainedView.of(workspace, explained).model_dump_json(exclude_none=True))
         return
     values = {
-        "desired": explained.wanted,
+        "desired": explained.desired,
         "observed": _seen(explained),
         "in progress": explained.under_way,
         "blocked": "yes, it needs an operator" if explained.blocked else "no",
@@ -207,7 +207,7 @@ def _known(members: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def _seen(explained: Explained) -> str:
+def _seen(explained: Explanation) -> str:
     ago = explained.observed_seconds_ago
     return "not observed yet" if ago is None else f"{explained.observed}, {ago} s ago"
 
@@ -249,7 +249,7 @@ def _values(workspace: Workspace, now: datetime, zone: ZoneInfo) -> dict[str, st
     return {
         "tenant": workspace.tenant_id,
         "name": workspace.name,
-        "desired": explained.wanted,
+        "desired": explained.desired,
         "observed": _seen(explained),
         "in progress": explained.under_way,
         "next": explained.next_step.why,
@@ -281,7 +281,7 @@ def _ttl(seconds: int | None) -> str | None:
     return None if seconds is None else f"after {seconds} s without use"
 
 
-def _print_conditions(explained: Explained) -> None:
+def _print_conditions(explained: Explanation) -> None:
     if not explained.conditions:
         return
     table = Table("condition", "", "for", "reason", "message", box=None, header_style="dim")

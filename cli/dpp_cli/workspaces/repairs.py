@@ -18,13 +18,17 @@ from dpp.platform.errors import QueueUnavailable
 from dpp.platform.http.fields import Reason
 from dpp.workspaces import store
 from dpp.workspaces.api.create import OWNER
-from dpp.workspaces.api.own import CONNECT
-from dpp.workspaces.archives.collect import MAX_DELETED, Collected, collect
+from dpp.workspaces.api.owner import CONNECT
+from dpp.workspaces.archives.collect import MAX_DELETED, CollectReport, collect
 from dpp.workspaces.archives.garbage import Verdict
-from dpp.workspaces.config import KnownArchiveSettings, KnownLookQueueSettings, KnownWorkQueueSettings
+from dpp.workspaces.config import (
+    OptionalArchiveSettings,
+    OptionalObserveQueueSettings,
+    OptionalWorkQueueSettings,
+)
 from dpp.workspaces.control import recover
-from dpp.workspaces.control.message import Collect, Look, body_of
-from dpp.workspaces.control.recover import Recovery, Way
+from dpp.workspaces.control.message import Collect, Observe, body_of
+from dpp.workspaces.control.recover import Recovery, RecoveryMethod
 from dpp.workspaces.errors import NotRecoverable
 from dpp.workspaces.model import Workspace
 from dpp.workspaces.providers.s3_archives import S3Archives
@@ -71,15 +75,15 @@ _LOSSES = {
 """What the operator loses by confirming. A retry loses nothing and needs no confirmation."""
 
 
-class _LookSettings(RowSettings, KnownLookQueueSettings):
+class _LookSettings(RowSettings, OptionalObserveQueueSettings):
     """Settings of the database and, if there is one, the observation queue."""
 
 
-class _RecoverSettings(_LookSettings, KnownArchiveSettings):
+class _RecoverSettings(_LookSettings, OptionalArchiveSettings):
     """Adds the archives bucket."""
 
 
-class _CollectSettings(RowSettings, KnownWorkQueueSettings, KnownArchiveSettings):
+class _CollectSettings(RowSettings, OptionalWorkQueueSettings, OptionalArchiveSettings):
     """Settings of the database, the archives bucket and the storage work queue."""
 
 
@@ -94,7 +98,7 @@ def look_at(workspace_id: Annotated[UUID, typer.Argument(help="The id from `list
             raise StackError(
                 f"workspace {workspace_id} is deleted and fully cleaned up; there is nothing to observe"
             )
-        looks.send(body_of(Look(workspace_id)))
+        looks.send(body_of(Observe(workspace_id)))
     typer.echo(f"workspace {workspace_id} will be observed next")
 
 
@@ -131,14 +135,14 @@ def recover_one(
         workspace = _found(rows.database, workspace_id)
         if asks:
             _confirm(workspace, way, archive_key)
-        order = Recovery(Way[way.name], asked_by, why, archive_key)
+        order = Recovery(RecoveryMethod[way.name], asked_by, why, archive_key)
         try:
             after = recover.recover(order, workspace_id, rows.database, archives)
         except NotRecoverable as refused:
             raise StackError(_refusal(refused)) from None
         is_sent = _hint(_looks(rows.at), workspace_id)
     if as_json:
-        answer = {"workspace_id": str(workspace_id), "way": order.way, "archive_key": after.archive_key}
+        answer = {"workspace_id": str(workspace_id), "way": order.method, "archive_key": after.archive_key}
         typer.echo(json.dumps(answer))
     else:
         typer.echo(f"workspace {workspace_id} recovers: {way}")
@@ -163,7 +167,7 @@ def collect_archives(
             )
             _print_collected(found, as_json=as_json)
             return
-        url = rows.settings.known_work_queue_url
+        url = rows.settings.optional_work_queue_url
         if url is None:
             raise StackError(_NONE_HERE.format(variable="DPP_WORKSPACE_WORK_QUEUE_URL"))
         at = rows.at
@@ -174,14 +178,14 @@ def collect_archives(
     )
 
 
-def _looks[Wanted: KnownLookQueueSettings](at: Reach[Wanted]) -> Queue | None:
-    url = at.settings.known_look_queue_url
+def _looks[Wanted: OptionalObserveQueueSettings](at: Reach[Wanted]) -> Queue | None:
+    url = at.settings.optional_observe_queue_url
     return None if url is None else Queue(url, lambda: at.client("sqs"))
 
 
-def _archives[Wanted: KnownArchiveSettings](at: Reach[Wanted]) -> S3Archives:
+def _archives[Wanted: OptionalArchiveSettings](at: Reach[Wanted]) -> S3Archives:
     """Return the archive store. Raises StackError if the deployment has none."""
-    bucket = at.settings.known_archives_bucket
+    bucket = at.settings.optional_archives_bucket
     if bucket is None:
         raise StackError(_NONE_HERE.format(variable="DPP_ARCHIVES_BUCKET"))
     return S3Archives(bucket, lambda: at.client("s3"))
@@ -247,13 +251,13 @@ def _hint(looks: Queue | None, workspace_id: UUID) -> bool:
     if looks is None:
         return False
     try:
-        looks.send(body_of(Look(workspace_id)))
+        looks.send(body_of(Observe(workspace_id)))
     except QueueUnavailable:
         return False
     return True
 
 
-def _print_collected(found: Collected, *, as_json: bool) -> None:
+def _print_collected(found: CollectReport, *, as_json: bool) -> None:
     if as_json:
         answer = {
             "dry_run": True,

@@ -1,1 +1,1 @@
-"""Workspaces: what a developer asked for, what is really there, and one step at a time between the two (WS-1)."""
+"""Workspaces: containers with a persistent home, moved one step at a time to the owner's desired state (WS-1)."""

@@ -1,69 +1,57 @@
-"""What the functions of workspaces read from their environment."""
+"""Settings of the workspaces functions."""
 
 from pydantic import Field
 
 from dpp.platform.config import Settings
 
-_LOOK_QUEUE = "DPP_WORKSPACE_LOOK_QUEUE_URL"
+_OBSERVE_QUEUE = "DPP_WORKSPACE_LOOK_QUEUE_URL"
 _WORK_QUEUE = "DPP_WORKSPACE_WORK_QUEUE_URL"
 _ARCHIVES = "DPP_ARCHIVES_BUCKET"
+_URL = r"^https?://"
+_OBSERVE_TEXT = "The queue of workspaces to observe."
+_WORK_TEXT = "The queue of long-running work on workspaces."
+_ARCHIVES_TEXT = "The bucket of archived homes."
 
 
-class LookQueueSettings(Settings):
-    """The queue of looks (D10)."""
+class ObserveQueueSettings(Settings):
+    """The queue of workspaces to observe (D10)."""
 
-    look_queue_url: str = Field(
-        alias=_LOOK_QUEUE, pattern=r"^https?://", description="The queue of looks at workspaces."
-    )
+    observe_queue_url: str = Field(alias=_OBSERVE_QUEUE, pattern=_URL, description=_OBSERVE_TEXT)
 
 
-class KnownLookQueueSettings(Settings):
-    """The same for who can do without: the beat finds what there is within half a minute."""
+class OptionalObserveQueueSettings(Settings):
+    """The observe queue, for callers that can do without it: the next tick finds the work within half a minute."""
 
-    known_look_queue_url: str | None = Field(
-        default=None,
-        alias=_LOOK_QUEUE,
-        pattern=r"^https?://",
-        description="The queue of looks at workspaces.",
+    optional_observe_queue_url: str | None = Field(
+        default=None, alias=_OBSERVE_QUEUE, pattern=_URL, description=_OBSERVE_TEXT
     )
 
 
 class WorkQueueSettings(Settings):
-    """The queue of what takes long."""
+    """The queue of long-running work."""
 
-    work_queue_url: str = Field(
-        alias=_WORK_QUEUE, pattern=r"^https?://", description="The queue of what takes long about workspaces."
-    )
+    work_queue_url: str = Field(alias=_WORK_QUEUE, pattern=_URL, description=_WORK_TEXT)
 
 
-class KnownWorkQueueSettings(Settings):
-    """The same for operators, whose deployment may have no workspaces."""
+class OptionalWorkQueueSettings(Settings):
+    """The work queue, for operators whose deployment may have no workspaces."""
 
-    known_work_queue_url: str | None = Field(
-        default=None,
-        alias=_WORK_QUEUE,
-        pattern=r"^https?://",
-        description="The queue of what takes long about workspaces.",
+    optional_work_queue_url: str | None = Field(
+        default=None, alias=_WORK_QUEUE, pattern=_URL, description=_WORK_TEXT
     )
 
 
 class ArchiveSettings(Settings):
     """The bucket of archives (WS-10)."""
 
-    archives_bucket: str = Field(
-        alias=_ARCHIVES, min_length=3, max_length=63, description="The bucket of archived homes."
-    )
+    archives_bucket: str = Field(alias=_ARCHIVES, min_length=3, max_length=63, description=_ARCHIVES_TEXT)
 
 
-class KnownArchiveSettings(Settings):
-    """The same for operators, whose deployment may have no workspaces."""
+class OptionalArchiveSettings(Settings):
+    """The bucket of archives, for operators whose deployment may have no workspaces."""
 
-    known_archives_bucket: str | None = Field(
-        default=None,
-        alias=_ARCHIVES,
-        min_length=3,
-        max_length=63,
-        description="The bucket of archived homes.",
+    optional_archives_bucket: str | None = Field(
+        default=None, alias=_ARCHIVES, min_length=3, max_length=63, description=_ARCHIVES_TEXT
     )
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong about a workspace; a class's first line is its message."""
+"""Errors of workspaces. The first line of a class's docstring is its default message."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from dpp.platform.errors import DependencyUnavailable
 
 
 class WorkspacesError(Exception):
-    """Base of this context's refusals. `members`: what the problem document says besides."""
+    """Base of the errors that refuse a request. `members`: additional members of the problem document."""
 
     def __init__(self, detail: str | None = None, **members: str | int) -> None:
         super().__init__(detail or (type(self).__doc__ or "").partition("\n")[0])
@@ -18,49 +18,49 @@ class WorkspaceNotFound(WorkspacesError):
 
 
 class IdempotencyConflict(WorkspacesError):
-    """This Idempotency-Key was used for another workspace."""
+    """This Idempotency-Key was already used to create a different workspace; use a new key."""
 
 
 class TooManyWorkspaces(WorkspacesError):
-    """You have as many workspaces as you may: delete one first."""
+    """You have reached your limit of workspaces: delete one first."""
 
 
 class WorkspaceDeleted(WorkspacesError):
-    """The workspace is deleted; nothing about it changes any more."""
+    """The workspace is deleted and can no longer be changed."""
 
 
 class NotDeletable(WorkspacesError):
-    """A workspace is deleted from PENDING, ARCHIVED or ERROR, and while no operation is under way."""
+    """A workspace can be deleted in PENDING, ARCHIVED or ERROR, while no operation is under way."""
 
     def __init__(self, phase: str, operation: str) -> None:
-        told = (
-            f"It is {phase}, and {operation} is under way: wait for its end."
+        detail = (
+            f"The workspace is {phase}, and {operation} is under way: wait until it ends."
             if operation != "NONE"
-            else f"It is {phase}: set desired_state to PENDING or ARCHIVED first, and wait until it is there."
+            else f"The workspace is {phase}: set desired_state to PENDING or ARCHIVED, and delete it once it is there."
         )
-        super().__init__(told, phase=phase, operation=operation)
+        super().__init__(detail, phase=phase, operation=operation)
 
 
 class NotRecoverable(WorkspacesError):
-    """There is no error to recover from."""
+    """The workspace has no error to recover from."""
 
 
 class ArchiveUnknown(WorkspacesError):
-    """There is no proved archive under this key."""
+    """The workspace has no proved archive under this key."""
 
 
 class LeaseLost(WorkspacesError):
-    """Another process has the operation by now: this one leaves it."""
+    """Another process has taken over the operation."""
 
 
 class ProviderUnavailable(DependencyUnavailable):
-    """The provider of containers or volumes gave no answer; what was asked may have been done."""
+    """The provider of containers or volumes did not answer; the call may have taken effect."""
 
     dependency = "workspace provider"
 
 
 class OperationFailed(Exception):
-    """The operation can't be done. `reason` in CamelCase, as conditions have it; terminal: trying again won't help."""
+    """The operation can't be done. `reason`: CamelCase, as in conditions; terminal: a retry would not help."""
 
     def __init__(self, reason: str, message: str, *, is_terminal: bool = False) -> None:
         super().__init__(f"{reason}: {message}")

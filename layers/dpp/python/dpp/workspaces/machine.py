@@ -1,13 +1,12 @@
-"""The operations of a workspace, what each does in which order, and when it is complete (003 §5, §7, §8; WS-8, WS-11).
+"""The state machine: operations, their actions, and when each is complete (003 §5, §7, §8; WS-8, WS-11).
 
-`OPERATIONS` is the whole machine: the planner goes by it, the table's trigger refuses anything else, and
-docs/workspaces.md is drawn from it. An operation leads to a neighbour and no further. The document names two
-operations; the others have the names of what they do.
+The planner follows `OPERATIONS`, the table's trigger refuses any other change, and the diagram in docs/workspaces.md is
+generated from it. An operation leads to a neighbouring phase and no further.
 
-Two rules are stricter than the document's words, which would lose a home:
-- An archive is an operation's own when its key names that operation. A workspace that was restored once has an
-  `archive_key` already, so "archive_key is set" (003 §8) would delete the volume with only the old archive left.
-- A volume is deleted when the archive is proved, that is read back whole, *and* the monitor has seen it since.
+Two rules are stricter than the document, whose wording would lose a home:
+- An archive belongs to an operation only if its key names that operation. A workspace that was restored before already
+  has an `archive_key`, so "archive_key is set" (003 §8) would delete the volume with only the old archive left.
+- A volume is deleted only after its archive was proved (read back completely) *and* then observed by the monitor.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +18,7 @@ from dpp.workspaces.model import DesiredState, Operation, Phase, Workspace, arch
 
 
 class Action(StrEnum):
-    """One thing done to the world, or to the reconciler's own columns."""
+    """A single action on the provider, or on the reconciler's own columns."""
 
     WRITE_EMPTY_ARCHIVE = "WRITE_EMPTY_ARCHIVE"
     RESTORE_HOME = "RESTORE_HOME"
@@ -30,16 +29,18 @@ class Action(StrEnum):
     FORGET_ARCHIVE = "FORGET_ARCHIVE"
 
 
-LONG = frozenset({Action.WRITE_EMPTY_ARCHIVE, Action.RESTORE_HOME, Action.ARCHIVE_HOME, Action.DELETE_VOLUME})
-"""What may take as long as the home is large, and is done by the function that has the time."""
+LONG_ACTIONS = frozenset(
+    {Action.WRITE_EMPTY_ARCHIVE, Action.RESTORE_HOME, Action.ARCHIVE_HOME, Action.DELETE_VOLUME}
+)
+"""Actions whose duration grows with the home. The function `workspaces_storage` does them."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperationRule:
-    """One operation: from where it leads where, what it may take, and what it does.
+    """One operation: its source and target phase, its deadline, and its actions.
 
-    `action`: what is to be done next as the workspace stands, or None while only an observation is missing.
-    `complete`: whether what was observed is what was wanted (WS-1). `deadline_seconds` is for one attempt.
+    `action`: the next action for a workspace, or None while only an observation is missing. `complete`: whether the
+    operation was observed to be complete (WS-1), which `complete_when` describes. `deadline_seconds`: for one attempt.
     """
 
     operation: Operation
@@ -53,13 +54,13 @@ class OperationRule:
 
 
 def is_fresh(workspace: Workspace) -> bool:
-    """True when the monitor has looked since the last thing that was done, or since the operation began."""
+    """True if the latest observation is newer than the last action, or than the start of the operation."""
     since = workspace.acted_at or workspace.op_started_at or workspace.settled_at
     return workspace.observed_at is not None and (since is None or workspace.observed_at > since)
 
 
 def has_own_archive(workspace: Workspace) -> bool:
-    """True when `archive_key` names the archive of this very operation, and its proof is at hand (WS-11, WS-12)."""
+    """True if `archive_key` names the archive of the current operation, and its proof is known (WS-11, WS-12)."""
     if workspace.op_id is None or workspace.archive_key is None:
         return False
     proof = workspace.home_ctx.archive
@@ -68,7 +69,7 @@ def has_own_archive(workspace: Workspace) -> bool:
 
 
 def was_done(workspace: Workspace, action: Action) -> bool:
-    """True when the operation's last action was this, and it neither failed nor went unanswered."""
+    """True if this was the operation's last action, and it neither failed nor met an outage."""
     if workspace.home_ctx.last_action != action or workspace.next_attempt_at is not None:
         return False
     error, acted_at = workspace.error_info, workspace.acted_at
@@ -76,7 +77,7 @@ def was_done(workspace: Workspace, action: Action) -> bool:
 
 
 def is_restored(workspace: Workspace) -> bool:
-    """True when the volume was made of what `archive_key` names (WS-11)."""
+    """True if the volume was restored from the archive that `archive_key` names (WS-11)."""
     return workspace.archive_key is not None and workspace.home_ctx.restore_marker == workspace.archive_key
 
 
@@ -113,13 +114,13 @@ def _delete(workspace: Workspace) -> Action | None:
         return None
     if not workspace.container_gone:
         return Action.STOP_CONTAINER
-    if workspace.volume_ready or not _is_swept(workspace):
+    if workspace.volume_ready or not _is_cleaned_up(workspace):
         return Action.DELETE_VOLUME
     return _discard(workspace)
 
 
-def _is_swept(workspace: Workspace) -> bool:
-    """True when the provider was told to delete: what a restore left that was cut off is no volume, and never seen."""
+def _is_cleaned_up(workspace: Workspace) -> bool:
+    """True if the provider deleted the volume; leftovers of interrupted restores do not show in observations."""
     return was_done(workspace, Action.DELETE_VOLUME) or was_done(workspace, Action.FORGET_ARCHIVE)
 
 
@@ -130,7 +131,7 @@ OPERATIONS = (
         target=Phase.ARCHIVED,
         deadline_seconds=600,
         actions=(Action.WRITE_EMPTY_ARCHIVE,),
-        complete_when="the archive of an empty home is this operation's and can be had",
+        complete_when="archive_key names this operation, and the archive is available",
         action=_provision,
         complete=lambda workspace: has_own_archive(workspace) and workspace.archive_ready,
     ),
@@ -150,7 +151,7 @@ OPERATIONS = (
         target=Phase.RUNNING,
         deadline_seconds=300,
         actions=(Action.START_CONTAINER,),
-        complete_when="container and volume are there",
+        complete_when="the container and the volume exist",
         action=_start,
         complete=lambda workspace: workspace.container_ready and workspace.volume_ready,
     ),
@@ -160,7 +161,7 @@ OPERATIONS = (
         target=Phase.STANDBY,
         deadline_seconds=300,
         actions=(Action.STOP_CONTAINER,),
-        complete_when="nothing is left of the container",
+        complete_when="nothing of the container is left",
         action=_stop,
         complete=lambda workspace: workspace.container_gone,
     ),
@@ -170,7 +171,7 @@ OPERATIONS = (
         target=Phase.ARCHIVED,
         deadline_seconds=3_600,
         actions=(Action.STOP_CONTAINER, Action.ARCHIVE_HOME, Action.DELETE_VOLUME),
-        complete_when="the volume is gone, the archive can be had, and archive_key names this operation",
+        complete_when="the volume is gone, archive_key names this operation, and the archive is available",
         action=_archive,
         complete=lambda workspace: (
             has_own_archive(workspace) and workspace.archive_ready and not workspace.volume_ready
@@ -182,7 +183,7 @@ OPERATIONS = (
         target=Phase.PENDING,
         deadline_seconds=300,
         actions=(Action.FORGET_ARCHIVE,),
-        complete_when="archive_key is gone, and no archive is seen",
+        complete_when="archive_key is empty, and no archive is observed",
         action=_discard,
         complete=lambda workspace: workspace.archive_key is None and not workspace.archive_ready,
     ),
@@ -192,13 +193,13 @@ OPERATIONS = (
         target=Phase.DELETED,
         deadline_seconds=3_600,
         actions=(Action.STOP_CONTAINER, Action.DELETE_VOLUME, Action.FORGET_ARCHIVE),
-        complete_when="neither container nor volume is there, nor what restores left, and archive_key is gone",
+        complete_when="container, volume and leftovers of restores are gone, and archive_key is empty",
         action=_delete,
         complete=lambda workspace: (
             workspace.archive_key is None
             and workspace.container_gone
             and not workspace.volume_ready
-            and _is_swept(workspace)
+            and _is_cleaned_up(workspace)
         ),
     ),
 )
@@ -209,17 +210,17 @@ UP: Mapping[Phase, Operation] = {
     Phase.ARCHIVED: Operation.RESTORING,
     Phase.STANDBY: Operation.STARTING,
 }
-"""The step to the next higher neighbour."""
+"""The operation that leads one level up."""
 
 DOWN: Mapping[Phase, Operation] = {
     Phase.RUNNING: Operation.STOPPING,
     Phase.STANDBY: Operation.ARCHIVING,
     Phase.ARCHIVED: Operation.DISCARDING,
 }
-"""The step to the next lower neighbour."""
+"""The operation that leads one level down."""
 
 DELETABLE = (Phase.PENDING, Phase.ARCHIVED, Phase.ERROR)
-"""From where a workspace is deleted, while its operation is NONE (003 §5; WS-8)."""
+"""Phases in which a workspace may be deleted, if no operation is under way (003 §5; WS-8)."""
 
 MACHINE: StateMachine[Phase] = StateMachine(
     (
@@ -232,10 +233,10 @@ MACHINE: StateMachine[Phase] = StateMachine(
     ),
     terminal=frozenset({Phase.DELETED}),
 )
-"""The phases as the docs draw them: DELETING, which has no source, starts and ends in DELETED."""
+"""The phases as drawn in the docs: DELETING, which has no source, starts and ends in DELETED."""
 
-WISHES = tuple(state for state in DesiredState if state is not DesiredState.DELETED)
-"""What may be asked for; DELETED comes with `deleted_at`, by a call of its own."""
+REQUESTABLE_STATES = tuple(state for state in DesiredState if state is not DesiredState.DELETED)
+"""Desired states that a client may set. DELETED is set together with `deleted_at`, by DELETE."""
 
 MONITOR_COLUMNS = ("conditions", "phase", "observed_at")
 RECONCILER_COLUMNS = (
@@ -267,4 +268,4 @@ API_COLUMNS = (
     "last_access_at",
     "idle_at",
 )
-"""Who writes what (003 §3; WS-6): the database's grants are these, which tests/workspaces/test_columns.py holds."""
+"""Which role writes which columns (003 §3; WS-6). A test compares these lists with the grants in the database."""

@@ -1,4 +1,4 @@
-"""Workspaces as they are passed around (003 §1, §3; WS-2, WS-3). What is derived of them is in other modules."""
+"""A workspace and its parts, as stored in the table `workspaces` (003 §1, §3; WS-2, WS-3)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ VOLUME_READY = "storage.volume_ready"
 ARCHIVE_READY = "storage.archive_ready"
 HEALTHY = "policy.healthy"
 CONTAINER_NOT_FOUND = "ContainerNotFound"
-"""The reason of a container's condition where there is nothing of it at all."""
+"""The reason of a container's condition if nothing of the container exists."""
 _CONTAINER = ("infra.", ".container_ready")
 
 
 def container_condition(infra: str) -> str:
-    """The name of the condition of a container on `infra` (003 §1): `infra.ecs.container_ready`."""
+    """The name of the condition for containers on `infra` (003 §1), such as `infra.ecs.container_ready`."""
     return infra.join(_CONTAINER)
 
 
@@ -25,7 +25,7 @@ def is_container_condition(name: str) -> bool:
 
 
 class Phase(StrEnum):
-    """Where a workspace really is, as its conditions say (003 §5)."""
+    """The observed state of a workspace, computed from its conditions (003 §5)."""
 
     DELETED = "DELETED"
     ERROR = "ERROR"
@@ -36,7 +36,7 @@ class Phase(StrEnum):
 
 
 class DesiredState(StrEnum):
-    """Where its owner wants it; only the API writes it (WS-6)."""
+    """The state that the owner wants; only the API writes it (WS-6)."""
 
     DELETED = "DELETED"
     PENDING = "PENDING"
@@ -46,11 +46,11 @@ class DesiredState(StrEnum):
 
 
 LEVELS: Mapping[str, int] = {"DELETED": -1, "PENDING": 0, "ARCHIVED": 5, "STANDBY": 10, "RUNNING": 20}
-"""The order of phases and desired states (003 §5). ERROR has none: it is an axis of its own."""
+"""The order of phases and desired states (003 §5). ERROR has no level."""
 
 
 class Operation(StrEnum):
-    """What the reconciler is at; one a workspace at a time (WS-7)."""
+    """The operation under way; at most one per workspace (WS-7)."""
 
     NONE = "NONE"
     PROVISIONING = "PROVISIONING"
@@ -64,7 +64,7 @@ class Operation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One thing that was observed; `last_transition_time` moves when `status` does, and only then."""
+    """An observed condition. `last_transition_time` changes only together with `status`."""
 
     status: bool
     reason: str
@@ -77,9 +77,10 @@ type Conditions = Mapping[str, Condition]
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """An archive that was read back and found whole: its proof. `sha256`: of the object's bytes, in hexadecimal.
+    """The proof of an archive: it was read back completely, and had these properties.
 
-    `etag` is S3's, so that one HEAD tells whether these are still the bytes that were proved.
+    `sha256`: of the object's bytes, in hexadecimal. `etag`: S3's, so that one HEAD shows whether the bytes still are
+    the proved ones.
     """
 
     key: str
@@ -89,17 +90,17 @@ class Archive:
 
 
 def archive_key_of(workspace_id: UUID, op_id: UUID) -> str:
-    """Where the archive that an operation makes stands (WS-10): `{workspace}/{op}/home.tar.zst`."""
+    """The S3 key of an operation's archive (WS-10): `{workspace}/{op}/home.tar.zst`."""
     return f"{workspace_id}/{op_id}/home.tar.zst"
 
 
 @dataclass(frozen=True, slots=True)
 class HomeContext:
-    """What the reconciler knows of the home (`home_ctx`).
+    """The reconciler's knowledge of the home (column `home_ctx`).
 
-    `restore_marker`: the archive that the volume was made from; set means that the home stands on the volume, whole.
-    `generation`: which of the volumes that the workspace has had; a step meant for an older one does nothing.
-    `archive`: the proof of what `archive_key` names. `last_action`: what was done last in the operation under way.
+    `restore_marker`: the archive that the volume was restored from; if set, the volume holds the complete home.
+    `generation`: identifies one of the workspace's successive volumes; an action for an older one does nothing.
+    `archive`: the proof of the archive that `archive_key` names. `last_action`: of the operation under way.
     """
 
     restore_marker: str | None = None
@@ -110,7 +111,7 @@ class HomeContext:
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
-    """Why an operation failed (003 §4). `retry_count`: how often this operation did; terminal: nobody tries again."""
+    """Why an operation failed (003 §4). `retry_count`: how often it failed; terminal: it is not retried."""
 
     reason: str
     message: str
@@ -123,13 +124,13 @@ class ErrorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """A row of `workspaces`. Who writes which column: dpp/workspaces/machine.py, and the database's grants (WS-6)."""
+    """A row of `workspaces`. machine.py lists which role writes which column (WS-6)."""
 
     workspace_id: UUID
     sequence: int
     tenant_id: str
     created_at: datetime
-    # The API's.
+    # Written by the API.
     name: str
     desired_state: DesiredState
     desired_by: str
@@ -137,11 +138,11 @@ class Workspace:
     standby_ttl_seconds: int | None
     archive_ttl_seconds: int | None
     last_access_at: datetime
-    # The monitor's.
+    # Written by the monitor.
     conditions: Conditions
     phase: Phase
     observed_at: datetime | None
-    # The reconciler's.
+    # Written by the reconciler.
     operation: Operation
     op_id: UUID | None
     op_started_at: datetime | None
@@ -161,14 +162,14 @@ class Workspace:
 
     @property
     def container_ready(self) -> bool:
-        """True where any infrastructure has its container running."""
+        """True if its container runs, on any infrastructure."""
         return any(
             condition.status for name, condition in self.conditions.items() if is_container_condition(name)
         )
 
     @property
     def container_gone(self) -> bool:
-        """True where there is nothing of a container; one that is not ready may still be on its way, and write."""
+        """True if nothing of its container exists. A container that is only not ready may be starting, and write."""
         return all(
             not condition.status and condition.reason == CONTAINER_NOT_FOUND
             for name, condition in self.conditions.items()
@@ -177,17 +178,17 @@ class Workspace:
 
     @property
     def volume_ready(self) -> bool:
-        """True where its volume exists."""
+        """True if its volume exists."""
         return self._status(VOLUME_READY)
 
     @property
     def archive_ready(self) -> bool:
-        """True where its archive can be had."""
+        """True if its archive is available."""
         return self._status(ARCHIVE_READY)
 
     @property
     def healthy(self) -> bool:
-        """What the monitor says of it; True before its first look."""
+        """The condition `policy.healthy`; True before the first observation."""
         return HEALTHY not in self.conditions or self.conditions[HEALTHY].status
 
     def _status(self, name: str) -> bool:

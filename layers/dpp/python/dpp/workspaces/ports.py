@@ -1,11 +1,11 @@
-"""What a provider of workspaces offers, and how it says that it can't (003 §6, §7; WS-9 … WS-12).
+"""The ports that a provider of workspaces implements, and how they report failures (003 §6, §7; WS-9 … WS-12).
 
-Every call may be made twice, by two processes at once, or be cut off anywhere: the second call finds what the first
-left and goes on from there. No call answers before what it was asked for stands, as far as it can know; what counts is
-what is observed afterwards (WS-1).
+Every call may be repeated, made by two processes at once, or interrupted at any point: the next call continues from
+what it finds. A call returns when its effect is in place, as far as the provider can know; the reconciler relies only
+on later observations (WS-1).
 
-A call that met an outage raises DependencyUnavailable: nothing is known, and nothing is held against the operation.
-OperationFailed says that the operation itself can't be done.
+A call that meets an outage raises DependencyUnavailable: its effect is unknown, and it does not count as a failure of
+the operation. OperationFailed means that the operation itself can't be done.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,13 +17,13 @@ from uuid import UUID
 
 from dpp.workspaces.model import Archive
 
-type Beat = Callable[[], None]
-"""Called again and again during long work; raises where the work is no longer this process's (LeaseLost)."""
+type Heartbeat = Callable[[], None]
+"""Called repeatedly during long work; raises LeaseLost if another process has taken over the work."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What was found of one resource. `reason` in CamelCase, as conditions have it."""
+class Observation:
+    """The observed state of one resource. `reason`: CamelCase, as in conditions."""
 
     ready: bool
     reason: str
@@ -32,9 +32,9 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A volume that exists: which generation, from which archive, and where its files are.
+    """An existing volume. `restore_marker`: the key of the archive it was restored from.
 
-    `home` is a folder of this machine's, on its disk or on a file system that is mounted.
+    `home`: a folder on this machine, on its disk or on a mounted file system.
     """
 
     workspace_id: UUID
@@ -45,7 +45,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveObject:
-    """An archive as S3 tells of it without reading it. `expires_at`: when the bucket's rules end it, where they do."""
+    """An object in the bucket of archives, without its content. `expires_at`: by the bucket's lifecycle rules."""
 
     key: str
     size_bytes: int
@@ -59,119 +59,121 @@ class Containers(Protocol):
 
     @property
     def infra(self) -> str:
-        """What they run on, as the condition's name has it: `process`, `ecs`."""
+        """The infrastructure, as in the condition's name: `process` or `ecs`."""
         ...
 
-    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Seen]:
-        """What is really there, one entry for each id asked for; ready means that the container runs.
+    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Observation]:
+        """One observation for each id; ready means that the container runs.
 
-        Where there is nothing of it at all, neither running nor on its way, the reason is `ContainerNotFound`.
+        The reason is `ContainerNotFound` only if nothing of the container exists, not even one that is starting.
         """
         ...
 
     def start(self, workspace_id: UUID, volume: Volume) -> None:
-        """Have a container run on this volume. Nothing happens where one does.
+        """Start a container on this volume. Does nothing if one runs already.
 
-        Raises OperationFailed where the volume is not this generation any more, or the container can't be started.
+        Raises OperationFailed if the volume is no longer of this generation, or the container can't be started.
         """
         ...
 
     def stop(self, workspace_id: UUID) -> None:
-        """Have none run. Nothing happens where none does."""
+        """Stop the container. Does nothing if there is none."""
         ...
 
 
 class Volumes(Protocol):
     """The volumes, each named `ws-{workspace_id}-home` (WS-9)."""
 
-    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Seen]:
-        """What is really there, one entry for each id asked for; ready means that the volume exists."""
+    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Observation]:
+        """One observation for each id; ready means that the volume exists."""
         ...
 
     def find(self, workspace_id: UUID) -> Volume | None:
-        """The volume, or None where there is none. Raises OperationFailed `VolumeUnproven` for one without marker."""
+        """The volume, or None. Raises OperationFailed `VolumeUnproven` for a volume without a marker."""
         ...
 
     def prepare(self, workspace_id: UUID, generation: str) -> Path:
-        """An empty folder for the home of a volume to be, a new one each time; what interrupted restores left is gone.
+        """Create an empty folder for the home of a new volume, and remove leftovers of interrupted restores.
 
-        It is the caller's alone: whoever prepares after it takes it away, and `install` then refuses it.
+        Each call returns a new folder. A later call removes this one, and `install` then refuses it.
         """
         ...
 
     def install(self, workspace_id: UUID, generation: str, restore_marker: str, prepared: Path) -> Volume:
-        """Make what was prepared the volume, in one step: before it none of it is seen, after it all of it.
+        """Turn the prepared folder into the volume, atomically.
 
-        Raises OperationFailed `VolumeExists` where a volume of another generation stands, `VolumeUnproven` where one
-        without marker does (a home is never covered by another), and `PreparedGone` where another process prepared
-        after this one. A volume of this generation and marker is answered as it is.
+        Returns the existing volume if it has this generation and marker. Raises OperationFailed `VolumeExists` if a
+        volume of another generation exists, `VolumeUnproven` if one without a marker does (a home is never replaced),
+        and `PreparedGone` if another process called `prepare` after this one.
         """
         ...
 
     def delete(self, workspace_id: UUID, generation: str | None) -> None:
-        """Delete the volume of this generation, or of any for None. Nothing happens where there is none, or another.
+        """Delete the volume of this generation, or of any if None. Does nothing if there is none of this generation.
 
-        What was prepared for it and not installed goes, too. A volume without marker is of no generation. Raises
-        OperationFailed `VolumeInUse` where a container may still write to it.
+        Also removes folders that were prepared for it and not installed. A volume without a marker has no generation.
+        Raises OperationFailed `VolumeInUse` if a container may still write to it.
         """
         ...
 
 
 class Archives(Protocol):
-    """The archives in S3, as objects that are whole or not there, each with its proof beside it (WS-10)."""
+    """The archives in S3: objects that are complete or absent, each with its proof beside it (WS-10)."""
 
-    def write(self, key: str, chunks: Iterator[bytes], beat: Beat, replaces: str | None = None) -> Archive:
-        """Store what comes, in constant memory; what it is called is not yet believed.
+    def write(
+        self, key: str, chunks: Iterator[bytes], heartbeat: Heartbeat, replaces: str | None = None
+    ) -> Archive:
+        """Store the chunks, in constant memory. The archive is not proved yet.
 
-        Raises OperationFailed `ArchiveExists` where, by the end, an object stands under the key that has not the ETag
-        `replaces`: no process that comes late covers what another has proved by then.
+        Raises OperationFailed `ArchiveExists` if, at the end, the key holds an object whose ETag is not `replaces`, so
+        that a delayed process never overwrites an archive that another has proved.
         """
         ...
 
-    def read(self, key: str, beat: Beat) -> Iterator[bytes]:
-        """The object's bytes, in pieces. Raises OperationFailed `ArchiveNotFound`."""
+    def read(self, key: str, heartbeat: Heartbeat) -> Iterator[bytes]:
+        """The object's bytes, in chunks. Raises OperationFailed `ArchiveNotFound`."""
         ...
 
-    def prove(self, archive: Archive) -> None:
-        """Note beside the object that these bytes were read back and found whole."""
+    def write_proof(self, archive: Archive) -> None:
+        """Store the proof beside the object: these bytes were read back completely."""
         ...
 
-    def proof(self, key: str) -> Archive | None:
-        """What was noted, or None."""
+    def read_proof(self, key: str) -> Archive | None:
+        """The stored proof, or None."""
         ...
 
-    def look(self, key: str) -> ArchiveObject | None:
-        """The object as HEAD tells of it, or None where there is none."""
+    def head(self, key: str) -> ArchiveObject | None:
+        """The object, without its content (S3 HEAD), or None."""
         ...
 
     def page(self, after: str | None, limit: int) -> Sequence[ArchiveObject]:
-        """Objects in the order of their keys, proofs among them, beginning behind `after`."""
+        """Objects in the order of their keys, including proofs, starting after the key `after`."""
         ...
 
     def delete(self, keys: Sequence[str]) -> Sequence[str]:
-        """Delete objects, 1,000 at most; the keys that S3 refused to delete."""
+        """Delete up to 1,000 objects, and return the keys that S3 refused to delete."""
         ...
 
 
 class HomeFormat(Protocol):
-    """How a home becomes a stream and one a home; providers/home_tar.py is how."""
+    """Packs a home into a stream and back; implemented by providers/home_tar.py."""
 
-    def pack(self, home: Path, beat: Beat) -> Iterator[bytes]:
-        """The home as a stream."""
+    def pack(self, home: Path, heartbeat: Heartbeat) -> Iterator[bytes]:
+        """Pack the home into a stream."""
         ...
 
-    def unpack(self, chunks: Iterator[bytes], into: Path, beat: Beat) -> None:
-        """The stream as a home, in an empty folder; all chunks are read."""
+    def unpack(self, chunks: Iterator[bytes], into: Path, heartbeat: Heartbeat) -> None:
+        """Unpack the stream into an empty folder; reads all chunks."""
         ...
 
-    def verify(self, chunks: Iterator[bytes], beat: Beat) -> None:
-        """Read all of the stream, and raise OperationFailed where `unpack` would."""
+    def verify(self, chunks: Iterator[bytes], heartbeat: Heartbeat) -> None:
+        """Read the whole stream, and raise OperationFailed if `unpack` would."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """All of them."""
+    """The implementations of all ports."""
 
     containers: Containers
     volumes: Volumes

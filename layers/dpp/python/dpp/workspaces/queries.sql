@@ -1,17 +1,17 @@
 -- name: as_api
--- For this transaction, the API: it may write its columns and no other (WS-6).
+-- Assumes the role of the API for this transaction: it may write its own columns only (WS-6).
 SET LOCAL ROLE dpp_workspace_api
 
 -- name: as_monitor
--- For this transaction, the monitor.
+-- Assumes the role of the monitor for this transaction.
 SET LOCAL ROLE dpp_workspace_monitor
 
 -- name: as_reconciler
--- For this transaction, the reconciler.
+-- Assumes the role of the reconciler for this transaction.
 SET LOCAL ROLE dpp_workspace_reconciler
 
 -- name: clock
--- Postgres's clock, which decides (D1).
+-- The time by Postgres's clock (D1).
 SELECT coalesce(%(now)s, clock_timestamp())
 
 -- name: find
@@ -19,20 +19,20 @@ SELECT coalesce(%(now)s, clock_timestamp())
 SELECT * FROM workspaces WHERE workspace_id = %(workspace_id)s
 
 -- name: find_many
--- Some by their ids.
+-- Workspaces by their ids.
 SELECT * FROM workspaces WHERE workspace_id = ANY(%(workspace_ids)s)
 
 -- name: lock_tenant
--- One creation a tenant at a time, so that its limit holds.
+-- Serializes creations of a tenant, so that its limit holds.
 SELECT pg_advisory_xact_lock(hashtextextended('workspaces of ' || %(tenant_id)s, 0))
 
 -- name: count_of_tenant
--- How many a tenant has, up to a bound.
+-- Counts a tenant's workspaces, up to a bound.
 SELECT count(*) FROM (
   SELECT FROM workspaces WHERE tenant_id = %(tenant_id)s AND deleted_at IS NULL LIMIT %(at_most)s) AS found
 
 -- name: insert
--- A new one, under the API's role; zero rows: its tenant has used the key.
+-- Inserts a workspace, with the role of the API; zero rows: the tenant has used the key before.
 INSERT INTO workspaces (
   workspace_id, tenant_id, created_at, request_key, request_hash, name, desired_state, desired_by,
   standby_ttl_seconds, archive_ttl_seconds, last_access_at)
@@ -43,18 +43,18 @@ ON CONFLICT (tenant_id, request_key) DO NOTHING
 RETURNING *
 
 -- name: find_by_key
--- What a tenant created under a key, and the hash of what it asked for.
+-- The workspace that a tenant created under a key, with the hash of that request.
 SELECT * FROM workspaces WHERE tenant_id = %(tenant_id)s AND request_key = %(request_key)s
 
 -- name: page_of_tenant
--- An owner's, the newest first; what is deleted is left out.
+-- A page of a tenant's workspaces, newest first, without deleted ones.
 SELECT * FROM workspaces
 WHERE tenant_id = %(tenant_id)s AND sequence < %(below)s AND deleted_at IS NULL
   AND (%(phase)s::text IS NULL OR phase = %(phase)s)
 ORDER BY sequence DESC LIMIT %(limit)s
 
 -- name: page_of_all
--- Everybody's or a tenant's of which something may be left, the newest first, for an operator.
+-- A page of all workspaces, or a tenant's, that are not cleaned up, newest first; for operators.
 SELECT * FROM workspaces
 WHERE sequence < %(below)s AND cleaned_at IS NULL
   AND (%(tenant_id)s::text IS NULL OR tenant_id = %(tenant_id)s)
@@ -62,15 +62,15 @@ WHERE sequence < %(below)s AND cleaned_at IS NULL
 ORDER BY sequence DESC LIMIT %(limit)s
 
 -- name: events
--- What happened to it last, the newest first.
+-- The latest events of a workspace, newest first.
 SELECT event_id, happened_at, actor, kind, from_value, to_value, reason, message FROM workspace_events
 WHERE workspace_id = %(workspace_id)s ORDER BY event_id DESC LIMIT %(limit)s
 
 -- name: change
--- What its owner asks for; a member that is null stays as it is, `sets_…` says that a null is meant. Asking is using.
+-- Applies a change by the owner, which counts as use. A null member stays as it is, unless its `sets_…` is true.
 UPDATE workspaces SET
   desired_state = coalesce(%(desired_state)s, desired_state),
-  -- The event of another name says who gave it, too.
+  -- The event of a renaming records who did it.
   desired_by = CASE WHEN %(desired_state)s::text IS NULL AND %(name)s::text IS NULL THEN desired_by
     ELSE %(desired_by)s END,
   name = coalesce(%(name)s, name),
@@ -81,7 +81,7 @@ WHERE workspace_id = %(workspace_id)s AND tenant_id = %(tenant_id)s AND deleted_
 RETURNING *
 
 -- name: wake
--- Somebody connects: it is used now, and is to run.
+-- Records a use, and sets the desired state to RUNNING.
 UPDATE workspaces SET
   last_access_at = greatest(last_access_at, coalesce(%(now)s, now())), desired_state = 'RUNNING',
   desired_by = CASE WHEN desired_state = 'RUNNING' THEN desired_by ELSE %(desired_by)s END
@@ -89,7 +89,7 @@ WHERE workspace_id = %(workspace_id)s AND tenant_id = %(tenant_id)s AND deleted_
 RETURNING *
 
 -- name: delete
--- From where it may be deleted (WS-8); zero rows: it stands elsewhere, or something is being done.
+-- Marks a workspace as deleted (WS-8); zero rows: it is in another phase, or an operation is under way.
 UPDATE workspaces SET
   desired_state = 'DELETED', desired_by = %(desired_by)s, deleted_at = coalesce(%(now)s, now())
 WHERE workspace_id = %(workspace_id)s AND tenant_id = %(tenant_id)s AND deleted_at IS NULL
@@ -97,7 +97,7 @@ WHERE workspace_id = %(workspace_id)s AND tenant_id = %(tenant_id)s AND deleted_
 RETURNING *
 
 -- name: lower_idle
--- One level lower where nobody has used it for its time (003 §3: the TTL manager goes through the API).
+-- Lowers the desired state of idle workspaces by one level (003 §3: the TTL manager writes as the API).
 UPDATE workspaces SET
   desired_state = CASE desired_state WHEN 'RUNNING' THEN 'STANDBY' ELSE 'ARCHIVED' END, desired_by = %(desired_by)s
 WHERE workspace_id IN (
@@ -105,8 +105,9 @@ WHERE workspace_id IN (
     ORDER BY idle_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
 RETURNING workspace_id
 
--- name: observe
--- What a look found, under the monitor's role. Zero rows: a later look has been, or what it was judged with is another.
+-- name: record_observation
+-- Stores an observation, with the role of the monitor. Zero rows: there is a later one, or the row has changed since it
+-- was read.
 UPDATE workspaces SET conditions = %(conditions)s, phase = %(phase)s, observed_at = %(observed_at)s
 WHERE workspace_id = %(workspace_id)s
   AND (observed_at IS NULL OR observed_at < %(observed_at)s)
@@ -115,17 +116,17 @@ WHERE workspace_id = %(workspace_id)s
   AND deleted_at IS NOT DISTINCT FROM %(deleted_at)s
 RETURNING *
 
--- name: refresh
--- Looked at and found as they were: only the time is new.
+-- name: refresh_observed_at
+-- Updates the time of the last observation, which found no change.
 UPDATE workspaces SET observed_at = %(observed_at)s
 WHERE workspace_id = ANY(%(workspace_ids)s) AND observed_at < %(observed_at)s
 
 -- name: fleet_page
--- The fleet in pages, each workspace that something of may be left.
+-- A page of all workspaces that are not cleaned up, in order of creation.
 SELECT * FROM workspaces WHERE cleaned_at IS NULL AND sequence > %(above)s ORDER BY sequence LIMIT %(limit)s
 
 -- name: begin
--- An operation, under the reconciler's role, where it was decided on what still holds (WS-7).
+-- Begins an operation, with the role of the reconciler, if the row still matches the decision (WS-7).
 UPDATE workspaces SET
   operation = %(operation)s, op_id = %(op_id)s, op_started_at = coalesce(%(now)s, now()), error_info = NULL,
   error_count = 0, next_attempt_at = NULL, tried_at = NULL, home_ctx = home_ctx - 'last_action'
@@ -135,8 +136,8 @@ WHERE workspace_id = %(workspace_id)s AND operation = 'NONE' AND cleaned_at IS N
   AND error_info IS NOT DISTINCT FROM %(error_info)s
 RETURNING *
 
--- name: take_lease
--- The operation to one process, where it was decided on what still holds; zero rows: another has it, or it went on.
+-- name: acquire_lease
+-- Leases the operation to one process; zero rows: another holds it, or the row no longer matches the decision.
 UPDATE workspaces SET
   lease_owner = %(owner)s, lease_until = coalesce(%(now)s, now()) + %(lease_seconds)s * interval '1 second',
   tried_at = coalesce(tried_at, %(now)s, now())
@@ -147,13 +148,13 @@ WHERE workspace_id = %(workspace_id)s AND op_id = %(op_id)s AND operation <> 'NO
 RETURNING *
 
 -- name: renew_lease
--- The lease of who still has it.
+-- Renews a lease that is still held.
 UPDATE workspaces SET lease_until = coalesce(%(now)s, now()) + %(lease_seconds)s * interval '1 second'
 WHERE workspace_id = %(workspace_id)s AND op_id = %(op_id)s AND lease_owner = %(owner)s
 RETURNING true
 
 -- name: note_action
--- What was done, and that it is to be seen now; the lease is given back.
+-- Records a completed action, which is to be observed now, and releases the lease.
 UPDATE workspaces SET
   acted_at = coalesce(%(now)s, now()), archive_key = %(archive_key)s, home_ctx = %(home_ctx)s, next_attempt_at = NULL,
   lease_owner = NULL, lease_until = NULL, handed_at = NULL
@@ -161,7 +162,7 @@ WHERE workspace_id = %(workspace_id)s AND op_id = %(op_id)s AND lease_owner = %(
 RETURNING *
 
 -- name: note_failure
--- The operation failed once more; the lease is given back.
+-- Records a failure of the operation, and releases the lease.
 UPDATE workspaces SET
   acted_at = coalesce(%(now)s, now()), home_ctx = %(home_ctx)s, error_info = %(error_info)s, next_attempt_at = NULL,
   tried_at = NULL, lease_owner = NULL, lease_until = NULL, handed_at = NULL
@@ -171,7 +172,7 @@ WHERE workspace_id = %(workspace_id)s AND op_id = %(op_id)s AND operation <> 'NO
 RETURNING *
 
 -- name: note_outage
--- The provider did not answer: it is asked again after a while, and nothing is held against the operation.
+-- Records that the provider did not answer, and releases the lease. This does not count as a failure.
 UPDATE workspaces SET
   acted_at = coalesce(%(now)s, now()), home_ctx = %(home_ctx)s, error_count = error_count + 1,
   tried_at = NULL,
@@ -181,7 +182,7 @@ WHERE workspace_id = %(workspace_id)s AND op_id = %(op_id)s AND lease_owner = %(
 RETURNING *
 
 -- name: complete
--- The operation was seen to be complete.
+-- Ends an operation that was observed to be complete.
 UPDATE workspaces SET
   operation = 'NONE', op_started_at = NULL, acted_at = NULL, home_ctx = %(home_ctx)s, error_info = NULL,
   error_count = 0, start_count = %(start_count)s, next_attempt_at = NULL, tried_at = NULL,
@@ -195,7 +196,7 @@ WHERE workspace_id = %(workspace_id)s AND op_id = %(op_id)s AND operation = %(op
 RETURNING *
 
 -- name: give_up
--- For good: the operation is reset, its id kept, the error set, in one statement (003 §4; WS-7).
+-- Ends an operation with a terminal error and keeps its id, in one statement (003 §4; WS-7).
 UPDATE workspaces SET
   operation = 'NONE', op_started_at = NULL, acted_at = NULL, error_info = %(error_info)s, next_attempt_at = NULL,
   tried_at = NULL,
@@ -207,15 +208,15 @@ WHERE workspace_id = %(workspace_id)s AND op_id IS NOT DISTINCT FROM %(op_id)s A
 RETURNING *
 
 -- name: hand_over
--- That long work was handed to who has the time; zero rows: it was, just now, or it is being done.
+-- Records that long work was handed over; zero rows: it was handed over recently, or is under way.
 UPDATE workspaces SET handed_at = coalesce(%(now)s, now())
 WHERE workspace_id = %(workspace_id)s AND op_id = %(op_id)s AND operation <> 'NONE'
   AND (handed_at IS NULL OR handed_at <= coalesce(%(now)s, now()) - %(again_after_seconds)s * interval '1 second')
   AND (lease_until IS NULL OR lease_until <= coalesce(%(now)s, now()))
 RETURNING true
 
--- name: plan_look
--- The one next look of a workspace; zero rows: a sooner one is under way already.
+-- name: plan_observation
+-- Plans the next observation of a workspace; zero rows: an earlier one is already planned.
 UPDATE workspaces SET next_look_at = coalesce(%(now)s, now()) + %(seconds)s * interval '1 second'
 WHERE workspace_id = %(workspace_id)s AND cleaned_at IS NULL
   AND (next_look_at IS NULL OR next_look_at <= coalesce(%(now)s, now())
@@ -223,7 +224,7 @@ WHERE workspace_id = %(workspace_id)s AND cleaned_at IS NULL
 RETURNING true
 
 -- name: claim_unsettled
--- What is not as it is wanted and whose look is lost or was never sent, each to one beat (D10).
+-- Claims workspaces that differ from their desired state and whose observation is overdue, each for one tick (D10).
 UPDATE workspaces SET next_look_at = coalesce(%(now)s, now())
 WHERE workspace_id IN (
     SELECT workspace_id FROM workspaces
@@ -235,7 +236,7 @@ WHERE workspace_id IN (
 RETURNING workspace_id
 
 -- name: unsettled
--- How many are not as they are wanted, counted up to a bound; and how long the oldest operation has been going on.
+-- Counts workspaces that differ from their desired state, up to a bound; and the age of the oldest operation.
 SELECT count(*), coalesce(max(extract(epoch FROM coalesce(%(now)s, now()) - op_started_at)), 0)::float8 FROM (
   SELECT op_started_at FROM workspaces
   WHERE cleaned_at IS NULL
@@ -243,19 +244,19 @@ SELECT count(*), coalesce(max(extract(epoch FROM coalesce(%(now)s, now()) - op_s
   ORDER BY coalesce(next_look_at, '-infinity'), sequence LIMIT %(at_most)s) AS found
 
 -- name: in_error
--- How many wait for a person, counted up to a bound; and how many lost their home, or are about to be seen to.
+-- Counts workspaces in ERROR, up to a bound; and those that lost their home, or are about to be declared lost.
 SELECT count(*), count(*) FILTER (WHERE error_info ->> 'reason' = 'DataLost'
   OR conditions #>> '{policy.healthy,reason}' = 'ContainerWithoutVolume')
 FROM (SELECT error_info, conditions FROM workspaces WHERE phase = 'ERROR' LIMIT %(at_most)s) AS found
 
--- name: by_phase
--- How many of the fleet stand in each phase, of so many that were made first.
+-- name: count_by_phase
+-- Counts workspaces in each phase, among the oldest ones.
 SELECT phase, count(*) FROM (
   SELECT phase FROM workspaces WHERE cleaned_at IS NULL ORDER BY sequence LIMIT %(at_most)s) AS found
 GROUP BY phase ORDER BY phase
 
 -- name: recover
--- A person says that it may go on, from which archive, or from none.
+-- Clears an error, on an operator's order, and sets the archive to continue from.
 UPDATE workspaces SET
   error_info = NULL, error_count = 0, start_count = 0, archive_key = %(archive_key)s, home_ctx = %(home_ctx)s,
   settled_at = coalesce(%(now)s, now())
@@ -264,6 +265,6 @@ WHERE workspace_id = %(workspace_id)s AND operation = 'NONE' AND phase = 'ERROR'
   AND archive_key IS NOT DISTINCT FROM %(archive_key_before)s
 RETURNING *
 
--- name: say_who
--- Who does this, and why, for the event that the database writes.
+-- name: set_event_actor
+-- Sets the actor and the reason for the events of this transaction.
 SELECT set_config('dpp.actor', %(actor)s, true), set_config('dpp.reason', %(reason)s, true)

@@ -1,4 +1,4 @@
-"""A row of `workspaces` as a Workspace, and the JSON of its columns (WS-2)."""
+"""Conversion between rows of `workspaces` and Workspace, and the JSON of their columns (WS-2)."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
@@ -20,8 +20,8 @@ from dpp.workspaces.model import (
 _NAMES = frozenset(field.name for field in fields(Workspace))
 
 
-def workspace_of(row: Mapping[str, Any]) -> Workspace:
-    """The workspace of a row by names."""
+def workspace_from_row(row: Mapping[str, Any]) -> Workspace:
+    """The workspace of a row that maps column names to values."""
     known = {name: value for name, value in row.items() if name in _NAMES}
     return Workspace(
         **known
@@ -29,15 +29,15 @@ def workspace_of(row: Mapping[str, Any]) -> Workspace:
             "desired_state": DesiredState(row["desired_state"]),
             "phase": Phase(row["phase"]),
             "operation": Operation(row["operation"]),
-            "conditions": conditions_of(row["conditions"]),
-            "home_ctx": home_of(row["home_ctx"]),
-            "error_info": None if row["error_info"] is None else error_of(row["error_info"]),
+            "conditions": conditions_from_json(row["conditions"]),
+            "home_ctx": home_from_json(row["home_ctx"]),
+            "error_info": None if row["error_info"] is None else error_from_json(row["error_info"]),
         }
     )
 
 
-def conditions_of(json: Mapping[str, Any]) -> Conditions:
-    """From the column, which the schema holds to its shape."""
+def conditions_from_json(json: Mapping[str, Any]) -> Conditions:
+    """The conditions in the column's JSON, whose shape the schema checks."""
     return {
         name: Condition(
             one["status"], one["reason"], one["message"], datetime.fromisoformat(one["last_transition_time"])
@@ -47,7 +47,7 @@ def conditions_of(json: Mapping[str, Any]) -> Conditions:
 
 
 def conditions_json(conditions: Conditions) -> dict[str, Any]:
-    """For the column: the document's four members each (003 §1)."""
+    """The column's JSON: four members for each condition (003 §1)."""
     return {
         name: {
             "status": one.status,
@@ -59,8 +59,8 @@ def conditions_json(conditions: Conditions) -> dict[str, Any]:
     }
 
 
-def home_of(json: Mapping[str, Any]) -> HomeContext:
-    """From the column."""
+def home_from_json(json: Mapping[str, Any]) -> HomeContext:
+    """The home context in the column's JSON."""
     archive = json.get("archive")
     return HomeContext(
         restore_marker=json.get("restore_marker"),
@@ -71,12 +71,12 @@ def home_of(json: Mapping[str, Any]) -> HomeContext:
 
 
 def home_json(home: HomeContext) -> dict[str, Any]:
-    """For the column; what is not known is left out."""
+    """The column's JSON, without the members that are None."""
     return {name: value for name, value in asdict(home).items() if value is not None}
 
 
-def error_of(json: Mapping[str, Any]) -> ErrorInfo:
-    """From the column."""
+def error_from_json(json: Mapping[str, Any]) -> ErrorInfo:
+    """The error in the column's JSON."""
     return ErrorInfo(
         reason=json["reason"],
         message=json["message"],
@@ -89,7 +89,7 @@ def error_of(json: Mapping[str, Any]) -> ErrorInfo:
 
 
 def error_json(error: ErrorInfo | None) -> dict[str, Any] | None:
-    """For the column."""
+    """The column's JSON."""
     if error is None:
         return None
     return {

@@ -1,8 +1,8 @@
-"""The SQL of workspaces, and nothing else.
+"""The SQL of workspaces.
 
-Each writer has a transaction of its own role (`writing`), outside of which the database refuses every change (WS-6).
-Zero rows of a compare-and-swap come back as None, never as an error. `now` moves the clock in tests; in production it
-is None and Postgres's own clock decides (D1).
+Each writer changes rows in a transaction with its own role (`writing`); the database refuses every other change (WS-6).
+A compare-and-swap that changes no row returns None. `now` sets the time in tests; in production it is None, and
+Postgres's clock is used (D1).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 
 from dpp.platform.db.postgres import Connection, named_rows
 from dpp.platform.db.sql import Queries
-from dpp.workspaces.archives.garbage import Claim
+from dpp.workspaces.archives.garbage import ArchiveReferences
 from dpp.workspaces.model import (
     Conditions,
     DesiredState,
@@ -27,14 +27,14 @@ from dpp.workspaces.model import (
     Phase,
     Workspace,
 )
-from dpp.workspaces.rows import conditions_json, error_json, home_json, workspace_of
+from dpp.workspaces.rows import conditions_json, error_json, home_json, workspace_from_row
 
 QUERIES = Queries("dpp.workspaces", "queries.sql")
 NO_BOUND = 2**62
 
 
 class Writer(Enum):
-    """Who writes: the query that takes on its role."""
+    """A writer of columns; the value is the query that assumes its role."""
 
     API = "as_api"
     MONITOR = "as_monitor"
@@ -43,26 +43,26 @@ class Writer(Enum):
 
 @contextmanager
 def writing(connection: Connection, writer: Writer) -> Iterator[None]:
-    """A transaction under a writer's role."""
+    """A transaction with the role of a writer."""
     with connection.transaction():
         connection.execute(QUERIES[writer.value])
         yield
 
 
 def clock(connection: Connection, now: datetime | None = None) -> datetime:
-    """Postgres's clock (D1)."""
+    """The time by Postgres's clock (D1), or `now` if given."""
     (row,) = connection.execute(QUERIES["clock"], {"now": now}).fetchall()
     found: datetime = row[0]
     return found
 
 
 def find(connection: Connection, workspace_id: UUID) -> Workspace | None:
-    """The workspace."""
+    """The workspace, or None."""
     return _one(connection, "find", {"workspace_id": workspace_id})
 
 
 def find_many(connection: Connection, workspace_ids: Sequence[UUID]) -> list[Workspace]:
-    """Those that there are."""
+    """The workspaces with these ids that exist."""
     return _many(connection, "find_many", {"workspace_ids": list(workspace_ids)})
 
 
@@ -74,7 +74,7 @@ def page(
     below: int | None = None,
     limit: int,
 ) -> list[Workspace]:
-    """An owner's that are not deleted, the newest first."""
+    """A page of a tenant's workspaces that are not deleted, newest first."""
     params = {
         "tenant_id": tenant_id,
         "phase": phase and phase.value,
@@ -87,14 +87,14 @@ def page(
 def page_of_all(
     connection: Connection, *, tenant_id: str | None = None, phase: Phase | None = None, limit: int
 ) -> list[Workspace]:
-    """Everybody's or a tenant's of which something may be left, for an operator; the newest first."""
+    """All workspaces, or a tenant's, that are not cleaned up yet; newest first. For operators."""
     params = {"tenant_id": tenant_id, "phase": phase and phase.value, "below": NO_BOUND, "limit": limit}
     return _many(connection, "page_of_all", params)
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of a workspace's history."""
+    """An event of a workspace's history."""
 
     event_id: int
     happened_at: datetime
@@ -107,14 +107,14 @@ class Event:
 
 
 def events(connection: Connection, workspace_id: UUID, limit: int) -> list[Event]:
-    """What happened to it last, the newest first."""
+    """The latest events of a workspace, newest first."""
     rows = named_rows(connection, QUERIES["events"], {"workspace_id": workspace_id, "limit": limit})
     return [Event(**row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an owner changes; None of a member: it stays. A time to live is set by `sets_…`, to None for ever."""
+    """A change by the owner. None leaves a member as it is. A TTL changes if its `sets_…` is true; None: no TTL."""
 
     desired_state: DesiredState | None = None
     name: str | None = None
@@ -128,21 +128,21 @@ def change(
     connection: Connection,
     workspace_id: UUID,
     tenant_id: str,
-    wanted: Change,
+    requested: Change,
     *,
     by: str,
     now: datetime | None = None,
 ) -> Workspace | None:
-    """Carry a change out; None where there is no such workspace, or it is deleted."""
+    """Apply a change; None if there is no such workspace, or it is deleted."""
     params = {
         "workspace_id": workspace_id,
         "tenant_id": tenant_id,
-        "desired_state": wanted.desired_state and wanted.desired_state.value,
-        "name": wanted.name,
-        "sets_standby_ttl": wanted.sets_standby_ttl,
-        "standby_ttl_seconds": wanted.standby_ttl_seconds,
-        "sets_archive_ttl": wanted.sets_archive_ttl,
-        "archive_ttl_seconds": wanted.archive_ttl_seconds,
+        "desired_state": requested.desired_state and requested.desired_state.value,
+        "name": requested.name,
+        "sets_standby_ttl": requested.sets_standby_ttl,
+        "standby_ttl_seconds": requested.standby_ttl_seconds,
+        "sets_archive_ttl": requested.sets_archive_ttl,
+        "archive_ttl_seconds": requested.archive_ttl_seconds,
         "desired_by": by,
         "now": now,
     }
@@ -152,7 +152,7 @@ def change(
 def wake(
     connection: Connection, workspace_id: UUID, tenant_id: str, by: str, now: datetime | None = None
 ) -> Workspace | None:
-    """Note that it is used, and have it run; None as `change`."""
+    """Record that the workspace is used, and set its desired state to RUNNING; None as for `change`."""
     params = {"workspace_id": workspace_id, "tenant_id": tenant_id, "desired_by": by, "now": now}
     return _one(connection, "wake", params)
 
@@ -166,7 +166,7 @@ def delete(
     by: str,
     now: datetime | None = None,
 ) -> Workspace | None:
-    """Delete it; None where it stands in none of the phases, or something is being done."""
+    """Mark a workspace as deleted; None if it is in none of the phases, or an operation is under way."""
     params = {
         "workspace_id": workspace_id,
         "tenant_id": tenant_id,
@@ -178,34 +178,35 @@ def delete(
 
 
 def lower_idle(connection: Connection, by: str, limit: int, now: datetime | None = None) -> list[UUID]:
-    """Those that nobody has used for their time, wanted one level lower from now on."""
+    """Lower the desired state of idle workspaces by one level, and return their ids."""
     params = {"desired_by": by, "limit": limit, "now": now}
     return [row["workspace_id"] for row in named_rows(connection, QUERIES["lower_idle"], params)]
 
 
-def observe(
-    connection: Connection, seen: Workspace, conditions: Conditions, phase: Phase, observed_at: datetime
+def record_observation(
+    connection: Connection, read: Workspace, conditions: Conditions, phase: Phase, observed_at: datetime
 ) -> Workspace | None:
-    """Write what a look found of the workspace as it was read; None where the look came too late."""
+    """Store an observation of the workspace as it was read; None if the row has changed or was observed later."""
     params = {
-        "workspace_id": seen.workspace_id,
+        "workspace_id": read.workspace_id,
         "conditions": Jsonb(conditions_json(conditions)),
         "phase": phase.value,
         "observed_at": observed_at,
-        "archive_key": seen.archive_key,
-        "error_info": _error(seen.error_info),
-        "deleted_at": seen.deleted_at,
+        "archive_key": read.archive_key,
+        "error_info": _error(read.error_info),
+        "deleted_at": read.deleted_at,
     }
-    return _one(connection, "observe", params)
+    return _one(connection, "record_observation", params)
 
 
-def refresh(connection: Connection, workspace_ids: Sequence[UUID], observed_at: datetime) -> None:
-    """Note that nothing was found to be different."""
-    connection.execute(QUERIES["refresh"], {"workspace_ids": list(workspace_ids), "observed_at": observed_at})
+def refresh_observed_at(connection: Connection, workspace_ids: Sequence[UUID], observed_at: datetime) -> None:
+    """Store that an observation found no change."""
+    params = {"workspace_ids": list(workspace_ids), "observed_at": observed_at}
+    connection.execute(QUERIES["refresh_observed_at"], params)
 
 
 def fleet_page(connection: Connection, above: int, limit: int) -> list[Workspace]:
-    """The fleet in the order of its making."""
+    """A page of all workspaces that are not cleaned up, in order of creation."""
     return _many(connection, "fleet_page", {"above": above, "limit": limit})
 
 
@@ -216,7 +217,7 @@ def begin(
     op_id: UUID,
     now: datetime | None = None,
 ) -> Workspace | None:
-    """Begin an operation; None where what it was decided on holds no more."""
+    """Begin an operation; None if the row no longer matches what the decision was based on."""
     params = {
         "workspace_id": decided_on.workspace_id,
         "operation": operation.value,
@@ -236,7 +237,7 @@ def complete(
     start_count: int,
     now: datetime | None = None,
 ) -> Workspace | None:
-    """End an operation that was seen to be complete; None where what that was decided on holds no more."""
+    """End an operation that was observed to be complete; None as for `begin`."""
     params = _decided_on(decided_on, now) | {
         "home_ctx": Jsonb(home_json(home)),
         "start_count": start_count,
@@ -251,7 +252,7 @@ def give_up(
     owner: UUID | None = None,
     now: datetime | None = None,
 ) -> Workspace | None:
-    """End an operation for good, with its error (WS-7); None where what that was decided on holds no more."""
+    """End an operation with a terminal error (WS-7); None as for `begin`."""
     params = _decided_on(decided_on, now) | {"error_info": _error(error), "owner": owner}
     return _one(connection, "give_up", params)
 
@@ -265,7 +266,7 @@ def note_failure(
     owner: UUID | None = None,
     now: datetime | None = None,
 ) -> Workspace | None:
-    """Count a failure that may be tried again; None where another process has the operation."""
+    """Record a failure that is retried; None if another process has the operation."""
     params = _decided_on(decided_on, now) | {
         "error_info": _error(error),
         "error_before": _error(decided_on.error_info),
@@ -275,25 +276,25 @@ def note_failure(
     return _one(connection, "note_failure", params)
 
 
-def plan_look(
+def plan_observation(
     connection: Connection, workspace_id: UUID, seconds: float, now: datetime | None = None
 ) -> bool:
-    """Whether the next look is this caller's to send: there is one at a time."""
+    """True if the caller is to send the next observe message; there is at most one delayed message at a time."""
     params = {"workspace_id": workspace_id, "seconds": seconds, "now": now}
-    return bool(connection.execute(QUERIES["plan_look"], params).fetchall())
+    return bool(connection.execute(QUERIES["plan_observation"], params).fetchall())
 
 
 def claim_unsettled(
     connection: Connection, lost_after_seconds: float, limit: int, now: datetime | None = None
 ) -> list[UUID]:
-    """Those that are to be looked at, and that nobody is about to."""
+    """Claim workspaces whose observation is overdue, and return their ids."""
     params = {"lost_after_seconds": lost_after_seconds, "limit": limit, "now": now}
     return [row["workspace_id"] for row in named_rows(connection, QUERIES["claim_unsettled"], params)]
 
 
 @dataclass(frozen=True, slots=True)
-class Measures:
-    """How the fleet does. Counts stop at the bound that was asked for."""
+class FleetStats:
+    """Figures of the fleet for metrics and `dpp top`. Counts stop at the given bound."""
 
     unsettled: int
     oldest_operation_seconds: float
@@ -301,24 +302,26 @@ class Measures:
     lost: int
 
 
-def measures(connection: Connection, at_most: int, now: datetime | None = None) -> Measures:
-    """How many are not as they are wanted, and how many wait for a person."""
+def fleet_stats(connection: Connection, at_most: int, now: datetime | None = None) -> FleetStats:
+    """Count the workspaces that differ from their desired state, and those in ERROR."""
     params = {"at_most": at_most, "now": now}
     (unsettled,) = connection.execute(QUERIES["unsettled"], params).fetchall()
     (in_error,) = connection.execute(QUERIES["in_error"], params).fetchall()
-    return Measures(int(unsettled[0]), float(unsettled[1]), int(in_error[0]), int(in_error[1]))
+    return FleetStats(int(unsettled[0]), float(unsettled[1]), int(in_error[0]), int(in_error[1]))
 
 
-def by_phase(connection: Connection, at_most: int) -> dict[Phase, int]:
-    """How many stand in each phase, of so many at most."""
-    found = connection.execute(QUERIES["by_phase"], {"at_most": at_most})
+def count_by_phase(connection: Connection, at_most: int) -> dict[Phase, int]:
+    """The number of workspaces in each phase, among the `at_most` oldest."""
+    found = connection.execute(QUERIES["count_by_phase"], {"at_most": at_most})
     return {Phase(row[0]): int(row[1]) for row in found}
 
 
-def claims(connection: Connection, workspace_ids: Sequence[UUID]) -> dict[UUID, Claim]:
-    """What workspaces say of their archives (WS-13)."""
+def archive_references(
+    connection: Connection, workspace_ids: Sequence[UUID]
+) -> dict[UUID, ArchiveReferences]:
+    """The archives that workspaces refer to (WS-13)."""
     return {
-        one.workspace_id: Claim(
+        one.workspace_id: ArchiveReferences(
             deleted=one.deleted_at is not None,
             healthy=one.healthy and not (one.error_info is not None and one.error_info.is_terminal),
             archive_key=one.archive_key,
@@ -335,7 +338,7 @@ def recover(
     home: HomeContext,
     now: datetime | None = None,
 ) -> Workspace | None:
-    """Take an error off, as a person says; None where it stands otherwise by now."""
+    """Clear an error, on an operator's order; None if the row has changed meanwhile."""
     params = {
         "workspace_id": decided_on.workspace_id,
         "archive_key": archive_key,
@@ -347,9 +350,9 @@ def recover(
     return _one(connection, "recover", params)
 
 
-def say_who(connection: Connection, actor: str, reason: str) -> None:
-    """For the events of this transaction: who does it, and why."""
-    connection.execute(QUERIES["say_who"], {"actor": actor, "reason": reason})
+def set_event_actor(connection: Connection, actor: str, reason: str) -> None:
+    """Set the actor and the reason that the events of this transaction record."""
+    connection.execute(QUERIES["set_event_actor"], {"actor": actor, "reason": reason})
 
 
 def _decided_on(workspace: Workspace, now: datetime | None) -> dict[str, Any]:
@@ -370,8 +373,8 @@ def _error(error: ErrorInfo | None) -> Jsonb | None:
 
 def _one(connection: Connection, name: str, params: Mapping[str, object]) -> Workspace | None:
     rows = named_rows(connection, QUERIES[name], params)
-    return workspace_of(rows[0]) if rows else None
+    return workspace_from_row(rows[0]) if rows else None
 
 
 def _many(connection: Connection, name: str, params: Mapping[str, object]) -> list[Workspace]:
-    return [workspace_of(row) for row in named_rows(connection, QUERIES[name], params)]
+    return [workspace_from_row(row) for row in named_rows(connection, QUERIES[name], params)]

@@ -1,4 +1,7 @@
-"""Bodies of the workspaces API, in and out (003 §1, §3; WS-2, WS-3, WS-6). No message repeats what was sent."""
+"""Request and response bodies of the workspaces API (003 §1, §3; WS-2, WS-3, WS-6).
+
+No message repeats a value that a client sent.
+"""
 
 import re
 from collections.abc import Mapping
@@ -17,30 +20,32 @@ from pydantic import (
 )
 
 from dpp.platform.http.fields import MAX_PAGE, PageLimit
-from dpp.workspaces.machine import WISHES
+from dpp.workspaces.machine import REQUESTABLE_STATES
 from dpp.workspaces.model import DesiredState, Operation, Phase
 
 _YEAR_SECONDS = 365 * 24 * 3600
 NO_CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
-"""What a line of text has none of: control characters, which a terminal may obey, and line breaks."""
+"""Characters that a name must not contain: control characters, which a terminal may interpret, and line breaks."""
 _CURSOR = re.compile("[0-9]{1,18}", re.ASCII)
 
 
-def _wish(value: object) -> object:
-    if value not in WISHES:
-        raise ValueError(f"must be one of {', '.join(WISHES)}; to delete it, use DELETE")
+def _requestable(value: object) -> object:
+    if value not in REQUESTABLE_STATES:
+        raise ValueError(
+            f"must be one of {', '.join(REQUESTABLE_STATES)}; to delete the workspace, use DELETE"
+        )
     return value
 
 
-def _given(value: object) -> object:
+def _not_null(value: object) -> object:
     if value is None:
-        raise ValueError("must not be null; leave it out, and it stays")
+        raise ValueError("must not be null; leave it out to keep the value")
     return value
 
 
 def _cursor(value: str) -> str:
     if not _CURSOR.fullmatch(value):
-        raise ValueError("must be a next_cursor as it was answered")
+        raise ValueError("must be a next_cursor of an earlier answer")
     return value
 
 
@@ -49,55 +54,55 @@ Name = Annotated[
     StringConstraints(
         strict=True, strip_whitespace=True, min_length=1, max_length=100, pattern=rf"^[^{NO_CONTROL}]+$"
     ),
-    Field(description="For people; it may be changed, and names nothing."),
+    Field(description="A display name. It can be changed, and need not be unique."),
 ]
-Wish = Annotated[
+RequestedState = Annotated[
     DesiredState,
-    BeforeValidator(_wish),
-    WithJsonSchema({"type": "string", "enum": [state.value for state in WISHES]}),
+    BeforeValidator(_requestable),
+    WithJsonSchema({"type": "string", "enum": [state.value for state in REQUESTABLE_STATES]}),
 ]
 Ttl = Annotated[int, Field(strict=True, ge=60, le=_YEAR_SECONDS)]
-_STANDBY = "Seconds without use after which a RUNNING workspace is to be STANDBY; null: never."
-_ARCHIVE = "Seconds without use after that, until a STANDBY workspace is to be ARCHIVED; null: never."
+_STANDBY = "Seconds without use after which a RUNNING workspace goes to STANDBY; null: never."
+_ARCHIVE = "Further seconds without use after which a STANDBY workspace goes to ARCHIVED; null: never."
 
 
-class _Sent(BaseModel):
+class _Request(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-class _Answered(BaseModel):
+class _Response(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class WorkspaceCreateRequest(_Sent):
+class WorkspaceCreateRequest(_Request):
     """The body of POST /v1/workspaces."""
 
     name: Name
-    desired_state: Wish = DesiredState.RUNNING
+    desired_state: RequestedState = DesiredState.RUNNING
     standby_ttl_seconds: Annotated[Ttl | None, Field(description=_STANDBY)] = None
     archive_ttl_seconds: Annotated[Ttl | None, Field(description=_ARCHIVE)] = None
 
 
-class WorkspaceChangeRequest(_Sent):
-    """The body of PATCH /v1/workspaces/{workspace_id}: what is left out stays (RFC 7396)."""
+class WorkspaceChangeRequest(_Request):
+    """The body of PATCH /v1/workspaces/{workspace_id}; omitted members stay as they are (RFC 7396)."""
 
-    # A null is an answer to "how long" alone; where one of these two is None, it was left out.
-    name: Annotated[Name | None, BeforeValidator(_given)] = None
-    desired_state: Annotated[Wish | None, BeforeValidator(_given)] = None
+    # Only a TTL may be null. None means that the member was omitted.
+    name: Annotated[Name | None, BeforeValidator(_not_null)] = None
+    desired_state: Annotated[RequestedState | None, BeforeValidator(_not_null)] = None
     standby_ttl_seconds: Annotated[Ttl | None, Field(description=_STANDBY)] = None
     archive_ttl_seconds: Annotated[Ttl | None, Field(description=_ARCHIVE)] = None
 
 
-class WorkspaceQuery(_Sent):
+class WorkspaceQuery(_Request):
     """The query of GET /v1/workspaces."""
 
-    phase: Annotated[Phase | None, Field(description="Only those of this phase.")] = None
+    phase: Annotated[Phase | None, Field(description="Only workspaces in this phase.")] = None
     cursor: Annotated[str, AfterValidator(_cursor)] | None = None
     limit: PageLimit = MAX_PAGE
 
 
-class ConditionView(_Answered):
-    """One thing that was observed (003 §1)."""
+class ConditionView(_Response):
+    """An observed condition (003 §1)."""
 
     status: bool
     reason: str
@@ -105,8 +110,8 @@ class ConditionView(_Answered):
     last_transition_time: datetime
 
 
-class WorkspaceErrorView(_Answered):
-    """Why its operation failed; terminal: it waits for a person."""
+class WorkspaceErrorView(_Response):
+    """Why its operation failed; terminal: it is not retried until an operator acts."""
 
     reason: str
     message: str
@@ -114,8 +119,8 @@ class WorkspaceErrorView(_Answered):
     retry_count: int
 
 
-class WorkspaceView(_Answered):
-    """A workspace: what is wanted, what was seen, what is being done."""
+class WorkspaceView(_Response):
+    """A workspace: its desired state, its observed state, and the operation under way."""
 
     workspace_id: UUID
     name: str
@@ -125,23 +130,23 @@ class WorkspaceView(_Answered):
     conditions: Mapping[str, ConditionView]
     observed_at: datetime | None
     error: WorkspaceErrorView | None
-    standby_ttl_seconds: Annotated[int | None, Field(description="As it was asked for; left out: never.")]
-    archive_ttl_seconds: Annotated[int | None, Field(description="As it was asked for; left out: never.")]
+    standby_ttl_seconds: Annotated[int | None, Field(description="As requested; omitted: never.")]
+    archive_ttl_seconds: Annotated[int | None, Field(description="As requested; omitted: never.")]
     last_access_at: datetime
     created_at: datetime
     deleted_at: datetime | None
-    next_step: Annotated[str, Field(description="What comes next, or what it waits for, in words.")]
+    next_step: Annotated[str, Field(description="The next step, or what the workspace waits for, as text.")]
 
 
-class WorkspacePageView(_Answered):
-    """Some of a tenant's workspaces, the newest first."""
+class WorkspacePageView(_Response):
+    """A page of a tenant's workspaces, newest first."""
 
     workspaces: tuple[WorkspaceView, ...]
     next_cursor: str | None
 
 
-class WorkspaceEventView(_Answered):
-    """One thing that happened to a workspace."""
+class WorkspaceEventView(_Response):
+    """An event of a workspace."""
 
     happened_at: datetime
     actor: str
@@ -152,7 +157,7 @@ class WorkspaceEventView(_Answered):
     message: str | None
 
 
-class WorkspaceEventsView(_Answered):
-    """What happened to it last, the newest first."""
+class WorkspaceEventsView(_Response):
+    """The latest events of a workspace, newest first."""
 
     events: tuple[WorkspaceEventView, ...]

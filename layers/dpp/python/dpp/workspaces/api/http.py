@@ -1,11 +1,11 @@
-"""How workspaces look over HTTP: problems, the reading of requests, and bodies."""
+"""The HTTP side of workspaces: problems, decoding of requests, response bodies."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from dpp.platform.http.problem import ProblemKind
+from dpp.platform.http.problem import NOT_FOUND, ProblemKind
 from dpp.platform.http.request import read_body, read_query
 from dpp.workspaces.api.contract import (
     ConditionView,
@@ -20,7 +20,7 @@ from dpp.workspaces.api.contract import (
 )
 from dpp.workspaces.api.create import NewWorkspace
 from dpp.workspaces.api.explain import explain
-from dpp.workspaces.api.own import Page
+from dpp.workspaces.api.owner import Page
 from dpp.workspaces.errors import (
     IdempotencyConflict,
     NotDeletable,
@@ -35,30 +35,32 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
 
 PROBLEMS: Mapping[type[Exception], ProblemKind] = {
-    WorkspaceNotFound: ProblemKind(404, "WORKSPACE_NOT_FOUND", "There is nothing here"),
+    WorkspaceNotFound: ProblemKind(404, "WORKSPACE_NOT_FOUND", NOT_FOUND.title),
     IdempotencyConflict: ProblemKind(
-        409, "IDEMPOTENCY_CONFLICT", "The idempotency key stands for another payload"
+        409, "IDEMPOTENCY_CONFLICT", "The idempotency key was used with another payload"
     ),
-    TooManyWorkspaces: ProblemKind(409, "TOO_MANY_WORKSPACES", "There are as many as there may be"),
-    NotDeletable: ProblemKind(409, "WORKSPACE_NOT_DELETABLE", "The workspace can't be deleted as it stands"),
+    TooManyWorkspaces: ProblemKind(409, "TOO_MANY_WORKSPACES", "The limit of workspaces is reached"),
+    NotDeletable: ProblemKind(
+        409, "WORKSPACE_NOT_DELETABLE", "The workspace can't be deleted in its current state"
+    ),
     WorkspaceDeleted: ProblemKind(410, "WORKSPACE_DELETED", "The workspace is deleted"),
 }
 RETRY_SECONDS = 2
-"""When a client that waits for a phase asks again: as often as the control plane looks (WS-5)."""
+"""How long a client that waits for a phase pauses between requests: the interval of observations (WS-5)."""
 
 
 def error_headers(_error: Exception | None) -> dict[str, str]:
-    """No header of this context's own."""
+    """This context adds no headers to errors."""
     return {}
 
 
 def read_new(event: "APIGatewayProxyEvent") -> NewWorkspace:
-    """The workspace that a request asks for. Raises ProblemError."""
+    """Decode a request to create a workspace. Raises ProblemError."""
     return NewWorkspace(**read_body(event, WorkspaceCreateRequest).model_dump())
 
 
 def read_change(event: "APIGatewayProxyEvent") -> Change:
-    """The change that a request asks for: what its body names, and nothing else. Raises ProblemError."""
+    """Decode a request to change a workspace; only members in the body change. Raises ProblemError."""
     body = read_body(event, WorkspaceChangeRequest)
     given = body.model_fields_set
     return Change(
@@ -72,13 +74,13 @@ def read_change(event: "APIGatewayProxyEvent") -> Change:
 
 
 def read_page(event: "APIGatewayProxyEvent") -> tuple[Phase | None, int | None, int]:
-    """Which workspaces a request asks for, below which, how many. Raises ProblemError."""
+    """Decode a list request: phase, cursor and limit. Raises ProblemError."""
     query = read_query(event, WorkspaceQuery)
     return query.phase, None if query.cursor is None else int(query.cursor), query.limit
 
 
 def view(workspace: Workspace, now: datetime) -> WorkspaceView:
-    """A workspace."""
+    """The response body of a workspace."""
     error = workspace.error_info
     return WorkspaceView(
         workspace_id=workspace.workspace_id,
@@ -107,7 +109,7 @@ def view(workspace: Workspace, now: datetime) -> WorkspaceView:
 
 
 def page_view(page: Page, now: datetime) -> WorkspacePageView:
-    """A page of workspaces."""
+    """The response body of a page of workspaces."""
     return WorkspacePageView(
         workspaces=tuple(view(one, now) for one in page.workspaces),
         next_cursor=None if page.below is None else str(page.below),
@@ -115,7 +117,7 @@ def page_view(page: Page, now: datetime) -> WorkspacePageView:
 
 
 def events_view(events: list[Event]) -> WorkspaceEventsView:
-    """A workspace's history."""
+    """The response body of a workspace's events."""
     return WorkspaceEventsView(
         events=tuple(
             WorkspaceEventView.model_validate(
@@ -127,7 +129,7 @@ def events_view(events: list[Event]) -> WorkspaceEventsView:
 
 
 def waiting_headers(workspace: Workspace) -> dict[str, str]:
-    """When to ask again, where it is not yet as it is wanted, or is about to leave that; ERROR waits for a person."""
+    """Retry-After, unless the workspace is stable in its desired state, or in ERROR until an operator acts."""
     arrived = workspace.phase.value == workspace.desired_state.value and workspace.operation is Operation.NONE
     if arrived or (workspace.phase is Phase.ERROR and workspace.deleted_at is None):
         return {}

@@ -1,8 +1,8 @@
-"""Collect the archives that nothing protects, two hours after they were written (003 §9; WS-13).
+"""Delete unprotected archives, two hours after they were written (003 §9; WS-13).
 
-Objects are listed first and the rows asked afterwards, so that an archive is never judged by what was true before it
-was made. A key that nothing protects is never protected again, since each operation has an id of its own: what a
-crash or a second collector leaves is collected the next time.
+Objects are listed before the rows are read, so that no archive is judged by rows that are older than it. An unprotected
+key never becomes protected again, since each operation has its own id; leftovers of a crash or of a concurrent
+collection are deleted by the next one.
 """
 
 import time
@@ -13,19 +13,19 @@ from datetime import datetime
 
 from dpp.platform.db.postgres import Connection, Database
 from dpp.workspaces import store
-from dpp.workspaces.archives.garbage import Place, Verdict, verdict
+from dpp.workspaces.archives.garbage import ArchiveLocation, Verdict, verdict
 from dpp.workspaces.ports import ArchiveObject, Archives
 
 MAX_DELETED = 2_000
-"""So many objects a run at most: a fault in a rule shows before the bucket is empty."""
+"""Maximum deletions per collection, so that a wrong rule is noticed before the bucket is empty."""
 
 TIME_LIMIT_SECONDS = 120.0
 _PAGE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
-    """What a run came to. `by_verdict` counts objects; `after`: where the next run goes on, None at the end."""
+class CollectReport:
+    """Report of a collection. `by_verdict` counts objects; `after`: the key to continue after, or None at the end."""
 
     dry_run: bool
     by_verdict: Mapping[Verdict, int]
@@ -45,8 +45,8 @@ def collect(
     now: datetime | None = None,
     elapsed: Callable[[], float] = time.monotonic,
     time_limit_seconds: float = TIME_LIMIT_SECONDS,
-) -> Collected:
-    """Go through the bucket from `after` on; `dry_run` only counts. Raises DependencyUnavailable."""
+) -> CollectReport:
+    """Scan the bucket after the key `after`; `dry_run` only counts. Raises DependencyUnavailable."""
     began, counted = elapsed(), Counter[Verdict]()
     deleted = deleted_bytes = refused = 0
     capped = False
@@ -65,16 +65,16 @@ def collect(
         after = page[-1].key if len(page) == _PAGE and not capped else None
         if after is None:
             break
-    return Collected(dry_run, dict(counted), deleted, deleted_bytes, refused, capped, after)
+    return CollectReport(dry_run, dict(counted), deleted, deleted_bytes, refused, capped, after)
 
 
 def _judge(connection: Connection, page: Sequence[ArchiveObject], now: datetime) -> dict[str, Verdict]:
-    places = {one.key: Place.of(one.key) for one in page}
-    ids = {place.workspace_id for place in places.values() if place is not None}
-    claims = store.claims(connection, list(ids)) if ids else {}
+    locations = {one.key: ArchiveLocation.parse(one.key) for one in page}
+    ids = {location.workspace_id for location in locations.values() if location is not None}
+    references = store.archive_references(connection, list(ids)) if ids else {}
     judged = {}
     for one in page:
-        place = places[one.key]
-        claim = None if place is None else claims.get(place.workspace_id)
-        judged[one.key] = verdict(one.key, (now - one.modified_at).total_seconds(), claim)
+        location = locations[one.key]
+        referenced = None if location is None else references.get(location.workspace_id)
+        judged[one.key] = verdict(one.key, (now - one.modified_at).total_seconds(), referenced)
     return judged

@@ -1,4 +1,4 @@
-"""Which archives may go (003 §9; WS-13): those that nothing protects, two hours after they were written."""
+"""Which archives may be deleted (003 §9; WS-13): unprotected ones, two hours after they were written."""
 
 import re
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from enum import StrEnum
 from uuid import UUID
 
 GRACE_SECONDS = 2 * 3600
-"""An archive is left alone for so long, by its object's time in S3."""
+"""Minimum age of an archive before it is deleted, by its object's time in S3."""
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _KEY = re.compile(f"({_UUID})/({_UUID})/[^/]+", re.ASCII)
 
 
 class Verdict(StrEnum):
-    """Whether an archive may go, and by which rule."""
+    """Whether an archive may be deleted, and the rule that decides it."""
 
     YOUNG = "YOUNG"
     FOREIGN = "FOREIGN"
@@ -25,27 +25,27 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where an object stands: whose it is and which operation's; `{workspace}/{op}/…`."""
+class ArchiveLocation:
+    """The workspace and operation of an object, from its key `{workspace}/{op}/…`."""
 
     workspace_id: UUID
     op_id: UUID
 
     @classmethod
-    def of(cls, key: str) -> "Place | None":
-        """The place of a key; None for one that no archive of ours has."""
+    def parse(cls, key: str) -> "ArchiveLocation | None":
+        """The location of a key, or None if the key has another form."""
         found = _KEY.fullmatch(key)
         return None if found is None else cls(UUID(found[1]), UUID(found[2]))
 
     @property
     def prefix(self) -> str:
-        """What the keys of its archive and of the proof begin with."""
+        """The prefix of the keys of the archive and its proof."""
         return f"{self.workspace_id}/{self.op_id}/"
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """What a workspace says of its archives."""
+class ArchiveReferences:
+    """The state of a workspace that protects its archives."""
 
     deleted: bool
     healthy: bool
@@ -53,29 +53,29 @@ class Claim:
     op_id: UUID | None
 
 
-def verdict(key: str, age_seconds: float, claim: Claim | None) -> Verdict:
-    """Whether the object may go: rules in the document's order, the first that speaks decides.
+def verdict(key: str, age_seconds: float, references: ArchiveReferences | None) -> Verdict:
+    """Whether the object may be deleted. The document's rules in order; the first that applies decides:
 
-    1. Deleted: `archive_key` protects what it names until it is forgotten; nothing else protects anything.
-    2. Unhealthy: everything of the workspace is protected. (The document says so of `archive_key` and `op_id`; an older
-       archive may be all that is left of a home, so it waits for the person who looks at the error, too.)
+    1. Deleted workspace: only the archive in `archive_key` is protected, until that column is cleared.
+    2. Unhealthy workspace: all its archives are protected. (The document protects `archive_key` and `op_id`; an older
+       archive may be the last copy of a home, so it is kept until an operator has handled the error.)
     3. The archive of the last operation is protected.
 
-    A workspace that no row knows is left alone: the rows may be of another day than the bucket.
+    Archives of an unknown workspace are kept: the database may have been restored to another time than the bucket.
     """
-    place = Place.of(key)
-    if place is None:
+    location = ArchiveLocation.parse(key)
+    if location is None:
         return Verdict.FOREIGN
     if age_seconds < GRACE_SECONDS:
         return Verdict.YOUNG
-    return Verdict.UNKNOWN_WORKSPACE if claim is None else _of_known(place, claim)
+    return Verdict.UNKNOWN_WORKSPACE if references is None else _of_known(location, references)
 
 
-def _of_known(place: Place, claim: Claim) -> Verdict:
-    if claim.archive_key is not None and claim.archive_key.startswith(place.prefix):
+def _of_known(location: ArchiveLocation, references: ArchiveReferences) -> Verdict:
+    if references.archive_key is not None and references.archive_key.startswith(location.prefix):
         return Verdict.ARCHIVE_KEY
-    if claim.deleted:
+    if references.deleted:
         return Verdict.GARBAGE
-    if not claim.healthy:
+    if not references.healthy:
         return Verdict.UNHEALTHY
-    return Verdict.OPERATION if claim.op_id == place.op_id else Verdict.GARBAGE
+    return Verdict.OPERATION if references.op_id == location.op_id else Verdict.GARBAGE

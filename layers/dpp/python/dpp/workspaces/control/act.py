@@ -1,7 +1,7 @@
-"""Do one thing of an operation, under its lease (003 §7, §8, §10; WS-10 … WS-12, WS-14).
+"""Perform one action of an operation, under its lease (003 §7, §8, §10; WS-10 … WS-12, WS-14).
 
-What was done is written down afterwards and believed when it is seen. A crash in between leaves it done and unwritten:
-the next process does it again, which every port answers as one that was done already, or goes on where it was left.
+The action is recorded after it was done, and its effect counts once it is observed. After a crash in between, the next
+process repeats the action; every port either finds that it was done or continues it.
 """
 
 from collections.abc import Callable
@@ -20,66 +20,66 @@ from dpp.workspaces.errors import LeaseLost, OperationFailed
 from dpp.workspaces.machine import Action
 from dpp.workspaces.model import ErrorInfo, HomeContext, Workspace
 from dpp.workspaces.ports import Provider
-from dpp.workspaces.providers.home_storage import archive_home, empty_home, restore_home
+from dpp.workspaces.providers.home_storage import archive_empty_home, archive_home, restore_home
 from dpp.workspaces.store import Writer
 
 type Clock = Callable[[], datetime | None]
-"""Moves time in tests; None: Postgres's own (D1)."""
+"""Sets the time in tests; None: Postgres's clock (D1)."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
-    """What an action leaves in the reconciler's columns."""
+class _Recorded:
+    """Values of the reconciler's columns after an action."""
 
     archive_key: str | None
     home: HomeContext
 
 
 @dataclass(frozen=True, slots=True)
-class Acted:
-    """What came of a try. `moved` false: another process has the operation. `outage`: who did not answer."""
+class ActResult:
+    """Result of an attempt. `moved` false: another process has the operation. `outage`: the failed dependency."""
 
     moved: bool
     outage: str | None = None
 
 
-def act(database: Database, provider: Provider, workspace: Workspace, step: Step, clock: Clock) -> Acted:
-    """Do what the step says.
+def act(database: Database, provider: Provider, workspace: Workspace, step: Step, clock: Clock) -> ActResult:
+    """Perform the action of a step.
 
-    An outage of the provider is noted and waited for; Postgres's raises DependencyUnavailable, and the lease ends
-    alone.
+    An outage of the provider is recorded, and the action retried later. An outage of Postgres raises
+    DependencyUnavailable, and the lease expires.
     """
-    held = lease.take(database, workspace, clock)
+    held = lease.acquire(database, workspace, clock)
     if held is None:
-        return Acted(moved=False)
+        return ActResult(moved=False)
     try:
-        return Acted(moved=True, outage=_act(database, provider, held, step))
+        return ActResult(moved=True, outage=_act(database, provider, held, step))
     except LeaseLost:
-        return Acted(moved=False)
+        return ActResult(moved=False)
 
 
 def _act(database: Database, provider: Provider, held: Lease, step: Step) -> str | None:
-    """Do it and note what came of it; who did not answer. Raises LeaseLost where another process has it by then."""
+    """Perform the action, record the result, and return the dependency that failed, if any. Raises LeaseLost."""
     if step.action is None:
-        raise AssertionError("a step that is nothing to do")
+        raise AssertionError("a step without an action")
     before = held.workspace
     home = replace(before.home_ctx, last_action=step.action.value)
     try:
-        done = _ACTIONS[step.action](provider, before, held)
+        result = _ACTIONS[step.action](provider, before, held)
     except OperationFailed as failure:
-        _note_failure(database, held, home, failure)
+        _record_failure(database, held, home, failure)
     except DependencyUnavailable as outage:
         if outage.dependency == PostgresUnavailable.dependency:
             raise
         held.note_outage(home, backoff_seconds(before.error_count + 1))
         return outage.dependency
     else:
-        held.note_action(done.archive_key, replace(done.home, last_action=step.action.value))
+        held.note_action(result.archive_key, replace(result.home, last_action=step.action.value))
     return None
 
 
-def failed_once_more(workspace: Workspace, failure: OperationFailed, now: datetime) -> ErrorInfo:
-    """The error of an operation that failed so."""
+def count_failure(workspace: Workspace, failure: OperationFailed, now: datetime) -> ErrorInfo:
+    """The operation's error after this failure, with one more retry counted."""
     before = workspace.error_info
     same = before is not None and before.operation is workspace.operation
     return ErrorInfo(
@@ -93,33 +93,33 @@ def failed_once_more(workspace: Workspace, failure: OperationFailed, now: dateti
     )
 
 
-def _note_failure(database: Database, held: Lease, home: HomeContext, failure: OperationFailed) -> None:
-    """Count it; what is terminal ends the operation at once, in one statement (WS-7)."""
+def _record_failure(database: Database, held: Lease, home: HomeContext, failure: OperationFailed) -> None:
+    """Record a failure; a terminal one ends the operation in the same statement (WS-7)."""
     before = held.workspace
     with database.connection() as connection, store.writing(connection, Writer.RECONCILER):
         now = held.now(connection)
-        error = failed_once_more(before, failure, now)
+        error = count_failure(before, failure, now)
         if error.is_terminal:
-            noted = store.give_up(connection, before, error, held.owner, now)
+            recorded = store.give_up(connection, before, error, held.owner, now)
         else:
-            noted = store.note_failure(connection, before, error, home=home, owner=held.owner, now=now)
-    if noted is None:
+            recorded = store.note_failure(connection, before, error, home=home, owner=held.owner, now=now)
+    if recorded is None:
         raise LeaseLost
 
 
-def _write_empty_archive(provider: Provider, workspace: Workspace, held: Lease) -> _Done:
-    archive = empty_home(
+def _write_empty_archive(provider: Provider, workspace: Workspace, held: Lease) -> _Recorded:
+    archive = archive_empty_home(
         provider.archives, workspace.workspace_id, _op(workspace), held, homes=provider.homes
     )
-    return _Done(archive.key, HomeContext(archive=archive))
+    return _Recorded(archive.key, HomeContext(archive=archive))
 
 
-def _restore_home(provider: Provider, workspace: Workspace, held: Lease) -> _Done:
+def _restore_home(provider: Provider, workspace: Workspace, held: Lease) -> _Recorded:
     archive = workspace.home_ctx.archive
     if archive is None or archive.key != workspace.archive_key:
-        found = None if workspace.archive_key is None else provider.archives.proof(workspace.archive_key)
+        found = None if workspace.archive_key is None else provider.archives.read_proof(workspace.archive_key)
         if found is None:
-            raise OperationFailed("ArchiveUnproved", "The archive was never proved.", is_terminal=True)
+            raise OperationFailed("ArchiveUnproved", "The archive has no proof.", is_terminal=True)
         archive = found
     volume = restore_home(
         provider.volumes,
@@ -131,23 +131,23 @@ def _restore_home(provider: Provider, workspace: Workspace, held: Lease) -> _Don
         homes=provider.homes,
     )
     home = HomeContext(restore_marker=volume.restore_marker, generation=volume.generation, archive=archive)
-    return _Done(workspace.archive_key, home)
+    return _Recorded(workspace.archive_key, home)
 
 
-def _start_container(provider: Provider, workspace: Workspace, _held: Lease) -> _Done:
+def _start_container(provider: Provider, workspace: Workspace, _held: Lease) -> _Recorded:
     volume = provider.volumes.find(workspace.workspace_id)
     if volume is None or volume.generation != workspace.home_ctx.generation:
-        raise OperationFailed("VolumeNotFound", "The volume that holds the home is not there.")
+        raise OperationFailed("VolumeNotFound", "The volume that holds the home does not exist.")
     provider.containers.start(workspace.workspace_id, volume)
-    return _Done(workspace.archive_key, workspace.home_ctx)
+    return _Recorded(workspace.archive_key, workspace.home_ctx)
 
 
-def _stop_container(provider: Provider, workspace: Workspace, _held: Lease) -> _Done:
+def _stop_container(provider: Provider, workspace: Workspace, _held: Lease) -> _Recorded:
     provider.containers.stop(workspace.workspace_id)
-    return _Done(workspace.archive_key, workspace.home_ctx)
+    return _Recorded(workspace.archive_key, workspace.home_ctx)
 
 
-def _archive_home(provider: Provider, workspace: Workspace, held: Lease) -> _Done:
+def _archive_home(provider: Provider, workspace: Workspace, held: Lease) -> _Recorded:
     archive = archive_home(
         provider.volumes,
         provider.archives,
@@ -156,28 +156,28 @@ def _archive_home(provider: Provider, workspace: Workspace, held: Lease) -> _Don
         held,
         homes=provider.homes,
     )
-    return _Done(archive.key, replace(workspace.home_ctx, archive=archive))
+    return _Recorded(archive.key, replace(workspace.home_ctx, archive=archive))
 
 
-def _delete_volume(provider: Provider, workspace: Workspace, _held: Lease) -> _Done:
-    """The generation that was archived and no other; of a deleted workspace, whatever there is."""
+def _delete_volume(provider: Provider, workspace: Workspace, _held: Lease) -> _Recorded:
+    """Delete the generation that was archived; for a deleted workspace, any generation."""
     generation = workspace.home_ctx.generation if workspace.deleted_at is None else None
     provider.volumes.delete(workspace.workspace_id, generation)
-    return _Done(workspace.archive_key, workspace.home_ctx)
+    return _Recorded(workspace.archive_key, workspace.home_ctx)
 
 
-def _forget_archive(_provider: Provider, _workspace: Workspace, _held: Lease) -> _Done:
-    """The object itself is the collector's, two hours later (003 §9)."""
-    return _Done(None, HomeContext())
+def _forget_archive(_provider: Provider, _workspace: Workspace, _held: Lease) -> _Recorded:
+    """Clear the reference; the collection deletes the object two hours later (003 §9)."""
+    return _Recorded(None, HomeContext())
 
 
 def _op(workspace: Workspace) -> UUID:
     if workspace.op_id is None:
-        raise AssertionError("an operation without its id")
+        raise AssertionError("an operation without an id")
     return workspace.op_id
 
 
-_ACTIONS: dict[Action, Callable[[Provider, Workspace, Lease], _Done]] = {
+_ACTIONS: dict[Action, Callable[[Provider, Workspace, Lease], _Recorded]] = {
     Action.WRITE_EMPTY_ARCHIVE: _write_empty_archive,
     Action.RESTORE_HOME: _restore_home,
     Action.START_CONTAINER: _start_container,

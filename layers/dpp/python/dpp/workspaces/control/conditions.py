@@ -1,4 +1,4 @@
-"""What was seen, as conditions, and the phase that they make (003 §1, §5; WS-2 … WS-4)."""
+"""Conditions from observations, and the phase that they determine (003 §1, §5; WS-2 … WS-4)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,92 +15,97 @@ from dpp.workspaces.model import (
     Phase,
     is_container_condition,
 )
-from dpp.workspaces.ports import ArchiveObject, Seen
+from dpp.workspaces.ports import ArchiveObject, Observation
 
 CONTAINER_WITHOUT_VOLUME = "ContainerWithoutVolume"
 ARCHIVE_ACCESS_ERROR = "ArchiveAccessError"
 
 
-def see_archive(
+def observe_archive(
     archive_key: str | None, proof: Archive | None, found: ArchiveObject | None, now: datetime
-) -> Seen:
-    """The five reasons of `storage.archive_ready` (003 §1).
+) -> Observation:
+    """The condition `storage.archive_ready`, with its five reasons (003 §1).
 
-    `proof`: what the archive was when it was read back. Size and ETag tell whether these are still the same bytes
-    without reading them; an archive whose proof is unknown is believed to be there, and is no reason to delete a
-    volume.
+    Size and ETag of the proof show, without reading the object, whether it still has the same bytes. An archive with an
+    unknown proof counts as available, but is not sufficient to delete a volume.
     """
     if archive_key is None:
-        return Seen(False, "NoArchive", "There is no archive.")
+        return Observation(False, "NoArchive", "The workspace has no archive.")
     if found is None:
-        return Seen(False, "ArchiveNotFound", "The archive that archive_key names is not in the bucket.")
+        return Observation(False, "ArchiveNotFound", "The archive in archive_key is not in the bucket.")
     if found.expires_at is not None and found.expires_at <= now:
-        return Seen(False, "ArchiveExpired", "The archive has outlived what the bucket's rules allow.")
+        return Observation(
+            False, "ArchiveExpired", "The archive has expired by the bucket's lifecycle rules."
+        )
     if proof is not None and proof.key == archive_key:
         if found.size_bytes != proof.size_bytes:
-            told = f"The archive has {found.size_bytes} bytes, and had {proof.size_bytes}."
-            return Seen(False, "ArchiveCorrupted", told)
+            message = f"The archive has {found.size_bytes} bytes; its proof says {proof.size_bytes}."
+            return Observation(False, "ArchiveCorrupted", message)
         if found.etag != proof.etag:
-            return Seen(False, "ArchiveCorrupted", "The archive is not the one whose checksum was proved.")
-    return Seen(True, "ArchiveUploaded", "The archive can be had.")
+            return Observation(
+                False, "ArchiveCorrupted", "The archive is not the proved one: its ETag differs."
+            )
+    return Observation(True, "ArchiveUploaded", "The archive is available.")
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """What one look found, and the columns of the reconciler that it is judged with."""
+class ObservedState:
+    """The observations of a workspace, and the reconciler's columns that they are judged with.
 
-    container: Mapping[str, Seen]
-    """By the name of its condition."""
-    volume: Seen
-    archive: Seen
+    `containers`: by the name of their condition.
+    """
+
+    containers: Mapping[str, Observation]
+    volume: Observation
+    archive: Observation
     archive_key: str | None
     error_info: ErrorInfo | None
 
 
-def judge(observed: Observed) -> Seen:
-    """`policy.healthy`: the first that is wrong, in the document's order (003 §1; WS-4)."""
-    if any(seen.ready for seen in observed.container.values()) and not observed.volume.ready:
-        return Seen(False, CONTAINER_WITHOUT_VOLUME, "A container runs without its volume.")
+def judge_health(observed: ObservedState) -> Observation:
+    """The condition `policy.healthy`: the first violation, in the document's order (003 §1; WS-4)."""
+    if any(one.ready for one in observed.containers.values()) and not observed.volume.ready:
+        return Observation(False, CONTAINER_WITHOUT_VOLUME, "A container runs without its volume.")
     if observed.archive_key is not None and not observed.archive.ready:
-        told = f"{observed.archive.reason}: {observed.archive.message}"
-        return Seen(False, ARCHIVE_ACCESS_ERROR, told)
+        message = f"{observed.archive.reason}: {observed.archive.message}"
+        return Observation(False, ARCHIVE_ACCESS_ERROR, message)
     error = observed.error_info
     if error is not None and error.is_terminal:
-        return Seen(False, error.reason, error.message)
-    return Seen(True, "Healthy", "All that must hold does.")
+        return Observation(False, error.reason, error.message)
+    return Observation(True, "Healthy", "The workspace is healthy.")
 
 
-def conditions_after(before: Conditions, observed: Observed, now: datetime) -> Conditions:
-    """The conditions of a look; a time of transition is kept where the status is."""
-    seen = {
-        **observed.container,
+def conditions_after(before: Conditions, observed: ObservedState, now: datetime) -> Conditions:
+    """The conditions after an observation. A transition time stays if the status does."""
+    found = {
+        **observed.containers,
         VOLUME_READY: observed.volume,
         ARCHIVE_READY: observed.archive,
-        HEALTHY: judge(observed),
+        HEALTHY: judge_health(observed),
     }
-    return {name: _condition(before.get(name), one, now) for name, one in seen.items()}
+    return {name: _condition(before.get(name), one, now) for name, one in found.items()}
 
 
-def _condition(before: Condition | None, seen: Seen, now: datetime) -> Condition:
-    kept = before is not None and before.status == seen.ready
+def _condition(before: Condition | None, found: Observation, now: datetime) -> Condition:
+    kept = before is not None and before.status == found.ready
     since = before.last_transition_time if before is not None and kept else now
-    return Condition(seen.ready, seen.reason, seen.message, since)
+    return Condition(found.ready, found.reason, found.message, since)
 
 
 def calculate_phase(conditions: Conditions, deleted_at: datetime | None) -> Phase:
-    """The one phase of these conditions, by the document's priority (003 §5); what was never seen isn't there."""
+    """The phase of these conditions, by the document's priority (003 §5); a missing condition counts as false."""
     if deleted_at is not None:
         return Phase.DELETED
-    if not _is(conditions, HEALTHY, unseen=True):
+    if not _is_true(conditions, HEALTHY, if_missing=True):
         return Phase.ERROR
-    volume = _is(conditions, VOLUME_READY)
+    volume = _is_true(conditions, VOLUME_READY)
     if volume and any(one.status for name, one in conditions.items() if is_container_condition(name)):
         return Phase.RUNNING
     if volume:
         return Phase.STANDBY
-    return Phase.ARCHIVED if _is(conditions, ARCHIVE_READY) else Phase.PENDING
+    return Phase.ARCHIVED if _is_true(conditions, ARCHIVE_READY) else Phase.PENDING
 
 
-def _is(conditions: Conditions, name: str, *, unseen: bool = False) -> bool:
+def _is_true(conditions: Conditions, name: str, *, if_missing: bool = False) -> bool:
     condition = conditions.get(name)
-    return unseen if condition is None else condition.status
+    return if_missing if condition is None else condition.status

@@ -1,8 +1,7 @@
-"""One process's hold on an operation while it does something (WS-7): by the row, by Postgres's clock, renewed as it
-goes.
+"""Lease of an operation to one process (WS-7): stored in the row, by Postgres's clock, renewed during long work.
 
-A process that dies leaves a lease that ends by itself; one that was held up for so long finds out at its next beat, or
-when it wants to note what it did, and leaves. What it may still do until then, the provider answers by generation.
+The lease of a process that dies expires. A process that was delayed beyond its lease finds out at its next heartbeat,
+or when it records its action, and stops. Its calls until then can't harm a later volume, since they name a generation.
 """
 
 import time
@@ -16,7 +15,7 @@ from dpp.platform.db.postgres import Connection, Database, named_rows
 from dpp.workspaces import store
 from dpp.workspaces.errors import LeaseLost
 from dpp.workspaces.model import HomeContext, Workspace
-from dpp.workspaces.rows import home_json, workspace_of
+from dpp.workspaces.rows import home_json, workspace_from_row
 from dpp.workspaces.store import QUERIES, Writer
 
 LEASE_SECONDS = 60
@@ -24,7 +23,7 @@ _RENEW_AFTER_SECONDS = 15.0
 
 
 class Lease:
-    """The hold of one process on one operation; called, it renews itself when that is due."""
+    """The lease of one process on one operation. A heartbeat (ports.Heartbeat): a call renews it when that is due."""
 
     def __init__(
         self,
@@ -42,12 +41,12 @@ class Lease:
         self._renewed = elapsed()
 
     def __call__(self) -> None:
-        """Renew it where 15 s have passed. Raises LeaseLost, DependencyUnavailable."""
+        """Renew the lease if 15 s have passed. Raises LeaseLost, DependencyUnavailable."""
         if self._elapsed() - self._renewed >= _RENEW_AFTER_SECONDS:
             self.renew()
 
     def renew(self) -> None:
-        """Renew it. Raises LeaseLost where another process has the operation, or it is over."""
+        """Renew the lease. Raises LeaseLost if another process has the operation, or it has ended."""
         params = self._params() | {"lease_seconds": LEASE_SECONDS}
         with (
             self._database.connection() as connection,
@@ -59,17 +58,17 @@ class Lease:
         self._renewed = self._elapsed()
 
     def note_action(self, archive_key: str | None, home: HomeContext) -> Workspace:
-        """Write what was done and give the lease back. Raises LeaseLost."""
+        """Record a completed action and release the lease. Raises LeaseLost."""
         return self._note("note_action", {"archive_key": archive_key, "home_ctx": Jsonb(home_json(home))})
 
     def note_outage(self, home: HomeContext, backoff_seconds: int) -> Workspace:
-        """Write that the provider did not answer and give the lease back. Raises LeaseLost."""
+        """Record that the provider did not answer and release the lease. Raises LeaseLost."""
         return self._note(
             "note_outage", {"home_ctx": Jsonb(home_json(home)), "backoff_seconds": backoff_seconds}
         )
 
     def now(self, connection: Connection) -> datetime:
-        """Postgres's clock."""
+        """The time by Postgres's clock."""
         return store.clock(connection, self._clock())
 
     def _note(self, name: str, more: dict[str, object]) -> Workspace:
@@ -80,7 +79,7 @@ class Lease:
             rows = named_rows(connection, QUERIES[name], self._params() | more)
         if not rows:
             raise LeaseLost
-        return workspace_of(rows[0])
+        return workspace_from_row(rows[0])
 
     def _params(self) -> dict[str, object]:
         return {
@@ -91,8 +90,8 @@ class Lease:
         }
 
 
-def take(database: Database, decided_on: Workspace, clock: Callable[[], datetime | None]) -> Lease | None:
-    """A workspace's operation, for this process; None where another has it, or what was decided on holds no more."""
+def acquire(database: Database, decided_on: Workspace, clock: Callable[[], datetime | None]) -> Lease | None:
+    """Lease the operation to this process; None if another has it, or the row no longer matches the decision."""
     owner = uuid4()
     params = {
         "workspace_id": decided_on.workspace_id,
@@ -104,14 +103,14 @@ def take(database: Database, decided_on: Workspace, clock: Callable[[], datetime
         "now": clock(),
     }
     with database.connection() as connection, store.writing(connection, Writer.RECONCILER):
-        rows = named_rows(connection, QUERIES["take_lease"], params)
-    return Lease(database, workspace_of(rows[0]), owner, clock) if rows else None
+        rows = named_rows(connection, QUERIES["acquire_lease"], params)
+    return Lease(database, workspace_from_row(rows[0]), owner, clock) if rows else None
 
 
 def hand_over(
     database: Database, decided_on: Workspace, again_after_seconds: float, now: datetime | None = None
 ) -> bool:
-    """Whether long work is this caller's to hand over now."""
+    """True if the caller is to hand the long work over now."""
     params = {
         "workspace_id": decided_on.workspace_id,
         "op_id": decided_on.op_id,

@@ -1,7 +1,7 @@
-"""What travels in the queues of workspaces (D10): looks, pages of the fleet, beats, long work, collections.
+"""Messages in the queues of workspaces (D10): observe a workspace or a page of the fleet, tick, long work, collection.
 
-A message only says where to look; what is to be done stands in the rows. So one that is lost, doubled or late costs
-nothing but time, and one that nobody understands is dropped with a line in the log.
+A message only says where to look; the rows say what to do. So a lost, repeated or late message costs only time, and an
+unknown one is logged and dropped. The JSON keys are older than the names here, and stay for messages under way.
 """
 
 import json
@@ -12,11 +12,11 @@ from dpp.platform.ids import parse_uuid
 from dpp.workspaces.store import NO_BOUND
 
 MAX_DELAY_SECONDS = 900
-"""As long as SQS holds a message back."""
+"""The longest delay of an SQS message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Observe:
     """Observe this workspace and take its next step."""
 
     workspace_id: UUID
@@ -30,66 +30,61 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
-    """Observe the page of the fleet above this sequence; `turn` says whose archives are asked for."""
+class ObservePage:
+    """Observe the page of the fleet above this sequence. `tick_number` selects whose archives are checked."""
 
     above: int
-    turn: int
+    tick_number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """Collect archives that nothing protects, behind this key."""
+    """Collect unprotected archives after this key."""
 
     after: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
-    """Time has passed; `is_minute`: the clock's own, which is followed by another half a minute later (D10)."""
+class Tick:
+    """A tick. `is_minute`: sent by the schedule, each minute; a second one follows half a minute later (D10)."""
 
     is_minute: bool
 
 
-type Message = Look | Work | Fleet | Collect | Beat
+type Message = Observe | Work | ObservePage | Collect | Tick
 
 
 def body_of(message: Message) -> str:
-    """The message as text."""
+    """The message as JSON."""
     match message:
-        case Look(workspace_id):
+        case Observe(workspace_id):
             return json.dumps({"look": str(workspace_id)})
         case Work(workspace_id):
             return json.dumps({"work": str(workspace_id)})
-        case Fleet(above, turn):
-            return json.dumps({"fleet": {"above": above, "turn": turn}})
+        case ObservePage(above, tick_number):
+            return json.dumps({"fleet": {"above": above, "turn": tick_number}})
         case Collect(after):
             return json.dumps({"collect": {"after": after}})
-        case Beat(is_minute):
+        case Tick(is_minute):
             return json.dumps({"beat": "minute" if is_minute else "half"})
 
 
 def parse(body: str) -> Message | None:
-    """The message of a text; None for what is none. The clock's own event is a beat."""
+    """Parse a message; None if it is not one. An event of EventBridge's schedule is a tick."""
     try:
-        told = json.loads(body)
+        found = json.loads(body)
     except ValueError:
-        return None
-    clock = isinstance(told, dict) and told.get("detail-type") == "Scheduled Event"
-    return Beat(is_minute=True) if clock else _message(told)
-
-
-def _message(told: object) -> Message | None:
-    match told:
+        found = None
+    match found:
         case {"look": str(text)} if (workspace_id := parse_uuid(text)) is not None:
-            return Look(workspace_id)
+            return Observe(workspace_id)
         case {"work": str(text)} if (workspace_id := parse_uuid(text)) is not None:
             return Work(workspace_id)
-        case {"fleet": {"above": int(above), "turn": int(turn)}} if 0 <= above < NO_BOUND:
-            return Fleet(above, turn)
+        case {"fleet": {"above": int(above), "turn": int(number)}} if 0 <= above < NO_BOUND:
+            return ObservePage(above, number)
         case {"collect": {"after": str() | None as after}}:
             return Collect(after)
-        case {"beat": "half" | "minute" as kind}:
-            return Beat(is_minute=kind == "minute")
+        case {"detail-type": "Scheduled Event" as kind} | {"beat": "minute" | "half" as kind}:
+            return Tick(is_minute=kind != "half")
         case _:
             return None

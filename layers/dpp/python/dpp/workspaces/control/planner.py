@@ -1,7 +1,7 @@
-"""What comes next for a workspace: one step or none, from its row and Postgres's clock alone (003 §2, §4, §5, §10).
+"""Decide a workspace's next step from its row and Postgres's clock alone (003 §2, §4, §5, §10).
 
-The same function decides for the reconciler and explains to a person, so that the two never differ. It reads no
-provider: what is really there stands in the conditions.
+The reconciler and `explain` use the same function, so that they never differ. The planner asks no provider: the
+conditions in the row hold what exists.
 """
 
 from dataclasses import dataclass
@@ -24,47 +24,47 @@ from dpp.workspaces.model import (
     Workspace,
 )
 
-LOOK_IN_OPERATION_SECONDS = 2
-LOOK_TO_CONVERGE_SECONDS = 5
-LOOK_WHEN_STABLE_SECONDS = 30
-"""When to look again (003 §2; WS-5)."""
+OBSERVE_IN_OPERATION_SECONDS = 2
+OBSERVE_TO_CONVERGE_SECONDS = 5
+OBSERVE_WHEN_STABLE_SECONDS = 30
+"""Seconds until the next observation (003 §2; WS-5)."""
 
 SETTLE_SECONDS = 15
-"""How long what was done may take to be seen before it is done again."""
+"""How long the effect of an action may take to become visible before the action is repeated."""
 
 LOSS_GRACE_SECONDS = 10
-"""How long a volume must be away before its home is called lost: a single look may be wrong."""
+"""How long a volume must be missing before its home counts as lost: a single observation may be wrong."""
 
 DATA_LOST = "DataLost"
 TIMEOUT = "OperationTimeout"
 HOME_IN_USE = "HomeInUse"
-"""Whoever started it came late, or is none of ours. The volume stays, whether the container runs on or ends."""
+"""A container runs after the home was archived, started by a delayed or a foreign process. The volume is kept."""
 
 
 class Kind(StrEnum):
-    """What sort of step."""
+    """The kind of a step."""
 
     REST = "REST"
-    """All is as it was asked for."""
+    """The workspace is in its desired state."""
     WAIT = "WAIT"
-    """Something is to come that nobody here can hasten."""
+    """Wait for an observation, or for a time."""
     BLOCKED = "BLOCKED"
-    """A person has to do something."""
+    """An operator has to act."""
     BEGIN = "BEGIN"
-    """An operation begins."""
+    """Begin an operation."""
     ACT = "ACT"
-    """Something is done to the world."""
+    """Perform an action."""
     COMPLETE = "COMPLETE"
-    """The operation is complete: it was seen to be."""
+    """End the operation: it was observed to be complete."""
     FAIL = "FAIL"
-    """The operation failed once more; terminal, for good."""
+    """Record a failure of the operation."""
     LOSE = "LOSE"
-    """The home is gone, and nothing may be put in its place unasked."""
+    """Declare the home lost. Only an operator may replace it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What comes next, and why in words. `reason` of a failure; `look_in_seconds`: when to look again."""
+    """The next step, and `why` as text. `reason`: of a failure. `observe_in_seconds`: until the next observation."""
 
     kind: Kind
     why: str
@@ -72,94 +72,102 @@ class Step:
     action: Action | None = None
     reason: str = ""
     is_terminal: bool = False
-    look_in_seconds: int = LOOK_TO_CONVERGE_SECONDS
+    observe_in_seconds: int = OBSERVE_TO_CONVERGE_SECONDS
 
 
 def next_step(workspace: Workspace, now: datetime) -> Step:
-    """The step, where no process holds the workspace's operation."""
+    """The next step, if no process holds a lease on the operation."""
     if workspace.cleaned_at is not None:
-        return Step(Kind.REST, "It is deleted, and nothing of it is left.")
+        return Step(Kind.REST, "The workspace is deleted, and nothing of it is left.")
     if workspace.operation is not Operation.NONE:
         return _under_way(workspace, RULES[workspace.operation], now)
-    return _at_rest(workspace, now) if workspace.deleted_at is None else _to_be_removed(workspace, now)
+    return _at_rest(workspace, now) if workspace.deleted_at is None else _to_be_cleaned_up(workspace, now)
 
 
-def _to_be_removed(workspace: Workspace, now: datetime) -> Step:
-    """What is deleted is removed, however often that fails: nobody would look at its error."""
+def _to_be_cleaned_up(workspace: Workspace, now: datetime) -> Step:
+    """A deleted workspace is cleaned up, however often that fails: nobody would handle its error."""
     error = workspace.error_info
     if error is not None and now - error.failed_at < timedelta(seconds=MAX_BACKOFF_SECONDS):
-        why = f"Removing it failed, {error.reason}; it is tried again after five minutes."
-        return Step(Kind.WAIT, why, look_in_seconds=LOOK_WHEN_STABLE_SECONDS)
-    return Step(Kind.BEGIN, "It is deleted: what is left of it is removed.", Operation.DELETING)
+        why = f"The cleanup failed with {error.reason}; it is retried after five minutes."
+        return Step(Kind.WAIT, why, observe_in_seconds=OBSERVE_WHEN_STABLE_SECONDS)
+    return Step(Kind.BEGIN, "The workspace is deleted: clean up what is left of it.", Operation.DELETING)
 
 
 def _at_rest(workspace: Workspace, now: datetime) -> Step:
-    """No operation is under way: begin the next one, if any may begin."""
+    """No operation is under way: begin the next one, if one may begin."""
     error = workspace.error_info
     if error is not None and error.is_terminal:
         return Step(Kind.BLOCKED, f"{error.reason}: {error.message}")
     if not is_fresh(workspace):
-        looked = "yet" if workspace.observed_at is None else "since its last operation"
-        return Step(Kind.WAIT, f"It has not been looked at {looked}.")
+        since = "yet" if workspace.observed_at is None else "since its last operation"
+        return Step(Kind.WAIT, f"The workspace has not been observed {since}.")
     if workspace.phase is Phase.ERROR:
-        return Step(Kind.BLOCKED, _told_of_health(workspace))
+        return Step(Kind.BLOCKED, _health_text(workspace))
     if (lost := _lost(workspace, now)) is not None:
         return lost
-    return _towards(workspace, now)
+    return _towards_desired_state(workspace, now)
 
 
-def _towards(workspace: Workspace, now: datetime) -> Step:
-    phase, wanted = workspace.phase, workspace.desired_state
+def _towards_desired_state(workspace: Workspace, now: datetime) -> Step:
+    phase, desired = workspace.phase, workspace.desired_state
     if phase is Phase.STANDBY and workspace.home_ctx.restore_marker is None:
-        why = "A volume stands whose home was never proved: it is restored, or found to be."
+        why = "A volume exists whose home is not proved: restore it, or find that it was restored."
         return Step(Kind.BEGIN, why, Operation.RESTORING)
-    if LEVELS[phase] == LEVELS[wanted]:
-        return Step(Kind.REST, f"It is {phase}, as was asked for.", look_in_seconds=LOOK_WHEN_STABLE_SECONDS)
-    up = LEVELS[phase] < LEVELS[wanted]
+    if LEVELS[phase] == LEVELS[desired]:
+        return Step(
+            Kind.REST,
+            f"The workspace is {phase}, as desired.",
+            observe_in_seconds=OBSERVE_WHEN_STABLE_SECONDS,
+        )
+    up = LEVELS[phase] < LEVELS[desired]
     operation = UP[phase] if up else DOWN[phase]
     if operation is Operation.STARTING and (wait := _restart_wait(workspace, now)) > 0:
-        why = f"The container ended {workspace.start_count} times soon after its start; it waits {wait} s."
-        return Step(Kind.WAIT, why, look_in_seconds=_within(wait))
+        why = f"The container ended soon after its start {workspace.start_count} times; the next start is in {wait} s."
+        return Step(Kind.WAIT, why, observe_in_seconds=_within(wait))
     target = RULES[operation].target
-    return Step(Kind.BEGIN, f"It is {phase} and is to be {wanted}: the next step is {target}.", operation)
+    return Step(
+        Kind.BEGIN,
+        f"The workspace is {phase}, and {desired} is desired: the next phase is {target}.",
+        operation,
+    )
 
 
 def _under_way(workspace: Workspace, rule: OperationRule, now: datetime) -> Step:
-    """An operation is under way: complete it, give up, wait, or do what is to be done."""
+    """An operation is under way: complete it, give up, wait, or perform its next action."""
     fresh = is_fresh(workspace)
     if fresh and rule.complete(workspace):
-        return Step(Kind.COMPLETE, f"Seen: {rule.complete_when}.", rule.operation)
+        return Step(Kind.COMPLETE, f"Observed: {rule.complete_when}.", rule.operation)
     if rule.operation is Operation.ARCHIVING and workspace.container_ready and has_own_archive(workspace):
-        why = "A container runs since the home was archived, and what it writes is in no archive."
+        why = "A container was started after the home was archived; no archive has what it writes."
         return Step(Kind.FAIL, why, rule.operation, reason=HOME_IN_USE, is_terminal=True)
     if rule.operation is Operation.STARTING and (lost := _lost(workspace, now)) is not None:
         return lost
     error = workspace.error_info
     if error is not None and is_exhausted(error.retry_count):
-        if not fresh:  # what failed may have been done: one look decides
-            return _waiting("It failed too often; one more look tells whether it was done all the same.")
+        if not fresh:  # the failed action may have taken effect: one more observation decides
+            return _waiting("The operation failed too often; one more observation shows if it took effect.")
         return Step(Kind.FAIL, error.message, rule.operation, reason=error.reason, is_terminal=True)
-    return _patience(workspace, rule, now) or _next_action(workspace, rule, now)
+    return _overdue(workspace, rule, now) or _next_action(workspace, rule, now)
 
 
-def _patience(workspace: Workspace, rule: OperationRule, now: datetime) -> Step | None:
-    """Whether an attempt has lasted too long; one that can't go on, since the workspace is in ERROR, lasts as long.
+def _overdue(workspace: Workspace, rule: OperationRule, now: datetime) -> Step | None:
+    """The step if an attempt exceeds its deadline, or can't continue because the workspace is in ERROR; else None.
 
-    An attempt is late by what was tried, not while nobody was at work, nor while the provider is to be asked again. In
-    ERROR nothing is tried: there the time counts from the ERROR on, or the operation would never end, and with it no
-    person could recover or delete the workspace.
+    The deadline counts from the first try of the attempt: time in which no process ran, or in which a retry after an
+    outage was pending, does not count. In ERROR nothing is tried, and the deadline counts from the start of the ERROR:
+    otherwise the operation would never end, and nobody could recover or delete the workspace.
     """
     deadline = timedelta(seconds=rule.deadline_seconds)
     health = workspace.conditions.get(HEALTHY)
     is_error = workspace.phase is Phase.ERROR and workspace.deleted_at is None
-    held_up = is_error and rule.operation is not Operation.STOPPING  # which is right whatever is wrong
+    held_up = is_error and rule.operation is not Operation.STOPPING  # stopping is right in any ERROR
     if held_up and health is not None:
-        told = _told_of_health(workspace)
+        why = _health_text(workspace)
         if now - health.last_transition_time <= deadline:
-            return _waiting(told)
-        return Step(Kind.FAIL, told, rule.operation, reason=health.reason, is_terminal=True)
+            return _waiting(why)
+        return Step(Kind.FAIL, why, rule.operation, reason=health.reason, is_terminal=True)
     if workspace.tried_at is not None and now - workspace.tried_at > deadline:
-        why = f"Not seen within {rule.deadline_seconds} s: {rule.complete_when}."
+        why = f"Not observed within {rule.deadline_seconds} s: {rule.complete_when}."
         return Step(Kind.FAIL, why, rule.operation, reason=TIMEOUT)
     return None
 
@@ -167,38 +175,38 @@ def _patience(workspace: Workspace, rule: OperationRule, now: datetime) -> Step 
 def _next_action(workspace: Workspace, rule: OperationRule, now: datetime) -> Step:
     if workspace.next_attempt_at is not None and workspace.next_attempt_at > now:
         wait = (workspace.next_attempt_at - now).total_seconds()
-        why = f"The provider did not answer {workspace.error_count} times in a row; it is asked again then."
+        why = f"The provider did not answer {workspace.error_count} times in a row; the next try is in {round(wait)} s."
         return _waiting(why, _within(wait))
     action = rule.action(workspace)
     if action is None:
-        return _waiting(f"To be seen: {rule.complete_when}.")
-    if _settles(workspace, action, now):
-        return _waiting(f"{action} was done; to be seen: {rule.complete_when}.")
+        return _waiting(f"Waiting to observe: {rule.complete_when}.")
+    if _may_become_visible(workspace, action, now):
+        return _waiting(f"{action} was done; waiting to observe: {rule.complete_when}.")
     return Step(Kind.ACT, f"{rule.operation}: {action}.", rule.operation, action)
 
 
-def _settles(workspace: Workspace, action: Action, now: datetime) -> bool:
-    """True while what was just done may still become visible. What failed, and another action, need not wait."""
+def _may_become_visible(workspace: Workspace, action: Action, now: datetime) -> bool:
+    """True while the effect of the last action may still become visible, unless it failed."""
     if workspace.acted_at is None or workspace.home_ctx.last_action != action:
         return False
-    lately = now - workspace.acted_at < timedelta(seconds=SETTLE_SECONDS)
-    return not is_fresh(workspace) or (lately and was_done(workspace, action))
+    is_recent = now - workspace.acted_at < timedelta(seconds=SETTLE_SECONDS)
+    return not is_fresh(workspace) or (is_recent and was_done(workspace, action))
 
 
 def _lost(workspace: Workspace, now: datetime) -> Step | None:
-    """Whether the volume that holds the home is away (a marker says that there was one)."""
+    """The step if the volume that holds the home is missing, else None. A restore marker shows that there was one."""
     condition = workspace.conditions.get(VOLUME_READY)
     if workspace.home_ctx.restore_marker is None or condition is None or condition.status:
         return None
     grace = timedelta(seconds=LOSS_GRACE_SECONDS)
     if not is_fresh(workspace) or now - condition.last_transition_time < grace:
-        return _waiting("The volume that holds the home is not seen.")
-    why = "The volume that held the home is gone; the last archive is older than what was on it."
+        return _waiting("The volume that holds the home is missing.")
+    why = "The volume that held the home is gone, and the last archive is older than its content."
     return Step(Kind.LOSE, why, workspace.operation, reason=DATA_LOST, is_terminal=True)
 
 
 def _restart_wait(workspace: Workspace, now: datetime) -> int:
-    """Seconds until a container that keeps ending is started anew."""
+    """Seconds until a container that keeps ending is started again."""
     if workspace.settled_at is None or workspace.start_count == 0:
         return 0
     since = (now - workspace.settled_at).total_seconds()
@@ -207,15 +215,15 @@ def _restart_wait(workspace: Workspace, now: datetime) -> int:
     return max(0, round(backoff_seconds(workspace.start_count) - since))
 
 
-def _told_of_health(workspace: Workspace) -> str:
+def _health_text(workspace: Workspace) -> str:
     condition = workspace.conditions.get(HEALTHY)
-    return "It is in ERROR." if condition is None else f"{condition.reason}: {condition.message}"
+    return "The workspace is in ERROR." if condition is None else f"{condition.reason}: {condition.message}"
 
 
-def _waiting(why: str, look_in_seconds: int = LOOK_IN_OPERATION_SECONDS) -> Step:
-    return Step(Kind.WAIT, why, look_in_seconds=look_in_seconds)
+def _waiting(why: str, observe_in_seconds: int = OBSERVE_IN_OPERATION_SECONDS) -> Step:
+    return Step(Kind.WAIT, why, observe_in_seconds=observe_in_seconds)
 
 
 def _within(seconds: float) -> int:
-    """When to look again if nothing can happen for so long: not later than a stable workspace would be."""
-    return int(min(max(seconds, LOOK_IN_OPERATION_SECONDS), LOOK_WHEN_STABLE_SECONDS))
+    """Seconds until the next observation if nothing can happen for so long; at most those of a stable workspace."""
+    return int(min(max(seconds, OBSERVE_IN_OPERATION_SECONDS), OBSERVE_WHEN_STABLE_SECONDS))

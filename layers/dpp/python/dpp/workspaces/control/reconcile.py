@@ -1,8 +1,8 @@
-"""One step towards what was asked for, decided from the database alone (003 §2 … §4; WS-5, WS-7, WS-8, WS-14).
+"""Take one step towards the desired state, decided from the database alone (003 §2 … §4; WS-5, WS-7, WS-8, WS-14).
 
-Level-triggered: nothing is remembered between two calls but the row. Each change is a compare-and-swap on what it was
-decided on, so that of two reconcilers one finds that the other was there. A crash between any two lines is met by the
-next look, which the queue or the minutely beat brings.
+Level-triggered: only the row carries state between calls. Each change is a compare-and-swap on the values it was
+decided on, so that one of two concurrent reconcilers changes nothing. After a crash at any point, the next observation,
+from the queue or a tick, continues.
 """
 
 from dataclasses import dataclass, replace
@@ -12,32 +12,32 @@ from enum import StrEnum
 from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.ids import new_id
 from dpp.workspaces import store
-from dpp.workspaces.control.act import Clock, act, failed_once_more
-from dpp.workspaces.control.planner import LOOK_IN_OPERATION_SECONDS, Kind, Step, next_step
+from dpp.workspaces.control.act import Clock, act, count_failure
+from dpp.workspaces.control.planner import OBSERVE_IN_OPERATION_SECONDS, Kind, Step, next_step
 from dpp.workspaces.control.retry_policy import RESTART_WINDOW_SECONDS
 from dpp.workspaces.errors import OperationFailed
-from dpp.workspaces.machine import LONG
+from dpp.workspaces.machine import LONG_ACTIONS
 from dpp.workspaces.model import ErrorInfo, HomeContext, Operation, Workspace
 from dpp.workspaces.ports import Provider
 from dpp.workspaces.store import Writer
 
 
 class Outcome(StrEnum):
-    """What came of a call."""
+    """The outcome of a call."""
 
     MOVED = "MOVED"
-    """Something changed: look again at once."""
+    """Something changed: observe again at once."""
     IDLE = "IDLE"
-    """Nothing is to be done now."""
+    """There is nothing to do now."""
     OVERTAKEN = "OVERTAKEN"
-    """Another process was there first."""
+    """Another process changed the row first."""
     LONG = "LONG"
-    """What is to be done takes long, and was left to who has the time."""
+    """The action takes long, and is left to the function `workspaces_storage`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reconciled:
-    """What came of a call, and the step that was decided. `workspace`: as it was read. `outage`: who did not answer."""
+class ReconcileResult:
+    """The outcome and the decided step. `workspace`: as it was read. `outage`: the dependency that did not answer."""
 
     outcome: Outcome
     step: Step
@@ -46,35 +46,40 @@ class Reconciled:
 
 
 def reconcile(
-    database: Database, provider: Provider, workspace: Workspace, clock: Clock, *, does_long: bool
-) -> Reconciled:
-    """Take the next step of a workspace as it was just read.
+    database: Database, provider: Provider, workspace: Workspace, clock: Clock, *, does_long_work: bool
+) -> ReconcileResult:
+    """Take the next step of a workspace that was just read.
 
-    `does_long` false: what may take long is not done but answered as LONG. Raises DependencyUnavailable.
+    If `does_long_work` is false, an action that may take long is not done; the outcome is LONG. Raises
+    DependencyUnavailable.
     """
     with database.connection() as connection:
         now = store.clock(connection, clock())
     if workspace.lease_until is not None and workspace.lease_until > now:
-        held = Step(Kind.WAIT, "It is being worked on.", look_in_seconds=LOOK_IN_OPERATION_SECONDS)
-        return Reconciled(Outcome.IDLE, held, workspace)
+        held = Step(
+            Kind.WAIT,
+            "A process is working on the operation.",
+            observe_in_seconds=OBSERVE_IN_OPERATION_SECONDS,
+        )
+        return ReconcileResult(Outcome.IDLE, held, workspace)
     step = next_step(workspace, now)
     match step.kind:
         case Kind.REST | Kind.WAIT | Kind.BLOCKED:
-            return Reconciled(Outcome.IDLE, step, workspace)
-        case Kind.ACT if step.action in LONG and not does_long:
-            return Reconciled(Outcome.LONG, step, workspace)
+            return ReconcileResult(Outcome.IDLE, step, workspace)
+        case Kind.ACT if step.action in LONG_ACTIONS and not does_long_work:
+            return ReconcileResult(Outcome.LONG, step, workspace)
         case Kind.ACT:
             acted = act(database, provider, workspace, step, clock)
             outcome = Outcome.MOVED if acted.moved else Outcome.OVERTAKEN
-            return Reconciled(outcome, step, workspace, acted.outage)
+            return ReconcileResult(outcome, step, workspace, acted.outage)
         case Kind.BEGIN | Kind.COMPLETE | Kind.FAIL | Kind.LOSE:
             with database.connection() as connection, store.writing(connection, Writer.RECONCILER):
                 moved = _write(connection, workspace, step, now)
-    return Reconciled(Outcome.MOVED if moved else Outcome.OVERTAKEN, step, workspace)
+    return ReconcileResult(Outcome.MOVED if moved else Outcome.OVERTAKEN, step, workspace)
 
 
 def _write(connection: Connection, workspace: Workspace, step: Step, now: datetime) -> bool:
-    """A step that is nothing but a change of the row."""
+    """Store a step that only changes the row."""
     match step.kind:
         case Kind.BEGIN:
             return store.begin(connection, workspace, step.operation, new_id(), now) is not None
@@ -91,7 +96,7 @@ def _write(connection: Connection, workspace: Workspace, step: Step, now: dateti
 
 def _error(workspace: Workspace, step: Step, now: datetime) -> ErrorInfo:
     failure = OperationFailed(step.reason, step.why, is_terminal=step.is_terminal)
-    counted = failed_once_more(workspace, failure, now)
+    counted = count_failure(workspace, failure, now)
     before = workspace.error_info
     if step.kind is Kind.FAIL and step.is_terminal and before is not None:
         return replace(counted, retry_count=before.retry_count)  # it was counted when it failed
@@ -99,7 +104,7 @@ def _error(workspace: Workspace, step: Step, now: datetime) -> ErrorInfo:
 
 
 def _home_after(workspace: Workspace) -> HomeContext:
-    """What is known of the home once the operation is complete: no volume, no marker."""
+    """The home context after the operation: without a marker if the volume is gone."""
     home = replace(workspace.home_ctx, last_action=None)
     if workspace.operation is Operation.ARCHIVING:
         return HomeContext(archive=home.archive)
@@ -107,7 +112,7 @@ def _home_after(workspace: Workspace) -> HomeContext:
 
 
 def _starts_after(workspace: Workspace) -> int:
-    """How often a container was started and ended soon; only a start right after a start counts."""
+    """The number of starts in a row that each followed the previous one within the restart window."""
     if workspace.operation is not Operation.STARTING:
         return 0
     since, began = workspace.settled_at, workspace.op_started_at

@@ -1,7 +1,7 @@
-"""A person ends an ERROR (003 §1, §10): it is tried again, goes on from an archive that they choose, or begins empty.
+"""An operator ends an ERROR (003 §1, §10): retry, continue from a chosen archive, or start with an empty home.
 
-Nothing else ends one. Where a home was lost the person says what takes its place, since every answer gives something
-up.
+Nothing else ends a terminal ERROR. If a home was lost, the operator chooses what replaces it, since every choice gives
+something up.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from uuid import UUID
 from dpp.platform.db.postgres import Database
 from dpp.platform.ids import new_id
 from dpp.workspaces import store
-from dpp.workspaces.archives.garbage import Place
+from dpp.workspaces.archives.garbage import ArchiveLocation
 from dpp.workspaces.control.conditions import CONTAINER_WITHOUT_VOLUME
 from dpp.workspaces.control.planner import DATA_LOST
 from dpp.workspaces.errors import ArchiveUnknown, NotRecoverable, WorkspaceNotFound
@@ -22,26 +22,26 @@ from dpp.workspaces.ports import Archives
 from dpp.workspaces.store import Writer
 
 
-class Way(StrEnum):
-    """How a workspace goes on."""
+class RecoveryMethod(StrEnum):
+    """How a workspace continues after an ERROR."""
 
     RETRY = "RETRY"
-    """As it stands: what was wrong is mended."""
+    """As it is: the cause was fixed."""
     FROM_ARCHIVE = "FROM_ARCHIVE"
-    """From an archive: what is newer than it is given up."""
+    """From an archive; newer content is given up."""
     KEEP_VOLUME = "KEEP_VOLUME"
-    """With the home that stands on its volume: the archive is given up, and a new one made when it is next archived."""
+    """With the home on its volume; the archive is given up, and the next ARCHIVING writes a new one."""
     STOP_CONTAINER = "STOP_CONTAINER"
-    """A container that runs without its volume is stopped; what became of the home is told afterwards."""
+    """Stop a container that runs without its volume; the state of the home is observed afterwards."""
     EMPTY = "EMPTY"
-    """With an empty home: all of it is given up. Its archives go by the collector's rules."""
+    """With an empty home; the old home is given up, and its archives are collected by the usual rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What a person orders. `archive_key` for FROM_ARCHIVE; None: the one that the workspace names."""
+    """An operator's order. `archive_key`: for FROM_ARCHIVE; None: the workspace's current one."""
 
-    way: Way
+    method: RecoveryMethod
     actor: str
     reason: str
     archive_key: str | None = None
@@ -54,18 +54,20 @@ def recover(
     archives: Archives,
     now: datetime | None = None,
 ) -> Workspace:
-    """Take the error off. Raises WorkspaceNotFound, NotRecoverable, ArchiveUnknown."""
+    """Clear the error. Raises WorkspaceNotFound, NotRecoverable, ArchiveUnknown."""
     with database.connection() as connection:
         workspace = store.find(connection, workspace_id)
     if workspace is None:
         raise WorkspaceNotFound
     if workspace.error_info is None and not is_fresh(workspace):
-        raise NotRecoverable("The monitor has not looked since it was recovered: wait for its look.")
-    if recovery.way is Way.STOP_CONTAINER:
+        raise NotRecoverable(
+            "The workspace has not been observed since it was recovered: try again in a few seconds."
+        )
+    if recovery.method is RecoveryMethod.STOP_CONTAINER:
         return _stop(recovery, workspace, database, now)
     archive_key, home = _after(recovery, workspace, archives)
     with database.connection() as connection, store.writing(connection, Writer.RECONCILER):
-        store.say_who(connection, recovery.actor, f"{recovery.way}: {recovery.reason}"[:500])
+        store.set_event_actor(connection, recovery.actor, f"{recovery.method}: {recovery.reason}"[:500])
         after = store.recover(connection, workspace, archive_key, home, now)
     if after is None:
         raise NotRecoverable(phase=workspace.phase.value, operation=workspace.operation.value)
@@ -73,12 +75,12 @@ def recover(
 
 
 def _stop(recovery: Recovery, workspace: Workspace, database: Database, now: datetime | None) -> Workspace:
-    """Have the reconciler stop it: the one operation that begins in ERROR, since a person said so."""
+    """Begin STOPPING, the only operation that may begin in ERROR, on an operator's order."""
     health = workspace.conditions.get(HEALTHY)
     if health is None or health.reason != CONTAINER_WITHOUT_VOLUME:
-        raise NotRecoverable("No container runs without its volume.")
+        raise NotRecoverable("The workspace has no container that runs without its volume.")
     with database.connection() as connection, store.writing(connection, Writer.RECONCILER):
-        store.say_who(connection, recovery.actor, f"{recovery.way}: {recovery.reason}"[:500])
+        store.set_event_actor(connection, recovery.actor, f"{recovery.method}: {recovery.reason}"[:500])
         begun = store.begin(connection, workspace, Operation.STOPPING, new_id(), now)
     if begun is None:
         raise NotRecoverable(phase=workspace.phase.value, operation=workspace.operation.value)
@@ -86,35 +88,35 @@ def _stop(recovery: Recovery, workspace: Workspace, database: Database, now: dat
 
 
 def _after(recovery: Recovery, workspace: Workspace, archives: Archives) -> tuple[str | None, HomeContext]:
-    """What the workspace names from now on."""
-    match recovery.way:
-        case Way.RETRY:
+    """The archive key and the home context after the recovery."""
+    match recovery.method:
+        case RecoveryMethod.RETRY:
             error = workspace.error_info
             if error is not None and error.reason == DATA_LOST:
-                raise NotRecoverable(
-                    "The home is lost: say from which archive it goes on, or that it begins empty."
-                )
+                raise NotRecoverable("The home is lost: recover it from an archive, or with an empty home.")
             return workspace.archive_key, replace(workspace.home_ctx, last_action=None)
-        case Way.KEEP_VOLUME:
+        case RecoveryMethod.KEEP_VOLUME:
             if not workspace.volume_ready or workspace.home_ctx.restore_marker is None:
-                raise NotRecoverable("No volume with a whole home is seen.")
+                raise NotRecoverable("The workspace has no volume with a complete home.")
             return None, replace(workspace.home_ctx, archive=None, last_action=None)
-        case Way.FROM_ARCHIVE | Way.EMPTY if workspace.volume_ready:
-            raise NotRecoverable("A volume stands, and may hold a home: nothing takes its place.")
-        case Way.FROM_ARCHIVE:
+        case RecoveryMethod.FROM_ARCHIVE | RecoveryMethod.EMPTY if workspace.volume_ready:
+            raise NotRecoverable(
+                "The workspace has a volume that may hold its home, which must not be replaced."
+            )
+        case RecoveryMethod.FROM_ARCHIVE:
             archive = _proved(recovery.archive_key or workspace.archive_key, workspace, archives)
             return archive.key, HomeContext(archive=archive)
-        case Way.EMPTY:
+        case RecoveryMethod.EMPTY:
             return None, HomeContext()
-        case Way.STOP_CONTAINER:
-            raise AssertionError("it is an operation, and no change of what is named")
+        case RecoveryMethod.STOP_CONTAINER:
+            raise AssertionError("STOP_CONTAINER is an operation and changes no column here")
 
 
 def _proved(key: str | None, workspace: Workspace, archives: Archives) -> Archive:
-    place = None if key is None else Place.of(key)
-    if key is None or place is None or place.workspace_id != workspace.workspace_id:
+    location = None if key is None else ArchiveLocation.parse(key)
+    if key is None or location is None or location.workspace_id != workspace.workspace_id:
         raise ArchiveUnknown
-    proof = archives.proof(key)
+    proof = archives.read_proof(key)
     if proof is None:
         raise ArchiveUnknown
     return proof

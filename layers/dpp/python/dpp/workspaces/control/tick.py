@@ -1,73 +1,73 @@
-"""Twice a minute: seed the looks (D10), lower what nobody uses (003 §3), and measure the fleet (WS-5, WS-6).
+"""Twice a minute: send overdue observations (D10), lower idle workspaces (003 §3), measure the fleet (WS-5, WS-6).
 
-Each part stands alone and may be done twice. What a crash leaves out, the next beat does.
+The parts are independent and repeatable. The next tick makes up for a crash.
 """
 
 from dataclasses import dataclass
 
 from dpp.workspaces import store
 from dpp.workspaces.control import monitor
-from dpp.workspaces.control.hints import hint, send_all
-from dpp.workspaces.control.message import Fleet, Look, body_of
+from dpp.workspaces.control.hints import send_all, send_hints
+from dpp.workspaces.control.message import Observe, ObservePage, body_of
 from dpp.workspaces.control.observe import ControlEffects
-from dpp.workspaces.control.planner import LOOK_WHEN_STABLE_SECONDS
-from dpp.workspaces.store import Measures, Writer
+from dpp.workspaces.control.planner import OBSERVE_WHEN_STABLE_SECONDS
+from dpp.workspaces.store import FleetStats, Writer
 
 LOST_AFTER_SECONDS = 15
-"""A look that is overdue by so much is sent again."""
+"""An observation that is overdue by this time is sent again."""
 
 MAX_SEEDED = 500
 MAX_LOWERED = 500
-"""So many a beat: one that has more goes on with the next."""
+"""At most this many per tick; the rest wait for the next tick."""
 
 PAGE = 200
-"""So many workspaces a page of the fleet."""
+"""Workspaces per page of the fleet."""
 
 HALF_MINUTE = 30
-"""The clock fires once a minute; the beat in between is a delayed message."""
+"""The schedule fires once a minute; the tick in between is a delayed message."""
 
-COUNTED_TO = 10_000
-"""Where counts stop."""
+MAX_COUNTED = 10_000
+"""Counts stop here."""
 
 TTL = "ttl"
-"""Who lowers what nobody uses, as events name it."""
+"""The actor in events if an idle workspace is lowered."""
 
 
 @dataclass(frozen=True, slots=True)
-class BeatReport:
-    """What a beat did."""
+class TickReport:
+    """What a tick did. `seeded`: overdue observations that were sent. `lowered`: idle workspaces."""
 
     seeded: int
     lowered: int
-    measures: Measures
+    stats: FleetStats
 
 
-def beat(effects: ControlEffects) -> BeatReport:
-    """One beat. Raises DependencyUnavailable, after which the next one does it."""
+def tick(effects: ControlEffects) -> TickReport:
+    """Run one tick. Raises DependencyUnavailable; the next tick retries."""
     with effects.database.connection() as connection:
         now = store.clock(connection, effects.clock())
         with store.writing(connection, Writer.API):
             lowered = store.lower_idle(connection, TTL, MAX_LOWERED, now)
         with store.writing(connection, Writer.RECONCILER):
             unsettled = store.claim_unsettled(connection, LOST_AFTER_SECONDS, MAX_SEEDED, now)
-        measures = store.measures(connection, COUNTED_TO, now)
-    turn = int(now.timestamp()) // LOOK_WHEN_STABLE_SECONDS
-    effects.looks.send(body_of(Fleet(0, turn)))
-    send_all(effects.looks, [body_of(Look(one)) for one in unsettled])
-    return BeatReport(len(unsettled), len(lowered), measures)
+        stats = store.fleet_stats(connection, MAX_COUNTED, now)
+    tick_number = int(now.timestamp()) // OBSERVE_WHEN_STABLE_SECONDS
+    effects.observe_queue.send(body_of(ObservePage(0, tick_number)))
+    send_all(effects.observe_queue, [body_of(Observe(one)) for one in unsettled])
+    return TickReport(len(unsettled), len(lowered), stats)
 
 
-def look_at_fleet(page: Fleet, effects: ControlEffects) -> monitor.FleetPage:
-    """Observe a page of the fleet, pass the next on, have looked at what changed. Raises PostgresUnavailable."""
-    found = monitor.look_at_page(
+def observe_fleet_page(page: ObservePage, effects: ControlEffects) -> monitor.PageReport:
+    """Observe a page of the fleet; send the next page, and hints for changed ones. Raises PostgresUnavailable."""
+    found = monitor.observe_page(
         effects.database,
         effects.provider,
         above=page.above,
-        turn=page.turn,
+        tick_number=page.tick_number,
         limit=PAGE,
         now=effects.clock(),
     )
     if found.last is not None:
-        effects.looks.send(body_of(Fleet(found.last, page.turn)))
-    hint(effects.looks, found.changed)
+        effects.observe_queue.send(body_of(ObservePage(found.last, page.tick_number)))
+    send_hints(effects.observe_queue, found.changed)
     return found

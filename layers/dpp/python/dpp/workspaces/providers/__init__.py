@@ -1,1 +1,1 @@
-"""Where workspaces really are: containers, volumes and archives on this machine or on AWS, behind the same ports."""
+"""Implementations of the ports: containers, volumes and archives on this machine or on AWS."""

@@ -1,4 +1,4 @@
-"""EFS access points: the one door through which a container sees a home and nothing else of the file system."""
+"""EFS access points, each of which limits a container to one home on the file system."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -19,17 +19,17 @@ GENERATION_TAG = "dpp:generation"
 
 _REJECTED = "AccessPointRejected"
 _PAGE = 100
-_GOING = ("deleting", "deleted", "error")
+_UNUSABLE_STATES = ("deleting", "deleted", "error")
 
 
 class AccessPoints:
-    """The access points of one file system, one a generation of a volume; the client is made at the first call.
+    """The access points of one file system, one per generation of a volume. The client is built at the first call.
 
-    EFS takes 100 characters and four folders at most for an access point's root. DirectoryVolumes' layout has as many,
-    so its root has to be the file system's.
+    EFS allows at most 100 characters and four folders for an access point's root. The layout of DirectoryVolumes uses
+    all of them, so its root must be the root of the file system.
 
-    An access point makes no folder (it has no CreationInfo): without its volume it can't be mounted, so that one that
-    was left over brings no home back to life.
+    An access point creates no folder (it has no CreationInfo): without its volume it can't be mounted, so that a
+    leftover access point does not recreate a home.
     """
 
     def __init__(
@@ -39,16 +39,16 @@ class AccessPoints:
         self._client_factory = client_factory
 
     def ensure(self, workspace_id: UUID, generation: str, path: str) -> str:
-        """The id of this generation's access point, made where there is none. `path`: of its home in the file system.
+        """Create this generation's access point if needed, and return its id. `path`: of the home on the file system.
 
-        Two calls make one: the token tells EFS that they mean the same. Raises OperationFailed
-        `AccessPointLimitReached`, and ProviderUnavailable while one is being deleted.
+        Repeated calls create one access point, since they have the same client token. Raises OperationFailed
+        `AccessPointLimitReached`, and ProviderUnavailable while an access point is being deleted.
         """
         from botocore.exceptions import ClientError  # noqa: PLC0415
 
         with provider_failures(_REJECTED):
             try:
-                made = self._client.create_access_point(
+                created = self._client.create_access_point(
                     ClientToken=_token(workspace_id, path),
                     FileSystemId=self._settings.efs_id,
                     PosixUser={"Uid": self._settings.posix_uid, "Gid": self._settings.posix_gid},
@@ -64,12 +64,12 @@ class AccessPoints:
                 point = str(error.response.get("AccessPointId", ""))
                 (found,) = self._client.describe_access_points(AccessPointId=point)["AccessPoints"]
                 return self._mountable(found["AccessPointId"], found["LifeCycleState"])
-        return self._mountable(made["AccessPointId"], made["LifeCycleState"])
+        return self._mountable(created["AccessPointId"], created["LifeCycleState"])
 
     def find(self, workspace_id: UUID, generation: str | None) -> list[str]:
-        """The ids of this generation's access points, or of all generations' for None.
+        """The ids of the access points of this generation, or of all generations if None.
 
-        EFS looks nothing up by token or tag, so that this reads all of the file system's, a hundred a call.
+        EFS has no lookup by token or tag, so this reads all access points of the file system, 100 per call.
         """
         with provider_failures(_REJECTED):
             return [
@@ -77,7 +77,7 @@ class AccessPoints:
             ]
 
     def delete(self, access_point_id: str) -> None:
-        """Delete it. Nothing happens where there is none."""
+        """Delete the access point. Does nothing if it doesn't exist."""
         from botocore.exceptions import ClientError  # noqa: PLC0415
 
         with provider_failures(_REJECTED):
@@ -88,10 +88,10 @@ class AccessPoints:
                     raise
 
     def _mountable(self, access_point_id: str, state: str) -> str:
-        """The id of one that can be mounted or soon will be; one that failed is deleted, to be made anew."""
+        """The id if the access point is usable. A failed one is deleted, so that the next call creates another."""
         if state == "error":
             self.delete(access_point_id)
-        if state in _GOING:
+        if state in _UNUSABLE_STATES:
             raise ProviderUnavailable(f"the access point is {state}")
         return access_point_id
 
@@ -107,7 +107,7 @@ class AccessPoints:
 
 
 def _token(workspace_id: UUID, path: str) -> str:
-    """64 characters, as many as EFS takes: the workspace, so that all of its can be told, and the folder."""
+    """64 characters, the maximum: the workspace, by which its access points are found, and a hash of the folder."""
     return workspace_id.hex + hashlib.sha256(path.encode()).hexdigest()[:32]
 
 

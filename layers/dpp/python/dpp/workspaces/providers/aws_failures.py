@@ -1,4 +1,4 @@
-"""How ECS and EFS say that they can't, in the words of the contract (dpp/workspaces/ports.py)."""
+"""Translate errors of ECS and EFS to the errors of the ports."""
 
 import re
 from collections.abc import Iterator
@@ -28,20 +28,19 @@ _LIMITS = {
     "LimitExceededException": "ContainerLimitReached",
     "ServiceQuotaExceededException": "ContainerLimitReached",
 }
-# ECS says these with the code of a rejection, and takes the same call a moment later.
-_PASSING = ("not idempotent", "still draining", "too many concurrent")
+# ECS returns these with the code of a rejection, but accepts the same call a moment later.
+_TRANSIENT = ("not idempotent", "still draining", "too many concurrent")
 _ARN = re.compile(r"arn:aws[a-z-]*:[^\s'\",)]*[:/]([^\s'\",)/:]+)")
 _ACCOUNT = re.compile(r"\b[0-9]{12}\b")
 
 
 @contextmanager
 def provider_failures(rejected: str) -> Iterator[None]:
-    """Turn a failure into ProviderUnavailable, or into OperationFailed where AWS refused what was asked for.
+    """Translate an error to ProviderUnavailable, or to OperationFailed `rejected` if AWS refused the call.
 
-    `rejected`: the reason then. A refusal isn't terminal, since ECS has the same codes for what passes (a role that IAM
-    has not spread yet) as for what doesn't (an image that can't be); how often to try is the reconciler's to say. What
-    is wrong with the deployment and not with this workspace (no permission, no cluster) is an outage like any other:
-    nothing of it is held against the operation.
+    A refusal isn't terminal, since ECS uses the same codes for transient causes (a role that IAM has not propagated
+    yet) and permanent ones (an invalid image); the reconciler limits the retries. A fault of the deployment (no
+    permission, no cluster) counts as an outage, not as a failure of the operation.
     """
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
@@ -50,26 +49,26 @@ def provider_failures(rejected: str) -> Iterator[None]:
     except BotoCoreError as cause:
         raise ProviderUnavailable(type(cause).__name__) from cause
     except ClientError as cause:
-        raise _told(cause, rejected) from cause
+        raise _translated(cause, rejected) from cause
 
 
 def code_of(error: "ClientError") -> str:
-    """What AWS calls the failure."""
+    """The error code of AWS."""
     return error.response.get("Error", {}).get("Code", "")
 
 
-def without_account(message: str) -> str:
-    """A message of AWS, cut short, whose ARNs are names and which tells no account's number."""
+def redact_account(message: str) -> str:
+    """A message of AWS, shortened, with ARNs reduced to names and without account ids."""
     bare = _ACCOUNT.sub("…", _ARN.sub(r"\1", message))
     return bare if len(bare) <= MESSAGE_CHARACTERS else bare[: MESSAGE_CHARACTERS - 1] + "…"
 
 
-def _told(cause: "ClientError", rejected: str) -> Exception:
+def _translated(cause: "ClientError", rejected: str) -> Exception:
     code, message = code_of(cause), cause.response.get("Error", {}).get("Message", "")
-    if any(words in message.lower() for words in _PASSING):
+    if any(words in message.lower() for words in _TRANSIENT):
         return ProviderUnavailable(code)
     if code in _LIMITS:
-        return OperationFailed(_LIMITS[code], without_account(message))
+        return OperationFailed(_LIMITS[code], redact_account(message))
     if code in _REJECTIONS:
-        return OperationFailed(rejected, without_account(message))
+        return OperationFailed(rejected, redact_account(message))
     return ProviderUnavailable(code)

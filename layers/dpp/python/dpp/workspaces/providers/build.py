@@ -1,4 +1,4 @@
-"""The provider that the settings name, built once a container. What the other one needs is never imported."""
+"""Build the provider that the settings name, once per container, without importing the other provider's modules."""
 
 import os
 import shlex
@@ -11,8 +11,8 @@ from dpp.workspaces.providers.s3_archives import S3Archives
 from dpp.workspaces.providers.settings import ProviderSettings
 
 
-def provider_of(settings: ProviderSettings) -> Provider:
-    """The provider. Raises ConfigurationError where what it needs is not set."""
+def build_provider(settings: ProviderSettings) -> Provider:
+    """Build the provider. Raises ConfigurationError if a setting it needs is missing."""
     archives = S3Archives(settings.archives_bucket)
     root = Path(settings.root)
     return _local(settings, root, archives) if settings.provider == "local" else _aws(root, archives)
@@ -26,14 +26,14 @@ def _local(settings: ProviderSettings, root: Path, archives: S3Archives) -> Prov
     volumes = DirectoryVolumes(root / "volumes", processes.is_running)
     volumes.set_up()
     command = None if settings.command is None else shlex.split(settings.command)
-    mark = {name: os.environ[name] for name in _MARKS if name in os.environ}
+    marks = {name: os.environ[name] for name in _MARKS if name in os.environ}
     return Provider(
-        ProcessContainers(root / "containers", volumes, command, mark), volumes, archives, home_tar
+        ProcessContainers(root / "containers", volumes, command, marks), volumes, archives, home_tar
     )
 
 
 _MARKS = ("DPP_LOCAL_STATE",)
-"""By which `dpp local down` finds the processes of a local stack, and ends them."""
+"""Variables by which `dpp local down` finds the processes of a local stack and ends them."""
 
 
 def _aws(root: Path, archives: S3Archives) -> Provider:
@@ -46,7 +46,7 @@ def _aws(root: Path, archives: S3Archives) -> Provider:
     settings = AwsWorkspaceSettings.load(os.environ)
     containers = FargateContainers(settings)
     if not root.is_mount():
-        raise ConfigurationError("DPP_WORKSPACE_ROOT: no file system is mounted there")
+        raise ConfigurationError(f"DPP_WORKSPACE_ROOT: no file system is mounted at {root}")
     directories = DirectoryVolumes(root, containers.in_use)
     directories.set_up()
     volumes = EfsVolumes(

@@ -1,13 +1,13 @@
-"""Volumes as folders below one folder, on a local disk or on a file system that is mounted, such as EFS (WS-9).
+"""Volumes as folders below a root folder, on a local disk or on a mounted file system such as EFS (WS-9).
 
-    ws-{id}-home                      the volume: a symlink to one of the following
+    ws-{id}-home                      the volume: a symlink to one of the following folders
     generations/{id}/{generation}.{token}/home/         its files
-    generations/{id}/{generation}.{token}/marker.json   what it was made from, written before it is linked
-    locks/{id}                        held (flock) while the link or what it leads to changes
-    trash/{id}.{token}                what was unlinked and is being removed
+    generations/{id}/{generation}.{token}/marker.json   its archive, written before the folder is linked
+    locks/{id}                        locked (flock) while the link or its target changes
+    trash/{id}.{token}                unlinked, and being removed
 
-A folder that the link doesn't lead to is no volume, however much is in it: an interrupted restore or deletion leaves
-such a one, and the workspace's next `prepare` or `delete` takes it away.
+A folder that is not linked is no volume, whatever it contains: it is a leftover of an interrupted restore or deletion,
+and the workspace's next `prepare` or `delete` removes it.
 """
 
 import errno
@@ -22,25 +22,25 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
-from dpp.workspaces.ports import Seen, Volume
+from dpp.workspaces.ports import Observation, Volume
 from dpp.workspaces.providers.disk import FOLDER, failing_as, flush, remove, sync_folder, write_durably
 
 _GENERATION = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _GENERATIONS, _LOCKS, _TRASH = "generations", "locks", "trash"
 _MARKER, _HOME, _LINK = "marker.json", "home", "link"
-# So that a home's path has 100 characters where the generation is a UUID, as many as EFS takes for an access point.
+# With a UUID as generation, a home's path then has 100 characters, the limit of EFS for an access point.
 _TOKEN = 8
-_FOREIGN = "+"  # no generation is called so
+_FOREIGN = "+"  # not a valid generation
 
-_PROVISIONED = Seen(ready=True, reason="VolumeProvisioned", message="Volume is ready")
-_NOT_FOUND = Seen(ready=False, reason="VolumeNotFound", message="There is no volume")
+_PROVISIONED = Observation(ready=True, reason="VolumeProvisioned", message="Volume is ready")
+_NOT_FOUND = Observation(ready=False, reason="VolumeNotFound", message="There is no volume")
 
 
 class DirectoryVolumes:
     """The port Volumes. `in_use`: whether a container that may write to the workspace's volume runs.
 
-    Every call raises ProviderUnavailable where the folder was not set up: a file system that is not mounted is not a
-    place without volumes.
+    Every call raises ProviderUnavailable if the root was not set up: an unmounted file system must not look like one
+    without volumes.
     """
 
     def __init__(self, root: Path, in_use: Callable[[UUID], bool]) -> None:
@@ -48,12 +48,12 @@ class DirectoryVolumes:
         self._in_use = in_use
 
     def set_up(self) -> None:
-        """Make of a folder a place for volumes: once, by who provides it, and never by who merely uses it."""
+        """Create the folders below the root; called once, when the provider is built."""
         for name in (_LOCKS, _TRASH, _GENERATIONS):
             (self._root / name).mkdir(parents=True, exist_ok=True)
 
-    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Seen]:
-        """Which volumes exist, with or without marker."""
+    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Observation]:
+        """One observation for each id; a volume without a marker exists, too."""
         try:
             self._check_root()
             return {one: _PROVISIONED if self._exists(one) else _NOT_FOUND for one in workspace_ids}
@@ -71,13 +71,13 @@ class DirectoryVolumes:
                 volume = _volume_in(folder, workspace_id)
                 if volume is not None:
                     return volume
-                if folder == self._linked_folder(workspace_id):  # and it was not deleted while it was read
+                if folder == self._linked_folder(workspace_id):  # it was not deleted while it was read
                     raise _unproven()
 
     def prepare(self, workspace_id: UUID, generation: str) -> Path:
-        """An empty folder of the caller's own."""
+        """Create an empty folder for a new volume."""
         if not _GENERATION.fullmatch(generation):
-            raise ValueError("a generation is letters, digits, hyphens and underscores")
+            raise ValueError("a generation consists of letters, digits, hyphens and underscores")
         with failing_as("VolumeUnwritable"):
             with self._locked(workspace_id):
                 self._discard_unlinked(workspace_id, None)
@@ -87,31 +87,33 @@ class DirectoryVolumes:
         return home
 
     def install(self, workspace_id: UUID, generation: str, restore_marker: str, prepared: Path) -> Volume:
-        """Link what was prepared, once all of it is on the disk."""
+        """Link the prepared folder, once all of it is on disk."""
         folder = prepared.parent
         if folder.parent != self._generations_of(workspace_id) or folder.stem != generation:
-            raise ValueError("this was not prepared for this volume")
+            raise ValueError("the folder was not prepared for this volume")
         with failing_as("VolumeUnwritable"):
-            with suppress(FileNotFoundError):  # taken away: found below, where it can't be any more
+            with suppress(FileNotFoundError):  # removed meanwhile, which is detected below, under the lock
                 flush(prepared)
             with self._locked(workspace_id):
-                standing = self.find(workspace_id)
-                if standing is not None:
-                    if (standing.generation, standing.restore_marker) == (generation, restore_marker):
-                        return standing
-                    raise OperationFailed("VolumeExists", "A volume of another restore stands already.")
+                existing = self.find(workspace_id)
+                if existing is not None:
+                    if (existing.generation, existing.restore_marker) == (generation, restore_marker):
+                        return existing
+                    raise OperationFailed("VolumeExists", "A volume of another restore already exists.")
                 if not prepared.is_dir():
-                    raise OperationFailed("PreparedGone", "Another process prepared this volume meanwhile.")
+                    raise OperationFailed(
+                        "PreparedGone", "Another process has prepared this volume meanwhile."
+                    )
                 marker = {"restore_marker": restore_marker, "generation": generation}
                 write_durably(folder / _MARKER, json.dumps(marker).encode())
                 self._link(workspace_id, folder)
         return Volume(workspace_id, generation, restore_marker, prepared)
 
     def delete(self, workspace_id: UUID, generation: str | None) -> None:
-        """Unlink, then remove.
+        """Unlink the volume, then remove it.
 
-        Who starts a container looks for the volume once more after starting it, and this looks for a container once
-        more after unlinking: one of the two sees the other.
+        This checks for a container again after unlinking, and a start checks for the volume again after starting: one
+        of two concurrent calls detects the other.
         """
         with failing_as("VolumeUnwritable"):
             with self._locked(workspace_id):
@@ -120,13 +122,13 @@ class DirectoryVolumes:
                         return
                     self._unlink(workspace_id)
                 self._discard_unlinked(workspace_id, generation)
-                with suppress(OSError):  # not there, or of another generation
+                with suppress(OSError):  # missing, or has another generation
                     self._generations_of(workspace_id).rmdir()
             self._empty_trash(workspace_id)
 
     def _check_root(self) -> None:
         if not (self._root / _GENERATIONS).is_dir():
-            raise ProviderUnavailable("its folder is not set up, or not mounted")
+            raise ProviderUnavailable("the folder of volumes is not set up, or not mounted")
 
     @contextmanager
     def _locked(self, workspace_id: UUID) -> Iterator[None]:
@@ -153,13 +155,13 @@ class DirectoryVolumes:
         return True
 
     def _linked_folder(self, workspace_id: UUID) -> Path | None:
-        """Where the link leads, or None where there is none. Raises `VolumeUnproven` for what we did not link."""
+        """The target of the link, or None if there is none. Raises `VolumeUnproven` for anything but such a link."""
         try:
             target = self._volume(workspace_id).readlink()
         except FileNotFoundError:
             return None
         except OSError as cause:
-            if cause.errno != errno.EINVAL:  # what it says of a thing that is no link
+            if cause.errno != errno.EINVAL:  # not a symlink
                 raise
             raise _unproven() from cause
         folder = self._root / target
@@ -168,18 +170,18 @@ class DirectoryVolumes:
         return folder
 
     def _generation_of(self, workspace_id: UUID) -> str | None:
-        """None for a volume without marker, which is of none."""
+        """The volume's generation; None for a volume without a marker."""
         try:
-            standing = self.find(workspace_id)
+            existing = self.find(workspace_id)
         except OperationFailed as failed:
             if failed.reason != "VolumeUnproven":
                 raise
             return None
-        return None if standing is None else standing.generation
+        return None if existing is None else existing.generation
 
     def _link(self, workspace_id: UUID, folder: Path) -> None:
         sync_folder(folder.parent)
-        link = folder / _LINK  # until it is moved, gone with the folder if this process is
+        link = folder / _LINK  # if this process dies before the rename, the link is removed with the folder
         link.unlink(missing_ok=True)
         link.symlink_to(folder.relative_to(self._root))
         link.rename(self._volume(workspace_id))
@@ -200,12 +202,12 @@ class DirectoryVolumes:
 
     def _refuse_use(self, workspace_id: UUID) -> None:
         if self._in_use(workspace_id):
-            raise OperationFailed("VolumeInUse", "A container that may write to the volume runs.")
+            raise OperationFailed("VolumeInUse", "A container that may write to the volume is running.")
 
     def _discard_unlinked(self, workspace_id: UUID, generation: str | None) -> None:
-        """Move to the trash what the link doesn't lead to, of one generation or of all."""
+        """Move folders that are not linked to the trash, of one generation or of all."""
         generations, linked = self._generations_of(workspace_id), None
-        with suppress(OperationFailed):  # a volume that we did not link leads to nothing of ours
+        with suppress(OperationFailed):  # a foreign volume links to none of these folders
             linked = self._linked_folder(workspace_id)
         if not generations.is_dir():
             return
@@ -214,7 +216,7 @@ class DirectoryVolumes:
                 folder.rename(self._root / _TRASH / f"{workspace_id}.{uuid4().hex}")
 
     def _empty_trash(self, workspace_id: UUID) -> None:
-        """Remove what was unlinked; not under the lock, since that may take long and nobody finds it any more."""
+        """Remove unlinked folders. Without the lock: this may take long, and nothing else uses them."""
         trash_fd = os.open(self._root / _TRASH, FOLDER)
         try:
             for left in (self._root / _TRASH).glob(f"{workspace_id}.*"):
@@ -224,7 +226,7 @@ class DirectoryVolumes:
 
 
 def _volume_in(folder: Path, workspace_id: UUID) -> Volume | None:
-    """The volume in a folder, or None where it has no marker that can be read, or no home."""
+    """The volume in a folder, or None if it has no readable marker or no home."""
     try:
         marker = json.loads((folder / _MARKER).read_bytes())
         home = folder / _HOME
@@ -236,5 +238,5 @@ def _volume_in(folder: Path, workspace_id: UUID) -> Volume | None:
 
 
 def _unproven() -> OperationFailed:
-    message = "Something stands where the volume belongs, and nothing says what it was made from."
+    message = "Something exists in place of the volume, without a marker that names its archive."
     return OperationFailed("VolumeUnproven", message, is_terminal=True)

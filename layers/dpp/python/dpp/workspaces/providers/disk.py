@@ -1,4 +1,4 @@
-"""Folders of this machine, opened step by step so that no symlink is ever followed, and what their failures mean."""
+"""File system calls that never follow a symlink, durable writes, and the translation of OSError."""
 
 import ctypes
 import errno
@@ -11,7 +11,7 @@ from pathlib import Path
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""How a folder is opened (open(2))."""
+"""Flags to open a folder (open(2))."""
 
 _OUTAGES = frozenset(
     {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH}
@@ -20,9 +20,9 @@ _OUTAGES = frozenset(
 
 @contextmanager
 def failing_as(reason: str) -> Iterator[None]:
-    """Turn a file system's error into OperationFailed `reason`, or into ProviderUnavailable where it gave no answer.
+    """Translate OSError to OperationFailed `reason`, or to ProviderUnavailable if the file system did not answer.
 
-    The message has the error's name and no file's.
+    The message contains the name of the error, but no file name.
     """
     try:
         yield
@@ -30,13 +30,13 @@ def failing_as(reason: str) -> Iterator[None]:
         name = errno.errorcode.get(cause.errno or 0, type(cause).__name__)
         if cause.errno in _OUTAGES:
             raise ProviderUnavailable(name) from cause
-        raise OperationFailed(reason, f"The file system answered {name}.") from cause
+        raise OperationFailed(reason, f"The file system returned {name}.") from cause
 
 
 def open_folder(root_fd: int, names: Sequence[str]) -> int:
-    """A descriptor of the folder that these names lead to; raises OSError where one of them is no folder.
+    """Open the folder at this path; raises OSError if a name is not a folder.
 
-    One step at a time: a home may be deeper than a path may be long, and none of its links leads anywhere.
+    Opens one level at a time: a path in a home may exceed the length limit of a path, and links are not followed.
     """
     folder_fd = os.dup(root_fd)
     for name in names:
@@ -59,7 +59,7 @@ def opened_folder(root_fd: int, names: Sequence[str]) -> Iterator[int]:
 
 
 def flush(folder: Path) -> None:
-    """Return when all of the folder's file system is on its disk: syncfs(2), which Python has no name for."""
+    """Flush the folder's file system to disk with syncfs(2), which Python does not offer."""
     folder_fd = os.open(folder, FOLDER)
     try:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -71,7 +71,7 @@ def flush(folder: Path) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write a file that is whole or not there under its name, whatever happens to this machine."""
+    """Write a file atomically: even after a crash of the machine it is complete or absent."""
     new = path.with_name(f"{path.name}.new")
     with new.open("wb") as file:
         file.write(content)
@@ -82,7 +82,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Return when the names in this folder are on the disk."""
+    """Flush the entries of this folder to disk."""
     folder_fd = os.open(folder, FOLDER)
     try:
         os.fsync(folder_fd)
@@ -91,10 +91,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove(root_fd: int, *names: str) -> None:
-    """Remove what these names lead to, and all below it; what vanishes meanwhile is no error.
+    """Remove the file or folder at this path, and all below it. Entries that vanish meanwhile are no error.
 
-    As deep as it may be, with two descriptors at a time: a folder that has folders is emptied of them first. Raises
-    OSError.
+    Works at any depth with two open descriptors: folders in a folder are removed first. Raises OSError.
     """
     with suppress(FileNotFoundError):
         with opened_folder(root_fd, names[:-1]) as parent_fd:
@@ -105,30 +104,30 @@ def remove(root_fd: int, *names: str) -> None:
 
 
 def _remove_folder(root_fd: int, names: Sequence[str]) -> None:
-    way = list(names)
-    while len(way) >= len(names):
+    path = list(names)
+    while len(path) >= len(names):
         below = None
         with suppress(FileNotFoundError):
-            _allow_all(root_fd, way)
-            with opened_folder(root_fd, way) as folder_fd:
+            _allow_all(root_fd, path)
+            with opened_folder(root_fd, path) as folder_fd:
                 below = _remove_files(folder_fd)
         if below is not None:
-            way.append(below)
+            path.append(below)
             continue
         try:
-            with opened_folder(root_fd, way[:-1]) as parent_fd:
-                os.rmdir(way[-1], dir_fd=parent_fd)
+            with opened_folder(root_fd, path[:-1]) as parent_fd:
+                os.rmdir(path[-1], dir_fd=parent_fd)
         except FileNotFoundError:
             pass
         except OSError as cause:
             if cause.errno != errno.ENOTEMPTY:
                 raise
-            continue  # something was written meanwhile, by who does not know yet that it is gone
-        way.pop()
+            continue  # a process that still has it open wrote something meanwhile
+        path.pop()
 
 
 def _allow_all(root_fd: int, names: Sequence[str]) -> None:
-    """Let the folder's owner into it, by a descriptor that needs no right to be opened (open(2), O_PATH)."""
+    """Give the owner access to the folder, by a descriptor that needs no permission to open (open(2), O_PATH)."""
     with opened_folder(root_fd, names[:-1]) as parent_fd:
         path_fd = os.open(names[-1], FOLDER | os.O_PATH, dir_fd=parent_fd)
         try:
@@ -138,7 +137,7 @@ def _allow_all(root_fd: int, names: Sequence[str]) -> None:
 
 
 def _remove_files(folder_fd: int) -> str | None:
-    """Remove what is not a folder; the name of a folder, or None where there is none."""
+    """Remove all entries that are not folders; return the name of a folder, or None if there is none."""
     below = None
     with os.scandir(folder_fd) as entries:
         for entry in entries:

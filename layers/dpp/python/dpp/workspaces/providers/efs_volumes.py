@@ -1,4 +1,4 @@
-"""Volumes on EFS: folders, and the access points by which containers mount them."""
+"""Volumes on EFS: folders, and the access points through which containers mount them."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -6,19 +6,18 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
-from dpp.workspaces.ports import Seen, Volume, Volumes
+from dpp.workspaces.ports import Observation, Volume, Volumes
 from dpp.workspaces.providers.access_points import AccessPoints
 
 
 class EfsVolumes:
-    """Any `Volumes` whose folders stand on the file system, and their access points along with them.
+    """The port Volumes, for `volumes` on the file system, together with their access points.
 
-    On a delete the access points go first, then the folder. What makes the reconciler delete once more, after a crash
-    between the two, is that the volume is still observed: so nothing may be left to do when it isn't. The other way
-    round a crash would leave an access point that nobody asks after ever again, and a file system has room for a
-    limited number. A volume without an access point is whole: the next start makes it anew.
+    A deletion removes the access points first, then the folder. After a crash in between, the volume is still observed,
+    so the reconciler repeats the deletion. In the other order, a crash would leave an access point that is never
+    removed, and their number is limited. A volume without an access point is intact: the next start creates one.
 
-    No access point is taken from under a container: while one may write, the volumes underneath refuse.
+    No access point of a container that may write is removed: the underlying volumes refuse that deletion.
     """
 
     def __init__(
@@ -29,44 +28,44 @@ class EfsVolumes:
         *,
         owner: tuple[int, int],
     ) -> None:
-        """`owner`: uid and gid as which containers write, who therefore owns each home."""
+        """`owner`: uid and gid with which containers write, and which own each home."""
         self._volumes = volumes
         self._access_points = access_points
         self._in_use = in_use
         self._owner = owner
 
-    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Seen]:
-        """As the volumes underneath have it."""
+    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Observation]:
+        """As the underlying volumes."""
         return self._volumes.observe(workspace_ids)
 
     def find(self, workspace_id: UUID) -> Volume | None:
-        """As the volumes underneath have it."""
+        """As the underlying volumes."""
         return self._volumes.find(workspace_id)
 
     def prepare(self, workspace_id: UUID, generation: str) -> Path:
-        """As the volumes underneath have it."""
+        """As the underlying volumes."""
         return self._volumes.prepare(workspace_id, generation)
 
     def install(self, workspace_id: UUID, generation: str, restore_marker: str, prepared: Path) -> Volume:
-        """The folder, given to whom containers write as; the access point is made by the first start.
+        """Install the volume, owned by `owner`; the first start creates the access point.
 
-        Given when all was unpacked: an archive sets the folder's owner, too, and root's could not be written to.
+        The owner is set after unpacking, since an archive sets it too, and containers can't write to a home of root.
         """
-        with suppress(FileNotFoundError):  # taken away meanwhile, which the volumes underneath refuse
+        with suppress(FileNotFoundError):  # removed meanwhile, which the underlying volumes detect
             os.chown(prepared, *self._owner)
         return self._volumes.install(workspace_id, generation, restore_marker, prepared)
 
     def delete(self, workspace_id: UUID, generation: str | None) -> None:
-        """The access points of this generation, or of all for None, and the volume.
+        """Delete the volume with the access points of this generation, or of all if None.
 
-        Raises OperationFailed `VolumeInUse` where a container may still write to it, and leaves both then.
+        Raises OperationFailed `VolumeInUse` if a container may still write to it, and then deletes neither.
         """
         points = self._access_points.find(workspace_id, generation)
         held = bool(points) and self._in_use(workspace_id)
         if not held:
             self._delete(points)
         self._volumes.delete(workspace_id, generation)
-        if held:  # No refusal: either the container is gone by now, or these are of a generation that no longer stands.
+        if held:  # not refused: the container has ended meanwhile, or the points are of an older generation
             self._delete(points)
 
     def _delete(self, points: Sequence[str]) -> None:

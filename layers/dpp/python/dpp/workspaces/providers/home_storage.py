@@ -1,8 +1,8 @@
-"""Archive a home and bring it back (003 §7, WS-10, WS-11): what a storage provider does, over volumes and archives.
+"""Archive a home and restore it (003 §7, WS-10, WS-11), over the ports of volumes and archives.
 
-An archive counts from the moment its proof stands, and the proof is written when all of the object was read back. A
-volume counts from the moment it is installed, and it is installed when all of the object was unpacked and its sum is
-the proof's. A crash in between leaves what does not count; the same call, made again, begins from there.
+An archive is valid once its proof exists; the proof is written after the whole object was read back. A volume is valid
+once it is installed; it is installed after the whole object was unpacked and its checksum matched the proof. A crash in
+between leaves nothing valid, and the repeated call continues from there.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from uuid import UUID
 
 from dpp.workspaces.errors import OperationFailed
 from dpp.workspaces.model import Archive, archive_key_of
-from dpp.workspaces.ports import ArchiveObject, Archives, Beat, HomeFormat, Volume, Volumes
+from dpp.workspaces.ports import ArchiveObject, Archives, Heartbeat, HomeFormat, Volume, Volumes
 from dpp.workspaces.providers import home_tar
 
 
@@ -24,87 +24,96 @@ def archive_home(
     archives: Archives,
     workspace_id: UUID,
     op_id: UUID,
-    beat: Beat,
+    heartbeat: Heartbeat,
     *,
     homes: HomeFormat = home_tar,
 ) -> Archive:
-    """Have the home in a proved archive of this operation, and answer its proof; the volume stays.
+    """Write the home to a proved archive of this operation, and return the proof. The volume stays.
 
-    Where the operation has its proof already, nothing is read or sent; where it has its object, which a process that
-    died uploaded, that is proved if it is what the home packs to, and replaced if it is not. Without a volume it is
-    proved if it is whole: it was complete before the volume could be deleted.
+    If the operation's proof exists, nothing is read or sent. If only its object exists, uploaded by a process that
+    died, it is proved if the home packs to the same bytes, and replaced otherwise. If there is no volume, the object is
+    proved if it is complete: the volume could only be deleted after that.
 
-    Raises OperationFailed `DataLost`, terminal, where there is neither a volume nor an archive; `VolumeUnproven`,
-    `HomeChanged`; `ArchiveUnreadable` where what was read back is not what was sent; DependencyUnavailable.
+    Raises OperationFailed `DataLost`, terminal, if there is neither a volume nor an archive; `VolumeUnproven`,
+    `HomeChanged`; `ArchiveUnreadable` if the bytes read back differ from those sent; DependencyUnavailable.
     """
     key = archive_key_of(workspace_id, op_id)
-    proof = _proof_of(archives, archives.look(key))
+    proof = _matching_proof(archives, archives.head(key))
     if proof is not None:
         return proof
     volume = volumes.find(workspace_id)
-    # Once more: what another process proved before it deleted the volume is seen by now.
-    found = archives.look(key)
+    # Again: another process may have written the archive, proved it and deleted the volume meanwhile.
+    found = archives.head(key)
     if volume is not None:
-        return _archived(
-            archives, key, found, lambda: _whole(volumes, volume, beat, homes), beat, homes=homes
+        return _write_and_prove(
+            archives,
+            key,
+            found,
+            lambda: _pack_existing(volumes, volume, heartbeat, homes),
+            heartbeat,
+            homes=homes,
         )
-    proof = _proof_of(archives, found)
+    proof = _matching_proof(archives, found)
     if proof is not None:
         return proof
     if found is not None:
         with suppress(OperationFailed):
-            return _proved(archives, found, None, beat, homes)
-    raise OperationFailed("DataLost", "There is neither a volume nor an archive to be had.", is_terminal=True)
+            return _read_back_and_prove(archives, found, None, heartbeat, homes)
+    raise OperationFailed("DataLost", "The workspace has neither a volume nor an archive.", is_terminal=True)
 
 
-def empty_home(
-    archives: Archives, workspace_id: UUID, op_id: UUID, beat: Beat, *, homes: HomeFormat = home_tar
+def archive_empty_home(
+    archives: Archives, workspace_id: UUID, op_id: UUID, heartbeat: Heartbeat, *, homes: HomeFormat = home_tar
 ) -> Archive:
-    """Have an empty home in a proved archive: what a workspace that never had a home is made from."""
+    """Write an empty home to a proved archive, from which a new workspace is restored."""
     key = archive_key_of(workspace_id, op_id)
-    found = archives.look(key)
-    proof = _proof_of(archives, found)
+    found = archives.head(key)
+    proof = _matching_proof(archives, found)
     if proof is not None:
         return proof
     with tempfile.TemporaryDirectory(prefix="dpp-home-") as folder:
         home = Path(folder)
-        os.utime(home, ns=(0, 0))  # the same home each time
-        return _archived(archives, key, found, lambda: homes.pack(home, beat), beat, homes=homes)
+        os.utime(home, ns=(0, 0))  # so that it always packs to the same bytes
+        return _write_and_prove(
+            archives, key, found, lambda: homes.pack(home, heartbeat), heartbeat, homes=homes
+        )
 
 
-def restore_home(  # noqa: PLR0917 - as its two siblings are called, and what it restores from besides
+def restore_home(  # noqa: PLR0917 - the parameters of archive_home, and the archive
     volumes: Volumes,
     archives: Archives,
     workspace_id: UUID,
     op_id: UUID,
     archive: Archive,
-    beat: Beat,
+    heartbeat: Heartbeat,
     *,
     homes: HomeFormat = home_tar,
 ) -> Volume:
-    """Have a volume made from this archive. One that was made from it before is answered as it is, unread.
+    """Restore a volume from this archive. A volume that was already restored from it is returned as it is.
 
-    Raises OperationFailed `ArchiveNotFound`, `ArchiveCorrupted` and `ArchiveRefused`, all terminal, where the object is
-    not what was proved; `VolumeExists` and `VolumeUnproven` where another home stands there; DependencyUnavailable.
+    Raises OperationFailed `ArchiveNotFound`, `ArchiveCorrupted` and `ArchiveRefused`, all terminal, if the object is
+    not the proved one; `VolumeExists` and `VolumeUnproven` if the workspace has another volume; DependencyUnavailable.
     """
     _check_object(archives, archive)
-    standing = volumes.find(workspace_id)
-    if standing is not None:
-        if standing.restore_marker == archive.key:
-            return standing
-        raise OperationFailed("VolumeExists", "A volume that was made from another archive stands already.")
+    existing = volumes.find(workspace_id)
+    if existing is not None:
+        if existing.restore_marker == archive.key:
+            return existing
+        raise OperationFailed(
+            "VolumeExists", "The workspace has a volume that was restored from another archive."
+        )
     generation = str(op_id)
     prepared = volumes.prepare(workspace_id, generation)
-    chunks = _Summed(archives.read(archive.key, beat))
-    homes.unpack(chunks, prepared, beat)
+    chunks = _HashingReader(archives.read(archive.key, heartbeat))
+    homes.unpack(chunks, prepared, heartbeat)
     if (chunks.sha256, chunks.size_bytes) != (archive.sha256, archive.size_bytes):
-        raise _corrupted("What was read of the archive is not what was proved.")
-    beat()
+        raise _corrupted("The bytes read from the archive differ from its proof.")
+    heartbeat()
     return volumes.install(workspace_id, generation, archive.key, prepared)
 
 
-class _Summed:
-    """Chunks on their way, and what has passed so far."""
+class _HashingReader:
+    """Passes chunks on, and computes their size and SHA-256."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -122,83 +131,85 @@ class _Summed:
 
     @property
     def sha256(self) -> str:
-        """In hexadecimal."""
+        """The hash of all chunks so far, in hexadecimal."""
         return self._digest.hexdigest()
 
 
-def _proof_of(archives: Archives, found: ArchiveObject | None) -> Archive | None:
-    """The proof of these very bytes, or None."""
+def _matching_proof(archives: Archives, found: ArchiveObject | None) -> Archive | None:
+    """The proof, if it is of this very object, else None."""
     if found is None:
         return None
-    proof = archives.proof(found.key)
+    proof = archives.read_proof(found.key)
     return proof if proof is not None and _is_of(found, proof) else None
 
 
-def _whole(volumes: Volumes, volume: Volume, beat: Beat, homes: HomeFormat) -> Iterator[bytes]:
-    """The home's stream, which ends only if the volume stands when all of it was read.
+def _pack_existing(
+    volumes: Volumes, volume: Volume, heartbeat: Heartbeat, homes: HomeFormat
+) -> Iterator[bytes]:
+    """Pack the home, and fail at the end if the volume was deleted meanwhile.
 
-    Who deletes a volume unlinks it before it touches the files: a process that comes late and reads what is being
-    removed finds that out here, before its upload is completed.
+    A deletion unlinks the volume before it removes files, so a delayed process that packs files under removal detects
+    it here, before its upload is completed.
     """
-    yield from homes.pack(volume.home, beat)
-    beat()
+    yield from homes.pack(volume.home, heartbeat)
+    heartbeat()
     if volumes.find(volume.workspace_id) != volume:
         raise OperationFailed("HomeChanged", "The volume was deleted while it was being archived.")
 
 
-def _archived(
+def _write_and_prove(
     archives: Archives,
     key: str,
     found: ArchiveObject | None,
     packed: Callable[[], Iterator[bytes]],
-    beat: Beat,
+    heartbeat: Heartbeat,
     *,
     homes: HomeFormat,
 ) -> Archive:
-    """Have what is packed in an object, that was `found` or is written, and prove it."""
+    """Write the packed home to an object, unless `found` has the same bytes, and prove it."""
     if found is not None:
-        expected = _Summed(packed())
+        expected = _HashingReader(packed())
         for _ in expected:
             pass
         with suppress(OperationFailed):
-            return _proved(archives, found, expected.sha256, beat, homes)
-    sent = archives.write(key, packed(), beat, found.etag if found else None)
-    stored = archives.look(key)
+            return _read_back_and_prove(archives, found, expected.sha256, heartbeat, homes)
+    sent = archives.write(key, packed(), heartbeat, found.etag if found else None)
+    stored = archives.head(key)
     if stored is None or not _is_of(stored, sent):
-        raise _unreadable("What was stored is not what was sent.")
-    return _proved(archives, stored, sent.sha256, beat, homes)
+        raise _unreadable("The stored object differs from what was sent.")
+    return _read_back_and_prove(archives, stored, sent.sha256, heartbeat, homes)
 
 
-def _proved(
-    archives: Archives, stored: ArchiveObject, sha256: str | None, beat: Beat, homes: HomeFormat
+def _read_back_and_prove(
+    archives: Archives, stored: ArchiveObject, sha256: str | None, heartbeat: Heartbeat, homes: HomeFormat
 ) -> Archive:
-    """Read the object back to its end, and note that it is whole; `sha256`: of what was sent, where that is known.
+    """Read the object back completely, and write its proof. `sha256`: of the bytes sent, if known.
 
-    Nothing here is terminal: the home may stand on its volume still.
+    No failure here is terminal, since the volume may still have the home.
     """
-    chunks = _Summed(archives.read(stored.key, beat))
+    chunks = _HashingReader(archives.read(stored.key, heartbeat))
     try:
-        homes.verify(chunks, beat)
+        homes.verify(chunks, heartbeat)
     except OperationFailed as failed:
         raise _unreadable(failed.message) from failed
     archive = Archive(stored.key, chunks.size_bytes, chunks.sha256, stored.etag)
     if sha256 not in (None, archive.sha256) or not _is_of(stored, archive):
-        raise _unreadable("What was read back is not what was sent.")
-    if archives.look(stored.key) != stored:
-        raise _unreadable("Another object stood there by the time that this one was read.")
-    beat()
-    archives.prove(archive)
+        raise _unreadable("The bytes read back differ from those sent.")
+    if archives.head(stored.key) != stored:
+        raise _unreadable("The object was replaced while it was read back.")
+    heartbeat()
+    archives.write_proof(archive)
     return archive
 
 
 def _check_object(archives: Archives, archive: Archive) -> None:
-    found = archives.look(archive.key)
+    found = archives.head(archive.key)
     if found is None:
         raise OperationFailed(
-            "ArchiveNotFound", "There is no object under the archive's key.", is_terminal=True
+            "ArchiveNotFound", "The bucket has no object with the archive's key.", is_terminal=True
         )
     if not _is_of(found, archive):
-        raise _corrupted("The archive is not the one that was proved.")
+        raise _corrupted("The object is not the proved archive.")
 
 
 def _is_of(found: ArchiveObject, archive: Archive) -> bool:

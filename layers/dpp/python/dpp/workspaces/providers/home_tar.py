@@ -1,12 +1,11 @@
-"""A home as one stream and back (003 §7, WS-10): a pax tar, compressed as one zstd frame, in constant memory.
+"""Pack a home into a stream and back (003 §7, WS-10): a pax tar in one zstd frame, in constant memory.
 
-Kept: numeric owners (given back where the reader is root), modes with setuid, setgid and sticky, times of change to
-the nanosecond, empty files and folders, names of any length and of any bytes, hard links within the home, symlinks as
-they are, holes. Not kept, because they mean nothing without the process that made them: sockets, FIFOs and devices;
-nor extended attributes and times of access.
+Kept: numeric owners (restored if the process is root), modes including setuid, setgid and sticky, modification times to
+the nanosecond, empty files and folders, names of any length and any bytes, hard links within the home, symlinks, holes.
+Not kept: sockets, FIFOs and devices, which mean nothing without their process, extended attributes and access times.
 
-Symlinks are kept, wherever they lead: a home is full of them (virtual environments, node_modules). They are harmless
-because nothing here follows one.
+Symlinks are kept whatever their target: homes are full of them (virtual environments, node_modules). They are harmless,
+because no code here follows one.
 """
 
 import os
@@ -17,64 +16,64 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpp.workspaces.errors import OperationFailed
-from dpp.workspaces.ports import Beat
+from dpp.workspaces.ports import Heartbeat
 from dpp.workspaces.providers.disk import FOLDER, failing_as, open_folder
 from dpp.workspaces.providers.tar_members import END, Kind, Member, header_of, padding_of
-from dpp.workspaces.providers.tar_reading import Discard, read_members
-from dpp.workspaces.providers.tar_unpacking import Unpacking
+from dpp.workspaces.providers.tar_reading import DiscardSink, read_members
+from dpp.workspaces.providers.tar_unpacking import UnpackSink
 from dpp.workspaces.providers.zstd_stream import compressed
 
 _READ_BYTES = 1 << 20
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def pack(home: Path, beat: Beat) -> Iterator[bytes]:
-    """The home as a compressed tar; the same home gives the same bytes, by one release of zstd.
+def pack(home: Path, heartbeat: Heartbeat) -> Iterator[bytes]:
+    """Pack the home into a compressed tar. The same home gives the same bytes with the same release of zstd.
 
-    Raises OperationFailed `HomeChanged` where something was written to it meanwhile, `HomeUnreadable` for other errors
-    of the file system, ProviderUnavailable where that gave no answer, and what `beat` raises.
+    Raises OperationFailed `HomeChanged` if something is written to the home meanwhile, `HomeUnreadable` for other
+    errors of the file system, ProviderUnavailable if that does not answer, and what `heartbeat` raises.
     """
-    return compressed(_Packing(home, beat).blocks())
+    return compressed(_Packer(home, heartbeat).blocks())
 
 
-def unpack(chunks: Iterator[bytes], into: Path, beat: Beat) -> None:
-    """Write what `pack` made into an empty folder, which is the home only if this returns.
+def unpack(chunks: Iterator[bytes], into: Path, heartbeat: Heartbeat) -> None:
+    """Unpack the output of `pack` into an empty folder; if this raises, the folder is incomplete.
 
-    Raises OperationFailed `ArchiveCorrupted` and `ArchiveRefused`, both terminal, `HomeUnwritable`, and what `beat`
-    and the chunks raise.
+    Raises OperationFailed `ArchiveCorrupted` and `ArchiveRefused`, both terminal, `HomeUnwritable`, and what
+    `heartbeat` and the chunks raise.
     """
     with failing_as("HomeUnwritable"):
         if any(into.iterdir()):
             raise OperationFailed("HomeUnwritable", "The folder to unpack into is not empty.")
-        with closing(Unpacking(into)) as sink:
-            read_members(chunks, sink, beat)
+        with closing(UnpackSink(into)) as sink:
+            read_members(chunks, sink, heartbeat)
 
 
-def verify(chunks: Iterator[bytes], beat: Beat) -> None:
-    """Read what `pack` made to its end, as `unpack` would, and write nothing. Raises as `unpack` does."""
-    read_members(chunks, Discard(), beat)
+def verify(chunks: Iterator[bytes], heartbeat: Heartbeat) -> None:
+    """Read the output of `pack` completely, and write nothing. Raises the same errors as `unpack`."""
+    read_members(chunks, DiscardSink(), heartbeat)
 
 
 @dataclass(slots=True)
 class _OpenFolder:
-    """`pending`: the names in it that are still to come, the next one last."""
+    """A folder being packed. `pending`: its remaining names, the next one last."""
 
     names: tuple[str, ...]
     found: os.stat_result
     pending: list[str]
 
 
-class _Packing:
-    """One walk through a home; a descriptor on its root, and one on the folder that is being read."""
+class _Packer:
+    """Walks through a home with two descriptors: of its root, and of the folder being read."""
 
-    def __init__(self, home: Path, beat: Beat) -> None:
+    def __init__(self, home: Path, heartbeat: Heartbeat) -> None:
         self._home = home
-        self._beat = beat
+        self._heartbeat = heartbeat
         self._linked: dict[tuple[int, int], tuple[str, ...]] = {}
         self._root_fd = self._folder_fd = -1
 
     def blocks(self) -> Iterator[bytes]:
-        """The tar, uncompressed."""
+        """The uncompressed tar."""
         with failing_as("HomeUnreadable"), _unchanged():
             self._root_fd = os.open(self._home, FOLDER)
             self._folder_fd = os.dup(self._root_fd)
@@ -86,22 +85,22 @@ class _Packing:
         yield END
 
     def _walk(self) -> Iterator[bytes]:
-        way = [self._opened(())]
-        yield header_of(_member(Kind.FOLDER, (), way[0].found))
-        while way:
-            self._beat()
-            folder = way[-1]
+        path = [self._opened(())]
+        yield header_of(_member(Kind.FOLDER, (), path[0].found))
+        while path:
+            self._heartbeat()
+            folder = path[-1]
             if not folder.pending:
                 _compare(folder.found, os.fstat(self._folder_fd))
-                self._turn_to(open_folder(self._root_fd, folder.names[:-1]))
-                way.pop()
+                self._switch_to(open_folder(self._root_fd, folder.names[:-1]))
+                path.pop()
                 continue
             names = (*folder.names, folder.pending.pop())
             found = os.stat(names[-1], dir_fd=self._folder_fd, follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode):
-                self._turn_to(os.open(names[-1], FOLDER, dir_fd=self._folder_fd))
-                way.append(self._opened(names))
-                yield header_of(_member(Kind.FOLDER, names, way[-1].found))
+                self._switch_to(os.open(names[-1], FOLDER, dir_fd=self._folder_fd))
+                path.append(self._opened(names))
+                yield header_of(_member(Kind.FOLDER, names, path[-1].found))
             elif stat.S_ISREG(found.st_mode):
                 yield from self._file(names)
             elif stat.S_ISLNK(found.st_mode):
@@ -127,7 +126,7 @@ class _Packing:
             yield header_of(_member(Kind.FILE, names, found, is_linked=is_linked))
             left = found.st_size
             while left:
-                self._beat()
+                self._heartbeat()
                 piece = os.read(file_fd, min(left, _READ_BYTES))
                 if not piece:
                     raise _changed()
@@ -138,7 +137,7 @@ class _Packing:
         finally:
             os.close(file_fd)
 
-    def _turn_to(self, folder_fd: int) -> None:
+    def _switch_to(self, folder_fd: int) -> None:
         os.close(self._folder_fd)
         self._folder_fd = folder_fd
 
@@ -167,12 +166,12 @@ def _compare(before: os.stat_result, after: os.stat_result) -> None:
 
 
 def _changed() -> OperationFailed:
-    return OperationFailed("HomeChanged", "Something was written to the home while it was being archived.")
+    return OperationFailed("HomeChanged", "The home was changed while it was being archived.")
 
 
 @contextmanager
 def _unchanged() -> Iterator[None]:
-    """What was listed and can't be found, or is something else by now, was changed."""
+    """An entry that was listed and then is missing, or has another type, was changed."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as cause:

@@ -1,10 +1,10 @@
-"""What a local container runs where nothing else was asked for: wait to be told to end."""
+"""The default program of a local container: waits for SIGTERM."""
 
 import signal
 
 
 def main() -> None:
-    """Return at SIGTERM, which ends the process even before it is waited for."""
+    """Wait for SIGTERM; one that arrives before it is blocked ends the process as well."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     signal.sigwait({signal.SIGTERM})
 

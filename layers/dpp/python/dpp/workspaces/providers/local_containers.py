@@ -1,4 +1,4 @@
-"""Containers as processes of this machine (WS-9): for developing and for tests, and without isolation."""
+"""Containers as processes of this machine (WS-9): for development and tests, without isolation."""
 
 import fcntl
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import UUID
 
 from dpp.workspaces.errors import OperationFailed
-from dpp.workspaces.ports import Seen, Volume, Volumes
+from dpp.workspaces.ports import Observation, Volume, Volumes
 from dpp.workspaces.providers import processes
 from dpp.workspaces.providers.disk import failing_as
 
@@ -19,15 +19,15 @@ _WAITING = (sys.executable, "-I", "-S", str(Path(__file__).with_name("local_cont
 _GRACE_SECONDS = 10.0
 _KILL_SECONDS = 5.0
 
-_RUNNING = Seen(ready=True, reason="ContainerRunning", message="Container is running")
-_NOT_FOUND = Seen(ready=False, reason="ContainerNotFound", message="There is no container")
+_RUNNING = Observation(ready=True, reason="ContainerRunning", message="Container is running")
+_NOT_FOUND = Observation(ready=False, reason="ContainerNotFound", message="There is no container")
 
 
 class ProcessContainers:
-    """The port Containers. `command`: what each runs, in its home; None: a process that only waits.
+    """The port Containers. `command`: the program of each container, started in its home; None: one that only waits.
 
-    `environment`: what it is given besides HOME, PATH and DPP_CONTAINER; nothing else of this process's reaches it.
-    `grace_seconds`: how long a container may take to end when it is asked to.
+    `environment`: its variables besides HOME, PATH and DPP_CONTAINER; it inherits none of this process.
+    `grace_seconds`: between SIGTERM and SIGKILL.
     """
 
     infra = "process"
@@ -46,16 +46,16 @@ class ProcessContainers:
         self._environment = dict(environment or {})
         self._grace_seconds = grace_seconds
 
-    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Seen]:
-        """Which containers have a process that lives."""
+    def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Observation]:
+        """One observation for each id; ready if the container has a live process."""
         running = processes.running()
         return {one: _RUNNING if one in running else _NOT_FOUND for one in workspace_ids}
 
     def start(self, workspace_id: UUID, volume: Volume) -> None:
-        """Have a process run in the volume's home.
+        """Start a process in the volume's home.
 
-        Raises OperationFailed `VolumeGone` and `ContainerNotStarted`. The volume is looked for once more afterwards:
-        who deletes it looks for the container after unlinking it, so one of the two sees the other.
+        This checks for the volume again after the start, and a deletion checks for the container again after unlinking:
+        one of two concurrent calls detects the other. Raises OperationFailed `VolumeGone` and `ContainerNotStarted`.
         """
         with self._locked(workspace_id):
             if processes.is_running(workspace_id):
@@ -69,20 +69,20 @@ class ProcessContainers:
                 raise
 
     def stop(self, workspace_id: UUID) -> None:
-        """Have no process run. Raises OperationFailed `ContainerWontStop`."""
+        """End all processes of the container. Raises OperationFailed `ContainerWontStop`."""
         with self._locked(workspace_id):
             self._end(workspace_id)
 
     def _check(self, workspace_id: UUID, volume: Volume) -> None:
-        standing = self._volumes.find(workspace_id)
-        if standing is None or standing.generation != volume.generation:
+        existing = self._volumes.find(workspace_id)
+        if existing is None or existing.generation != volume.generation:
             raise OperationFailed(
-                "VolumeGone", "The volume is not the one that this container was to run on."
+                "VolumeGone", "The workspace no longer has the volume that the container was to run on."
             )
 
     def _end(self, workspace_id: UUID) -> None:
         if not processes.end(workspace_id, self._grace_seconds, _KILL_SECONDS):
-            raise OperationFailed("ContainerWontStop", "The container lives on, though it was killed.")
+            raise OperationFailed("ContainerWontStop", "The container still runs after SIGKILL.")
 
     def _run(self, workspace_id: UUID, volume: Volume) -> None:
         name = processes.container_name(workspace_id)
@@ -99,8 +99,8 @@ class ProcessContainers:
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
-        processes.wait_until_told(process.pid, workspace_id, lambda: process.poll() is not None)
-        # Whoever started it may live on for long, and is the only one who can reap it.
+        processes.wait_until_visible(process.pid, workspace_id, lambda: process.poll() is not None)
+        # Only this process can reap it, and may run for long.
         threading.Thread(target=process.wait, name=f"reap {name}", daemon=True).start()
 
     @contextmanager

@@ -1,7 +1,7 @@
-"""The processes of local containers, as /proc tells of them: whose they are stands in their environment (proc(5)).
+"""The processes of local containers, found in /proc by a variable in their environment (proc(5)).
 
-Nothing is recorded, so nothing can be recorded wrongly: a process that was started just before its starter died is
-found like any other, and so is whatever it started. Not found is who ended and waits to be reaped.
+There are no records that could be wrong: a process whose starter died right after starting it is found like any other,
+and so are its children. Zombies are not found.
 """
 
 import os
@@ -19,34 +19,34 @@ _PROC = Path("/proc")
 
 
 def container_name(workspace_id: UUID) -> str:
-    """How a workspace's container is called (003 §6)."""
+    """The name of a workspace's container (003 §6)."""
     return f"ws-{workspace_id}"
 
 
 def running() -> frozenset[UUID]:
-    """The workspaces whose container has a process that lives and that this user may see; read in some ms."""
+    """The workspaces whose container has a live process of this user; takes some ms."""
     return frozenset(one for pid in _pids() if (one := _workspace_of(pid)) is not None)
 
 
 def is_running(workspace_id: UUID) -> bool:
-    """Whether any process of this container lives."""
+    """True if the container has a live process."""
     return workspace_id in running()
 
 
-def wait_until_told(pid: int, workspace_id: UUID, has_ended: Callable[[], bool]) -> None:
-    """Wait until /proc tells whose a process is that was just started, or it has ended.
+def wait_until_visible(pid: int, workspace_id: UUID, has_ended: Callable[[], bool]) -> None:
+    """Wait until /proc shows the environment of a process that was just started, or the process has ended.
 
-    The kernel closes what exec closes, by which a starter knows that it went well, before it shows the environment:
-    in between a process is nobody's, and whoever looks would start another.
+    On exec the kernel closes descriptors, by which Popen detects success, before it shows the environment. In between,
+    the process would not be found, and a second one started.
     """
     while _workspace_of(pid) != workspace_id and not has_ended():
         time.sleep(0.001)
 
 
 def end(workspace_id: UUID, grace_seconds: float, kill_seconds: float) -> bool:
-    """Ask all of a container's processes to end, then make them; False where some live on even so.
+    """End all processes of a container, by SIGTERM and then SIGKILL; False if some still run.
 
-    With them ends what is in one of their sessions, whatever it made of its environment.
+    Includes the processes in their sessions, even those that changed their environment.
     """
     sessions: set[int] = set()
     return _signalled(workspace_id, sessions, signal.SIGTERM, grace_seconds) or _signalled(
@@ -55,7 +55,7 @@ def end(workspace_id: UUID, grace_seconds: float, kill_seconds: float) -> bool:
 
 
 def _signalled(workspace_id: UUID, sessions: set[int], how: signal.Signals, seconds: float) -> bool:
-    """Signal them and wait until they ended, and those that they started meanwhile; False where the time is over."""
+    """Signal the processes, and children started meanwhile, and wait until they end; False after a timeout."""
     until = time.monotonic() + seconds
     while pids := _with_sessions(workspace_id, sessions):
         with ExitStack() as opened:
@@ -64,12 +64,14 @@ def _signalled(workspace_id: UUID, sessions: set[int], how: signal.Signals, seco
                 with suppress(ProcessLookupError):
                     descriptors[pid] = os.pidfd_open(pid)
                     opened.callback(os.close, descriptors[pid])
-            # Once more: by now no number can have gone to another process without this telling.
-            asked = [descriptors[pid] for pid in _with_sessions(workspace_id, sessions) & descriptors.keys()]
-            for descriptor in asked:
+            # Again: with the descriptors open, a reused process id would be noticed.
+            signalled = [
+                descriptors[pid] for pid in _with_sessions(workspace_id, sessions) & descriptors.keys()
+            ]
+            for descriptor in signalled:
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(descriptor, how)
-            if not _ended(asked, until):
+            if not _ended(signalled, until):
                 return False
     return True
 
@@ -90,7 +92,7 @@ def _ended(descriptors: Iterable[int], until: float) -> bool:
 
 
 def _with_sessions(workspace_id: UUID, sessions: set[int]) -> set[int]:
-    """The container's living processes, with all in the sessions that they are or were in, which are noted."""
+    """The live processes of the container and of its present and former sessions, which are added to `sessions`."""
     session_of = {pid: session for pid in _pids() if (session := _session_of(pid)) is not None}
     pids = {pid for pid in session_of if _workspace_of(pid) == workspace_id}
     sessions |= {session_of[pid] for pid in pids} - {os.getsid(0)}
@@ -98,7 +100,7 @@ def _with_sessions(workspace_id: UUID, sessions: set[int]) -> set[int]:
 
 
 def _session_of(pid: int) -> int | None:
-    """A process's session; None where it ended (proc_pid_stat(5))."""
+    """The session of a process; None if it has ended (proc_pid_stat(5))."""
     try:
         fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
@@ -116,7 +118,7 @@ def _pids() -> Iterator[int]:
 def _workspace_of(pid: int) -> UUID | None:
     try:
         environment = (_PROC / str(pid) / "environ").read_bytes()
-    except OSError:  # gone, or another user's
+    except OSError:  # ended, or of another user
         return None
     if _PREFIX not in environment:
         return None

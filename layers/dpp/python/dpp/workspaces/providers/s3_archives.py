@@ -1,6 +1,6 @@
-"""Archives as objects of one S3 bucket (WS-10): written in parts, never over one another, each with a proof beside it.
+"""Archives as objects of one S3 bucket (WS-10): written in parts, never overwritten, each with a proof beside it.
 
-The bucket should end incomplete multipart uploads by a lifecycle rule: a process that dies leaves its own.
+The bucket should have a lifecycle rule for incomplete multipart uploads: a process that dies leaves one.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from dpp.platform.aws.clients import s3_client, unavailable_as
 from dpp.platform.errors import StorageUnavailable
 from dpp.workspaces.errors import OperationFailed
 from dpp.workspaces.model import Archive
-from dpp.workspaces.ports import ArchiveObject, Beat
+from dpp.workspaces.ports import ArchiveObject, Heartbeat
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import CompletedPartTypeDef, HeadObjectOutputTypeDef
 
 PART_BYTES = 8 << 20
-_PARTS_OF_A_SIZE = 75
+_PARTS_PER_SIZE = 75
 _READ_BYTES = 1 << 20
 _MAX_DELETED = 1000
 _FORMAT = "tar.zst/1"
 _PROOF = "proof.json"
 _EXPIRY = re.compile(r'expiry-date="([^"]+)"')
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
-_STANDS = frozenset({"412", "PreconditionFailed"})
+_PRECONDITION_FAILED = frozenset({"412", "PreconditionFailed"})
 
 
 def part_bytes(number: int) -> int:
-    """How large a part is, by its number from 1: 8 MiB more every 75, so that the 10,000 S3 allows hold 5 TB.
+    """The size of a part by its number, from 1: 8 MiB more every 75 parts, so that S3's 10,000 parts hold 5 TB.
 
-    It is what an upload keeps in memory: 16 MiB at 1 GB, 80 MiB at 20 GB, 1 GiB at 5 TB.
+    An upload keeps one part in memory: 16 MiB at 1 GB, 80 MiB at 20 GB, 1 GiB at 5 TB.
     """
-    return PART_BYTES * (1 + (number - 1) // _PARTS_OF_A_SIZE)
+    return PART_BYTES * (1 + (number - 1) // _PARTS_PER_SIZE)
 
 
 def proof_key_of(key: str) -> str:
-    """Where the proof of an archive stands: `{workspace}/{op}/proof.json`."""
+    """The key of an archive's proof: `{workspace}/{op}/proof.json`."""
     return f"{key.rpartition('/')[0]}/{_PROOF}"
 
 
@@ -54,29 +54,31 @@ class _Condition(TypedDict, total=False):
 
 
 class S3Archives:
-    """The port Archives. Every call raises StorageUnavailable where S3 gave no answer, or broke off in one."""
+    """The port Archives. Every call raises StorageUnavailable if S3 doesn't answer, or its answer is cut off."""
 
     def __init__(self, bucket: str, client_factory: "Callable[[], S3Client]" = s3_client) -> None:
         self.bucket = bucket
         self._client_factory = client_factory
 
-    def write(self, key: str, chunks: Iterator[bytes], beat: Beat, replaces: str | None = None) -> Archive:
-        """Store the chunks: at once where they fill no part, else in parts. Raises OperationFailed `ArchiveExists`."""
+    def write(
+        self, key: str, chunks: Iterator[bytes], heartbeat: Heartbeat, replaces: str | None = None
+    ) -> Archive:
+        """Store the chunks, in parts if they exceed one part. Raises OperationFailed `ArchiveExists`."""
         digest, size_bytes = hashlib.sha256(), 0
         upload: _Upload | None = None
         buffer = bytearray()
         try:
             for chunk in chunks:
-                beat()
+                heartbeat()
                 digest.update(chunk)
                 size_bytes += len(chunk)
                 buffer += chunk
                 while len(buffer) > part_bytes(upload.next_number if upload else 1):
                     upload = upload or _Upload(self._client, self.bucket, key)
-                    wanted = part_bytes(upload.next_number)
-                    upload.add(bytes(buffer[:wanted]))
-                    del buffer[:wanted]
-                    beat()
+                    size = part_bytes(upload.next_number)
+                    upload.add(bytes(buffer[:size]))
+                    del buffer[:size]
+                    heartbeat()
             etag = self._finished(upload, key, bytes(buffer), replaces)
         except BaseException:
             if upload:
@@ -84,14 +86,14 @@ class S3Archives:
             raise
         return Archive(key, size_bytes, digest.hexdigest(), etag)
 
-    def read(self, key: str, beat: Beat) -> Iterator[bytes]:
-        """The object's bytes as they come. Raises OperationFailed `ArchiveNotFound`, terminal, at the first."""
+    def read(self, key: str, heartbeat: Heartbeat) -> Iterator[bytes]:
+        """Stream the object's bytes. The first chunk raises OperationFailed `ArchiveNotFound`, terminal."""
         with unavailable_as(StorageUnavailable):
             try:
                 body = self._client.get_object(Bucket=self.bucket, Key=key)["Body"]
             except self._client.exceptions.NoSuchKey:
                 raise OperationFailed(
-                    "ArchiveNotFound", "There is no object under the archive's key.", is_terminal=True
+                    "ArchiveNotFound", "The bucket has no object with the archive's key.", is_terminal=True
                 ) from None
         try:
             while True:
@@ -99,12 +101,12 @@ class S3Archives:
                     chunk = body.read(_READ_BYTES)
                 if not chunk:
                     return
-                beat()
+                heartbeat()
                 yield chunk
         finally:
             body.close()
 
-    def prove(self, archive: Archive) -> None:
+    def write_proof(self, archive: Archive) -> None:
         """Write the proof."""
         with unavailable_as(StorageUnavailable):
             self._client.put_object(
@@ -115,37 +117,37 @@ class S3Archives:
                 ChecksumAlgorithm="SHA256",
             )
 
-    def proof(self, key: str) -> Archive | None:
-        """The proof; None where there is none, or what stands there proves nothing."""
+    def read_proof(self, key: str) -> Archive | None:
+        """The proof; None if it is missing or invalid."""
         with unavailable_as(StorageUnavailable):
             try:
                 body = self._client.get_object(Bucket=self.bucket, Key=proof_key_of(key))["Body"].read()
             except self._client.exceptions.NoSuchKey:
                 return None
         try:
-            noted = json.loads(body)
+            stored = json.loads(body)
             archive = Archive(
-                str(noted["key"]), int(noted["size_bytes"]), str(noted["sha256"]), str(noted["etag"])
+                str(stored["key"]), int(stored["size_bytes"]), str(stored["sha256"]), str(stored["etag"])
             )
         except (ValueError, KeyError, TypeError):
             return None
         return archive if archive.key == key else None
 
-    def look(self, key: str) -> ArchiveObject | None:
-        """What HEAD tells."""
+    def head(self, key: str) -> ArchiveObject | None:
+        """The object by S3 HEAD."""
         with unavailable_as(StorageUnavailable):
-            from botocore.exceptions import ClientError  # noqa: PLC0415 - with the client, not before
+            from botocore.exceptions import ClientError  # noqa: PLC0415 - imported with the client
 
             try:
-                head = self._client.head_object(Bucket=self.bucket, Key=key)
+                answer = self._client.head_object(Bucket=self.bucket, Key=key)
             except ClientError as cause:
                 if _code_of(cause) in _ABSENT:
                     return None
                 raise
-        return _object_of(key, head)
+        return _object_of(key, answer)
 
     def page(self, after: str | None, limit: int) -> Sequence[ArchiveObject]:
-        """Up to `limit` objects, 1,000 at most."""
+        """List up to `limit` objects, at most 1,000."""
         with unavailable_as(StorageUnavailable):
             if after is None:
                 listed = self._client.list_objects_v2(Bucket=self.bucket, MaxKeys=limit)
@@ -157,7 +159,7 @@ class S3Archives:
         ]
 
     def delete(self, keys: Sequence[str]) -> Sequence[str]:
-        """Delete them in one call."""
+        """Delete the objects in one call."""
         if len(keys) > _MAX_DELETED:
             raise ValueError(f"S3 deletes at most {_MAX_DELETED} objects at once")
         if not keys:
@@ -169,9 +171,9 @@ class S3Archives:
         return [error["Key"] for error in answer.get("Errors", [])]
 
     def _finished(self, upload: "_Upload | None", key: str, rest: bytes, replaces: str | None) -> str:
-        """Make the object; its ETag. S3 itself looks at the condition, in the one moment that counts (RFC 9110 §13)."""
+        """Complete the object, and return its ETag. S3 checks the condition atomically (RFC 9110 §13)."""
         condition: _Condition = {"IfMatch": replaces} if replaces else {"IfNoneMatch": "*"}
-        with unavailable_as(StorageUnavailable), _refusing_to_cover():
+        with unavailable_as(StorageUnavailable), _refusing_to_overwrite():
             if upload:
                 return upload.complete(rest, condition)
             answer = self._client.put_object(
@@ -190,7 +192,7 @@ class S3Archives:
 
 
 class _Upload:
-    """A multipart upload: nothing is seen of it before it is completed."""
+    """A multipart upload; the object is not visible before it is completed."""
 
     def __init__(self, client: "S3Client", bucket: str, key: str) -> None:
         self._client = client
@@ -205,11 +207,11 @@ class _Upload:
 
     @property
     def next_number(self) -> int:
-        """The number of the part that comes next."""
+        """The number of the next part."""
         return len(self._parts) + 1
 
     def add(self, body: bytes) -> None:
-        """Store a part; S3 checks what it received."""
+        """Upload a part; S3 verifies its checksum."""
         number = self.next_number
         with unavailable_as(StorageUnavailable):
             answer = self._client.upload_part(
@@ -226,7 +228,7 @@ class _Upload:
         self._parts.append(part)
 
     def complete(self, last: bytes, condition: _Condition) -> str:
-        """Add the last part and make of all the object; its ETag. Raises ClientError, for the caller to tell apart."""
+        """Upload the last part, complete the object and return its ETag. Raises ClientError."""
         self.add(last)
         answer = self._client.complete_multipart_upload(
             Bucket=self._bucket,
@@ -238,21 +240,23 @@ class _Upload:
         return answer["ETag"].strip('"')
 
     def abort(self) -> None:
-        """Have S3 forget the parts; where it gives no answer, the bucket's rule does it later."""
+        """Abort the upload; if S3 doesn't answer, the bucket's lifecycle rule does it later."""
         with suppress(StorageUnavailable), unavailable_as(StorageUnavailable):
             self._client.abort_multipart_upload(Bucket=self._bucket, Key=self._key, UploadId=self._upload_id)
 
 
 @contextmanager
-def _refusing_to_cover() -> Iterator[None]:
-    """Say that an object stands where S3 says that the condition of the call did not hold."""
+def _refusing_to_overwrite() -> Iterator[None]:
+    """Translate a failed precondition to OperationFailed `ArchiveExists`."""
     from botocore.exceptions import ClientError  # noqa: PLC0415
 
     try:
         yield
     except ClientError as cause:
-        if _code_of(cause) in _STANDS:
-            raise OperationFailed("ArchiveExists", "An object stands under the archive's key.") from cause
+        if _code_of(cause) in _PRECONDITION_FAILED:
+            raise OperationFailed(
+                "ArchiveExists", "The bucket has another object with the archive's key."
+            ) from cause
         raise
 
 

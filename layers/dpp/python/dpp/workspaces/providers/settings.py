@@ -1,4 +1,4 @@
-"""Which provider there is, and where it keeps volumes (WS-9)."""
+"""Settings of the provider (WS-9)."""
 
 from typing import Literal
 
@@ -8,11 +8,7 @@ from dpp.workspaces.config import ArchiveSettings
 
 
 class ProviderSettings(ArchiveSettings):
-    """`local`: processes and folders of this machine, for developing. `aws`: ECS on Fargate, EFS.
-
-    `root`: the folder of the volumes, which on AWS is where EFS is mounted. What else `aws` needs is read when it is
-    built (aws_settings.py). `command`: what a local container runs; None: a process that only waits.
-    """
+    """The provider and its folder of volumes. Further settings of `aws` are read when it is built (aws_settings.py)."""
 
     provider: Literal["local", "aws"] = Field(
         alias="DPP_WORKSPACE_PROVIDER",
@@ -21,10 +17,10 @@ class ProviderSettings(ArchiveSettings):
     root: str = Field(
         alias="DPP_WORKSPACE_ROOT",
         pattern=r"^/",
-        description="The folder of homes, which on AWS is where EFS is mounted.",
+        description="The folder of homes; on AWS the mount point of EFS.",
     )
     command: str | None = Field(
         default=None,
         alias="DPP_WORKSPACE_COMMAND",
-        description="What a local container runs; without it one that only waits.",
+        description="The command of a local container; by default a process that only waits.",
     )

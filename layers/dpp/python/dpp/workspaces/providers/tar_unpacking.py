@@ -1,4 +1,4 @@
-"""Write a home's members below one folder: never through a link, never over anything, holes as holes."""
+"""Write a home's members below one folder: never through a link, never over an existing file, with holes."""
 
 import os
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PRIVATE = 0o700
 
 
-class Unpacking:
-    """A sink (tar_reading.Sink) that writes; one descriptor on the root, one on the folder that is being filled.
+class UnpackSink:
+    """A sink (tar_reading.Sink) that writes files, with two descriptors: of the root, and of the current folder.
 
-    Owners are given where this process is root and left as they come where it is not. Raises OSError.
+    Restores owners if this process is root. Raises OSError.
     """
 
     def __init__(self, into: Path) -> None:
@@ -25,20 +25,20 @@ class Unpacking:
         self._is_root = os.geteuid() == 0
 
     def close(self) -> None:
-        """Let go of the folders."""
+        """Close the descriptors."""
         os.close(self._folder_fd)
         os.close(self._root_fd)
 
     def enter(self, folder: Member) -> None:
-        """Make a folder that is ours alone until it has all that is in it."""
+        """Create a folder, private until it is complete."""
         if folder.names:
             os.mkdir(folder.names[-1], _PRIVATE, dir_fd=self._folder_fd)
-            self._turn_to(os.open(folder.names[-1], FOLDER, dir_fd=self._folder_fd))
+            self._switch_to(os.open(folder.names[-1], FOLDER, dir_fd=self._folder_fd))
 
     def leave(self, folder: Member) -> None:
-        """Give the folder its owner, mode and time, which writing into it would have changed."""
-        self._dress(self._folder_fd, folder)
-        self._turn_to(open_folder(self._root_fd, folder.names[:-1]))
+        """Set the folder's owner, mode and time, now that nothing more is written into it."""
+        self._set_attributes(self._folder_fd, folder)
+        self._switch_to(open_folder(self._root_fd, folder.names[:-1]))
 
     def file(self, member: Member, pieces: Iterator[bytes]) -> None:
         """Write a file."""
@@ -49,12 +49,12 @@ class Unpacking:
                 _write_sparsely(file_fd, piece, at)
                 at += len(piece)
             os.ftruncate(file_fd, member.size_bytes)
-            self._dress(file_fd, member)
+            self._set_attributes(file_fd, member)
         finally:
             os.close(file_fd)
 
     def symlink(self, member: Member) -> None:
-        """Write a symlink with the text that it had; wherever it leads, nobody here goes there."""
+        """Write a symlink with its original text. It is never followed."""
         name = member.names[-1]
         os.symlink(member.target, name, dir_fd=self._folder_fd)
         if self._is_root:
@@ -63,7 +63,7 @@ class Unpacking:
         os.utime(name, ns=times, dir_fd=self._folder_fd, follow_symlinks=False)
 
     def hard_link(self, member: Member, target: tuple[str, ...]) -> None:
-        """Give a file that was written before another name."""
+        """Create another name of an earlier file."""
         with opened_folder(self._root_fd, target[:-1]) as target_fd:
             os.link(
                 target[-1],
@@ -73,19 +73,19 @@ class Unpacking:
                 follow_symlinks=False,
             )
 
-    def _turn_to(self, folder_fd: int) -> None:
+    def _switch_to(self, folder_fd: int) -> None:
         os.close(self._folder_fd)
         self._folder_fd = folder_fd
 
-    def _dress(self, fd: int, member: Member) -> None:
+    def _set_attributes(self, fd: int, member: Member) -> None:
         if self._is_root:
             os.fchown(fd, member.uid, member.gid)
-        os.fchmod(fd, member.mode)  # after the owner, whose change takes setuid away
+        os.fchmod(fd, member.mode)  # after the owner, since chown clears setuid
         os.utime(fd, ns=(member.mtime_ns, member.mtime_ns))
 
 
 def _write_sparsely(file_fd: int, piece: bytes, at: int) -> None:
-    """Write all but the empty pages, which are holes already."""
+    """Write all pages except zero pages, which stay holes."""
     for start, end in _full_runs(piece):
         run = memoryview(piece)[start:end]
         while run:
@@ -94,7 +94,7 @@ def _write_sparsely(file_fd: int, piece: bytes, at: int) -> None:
 
 
 def _full_runs(piece: bytes) -> Iterator[tuple[int, int]]:
-    """From where to where there are pages with something in them."""
+    """The ranges of consecutive pages that are not zero."""
     begun: int | None = None
     for start in range(0, len(piece), _PAGE_BYTES):
         page = piece[start : start + _PAGE_BYTES]

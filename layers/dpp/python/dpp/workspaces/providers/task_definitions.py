@@ -1,4 +1,4 @@
-"""What a container of a workspace is, as ECS is told: the task definitions of the family `ws-{workspace_id}`."""
+"""The ECS task definitions of workspaces, in families `ws-{workspace_id}`."""
 
 import hashlib
 import json
@@ -24,13 +24,13 @@ _STOP_SECONDS = 30  # between SIGTERM and SIGKILL
 
 
 def family_of(workspace_id: UUID) -> str:
-    """The family's name, which the service has, too (WS-9)."""
+    """The name of the family, and of the service (WS-9)."""
     return f"ws-{workspace_id}"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A definition as it ought to be. `fingerprint`: of all of it, kept as a label, since ECS answers with more."""
+class DesiredDefinition:
+    """A desired definition. `fingerprint`: of the request; stored as a label, since ECS returns additional fields."""
 
     request: "RegisterTaskDefinitionRequestTypeDef"
     access_point: str
@@ -38,8 +38,8 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
-    """A definition that ECS has, as far as it is ours: None where it lacks what ours have."""
+class RegisteredDefinition:
+    """A definition registered in ECS. None for members that it lacks."""
 
     arn: str
     access_point: str | None
@@ -47,14 +47,14 @@ class Registered:
 
 
 class TaskDefinitions:
-    """Registers, finds and deregisters them."""
+    """Registers, finds and deregisters task definitions."""
 
     def __init__(self, settings: AwsWorkspaceSettings, client: "ECSClient") -> None:
         self._settings = settings
         self._client = client
 
-    def wanted(self, workspace_id: UUID, access_point: str) -> Wanted:
-        """What a container of this workspace ought to be now."""
+    def desired(self, workspace_id: UUID, access_point: str) -> DesiredDefinition:
+        """The definition that a container of this workspace should have now."""
         request = self._request(workspace_id, access_point)
         fingerprint = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
         (container,) = request["containerDefinitions"]
@@ -62,27 +62,27 @@ class TaskDefinitions:
             **request,
             "containerDefinitions": [{**container, "dockerLabels": {_FINGERPRINT: fingerprint}}],
         }
-        return Wanted(labelled, access_point, fingerprint)  # type: ignore[arg-type]
+        return DesiredDefinition(labelled, access_point, fingerprint)  # type: ignore[arg-type]
 
-    def describe(self, arn: str) -> Registered:
-        """One that is registered, or was: a deregistered one can still be asked for."""
+    def describe(self, arn: str) -> RegisteredDefinition:
+        """Read a definition; deregistered ones can be read, too."""
         return _registered(self._client.describe_task_definition(taskDefinition=arn)["taskDefinition"])
 
-    def ensure(self, workspace_id: UUID, wanted: Wanted) -> str:
-        """The ARN of the newest of the family, where that is the one that is wanted, or else of a new one."""
+    def ensure(self, workspace_id: UUID, desired: DesiredDefinition) -> str:
+        """The ARN of the family's latest definition if it is the desired one, else of a new one."""
         newest = self._client.list_task_definitions(
             familyPrefix=family_of(workspace_id), status="ACTIVE", sort="DESC", maxResults=1
         )["taskDefinitionArns"]
-        if newest and self.describe(newest[0]).fingerprint == wanted.fingerprint:
+        if newest and self.describe(newest[0]).fingerprint == desired.fingerprint:
             return newest[0]
-        return self._client.register_task_definition(**wanted.request)["taskDefinition"]["taskDefinitionArn"]
+        return self._client.register_task_definition(**desired.request)["taskDefinition"]["taskDefinitionArn"]
 
     def deregister(self, arn: str) -> None:
-        """No new service starts from it; what runs from it goes on."""
+        """Deregister a definition. Running tasks are not affected."""
         self._client.deregister_task_definition(taskDefinition=arn)
 
     def of(self, workspace_id: UUID) -> Iterator[str]:
-        """The ARNs of all that are registered in the family."""
+        """The ARNs of all registered definitions of the family."""
         pages = self._client.get_paginator("list_task_definitions")
         for page in pages.paginate(familyPrefix=family_of(workspace_id), status="ACTIVE"):
             yield from page["taskDefinitionArns"]
@@ -134,20 +134,20 @@ class TaskDefinitions:
                     "awslogs-group": settings.log_group,
                     "awslogs-region": self._client.meta.region_name,
                     "awslogs-stream-prefix": family_of(workspace_id),
-                    # A log that is slow to take lines must not halt who writes them.
+                    # A slow log must not block the container.
                     "mode": "non-blocking",
                 },
             },
         }
 
 
-def _registered(definition: "TaskDefinitionTypeDef") -> Registered:
+def _registered(definition: "TaskDefinitionTypeDef") -> RegisteredDefinition:
     points = [
         volume.get("efsVolumeConfiguration", {}).get("authorizationConfig", {}).get("accessPointId")
         for volume in definition.get("volumes", [])
     ]
     labels = [container.get("dockerLabels", {}) for container in definition["containerDefinitions"]]
-    return Registered(
+    return RegisteredDefinition(
         arn=definition["taskDefinitionArn"],
         access_point=next(iter(points), None),
         fingerprint=next((label.get(_FINGERPRINT) for label in labels), None),

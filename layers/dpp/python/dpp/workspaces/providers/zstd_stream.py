@@ -1,25 +1,25 @@
-"""One zstd frame, compressed and read again in constant memory (RFC 8878).
+"""Compress to one zstd frame and decompress it, in constant memory (RFC 8878).
 
-Read strictly: the frame has a checksum of its content, it is the only one, it ends, and nothing follows it.
+Decompression is strict: there must be exactly one complete frame, with a checksum, and nothing after it.
 """
 
 from collections.abc import Iterator
 
 import zstandard
 
-from dpp.workspaces.ports import Beat
+from dpp.workspaces.ports import Heartbeat
 from dpp.workspaces.providers.tar_members import corrupted
 
 _LEVEL = 3
 _SLICE_BYTES = 512
-"""A slice of a frame can become 128 KiB for every 4 bytes, so 16 MiB, whoever made it."""
+"""Limits memory: 4 bytes of any frame decompress to at most 128 KiB, so a slice to at most 16 MiB."""
 
 _LONGEST_HEADER_BYTES = 18
 _MAX_WINDOW_BYTES = 8 << 20
 
 
 def compressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The pieces as one frame."""
+    """Compress the pieces to one frame."""
     frame = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compressobj()
     for piece in pieces:
         if done := frame.compress(piece):
@@ -27,19 +27,19 @@ def compressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
     yield frame.flush()
 
 
-def decompressed(chunks: Iterator[bytes], beat: Beat) -> Iterator[bytes]:
-    """A frame's content. Raises OperationFailed `ArchiveCorrupted`, at its very end where only its checksum tells."""
+def decompressed(chunks: Iterator[bytes], heartbeat: Heartbeat) -> Iterator[bytes]:
+    """Decompress a frame. Raises OperationFailed `ArchiveCorrupted`, possibly only at the end, by the checksum."""
     frame = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).decompressobj()
     head: bytes | None = b""
     for chunk in chunks:
-        beat()
+        heartbeat()
         if head is not None:
             head += chunk[:_LONGEST_HEADER_BYTES]
             if len(head) >= _LONGEST_HEADER_BYTES:
                 _check(head)
                 head = None
         for start in range(0, len(chunk), _SLICE_BYTES):
-            try:  # it refuses what comes behind the frame, too
+            try:  # also raises for bytes after the frame
                 content = frame.decompress(chunk[start : start + _SLICE_BYTES])
             except zstandard.ZstdError as cause:
                 raise corrupted("The compressed frame is damaged.") from cause
@@ -48,27 +48,27 @@ def decompressed(chunks: Iterator[bytes], beat: Beat) -> Iterator[bytes]:
     if head is not None:
         _check(head)
     if not frame.eof or frame.unused_data:
-        raise corrupted("The compressed frame has no end, or one too early.")
+        raise corrupted("The compressed frame is incomplete, or something follows it.")
 
 
 def _check(head: bytes) -> None:
     try:
         frame = zstandard.get_frame_parameters(head)
     except zstandard.ZstdError as cause:
-        raise corrupted("This is no compressed frame.") from cause
+        raise corrupted("The archive is not a compressed frame.") from cause
     if not frame.has_checksum:
         raise corrupted("The compressed frame has no checksum.")
 
 
-class ZstdTape:
-    """A frame's content as a tape: so many bytes at a time."""
+class ZstdReader:
+    """Reads the content of a frame (tar_members.ByteReader)."""
 
-    def __init__(self, chunks: Iterator[bytes], beat: Beat) -> None:
-        self._content = decompressed(chunks, beat)
+    def __init__(self, chunks: Iterator[bytes], heartbeat: Heartbeat) -> None:
+        self._content = decompressed(chunks, heartbeat)
         self._buffer = bytearray()
 
-    def exactly(self, size_bytes: int) -> bytes:
-        """The next bytes. Raises OperationFailed `ArchiveCorrupted` where there are fewer."""
+    def read_exactly(self, size_bytes: int) -> bytes:
+        """Read this many bytes. Raises OperationFailed `ArchiveCorrupted` if there are fewer."""
         while len(self._buffer) < size_bytes:
             piece = next(self._content, None)
             if piece is None:
@@ -78,8 +78,8 @@ class ZstdTape:
         del self._buffer[:size_bytes]
         return taken
 
-    def rest(self) -> Iterator[bytes]:
-        """All that is left, to the frame's end."""
+    def read_rest(self) -> Iterator[bytes]:
+        """Read all remaining bytes, to the end of the frame."""
         yield bytes(self._buffer)
         self._buffer.clear()
         yield from self._content
