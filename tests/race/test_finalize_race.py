@@ -1,9 +1,12 @@
-"""RUN-34 (001 §16.3, DEC-4210): whoever ends a run at the same time as another, one wins and the rest do nothing."""
+"""RUN-34 (001 §16.3, DEC-4210): when several actors end a run at the same time, one wins and the others do nothing."""
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -25,27 +28,21 @@ INTERLEAVINGS = [
 REPEATS = 6
 
 
-def _on_threads(actions: dict[str, Callable[[], object]], leave: Callable[[str], None]) -> dict[str, object]:
-    """Run each action on a thread of its own; their results, an exception among them re-raised."""
-    results: dict[str, object] = {}
+def _on_threads(actions: Sequence[Callable[[], object]]) -> list[Any]:
+    """The results of actions that run at the same time, each on its own thread. Raises what one of them raised."""
+    with ThreadPoolExecutor(len(actions)) as pool:
+        return [future.result() for future in [pool.submit(action) for action in actions]]
 
-    def call(name: str, action: Callable[[], object]) -> None:
-        try:
-            results[name] = action()
-        except BaseException as error:  # noqa: BLE001 - handed to the test's own thread below
-            results[name] = error
-        finally:
-            leave(name)
 
-    threads = [threading.Thread(target=call, args=item) for item in actions.items()]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    for result in results.values():
-        if isinstance(result, BaseException):
-            raise result
-    return results
+def _started_together(actions: Sequence[Callable[[], object]]) -> list[Any]:
+    """The results of actions whose threads wait for each other before they begin."""
+    start = threading.Barrier(len(actions))
+
+    def run(action: Callable[[], object]) -> object:
+        start.wait()
+        return action()
+
+    return _on_threads([partial(run, action) for action in actions])
 
 
 def _worker(world: World, steps: Steps) -> WorkEffects:
@@ -60,50 +57,53 @@ def _worker(world: World, steps: Steps) -> WorkEffects:
     )
 
 
-def _ends(world: World, steps: Steps) -> FinalizeEffects:
-    return FinalizeEffects(SteppedDatabase(world.database_url, steps), SteppedLedger(world.ledger, steps))
-
-
 def _race(
     world: World, tenant: Tenant, order: tuple[str, ...], expired: datetime
 ) -> tuple[Run, Steps, Steps]:
-    """Worker and reaper end one run at once, in this order of steps."""
+    """Let worker and reaper end one run, with their steps in this order."""
     turns = Turns(order)
-    by_worker, by_reaper = Steps("worker", turns), Steps("reaper", turns)
-    run = world.leased(tenant)
-    worker, reaper = _worker(world, by_worker), _ends(world, by_reaper)
+    worker_steps, reaper_steps = Steps("worker", turns), Steps("reaper", turns)
+    run, worker = world.leased(tenant), _worker(world, worker_steps)
+    reaper = FinalizeEffects(
+        SteppedDatabase(world.database_url, reaper_steps), SteppedLedger(world.ledger, reaper_steps)
+    )
+
+    def leaving(actor: str, action: Callable[[], object]) -> object:
+        try:
+            return action()
+        finally:
+            turns.leave(actor)
+
     results = _on_threads(
-        {
-            "worker": lambda: execute._finish(run, DONE, worker),
-            "reaper": lambda: reap.reap_run(reaper, run, expired),
-        },
-        turns.leave,
+        [
+            lambda: leaving("worker", lambda: execute._finish(run, DONE, worker)),
+            lambda: leaving("reaper", lambda: reap.reap_run(reaper, run, expired)),
+        ]
     )
     worker.database.close()
     reaper.database.close()
-    winners = [name for name, ended in results.items() if ended is not None]
-    assert len(winners) == 1, results
-    return world.run(run), by_worker, by_reaper
+    assert sum(ended is not None for ended in results) == 1, results
+    return world.run(run), worker_steps, reaper_steps
 
 
 @pytest.mark.parametrize("order", INTERLEAVINGS, ids=lambda order: "".join(actor[0] for actor in order))
 def test_one_of_worker_and_reaper_ends_the_run_and_the_loser_touches_nothing(
     world: World, order: tuple[str, ...]
 ) -> None:
-    """RUN-34, RUN-19: every interleaving of the steps, six times each, is 210 races."""
+    """RUN-34, RUN-19: every interleaving of the steps, six times each: 210 races."""
     tenant, expired = world.tenant(), world.later(minutes=3)
     for _ in range(REPEATS):
-        ended, by_worker, by_reaper = _race(world, tenant, order, expired)
+        ended, worker, reaper = _race(world, tenant, order, expired)
 
-        winner, loser = (by_worker, by_reaper) if len(by_worker.taken) > 1 else (by_reaper, by_worker)
-        assert loser.taken == ["database"], "a loser asks once and goes: no settle, no write"
+        winner, loser = (worker, reaper) if len(worker.taken) > 1 else (reaper, worker)
+        assert loser.taken == ["database"], "the loser tries to claim once: no settle, no write"
         assert winner.taken.count("settle") == 1
         assert winner.taken.count("database") == 2, "one claim, one commit"
         assert winner.actor == order[0], "the first claim wins"
         assert ended.finalize_stage == FinalizeStage.COMMITTED
         assert ended.money_state == MoneyState.SETTLED
         assert ended.version == 3, "insert, lease, claim, commit: no other write"
-        if winner is by_worker:
+        if winner is worker:
             assert (ended.status, ended.actual_cost_usd_micros) == (Status.COMPLETED, A_COST)
             assert world.storage.get(envelope_key(ended)) is not None
         else:
@@ -115,38 +115,26 @@ def test_one_of_worker_and_reaper_ends_the_run_and_the_loser_touches_nothing(
     assert world.position(tenant).balanced
 
 
-def test_worker_reaper_and_reconcile_let_loose_end_each_run_once(world: World) -> None:
-    """RUN-34, RUN-22: four contenders start together, in whatever order the threads run."""
+def test_worker_reapers_and_reconcile_without_forced_order_end_each_run_once(world: World) -> None:
+    """RUN-34, RUN-22: four contenders start together, and the threads run in any order."""
     tenant, expired = world.tenant(), world.later(minutes=3)
     expected = 0
     for _ in range(25):
         run = world.leased(tenant)
-        start = threading.Barrier(4)
         worker = world.work_effects()
-        reapers = [FinalizeEffects(world.new_database(), world.ledger) for _ in range(2)]
+        first, second = (FinalizeEffects(world.new_database(), world.ledger) for _ in range(2))
         jobs = ReconcileEffects(world.new_database(), world.ledger, world.storage, world.queue)
-
-        def at_once[Result](
-            action: Callable[[], Result], start: threading.Barrier = start
-        ) -> Callable[[], Result]:
-            def begin() -> Result:
-                start.wait(10)
-                return action()
-
-            return begin
-
-        results = _on_threads(
-            {
-                "worker": at_once(lambda run=run, worker=worker: execute._finish(run, DONE, worker)),  # type: ignore[misc]
-                "reaper": at_once(lambda run=run, r=reapers[0]: reap.reap_run(r, run, expired)),  # type: ignore[misc]
-                "twin": at_once(lambda run=run, r=reapers[1]: reap.reap_run(r, run, expired)),  # type: ignore[misc]
-                "reconcile": at_once(lambda run=run, j=jobs: reconcile.finish_expired(j, run, expired)),  # type: ignore[misc]
-            },
-            lambda _name: None,
+        results = _started_together(
+            [
+                partial(execute._finish, run, DONE, worker),
+                partial(reap.reap_run, first, run, expired),
+                partial(reap.reap_run, second, run, expired),
+                partial(reconcile.finish_expired, jobs, run, expired),
+            ]
         )
-        for database in (*(r.database for r in reapers), jobs.database):
-            database.close()
-        assert sum(ended is not None for ended in results.values()) == 1, results
+        for effects in (first, second, jobs):
+            effects.database.close()
+        assert sum(ended is not None for ended in results) == 1, results
         ended = world.run(run)
         assert ended.finalize_stage == FinalizeStage.COMMITTED
         assert ended.version == 3
@@ -156,8 +144,8 @@ def test_worker_reaper_and_reconcile_let_loose_end_each_run_once(world: World) -
     assert position.balanced
 
 
-def test_a_late_heartbeat_keeps_the_run_from_the_reaper(world: World) -> None:
-    """RUN-16, RUN-20: the lease is looked at again in the reaper's own write, not only in its scan."""
+def test_a_late_heartbeat_saves_the_run_from_the_reaper(world: World) -> None:
+    """RUN-16, RUN-20: the reaper's claim checks the lease again, not only its scan."""
     tenant = world.tenant()
     run, seen_expired = world.leased(tenant), world.later(seconds=121)
     with world.database.connection() as connection:
@@ -170,27 +158,24 @@ def test_a_late_heartbeat_keeps_the_run_from_the_reaper(world: World) -> None:
     assert world.run(run).status == Status.PROCESSING
 
 
-def test_a_heartbeat_after_the_lease_ran_out_is_refused(world: World) -> None:
-    """RUN-16: a worker that slept through its lease has lost it, even before anyone reaps."""
+def test_a_heartbeat_after_the_lease_has_expired_is_refused(world: World) -> None:
+    """RUN-16: a worker that slept past its lease has lost it, even before the reaper runs."""
     run = world.leased(world.tenant())
     with world.database.connection() as connection:
         assert not store.extend_lease(connection, run, world.later(seconds=121))
 
 
 def test_only_one_of_many_workers_leases_a_run(world: World) -> None:
-    """RUN-16: the same message delivered to eight workers at once is one PROCESSING, seven skips."""
+    """RUN-16: the same message is delivered to eight workers at once; one starts the run, seven skip it."""
     run = world.submit(world.tenant()).run
-    start = threading.Barrier(8)
     databases = [world.new_database() for _ in range(8)]
 
     def lease(index: int) -> Run | None:
         with databases[index].connection() as connection:
-            start.wait(10)
             return store.start_processing(connection, run, f"lease-{index}")
 
-    results = _on_threads(
-        {str(index): (lambda index=index: lease(index)) for index in range(8)},  # type: ignore[misc]
-        lambda _name: None,
-    )
-    assert sum(leased is not None for leased in results.values()) == 1
+    results = _started_together([partial(lease, index) for index in range(8)])
+    for database in databases:
+        database.close()
+    assert sum(leased is not None for leased in results) == 1
     assert world.run(run).version == 1

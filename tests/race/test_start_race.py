@@ -1,4 +1,4 @@
-"""The start of a run against the mark of its submit: the two write the same row within milliseconds (RUN-16, D5)."""
+"""The start of a run and the last write of its submit update the same row within milliseconds (RUN-16, D5)."""
 
 import threading
 from datetime import UTC, datetime, timedelta
@@ -9,8 +9,8 @@ from dpp.runs.execute import WorkOutcome, execute
 from tests.support.world import World, message_of
 
 
-def test_the_worker_meets_a_lock_and_begins_all_the_same(world: World) -> None:
-    """The start waits for the mark of the submit, which holds the row: the row it then reads is the newer one."""
+def test_a_worker_waits_for_the_submits_lock_and_starts_the_run(world: World) -> None:
+    """The start waits until the submit has set `enqueued_at`, and then works with the newer row."""
     run = world.submit(world.tenant()).run
     with psycopg.connect(world.database_url) as other:
         other.execute("UPDATE runs SET enqueued_at = now() WHERE run_id = %s", [run.run_id])
@@ -20,20 +20,20 @@ def test_the_worker_meets_a_lock_and_begins_all_the_same(world: World) -> None:
             target=lambda: outcomes.append(execute(message, "receipt", effects).outcome)
         )
         worker.start()
-        _await_waiter(world)
+        _await_blocked_statement(world)
         other.commit()
-        worker.join(20)
+        worker.join(60)
     assert outcomes == [WorkOutcome.ENDED]
 
 
-def _await_waiter(world: World) -> None:
-    """Until somebody waits for a lock in this database."""
-    deadline = datetime.now(UTC) + timedelta(seconds=20)
-    with psycopg.connect(world.database_url, autocommit=True) as look:
+def _await_blocked_statement(world: World) -> None:
+    """Wait until a statement waits for a lock in this database."""
+    deadline = datetime.now(UTC) + timedelta(seconds=60)
+    with psycopg.connect(world.database_url, autocommit=True) as observer:
         while datetime.now(UTC) < deadline:
-            waiting = look.execute(
+            waiting = observer.execute(
                 "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
             ).fetchone()
             if waiting is not None:
                 return
-    raise AssertionError("nobody waits")
+    raise AssertionError("no statement waits for a lock")

@@ -9,11 +9,11 @@ from dpp.money.ledger import Closed, Ledger
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.db.postgres import Connection, Database
 
-_PATIENCE_SECONDS = 20
+_TIMEOUT_SECONDS = 60
 
 
 class Turns:
-    """Lets one actor take one step at a time, as `order` says; the turns of one who has left are skipped."""
+    """Lets one actor at a time take one step, in `order`; the turns of an actor that has left are skipped."""
 
     def __init__(self, order: Sequence[str]) -> None:
         self._order = list(order)
@@ -22,9 +22,9 @@ class Turns:
 
     @contextmanager
     def step(self, actor: str) -> Iterator[None]:
-        """Wait for the actor's turn and hold it while the step lasts."""
+        """Wait for the actor's turn and hold it during the step."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._is_turn_of(actor), _PATIENCE_SECONDS):
+            if not self._changed.wait_for(lambda: self._is_turn_of(actor), _TIMEOUT_SECONDS):
                 raise AssertionError(f"{actor} never had its turn in {self._order}")
             try:
                 yield
@@ -34,7 +34,7 @@ class Turns:
                 self._changed.notify_all()
 
     def leave(self, actor: str) -> None:
-        """The actor takes no step any more."""
+        """The actor takes no more steps."""
         with self._changed:
             self._left.add(actor)
             self._changed.notify_all()
@@ -46,7 +46,7 @@ class Turns:
 
 
 class Steps:
-    """An actor's effects, each call of which is one step that is counted."""
+    """An actor's calls of its dependencies; each is one step, and recorded."""
 
     def __init__(self, actor: str, turns: Turns) -> None:
         self.actor = actor
@@ -70,25 +70,22 @@ class SteppedDatabase(Database):
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """One step."""
         with self._steps.step("database"), super().connection() as connection:
             yield connection
 
 
 class SteppedLedger(Ledger):
-    """A ledger whose every closing is a step."""
+    """A ledger whose every settle and refund is a step."""
 
     def __init__(self, real: Ledger, steps: Steps) -> None:
         super().__init__(real.client, real.keys)
         self._steps = steps
 
     def settle(self, tenant_id: str, run_id: str, charge_usd_micros: int) -> Closed:
-        """One step."""
         with self._steps.step("settle"):
             return super().settle(tenant_id, run_id, charge_usd_micros)
 
     def refund_full(self, tenant_id: str, run_id: str) -> Closed:
-        """One step."""
         with self._steps.step("refund"):
             return super().refund_full(tenant_id, run_id)
 
@@ -101,6 +98,5 @@ class SteppedStorage(ObjectStore):
         self._steps = steps
 
     def put_json(self, key: str, body: bytes) -> None:
-        """One step."""
         with self._steps.step("put"):
             super().put_json(key, body)
