@@ -65,7 +65,7 @@ class TestEvents:
     def test_a_list_has_the_newest_first_with_the_task_of_each(
         self, shell: OperatorShell, env: Environment
     ) -> None:
-        assert shell.out("lifecycle", "events", "list") == "unknown event\n"
+        assert shell.out("lifecycle", "events", "list") == "no events found\n"
         assert shell.data("lifecycle", "events", "list") == []
         task_id = env.started("older", looks=3)
         env.dispatch()
@@ -97,7 +97,7 @@ class TestEvents:
         env.run_ticks()
         shown = shell.out("lifecycle", "events", "show", "github-deps")
         assert shown.startswith(
-            "event github-deps\n  about       a/repo: deps\n  kind        MENTIONED, came by POLL\n"
+            "event github-deps\n  about       a/repo: deps\n  kind        MENTIONED, arrived by POLL\n"
         )
         assert "stands at   FAILED: PACK_FAILED: as planned" in shown
         assert f"task        {task_id}, COMPLETED, FAILED" in shown
@@ -155,7 +155,7 @@ class TestTasks:
     """tasks list, tasks show (LIFE-2, LIFE-3, LIFE-4, LIFE-10)."""
 
     def test_a_list_says_what_each_task_waits_for(self, shell: OperatorShell, env: Environment) -> None:
-        assert shell.out("lifecycle", "tasks", "list") == "no such task\n"
+        assert shell.out("lifecycle", "tasks", "list") == "no tasks found\n"
         done, waits = env.started("done", looks=3), asked(env)
         busy = env.started("busy", plan=[AT_WORK])
         env.task_runs.refusal = TaskRunsUnavailable("The budget is drained.")
@@ -184,7 +184,7 @@ class TestTasks:
         self, shell: OperatorShell, env: Environment
     ) -> None:
         """LIFE-10: and one whose question is not delivered says so."""
-        assert shell.out("lifecycle", "tasks", "list", "--waiting") == "no such task\n"
+        assert shell.out("lifecycle", "tasks", "list", "--waiting") == "no tasks found\n"
         first = asked(env, "first")
         env.started("busy", plan=[AT_WORK])
         second = env.started("second", plan=[ASKS], looks=2)

@@ -77,7 +77,7 @@ class TestLooking:
     def test_a_list_is_narrowed_and_says_where_it_was_cut(
         self, shell: OperatorShell, env: Environment, fleet: MemoryProvider
     ) -> None:
-        assert shell.out("workspaces", "list") == "no such workspace\n"
+        assert shell.out("workspaces", "list") == "no workspaces found\n"
         assert shell.data("workspaces", "list") == []
         runs, waits, new = env.create_in("RUNNING"), lost(env, fleet), env.create("RUNNING")
         assert [one["workspace_id"] for one in shell.data("workspaces", "list")] == [
@@ -117,7 +117,7 @@ class TestLooking:
         assert "cleaned" in shell.out("workspaces", "show", str(workspace_id))
         told = shell.out("workspaces", "explain", str(workspace_id))
         assert "The workspace is deleted, and nothing of it is left." in told
-        assert "nothing of it is left to look at" in shell.refused("workspaces", "look", str(workspace_id))
+        assert "nothing is left to observe" in shell.refused("workspaces", "look", str(workspace_id))
 
     @pytest.mark.parametrize("wrong", [("--phase", "GONE"), ("--limit", "0"), ("show", "1"), ("explain",)])
     def test_what_is_no_filter_and_no_id_is_told_as_usage(
@@ -195,7 +195,7 @@ class TestActing:
     def test_a_look_is_sent_for(self, shell: OperatorShell, env: Environment, queues: Queues) -> None:
         workspace_id = env.create()
         told = shell.out("workspaces", "look", str(workspace_id))
-        assert told == f"workspace {workspace_id} is looked at next\n"
+        assert told == f"workspace {workspace_id} will be observed next\n"
         assert sent(queues, queues.events) == [Observe(workspace_id)]
 
     def test_a_lost_home_goes_on_from_an_archive_once_that_is_confirmed(
@@ -210,7 +210,7 @@ class TestActing:
         asked = shell.run(*words, "--way", "from-archive", "--reason", "the disk is gone")
         assert asked.exit_code == 1  # nobody answers
         assert f"archive: {env.get(workspace_id).archive_key}" in asked.stdout
-        assert "what is newer than the archive is given up?" in asked.stdout
+        assert "Everything newer than the archive will be lost. Continue?" in asked.stdout
         assert env.phase(workspace_id) == "ERROR"
         assert "add --yes" in shell.refused(*words, "--way", "empty", "--reason", "x", "--json")
         done = shell.run(*words, "--way", "from-archive", "--reason", "the disk is gone", "--yes")
@@ -237,7 +237,7 @@ class TestActing:
             "way": "EMPTY",
             "archive_key": None,
         }
-        assert "within half a minute" in done.stderr
+        assert "within half per minute" in done.stderr
         env.drive_to(workspace_id, "STANDBY")
 
     def test_an_archive_that_vanished_is_given_up_for_the_home_that_stands_and_that_is_on_record(
@@ -268,7 +268,7 @@ class TestActing:
                 well,
                 "--way",
                 "retry",
-            ): "The workspace has no error to recover from. It is STANDBY, and nothing is under way.",
+            ): "The workspace has no error to recover from. The workspace is STANDBY, and no operation is in progress.",
             (waits, "--way", "keep-volume", "--yes"): "The workspace has no volume with a complete home.",
             (waits, "--way", "retry", "--archive-key", "x"): "--archive-key is for --way from-archive",
             **{
@@ -290,12 +290,12 @@ class TestActing:
     ) -> None:
         """WS-13."""
         empty = shell.run("workspaces", "collect", "--dry-run")
-        assert empty.stdout == "no archive yet\n"
+        assert empty.stdout == "no archives\n"
         workspace_id = env.create_in("ARCHIVED")
         archives.write(archive_key_of(uuid4(), uuid4()), iter([b"x"]), no_heartbeat)
         told = shell.run("workspaces", "collect", "--dry-run")
         assert "3  YOUNG" in told.stdout
-        assert told.stderr == "a run would delete 0 objects, 0 bytes; nothing was deleted\n"
+        assert told.stderr == "dry run: would delete 0 objects, 0 bytes; nothing was deleted\n"
         data = shell.data("workspaces", "collect", "--dry-run")
         assert (data["by_verdict"], data["would_delete"]) == ({"YOUNG": 3}, 0)
         key = str(env.get(workspace_id).archive_key)
@@ -313,12 +313,12 @@ class TestActing:
         assert "1  GARBAGE" in told.stdout
         assert "1  UNKNOWN_WORKSPACE" in told.stdout
         assert "2  ARCHIVE_KEY" in told.stdout
-        assert "a run would delete 1 objects, 3 bytes" in told.stderr
+        assert "dry run: would delete 1 objects, 3 bytes" in told.stderr
         assert len(archives.page(None, 100)) == 4
 
     def test_a_collection_is_sent_for(self, shell: OperatorShell, queues: Queues) -> None:
         done = shell.run("workspaces", "collect")
-        assert (done.exit_code, done.stdout) == (0, "a collection is sent for\n")
+        assert (done.exit_code, done.stdout) == (0, "collection requested\n")
         assert "workspaces_storage" in done.stderr
         assert shell.data("workspaces", "collect") == {"dry_run": False, "sent": True}
         assert sent(queues, queues.dead_letters) == [Collect(None), Collect(None)]
@@ -349,7 +349,7 @@ class TestElsewhere:
         assert shell.refused("workspaces", "look", workspace_id).startswith("sqs is unavailable")
         done = shell.run("workspaces", "recover", workspace_id, "--way", "empty", "--reason", "x", "--yes")
         assert done.exit_code == 0
-        assert "within half a minute" in done.stderr
+        assert "within half per minute" in done.stderr
 
     def test_the_function_operate_has_the_same_commands(
         self,

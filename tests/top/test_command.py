@@ -115,7 +115,7 @@ def test_the_function_draws_it_where_it_is_asked_without_the_command(there: InPr
         there.invoke(FunctionName="x", Payload=b'{"words": ["top"], "columns": 80}')["Payload"].read()
     )
     assert (answer["exit_code"], answer["stderr"]) == (0, "")
-    assert "Nothing is wrong" in answer["stdout"]
+    assert "No problems" in answer["stdout"]
     assert max(map(len, answer["stdout"].splitlines())) <= 80
 
 
@@ -136,7 +136,7 @@ def test_a_deployment_that_knows_no_such_page_is_told_in_its_words(
         StageSnapshots("prod")()
     monkeypatch.setattr("operate.command.refusal", lambda _words: None)
     monkeypatch.setattr(
-        "dpp_cli.operator.remote._asked", lambda *_: {"exit_code": 0, "stdout": "{}", "stderr": ""}
+        "dpp_cli.operator.remote._invoke", lambda *_: {"exit_code": 0, "stdout": "{}", "stderr": ""}
     )
     with pytest.raises(StackError, match="another version"):
         StageSnapshots("prod")()

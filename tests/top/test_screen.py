@@ -15,21 +15,21 @@ from tests.top.pages import NOON, WELL, but, tenant
 
 WELL_AT_80 = """\
 dpp top  stage prod  2026-11-28 12:00:00+0000  every 2 s, q ends
-Nothing is wrong in rows, ledger and queues; the rest only CloudWatch sees
+No problems in rows, ledger and queues; see CloudWatch for functions and servers
 
-RUNS        waiting 12, the oldest for 4 s · running 3 · ending 1
-            ended 14.2 a minute · within 5 min: 69 COMPLETED, 2 FAILED
+RUNS        waiting 12, oldest for 4 s · running 3 · ending 1
+            ended 14.2 a minute · last 5 min: 69 COMPLETED, 2 FAILED
 QUEUES      runs 12, in work 3 · dead letters of runs 0 · of events 0
 MONEY       drift 0 µUSD · disputed ledgers 0 · runs 0 · stuck claims 0
 THROTTLED   acme
 TICKETS     open 1 for 31 s · in progress 0 · stale 0 · cycle COMPLETED 34 s ago
 EVENTS      to publish 0 · queued 0 · to retry 0 · dead 0
-WORKSPACES  RUNNING 12 · STANDBY 3 · in error 0 · not as wanted 0
+WORKSPACES  RUNNING 12 · STANDBY 3 · in error 0 · not in desired state 0
 FLOW        events 0 · tasks 2 for 2 min · asking 1 · messages 0
-HEARD AGO   sentinel 12 s, king 12 s, general 12 s, envoy 12 s, chamberlain 12 s
+HEARTBEATS   sentinel 12 s, king 12 s, general 12 s, envoy 12 s, chamberlain 12 s
 DATA        cleaned up 3 h 3 min ago · tripped 0 · given up 0 · to delete 0
 
-TENANTS     nearest to empty, of 3           USD left     reserved
+TENANTS     smallest balance, of 3           USD left     reserved
             acme                               0.0120       0.2500 throttled
             beta-works                         1.2000       0.0000
             zeta                              25.0000       0.5000"""
@@ -42,14 +42,14 @@ MUCH = but(
 )
 MUCH_AT_80 = """\
 dpp top  stage prod  2026-11-28 12:00:00+0000  every 2 s, q ends
-5 THINGS ARE WRONG  what to do: docs/runbook.md
+5 PROBLEMS  what to do: docs/runbook.md
 !! Balances differ from the books: 250,000 µUSD                    #ledger-drift
 !! Claims stay unfinished: 3                                       #stuck-claims
 !! Runs wait for over five minutes: 7 min                             #queue-age
    and 4 more: --once shows all"""
 MUCH_AT_150 = """\
 dpp top  stage prod  2026-11-28 12:00:00+0000  every 2 s, q ends
-5 THINGS ARE WRONG  what to do: docs/runbook.md
+5 PROBLEMS  what to do: docs/runbook.md
 !! Balances differ from the books: 250,000 µUSD                                                                                          #ledger-drift
 !! Claims stay unfinished: 3                                                                                                             #stuck-claims
 !! Runs wait for over five minutes: 7 min                                                                                                   #queue-age
@@ -58,11 +58,11 @@ dpp top  stage prod  2026-11-28 12:00:00+0000  every 2 s, q ends
  ! Execution disabled, runs parked (ocr): 4                                                                           operations.md#execution-disabled
  ! The emergency stop is set (kim): 60 s                                                                                               #emergency-stop
 
-RUNS        waiting 12, 4 parked, the oldest for 7 min · running 3 · ending 1         TENANTS nearest to empty, of 3     USD left     reserved
-            ended 33.8 a minute · within 5 min: 69 COMPLETED, 100 FAILED              acme                               0.0120       0.2500 throttled
+RUNS        waiting 12, 4 parked, oldest for 7 min · running 3 · ending 1         TENANTS smallest balance, of 3     USD left     reserved
+            ended 33.8 a minute · last 5 min: 69 COMPLETED, 100 FAILED              acme                               0.0120       0.2500 throttled
 QUEUES      runs 12, in work 3 · dead letters of runs 0 · of events 0                 beta-works                         1.2000       0.0000
 MONEY       drift 250,000 µUSD · disputed ledgers 0 · runs 0 · stuck claims 3         zeta                              25.0000       0.5000
-            within 5 min written anew: balances 1"""  # noqa: E501
+            within 5 min balances rebuilt 1"""  # noqa: E501
 
 
 def shown(snapshot: Snapshot, columns: int, lines: int | None = None) -> str:
@@ -97,7 +97,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_page_higher(
 def test_a_look_that_takes_long_is_told_of() -> None:
     for seconds, told in ((4.9, False), (7.2, True)):
         page = draw(View("here", WELL, 2.0, pending_seconds=seconds), 80, 24).plain
-        assert ("asking for 7 s" in page.partition("\n")[0]) is told
+        assert ("refreshing for 7 s" in page.partition("\n")[0]) is told
 
 
 def test_without_a_bound_everything_that_is_wrong_is_shown() -> None:
@@ -143,7 +143,7 @@ def test_colours_are_left_out_where_nobody_wants_them(
         draw(View("here", MUCH), 80), highlight=False
     )
     assert ("\x1b[1;31m" in screen.getvalue()) is not no_color
-    assert "5 THINGS ARE WRONG" in screen.getvalue()
+    assert "5 PROBLEMS" in screen.getvalue()
 
 
 def test_what_could_not_be_asked_is_shown_as_it_last_stood_with_since_when() -> None:
@@ -155,7 +155,7 @@ def test_what_could_not_be_asked_is_shown_as_it_last_stood_with_since_when() -> 
     view = memory.update(later)
     page = draw(view, 100).plain.split("\n")
     assert page[1] == "?? postgres does not answer since 12:00:04: refused"
-    assert page[2].startswith("   what could not be asked is as of 12:00:00: runs, queues, money, tenants,")
+    assert page[2].startswith("   outdated, as of 12:00:00: runs, queues, money, tenants,")
     assert "data" not in page[2]
     assert any("Claims stay unfinished: 3" in line for line in page)  # as it last stood
     assert not any("Far more data" in line for line in page)  # asked, and over
@@ -173,12 +173,12 @@ def test_a_function_that_does_not_answer_is_told_since_when_and_the_page_stays()
     assert view is not None
     page = draw(view, 80, 24).plain.split("\n")
     assert page[1] == f"?? {DEPLOYMENT} does not answer since 12:00:10: throttled"
-    assert page[2].startswith("   what could not be asked is as of 12:00:00")
-    assert "NOT ALL COULD BE ASKED" in page[3]
+    assert page[2].startswith("   outdated, as of 12:00:00")
+    assert "INCOMPLETE" in page[3]
 
 
 def test_where_nothing_could_be_asked_nothing_is_called_well() -> None:
     page = shown(Snapshot(asof=NOON, away={"postgres": "refused", "redis": "refused"}), 80, 24)
-    assert "Nothing is wrong" not in page
-    assert "NOT ALL COULD BE ASKED" in page
+    assert "No problems" not in page
+    assert "INCOMPLETE" in page
     assert limits.LEDGER_DRIFT.says not in page

@@ -153,10 +153,10 @@ class WorkspacesPart(_Part):
 
 
 class FlowPart(_Part):
-    """Events that become tasks, and their messages.
+    """Events, tasks and messages.
 
-    `heartbeat_ages`: seconds since each role's last heartbeat, None if it never sent one. `sources`: how many polls
-    failed in a row."""
+    `heartbeat_ages`: seconds since each role's last heartbeat, None without any. `sources`: consecutive failed polls.
+    """
 
     events: int
     tasks: int
