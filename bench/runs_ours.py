@@ -26,8 +26,8 @@ from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackRequest, PackResult, PackSuccess, PackType
 from dpp.platform.aws.queue import Queue
 from dpp.platform.db.postgres import Database
-from dpp.platform.keys.api_keys import Caller
-from dpp.runs.submit import Order, SubmitEffects, submit
+from dpp.runs.model import SubmitRequest
+from dpp.runs.submit import SubmitEffects, submit
 from dpp_cli import migrate
 
 _PER_MINUTE = 1_000_000
@@ -71,8 +71,7 @@ def submitter(place: Place, share: Share) -> None:
     begin(place)
     with closing(Database(place.database_url)) as database:
         effects = SubmitEffects(database, Ledger.connect(place.redis_url), Queue(_queue_url(place)))
-        caller = Caller(TENANT, uuid4(), _PER_MINUTE)
-        share.do(lambda name: submit(_order(name), caller, effects))
+        share.do(lambda name: submit(_request(name), effects))
 
 
 def worker(place: Place) -> None:
@@ -160,8 +159,10 @@ def _queue_url(place: Place) -> str:
     return f"{place.endpoint}/000000000000/runs"
 
 
-def _order(name: str) -> Order:
-    return Order(
+def _request(name: str) -> SubmitRequest:
+    return SubmitRequest(
+        tenant_id=TENANT,
+        rate_limit_per_minute=_PER_MINUTE,
         idempotency_key=name,
         pack_type=PackType.DECISION,
         inputs=inputs_of(name),

@@ -32,8 +32,8 @@ from dpp.money.credits import create_tenant, credit
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackType
 from dpp.platform.keys import api_keys
-from dpp.platform.keys.api_keys import Caller
-from dpp.runs.submit import Order, SubmitEffects, submit
+from dpp.runs.model import SubmitRequest
+from dpp.runs.submit import SubmitEffects, submit
 from dpp_cli import migrate
 from dpp_cli.local.servers import PostgresServer, ValkeyServer
 from tests.support.api import a_body, gateway_event, lambda_context
@@ -129,21 +129,19 @@ def _measure(database_url: str, rounds: int) -> None:
         )
         floor = _floor(connection, effects)
         requests = Requests(minted.token, submitting.handler, reading.handler)
-        held = _held(requests, floor, Caller(TENANT, minted.key_id, 1_000_000), effects)
+        held = _held(requests, floor, effects)
         parts = [*floor.values(), *(one.part for one in held)]
         with logged_to():
             _rounds(parts, rounds)
     _print(floor, held, rounds)
 
 
-def _held(
-    requests: "Requests", floor: Mapping[str, Part], caller: Caller, effects: SubmitEffects
-) -> list[Held]:
+def _held(requests: "Requests", floor: Mapping[str, Part], effects: SubmitEffects) -> list[Held]:
     key, script, insert, update, send, run = floor.values()
     of_submit = [key, script, insert, script, send, update]
     return [
         Held(
-            Part("dpp.runs.submit.submit, the use case alone", lambda: submit(_order(), caller, effects)),
+            Part("dpp.runs.submit.submit, the use case alone", lambda: submit(_request(), effects)),
             of_submit[1:],
         ),
         Held(Part("POST /v1/runs, the handler", requests.submit), of_submit),
@@ -194,8 +192,10 @@ class Requests:
         return answer
 
 
-def _order() -> Order:
-    return Order(
+def _request() -> SubmitRequest:
+    return SubmitRequest(
+        tenant_id=TENANT,
+        rate_limit_per_minute=1_000_000,
         idempotency_key=str(uuid4()),
         pack_type=PackType.DECISION,
         inputs=_INPUTS,

@@ -31,8 +31,8 @@ from dpp.runs.errors import (
     RunsError,
 )
 from dpp.runs.machine import Reason, Status
-from dpp.runs.model import Run
-from dpp.runs.submit import Order, SubmitEffects, submit
+from dpp.runs.model import Run, SubmitRequest
+from dpp.runs.submit import SubmitEffects, submit
 
 _FOR_NOW = (BudgetDrained, RateLimited, ExecutionDisabled, IdempotencyInProgress, EnqueueFailed)
 DAMAGED = "RESULT_DAMAGED"
@@ -49,9 +49,9 @@ class PipelineTaskRuns:
 
     def send(self, orders: TaskRunRequest) -> UUID:
         """The run's id. Raises TaskRunRefused, TaskRunsUnavailable, DependencyUnavailable."""
-        order = self._order(orders)
+        request = self._request(orders)
         try:
-            return submit(order, self._caller(), self._submits).run.run_id
+            return submit(request, self._submits).run.run_id
         except _FOR_NOW as error:
             raise TaskRunsUnavailable(str(error)) from None
         except RunsError as error:
@@ -98,7 +98,7 @@ class PipelineTaskRuns:
             raise TaskRunsUnavailable(f"there is no active tenant {tenant_id}")
         return caller
 
-    def _order(self, orders: TaskRunRequest) -> Order:
+    def _request(self, orders: TaskRunRequest) -> SubmitRequest:
         inputs: dict[str, object] = {"question": orders.question}
         if orders.context is not None:
             inputs["context"] = orders.context
@@ -106,8 +106,10 @@ class PipelineTaskRuns:
             INPUT_MODELS[PackType.DECISION].model_validate(inputs)
         except ValidationError:
             raise TaskRunRefused("the decision pack does not take such a question") from None
-        settings = self._settings
-        return Order(
+        settings, caller = self._settings, self._caller()
+        return SubmitRequest(
+            tenant_id=caller.tenant_id,
+            rate_limit_per_minute=caller.rate_limit_per_minute,
             idempotency_key=orders.key,
             pack_type=PackType.DECISION,
             inputs=inputs,

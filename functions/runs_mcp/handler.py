@@ -26,7 +26,7 @@ from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import SUBMITS
 from dpp.runs.api.problems import PROBLEMS, error_headers
 from dpp.runs.api.tool_schemas import INSTRUCTIONS
-from dpp.runs.api.tools import TOOLS, listed, order_of_call, receipt_result, refused_result
+from dpp.runs.api.tools import TOOLS, listed, receipt_result, refused_result, request_of_call
 from dpp.runs.errors import RunsError
 from dpp.runs.submit import SubmitEffects, SubmitSettings, submit
 
@@ -61,8 +61,8 @@ def message() -> Response[str]:
 def _call(caller: Caller, tool: str, arguments: Mapping[str, Any]) -> Called:
     """Submit a run, as POST /v1/runs does. A refusal is a tool result, so that the model sees it."""
     try:
-        order = order_of_call(tool, arguments, api.trace_id, caller.tenant_id)
-        accepted = submit(order, caller, wiring())
+        request = request_of_call(tool, arguments, api.trace_id, caller)
+        accepted = submit(request, wiring())
     except (RunsError, ProblemError, DependencyUnavailable) as error:
         refusal = api.refusal(error)
         return Called(refused_result(refusal.document, refusal.headers), refusal.headers)

@@ -11,8 +11,8 @@ DPP = "layers/dpp/python/dpp"
 PATH: dict[str, tuple[str, ...]] = {
     "functions/runs_submit/handler.py": (),
     f"{DPP}/platform/http/auth.py": (),
-    f"{DPP}/runs/api/http.py": ("read_order", "order_of", "receipt"),
-    f"{DPP}/runs/submit.py": ("submit", "_ticket", "_accept", "_new_run", "_enqueue", "_submitted"),
+    f"{DPP}/runs/api/http.py": ("read_request", "request_of", "receipt"),
+    f"{DPP}/runs/submit.py": ("submit", "_admit", "_accept", "_enqueue", "_submitted"),
     f"{DPP}/runs/admission.py": ("admit", "_outcome", "remember"),
     f"{DPP}/runs/lua/admit.lua": (),
     f"{DPP}/runs/store.py": ("insert", "mark_enqueued"),

@@ -25,12 +25,12 @@ from dpp.runs.finalize import FinalizeEffects
 from dpp.runs.jobs.reconcile import ReconcileEffects
 from dpp.runs.lease import Heartbeat, LeaseEffects
 from dpp.runs.message import RunMessage
-from dpp.runs.model import Run
-from dpp.runs.submit import Order, SubmitEffects, Submitted, submit
+from dpp.runs.model import Run, SubmitRequest
+from dpp.runs.submit import SubmitEffects, Submitted, submit
 from tests.runs.switched import switch
 from tests.support.counted_drivers import CountedDatabase, counted_ledger, counted_queue, counted_storage
 from tests.support.crash_points import Points
-from tests.support.world import DONE, Tenant, World, an_order
+from tests.support.world import DONE, Tenant, World, a_request
 
 END_OF_NEWS = "end-of-news"
 
@@ -96,7 +96,7 @@ class Client:
     """Someone who wants one run, and asks with one idempotency key; `persistent` asks until accepted."""
 
     tenant: Tenant
-    order: Order
+    request: SubmitRequest
     persistent: bool
     accepted: list[Submitted] = field(default_factory=list)
     refused: list[Exception] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Client:
     def ask(self, effects: SubmitEffects) -> Submitted | None:
         """One submit, and what came of it; a crash of the function is no answer."""
         try:
-            self.accepted.append(submit(self.order, self.tenant.caller, effects))
+            self.accepted.append(submit(self.request, effects))
         except (RunsError, DependencyUnavailable) as error:
             self.refused.append(error)
             return None
@@ -200,7 +200,8 @@ class Environment:
 
     def client(self, tenant: Tenant | None = None, *, persistent: bool = False) -> Client:
         """Someone new."""
-        made = Client(tenant or self.tenant(), an_order(), persistent)
+        tenant = tenant or self.tenant()
+        made = Client(tenant, a_request(tenant), persistent)
         self.clients.append(made)
         return made
 

@@ -103,7 +103,7 @@ def _clients(env: Environment, found: Snapshot) -> Iterator[str]:
         rows = [
             row
             for row in found.database.runs.values()
-            if row["idempotency_key"] == client.order.idempotency_key
+            if row["idempotency_key"] == client.request.idempotency_key
         ]
         paid = sum(row["actual_cost_usd_micros"] or 0 for row in rows)
         if client.persistent and paid != A_COST:
@@ -128,9 +128,9 @@ def _moves(env: Environment, found: Snapshot) -> Iterator[str]:
 
 def _accepted(name: str, client: Client) -> Iterator[Accepted]:
     for told in client.accepted:
-        order = client.order
+        request = client.request
         yield Accepted(
-            name, client.tenant.tenant_id, order.idempotency_key, told.run.payload_hash, told.run.run_id
+            name, request.tenant_id, request.idempotency_key, told.run.payload_hash, told.run.run_id
         )
 
 

@@ -233,7 +233,7 @@ def _unsent(env: Environment, tenant: Tenant) -> None:
 
 def _mapping(env: Environment) -> str:
     [client] = env.clients
-    return env.world.ledger.keys.idempotency(client.tenant.tenant_id, client.order.idempotency_key)
+    return env.world.ledger.keys.idempotency(client.tenant.tenant_id, client.request.idempotency_key)
 
 
 def _no_queue() -> Queue:

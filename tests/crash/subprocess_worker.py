@@ -18,7 +18,7 @@ from dpp.platform.keys.api_keys import Caller
 from tests.crash.environment import Client, Clock, Container, Environment
 from tests.crash.scenarios import SCENARIOS
 from tests.support.crash_points import Kind, Point, Points
-from tests.support.world import Tenant, World, an_order, message_of
+from tests.support.world import Tenant, World, a_request, message_of
 
 
 class _RealPoints(Points):
@@ -41,7 +41,7 @@ def told(env: Environment, point: Point, kind: Kind) -> str:
             "start": env.clock.start.isoformat(),
             "elapsed_seconds": env.clock.elapsed_seconds,
             "clients": [
-                {"tenant_id": client.tenant.tenant_id, "key": client.order.idempotency_key}
+                {"tenant_id": client.tenant.tenant_id, "key": client.request.idempotency_key}
                 for client in clients
             ],
             "messages": [
@@ -66,7 +66,7 @@ def _die_at(order: dict[str, Any]) -> None:
 
 def _client(tenant_id: str, key: str) -> Client:
     tenant = Tenant(tenant_id, "", Caller(tenant_id, UUID(int=0), 100_000))
-    return Client(tenant, an_order(idempotency_key=key), persistent=True)
+    return Client(tenant, a_request(tenant, idempotency_key=key), persistent=True)
 
 
 if __name__ == "__main__":

@@ -85,13 +85,13 @@ def test_paying_twice_for_one_key_is_found(servers: CrashServers) -> None:
     env = _crash(servers, "submit", "mark_enqueued", Kind.KILLED_AFTER)
     recover(env)
     [client] = env.clients
-    twin = replace(client.order, idempotency_key="another-key")
-    submit(twin, client.tenant.caller, env.world.submit_effects())
+    twin = replace(client.request, idempotency_key="another-key")
+    submit(twin, env.world.submit_effects())
     recover(env)
     with env.world.database.connection() as connection:
         connection.execute("DROP INDEX runs_idempotency")
         try:
-            connection.execute("UPDATE runs SET idempotency_key = %s", [client.order.idempotency_key])
+            connection.execute("UPDATE runs SET idempotency_key = %s", [client.request.idempotency_key])
             assert any("paid 100000 for 2 runs" in broken for broken in violations_after_recovery(env))
         finally:
             connection.execute("DELETE FROM run_inputs")

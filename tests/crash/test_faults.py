@@ -34,7 +34,7 @@ from tests.support.world import (
     DONE,
     ScriptedPacks,
     World,
-    an_order,
+    a_request,
     message_of,
 )
 
@@ -125,7 +125,7 @@ def test_run_6_of_100_parallel_submits_of_60_percent_of_a_balance_one_is_accepte
 
     def ask(_number: int) -> Submitted | BudgetDrained:
         try:
-            return submit(an_order(reserved_usd_micros=600_000), tenant.caller, local.effects)
+            return submit(a_request(tenant, reserved_usd_micros=600_000), local.effects)
         except BudgetDrained as drained:
             return drained
 
@@ -187,19 +187,20 @@ def replace_cost(cost_usd_micros: int) -> Any:
 
 def test_run_8_who_asks_again_while_the_refund_is_under_way_is_not_promised_a_run(world: World) -> None:
     """RUN-8, RUN-4: not queued, claimed, and its process died: a 202 now would name a run that nobody works on."""
-    tenant, order = world.tenant(), an_order()
+    tenant = world.tenant()
+    request = a_request(tenant)
     no_refund: Any = Flaky(world.ledger, RedisUnavailable, before={"refund_full"})
     no_queue: Any = Flaky(world.queue, QueueUnavailable, before={"send"})
     dying = replace(world.submit_effects(), ledger=no_refund, queue=no_queue)
     with pytest.raises(EnqueueFailed) as first:
-        submit(order, tenant.caller, dying)
+        submit(request, dying)
 
     with pytest.raises(EnqueueFailed) as again:
-        submit(order, tenant.caller, world.submit_effects())
+        submit(request, world.submit_effects())
 
     assert again.value.run_id == first.value.run_id
     reconcile(world.reconcile_effects(), world.new_database(), world.later(minutes=6))
-    accepted = submit(order, tenant.caller, world.submit_effects())
+    accepted = submit(request, world.submit_effects())
     assert accepted.run.id != first.value.run_id
     assert world.position(tenant).balance_usd_micros == A_CREDIT - A_RESERVATION
     assert world.position(tenant).balanced
@@ -221,7 +222,7 @@ def test_every_script_may_be_forgotten_before_every_call_of_a_runs_life(world: W
 
     tenant, ledger = world.tenant(), Ledger(cast(Any, Forgetful()), world.ledger.keys)
     submits = replace(world.submit_effects(), ledger=ledger)
-    done, left = (submit(an_order(), tenant.caller, submits).run for _ in range(2))
+    done, left = (submit(a_request(tenant), submits).run for _ in range(2))
     execute(message_of(done), "receipt", replace(world.work_effects(), ledger=ledger))
     sweep(FinalizeEffects(world.database, ledger), world.new_database(), world.later(minutes=61))
 

@@ -1,14 +1,14 @@
 """The scheduled jobs on the deployed stack: what a crash left, the clock finishes (RUN-20 … RUN-22)."""
 
 from datetime import timedelta
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
 from dpp.runs import store
 from dpp.runs.model import Run
 from tests.e2e.conftest import E2eTenant, Platform
-from tests.support.world import an_order
+from tests.support.world import a_request
 
 pytestmark = pytest.mark.e2e
 
@@ -18,27 +18,13 @@ A_BEAT_SECONDS = 150  # a rule fires once a minute; a busy machine may miss one
 def left_behind(platform: Platform, tenant: E2eTenant, *, age: timedelta, sent: bool) -> Run:
     """A run as a submit that crashed leaves it: reserved and inserted `age` ago, its message sent or not."""
     inputs = {"question": "What is left?", "context": "A run is left."}
-    order = an_order(inputs=inputs, timebox_sec=20, min_reliability_score=0.0)
+    request = a_request(tenant.tenant_id, inputs=inputs, timebox_sec=20, min_reliability_score=0.0)
     run_id = uuid4()
     row = platform.database.execute("SELECT now()").fetchone()
     assert row is not None
     then = row[0] - age
-    platform.ledger.reserve(tenant.tenant_id, str(run_id), order.reserved_usd_micros, 0)
-    new = store.NewRun(
-        run_id=UUID(str(run_id)),
-        tenant_id=tenant.tenant_id,
-        pack_type=order.pack_type,
-        profile_version=order.profile_version,
-        idempotency_key=order.idempotency_key,
-        payload_hash="0" * 64,
-        reserved_usd_micros=order.reserved_usd_micros,
-        timebox_sec=order.timebox_sec,
-        min_reliability_score=order.min_reliability_score,
-        inline_result=False,
-        trace_id="t_e2e",
-        inputs=order.inputs,
-    )
-    run = store.insert(platform.database, new, then)
+    platform.ledger.reserve(tenant.tenant_id, str(run_id), request.reserved_usd_micros, 0)
+    run = store.insert(platform.database, request, run_id, then)
     if sent:
         store.mark_enqueued(platform.database, run, then)
     return run

@@ -16,7 +16,7 @@ from tests.http.faulty import Faulty, assert_heals
 from tests.http.state import message_count, raw_messages, work
 from tests.support.api import ApiClient, a_body
 from tests.support.proxy import Fault
-from tests.support.world import World, an_order
+from tests.support.world import World, a_request
 
 KEY = "a-key-of-mine"
 type Break = Callable[[Faulty], None]
@@ -102,7 +102,7 @@ def test_a_worker_faster_than_the_lost_reply_keeps_its_run(world: World) -> None
     """RUN-8, RUN-19: the worker ended the run, so submit's claim loses: accepted, charged once, nothing refunded."""
     tenant = world.tenant()
     queue = _WorkerWasFaster(world, lambda: work(world))
-    accepted = submit(an_order(), tenant.caller, SubmitEffects(world.database, world.ledger, queue))
+    accepted = submit(a_request(tenant), SubmitEffects(world.database, world.ledger, queue))
     assert not accepted.replayed
     assert world.run(accepted.run).status == Status.COMPLETED
     position = world.position(tenant)
@@ -123,7 +123,7 @@ def test_a_worker_that_just_leased_the_run_keeps_it(world: World) -> None:
             assert store.start_processing(connection, run, "lease-of-the-worker")
 
     effects = SubmitEffects(world.database, world.ledger, _WorkerWasFaster(world, lease))
-    accepted = submit(an_order(), tenant.caller, effects)
+    accepted = submit(a_request(tenant), effects)
     assert world.run(accepted.run).status == Status.PROCESSING
     assert world.position(tenant).open_reservations_usd_micros == 250_000
     assert world.position(tenant).balanced

@@ -18,7 +18,7 @@ from tests.runs.switched import disable, enable
 from tests.support.api import ApiClient, a_body
 from tests.support.faults import Flaky
 from tests.support.proxy import Fault
-from tests.support.world import A_CREDIT, A_RESERVATION, World, an_order
+from tests.support.world import A_CREDIT, A_RESERVATION, World, a_request
 
 KEY = "a-key-of-mine"
 
@@ -171,7 +171,7 @@ def test_a_refund_that_fails_is_told_as_it_stands_and_made_by_reconcile(
     disable(world.database)
     ledger: Any = Flaky(world.ledger, RedisUnavailable, before={"refund_full"})
     with pytest.raises(ExecutionDisabled) as refused:
-        submit(an_order(), tenant.caller, SubmitEffects(world.database, ledger, world.queue))
+        submit(a_request(tenant), SubmitEffects(world.database, ledger, world.queue))
     assert refused.value.costs.budget_remaining_usd_micros == A_CREDIT - A_RESERVATION
     assert_heals(world, tenant)
     assert world.position(tenant).balance_usd_micros == A_CREDIT
@@ -220,11 +220,12 @@ def test_many_refused_submits_cost_nothing(world: World) -> None:
 
 def test_the_ticket_of_the_refused_request_holds_no_lock(world: World) -> None:
     """RUN-4: the next request with the key needn't wait 5 s for it."""
-    tenant, order = world.tenant(), an_order(idempotency_key=KEY)
+    tenant = world.tenant()
+    request = a_request(tenant, idempotency_key=KEY)
     disable(world.database)
-    for attempt in (order, replace(order, reserved_usd_micros=1)):
+    for attempt in (request, replace(request, reserved_usd_micros=1)):
         with pytest.raises(ExecutionDisabled):
-            submit(attempt, tenant.caller, world.submit_effects())
+            submit(attempt, world.submit_effects())
     lock = world.ledger.keys.idempotency_lock(tenant.tenant_id, KEY)
     assert world.ledger.client.get(lock) is None
     assert admission.LOCK_TTL_SECONDS == 5

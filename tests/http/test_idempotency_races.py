@@ -13,9 +13,10 @@ from dpp.platform.aws.queue import Queue
 from dpp.platform.db.postgres import Database
 from dpp.runs import admission, store
 from dpp.runs.errors import IdempotencyConflict, IdempotencyInProgress, RunsError
-from dpp.runs.submit import Order, SubmitEffects, Submitted, submit
+from dpp.runs.model import SubmitRequest
+from dpp.runs.submit import SubmitEffects, Submitted, submit
 from tests.http.state import message_count
-from tests.support.world import A_RESERVATION, Tenant, World, an_order
+from tests.support.world import A_RESERVATION, Tenant, World, a_request
 
 KEY = "a-key-of-mine"
 THREADS = 10
@@ -35,10 +36,10 @@ def containers(world: World, count: int) -> Iterator[list[SubmitEffects]]:
         yield made
 
 
-def outcome_of(order: Order, tenant: Tenant, effects: SubmitEffects) -> Submitted | RunsError:
+def outcome_of(request: SubmitRequest, effects: SubmitEffects) -> Submitted | RunsError:
     """What one client got."""
     try:
-        return submit(order, tenant.caller, effects)
+        return submit(request, effects)
     except RunsError as error:
         return error
 
@@ -56,12 +57,13 @@ def assert_one_of_each(world: World, tenant: Tenant) -> None:
 
 def test_fifty_identical_posts_at_once_make_one_run(world: World) -> None:
     """RUN-4: every client got the same receipt, or was asked to come back."""
-    tenant, order = world.tenant(), an_order(idempotency_key=KEY)
+    tenant = world.tenant()
+    request = a_request(tenant, idempotency_key=KEY)
     gate = threading.Barrier(THREADS)
 
     def client(effects: SubmitEffects) -> list[Submitted | RunsError]:
         gate.wait(10)
-        return [outcome_of(order, tenant, effects) for _ in range(POSTS // THREADS)]
+        return [outcome_of(request, effects) for _ in range(POSTS // THREADS)]
 
     with containers(world, THREADS) as made, ThreadPoolExecutor(THREADS) as pool:
         outcomes = [outcome for found in pool.map(client, made) for outcome in found]
@@ -77,7 +79,8 @@ def test_fifty_posts_at_once_without_redis_memory_make_one_run(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D4: neither lock nor mapping holds (Redis forgets each at once): the unique index alone guards."""
-    tenant, order = world.tenant(), an_order(idempotency_key=KEY)
+    tenant = world.tenant()
+    request = a_request(tenant, idempotency_key=KEY)
     real_admit = admission.admit
 
     def admit_and_forget(ledger: Ledger, *args: Any) -> admission.Admission:
@@ -90,7 +93,7 @@ def test_fifty_posts_at_once_without_redis_memory_make_one_run(
 
     def client(effects: SubmitEffects) -> list[Submitted | RunsError]:
         gate.wait(10)
-        return [outcome_of(order, tenant, effects) for _ in range(POSTS // THREADS)]
+        return [outcome_of(request, effects) for _ in range(POSTS // THREADS)]
 
     with containers(world, THREADS) as made, ThreadPoolExecutor(THREADS) as pool:
         outcomes = [outcome for found in pool.map(client, made) for outcome in found]
@@ -113,12 +116,12 @@ def test_two_bodies_under_one_key_are_one_202(
 ) -> None:
     """RUN-4: B comes while A is between two steps: B conflicts, or replays, or waits; A is the one run."""
     tenant = world.tenant()
-    order_a = an_order(idempotency_key=KEY)
-    order_b = order_a if same else an_order(idempotency_key=KEY, inputs={"question": "B?"})
+    request_a = a_request(tenant, idempotency_key=KEY)
+    request_b = request_a if same else a_request(tenant, idempotency_key=KEY, inputs={"question": "B?"})
     got: list[Submitted | RunsError] = []
     with containers(world, 1) as [other]:
-        _once_before(monkeypatch, step, lambda: got.append(outcome_of(order_b, tenant, other)))
-        a = submit(order_a, tenant.caller, world.submit_effects())
+        _once_before(monkeypatch, step, lambda: got.append(outcome_of(request_b, other)))
+        a = submit(request_a, world.submit_effects())
     [b] = got
     if not same:
         assert isinstance(b, IdempotencyConflict)
@@ -136,17 +139,17 @@ def test_a_lock_that_ran_out_is_made_good_by_the_index(
 ) -> None:
     """D4: A slept for longer than its lock; B took the key; A gives back its reservation and answers for B's run."""
     tenant = world.tenant()
-    order_a = an_order(idempotency_key=KEY)
-    order_b = order_a if same else an_order(idempotency_key=KEY, timebox_sec=30)
+    request_a = a_request(tenant, idempotency_key=KEY)
+    request_b = request_a if same else a_request(tenant, idempotency_key=KEY, timebox_sec=30)
     got: list[Submitted | RunsError] = []
 
     def lock_runs_out_and_b_comes() -> None:
         world.ledger.client.delete(world.ledger.keys.idempotency_lock(tenant.tenant_id, KEY))
-        got.append(outcome_of(order_b, tenant, other))
+        got.append(outcome_of(request_b, other))
 
     with containers(world, 1) as [other]:
         _once_before(monkeypatch, "before the insert", lock_runs_out_and_b_comes)
-        a = outcome_of(order_a, tenant, world.submit_effects())
+        a = outcome_of(request_a, world.submit_effects())
     [b] = got
     assert isinstance(b, Submitted)
     if same:
@@ -159,17 +162,20 @@ def test_a_lock_that_ran_out_is_made_good_by_the_index(
 
 @pytest.mark.parametrize("turn", range(2))
 def test_two_bodies_at_the_same_moment_are_one_202_and_one_409(world: World, turn: int) -> None:
-    """RUN-4: no forced order, two threads at a gate."""
+    """RUN-4: no forced request, two threads at a gate."""
     tenant = world.tenant()
-    orders = [an_order(idempotency_key=KEY), an_order(idempotency_key=KEY, timebox_sec=45)]
+    requests = [
+        a_request(tenant, idempotency_key=KEY),
+        a_request(tenant, idempotency_key=KEY, timebox_sec=45),
+    ]
     gate = threading.Barrier(2)
 
-    def client(order: Order, effects: SubmitEffects) -> Submitted | RunsError:
+    def client(request: SubmitRequest, effects: SubmitEffects) -> Submitted | RunsError:
         gate.wait(10)
-        return outcome_of(order, tenant, effects)
+        return outcome_of(request, effects)
 
     with containers(world, 2) as made, ThreadPoolExecutor(2) as pool:
-        outcomes = list(pool.map(client, orders, made))
+        outcomes = list(pool.map(client, requests, made))
     assert sorted(type(outcome).__name__ for outcome in outcomes) == ["IdempotencyConflict", "Submitted"]
     assert_one_of_each(world, tenant)
 

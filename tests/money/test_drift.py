@@ -23,7 +23,7 @@ from dpp.runs.jobs.reconcile import reconcile
 from dpp.runs.machine import Status
 from dpp.runs.store import Guard
 from dpp.runs.submit import submit
-from tests.support.world import A_COST, A_CREDIT, A_RESERVATION, Tenant, World, an_order, message_of
+from tests.support.world import A_COST, A_CREDIT, A_RESERVATION, Tenant, World, a_request, message_of
 
 
 def _audit(world: World, tenant: Tenant) -> Audit:
@@ -83,7 +83,7 @@ def test_under_traffic_no_measure_is_wrong(world: World) -> None:
         try:
             while not stop.is_set():
                 effects = replace(world.submit_effects(), database=database)
-                run = submit(an_order(reserved_usd_micros=60_000), tenant.caller, effects).run
+                run = submit(a_request(tenant, reserved_usd_micros=60_000), effects).run
                 execute.execute(message_of(run), "receipt", replace(world.work_effects(), database=database))
                 with database.connection() as connection:
                     credit(

@@ -15,7 +15,7 @@ from dpp.runs.jobs.reconcile import reconcile
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.store import Guard
 from dpp.runs.submit import submit
-from tests.support.world import A_COST, A_CREDIT, A_RESERVATION, DONE, Tenant, World, an_order, message_of
+from tests.support.world import A_COST, A_CREDIT, A_RESERVATION, DONE, Tenant, World, a_request, message_of
 
 
 def _rebuild(world: World, tenant: Tenant) -> int:
@@ -110,7 +110,7 @@ def test_a_rebuild_under_traffic_loses_and_invents_nothing(world: World) -> None
         try:
             while not stop.is_set():
                 effects = replace(world.submit_effects(), database=database)
-                run = submit(an_order(reserved_usd_micros=60_000), tenant.caller, effects).run
+                run = submit(a_request(tenant, reserved_usd_micros=60_000), effects).run
                 work = replace(world.work_effects(), database=database)
                 execute.execute(message_of(run), "receipt", work)
         except BaseException as error:  # noqa: BLE001 - raised below, on the test's thread

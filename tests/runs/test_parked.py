@@ -29,7 +29,7 @@ from tests.support.world import (
     DONE,
     ScriptedPacks,
     World,
-    an_order,
+    a_request,
     message_of,
 )
 
@@ -251,7 +251,7 @@ class TestFaults:
 
         queue = Delivering(world.queue_url, lambda: world.sqs)
         effects = SubmitEffects(world.database, world.ledger, queue)
-        run = submit(an_order(), world.tenant().caller, effects).run
+        run = submit(a_request(world.tenant()), effects).run
         assert _enqueued_at(world, run) is None
         enable(world.database)
         _reconcile(world, seconds=61)
@@ -285,7 +285,7 @@ class TestFaults:
                 raise QueueUnavailable("the reply was lost")
 
         queue = LosingReplies(world.queue_url, lambda: world.sqs)
-        run = submit(an_order(), tenant.caller, SubmitEffects(world.database, world.ledger, queue)).run
+        run = submit(a_request(tenant), SubmitEffects(world.database, world.ledger, queue)).run
         assert world.run(run).status == Status.QUEUED
         enable(world.database)
         _reconcile(world, seconds=61)

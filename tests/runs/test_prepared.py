@@ -1,5 +1,7 @@
 """What a request and a run need is prepared, and outlives a migration and a server that forgot."""
 
+from uuid import uuid4
+
 import psycopg
 import pytest
 
@@ -8,7 +10,7 @@ from dpp.platform.keys import api_keys
 from dpp.runs import store
 from dpp.runs.execute import WorkOutcome, execute
 from dpp.runs.machine import FinalizeStage
-from tests.support.world import Tenant, World, an_order, message_of
+from tests.support.world import Tenant, World, message_of
 
 _BY_A_RUN = (
     "select_api_key",
@@ -25,14 +27,14 @@ _BY_A_RUN = (
 
 def _a_life(world: World, tenant: Tenant) -> None:
     """A run as its client and its worker see it, by the world's one connection."""
-    order = an_order()
+    key = f"key-{uuid4()}"
     with world.database.connection() as connection:
         assert api_keys.verify(connection, tenant.token) is not None
-    run = world.submit(tenant, idempotency_key=order.idempotency_key).run
+    run = world.submit(tenant, idempotency_key=key).run
     assert execute(message_of(run), "receipt", world.work_effects()).outcome == WorkOutcome.ENDED
     with world.database.connection() as connection:
         found = store.find_for_owner(connection, run.tenant_id, run.run_id)
-        repeated = store.find_by_key(connection, run.tenant_id, order.idempotency_key)
+        repeated = store.find_by_key(connection, run.tenant_id, key)
     assert found is not None
     assert found[0].finalize_stage == FinalizeStage.COMMITTED
     assert repeated == found[0]

@@ -8,13 +8,13 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from dpp.packs.contract import PackType
 from dpp.platform.db.postgres import Connection
 from dpp.runs import store
 from dpp.runs.machine import MACHINE, MoneyState, State, Status
 from dpp.runs.model import Intent, ResultPointer, Run
-from dpp.runs.store import Guard, NewRun
+from dpp.runs.store import Guard
 from tests.schema.rows import HASH, TENANT_ID
+from tests.support.world import a_request
 
 _COMPLETED = Intent(Status.COMPLETED, MoneyState.SETTLED, 50_000, 7, ResultPointer("bucket", "key", HASH))
 _FAILED = Intent(Status.FAILED, MoneyState.SETTLED, 5_000, reason_code="WORKER_TIMEOUT", detail="gone")
@@ -28,21 +28,7 @@ def _state(run: Run) -> State:
 
 
 def _inserted(connection: Connection, now: datetime | None = None) -> Run:
-    new = NewRun(
-        run_id=uuid4(),
-        tenant_id=TENANT_ID,
-        pack_type=PackType.DECISION,
-        profile_version="v0.4.2.2",
-        idempotency_key=f"key-{uuid4()}",
-        payload_hash=HASH,
-        reserved_usd_micros=250_000,
-        timebox_sec=90,
-        min_reliability_score=0.8,
-        inline_result=False,
-        trace_id="t_schema",
-        inputs={"question": "What?"},
-    )
-    return store.insert(connection, new, now)
+    return store.insert(connection, a_request(TENANT_ID, inputs={"question": "What?"}), uuid4(), now)
 
 
 def _leased(connection: Connection) -> Run:

@@ -9,7 +9,6 @@ from dpp.money.credits import all_tenants, create_tenant, credit
 from dpp.money.rebuild import RebuildReason, rebuild
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess, PackType
 from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.keys.api_keys import Caller
 from dpp.runs.errors import BudgetDrained, IdempotencyConflict, RunsError
 from dpp.runs.execute import WorkEffects, execute
 from dpp.runs.finalize import FinalizeEffects
@@ -18,8 +17,9 @@ from dpp.runs.jobs.reconcile import ReconcileEffects, reconcile
 from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import TERMINAL
 from dpp.runs.message import RunMessage
+from dpp.runs.model import SubmitRequest
 from dpp.runs.operations.switch import Switch, decide
-from dpp.runs.submit import Order, SubmitEffects, submit
+from dpp.runs.submit import SubmitEffects, submit
 from tests.sim.faults import Fault
 from tests.sim.keys import Scores
 from tests.sim.ports import Message
@@ -166,13 +166,15 @@ def _client(sim: Simulation, name: str, tenants: tuple[str, ...]) -> None:
     pick = sim.choices.pick
     for _ in range(1 + pick(2)):
         tenant = tenants[pick(len(tenants))]
-        request = _request(key=pick(3), amount=_RESERVATIONS[pick(4)], variant=pick(8) // 7)
+        request = _request(tenant, key=pick(3), amount=_RESERVATIONS[pick(4)], variant=pick(8) // 7)
         sim.scheduler.wait(_PAUSE_SECONDS[pick(3)] * 1000 if pick(2) else 0)
-        container.invoke_until_done(partial(_submit, sim, name, tenant, request))
+        container.invoke_until_done(partial(_submit, sim, name, request))
 
 
-def _request(*, key: int, amount: int, variant: int) -> Order:
-    return Order(
+def _request(tenant: str, *, key: int, amount: int, variant: int) -> SubmitRequest:
+    return SubmitRequest(
+        tenant_id=tenant,
+        rate_limit_per_minute=100_000,
         idempotency_key=f"key-000{key}",
         pack_type=PackType.DECISION,
         inputs={"question": f"What is the answer, {variant}?"},
@@ -185,17 +187,18 @@ def _request(*, key: int, amount: int, variant: int) -> Order:
     )
 
 
-def _submit(sim: Simulation, name: str, tenant: str, request: Order, to: Connections) -> bool:
+def _submit(sim: Simulation, name: str, request: SubmitRequest, to: Connections) -> bool:
     """One request; whether its reply is final."""
-    caller = Caller(tenant, sim.new_id(), 100_000)
     try:
-        done = submit(request, caller, SubmitEffects(to.database, to.ledger, to.queue))
+        done = submit(request, SubmitEffects(to.database, to.ledger, to.queue))
     except (RunsError, DependencyUnavailable) as error:
         sim.note("", f"receives {type(error).__name__}", "")
         return isinstance(error, IdempotencyConflict | BudgetDrained)
     run = done.run
     sim.note("", f"receives 202 for run {run.id[:8]}", "")
-    sim.accepted.append(Accepted(name, tenant, request.idempotency_key, run.payload_hash, run.run_id))
+    sim.accepted.append(
+        Accepted(name, request.tenant_id, request.idempotency_key, run.payload_hash, run.run_id)
+    )
     return True
 
 

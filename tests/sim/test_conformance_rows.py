@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 
 from dpp.money.books import QUERIES as MONEY
-from dpp.packs.contract import PackType
 from dpp.platform.db.postgres import Connection
 from dpp.runs import store
-from dpp.runs.store import NewRun
 from tests.sim.database import Database
 from tests.sim.faults import Fault
 from tests.sim.ports import SimConnection
 from tests.sim.schema import tables
+from tests.support.world import a_request
 
 T0 = datetime(2026, 1, 1, 12, tzinfo=UTC)
 _TENANT, _HASH = "t_one", "ab" * 32
@@ -71,7 +70,7 @@ _CALLS = st.tuples(
             "stale": st.sampled_from([0, 0, 0, 1]),
             "intent": st.integers(0, len(_INTENTS) - 1),
             "idempotency_key": st.sampled_from(["key-one!", "key-two!", "short"]),
-            "reserved": st.sampled_from([250_000, 4_900, 0]),
+            "reserved_usd_micros": st.sampled_from([250_000, 4_900, 0]),
             "expected_status": st.sampled_from(["QUEUED", "PROCESSING"]),
             "lease_must_have_expired": st.booleans(),
             "minimum_age_seconds": st.sampled_from([0, 0, 3_600]),
@@ -169,7 +168,7 @@ class _Side:
             "pack_type": "decision",
             "profile_version": "PROFILE_DPP_0_4_2_2",
             "payload_hash": _HASH,
-            "minimum_fee": 5_000,
+            "minimum_fee_usd_micros": 5_000,
             "timebox_sec": 90,
             "min_reliability_score": 0.8,
             "inline_result": False,
@@ -241,7 +240,7 @@ _DEFAULTS: dict[str, Any] = {
     "stale": 0,
     "intent": 0,
     "idempotency_key": "key-one!",
-    "reserved": 250_000,
+    "reserved_usd_micros": 250_000,
     "expected_status": "PROCESSING",
     "lease_must_have_expired": False,
     "minimum_age_seconds": 0,
@@ -285,7 +284,7 @@ _LIVES: dict[str, list[_Step]] = {
     "parked and resumed": [
         ("mark_enqueued", 0, {}),
         ("decide_execution", 1, _SWITCH),
-        ("insert_run", 1, {"run": 2, "idempotency_key": "key-two!", "reserved": 100}),
+        ("insert_run", 1, {"run": 2, "idempotency_key": "key-two!", "reserved_usd_micros": 100}),
         _START,
         _PARK,
         ("park", 1, {"stale": 1}),
@@ -341,29 +340,12 @@ def test_a_scan_of_several_pages_returns_the_same_runs_in_the_same_order(databas
     ids = [UUID(int=number << 64 | number) for number in range(130)]
     with _both(database_url) as sides:
         connections = [side.connection for side in sides]
-        for index, run_id in enumerate(ids):
+        for run_id in ids:
             for connection in connections:
-                store.insert(connection, _new(run_id, f"key-{index:04}"), T0)
+                store.insert(connection, a_request(_TENANT), run_id, T0)
         later = T0 + timedelta(hours=2)
         pages = [
             [run.run_id for run in store.page_through(connection, "page_unsent", later, 60)]
             for connection in connections
         ]
         assert pages[0] == pages[1] == sorted(ids)
-
-
-def _new(run_id: UUID, key: str) -> NewRun:
-    return NewRun(
-        run_id=run_id,
-        tenant_id=_TENANT,
-        pack_type=PackType.DECISION,
-        profile_version="PROFILE_DPP_0_4_2_2",
-        idempotency_key=key,
-        payload_hash=_HASH,
-        reserved_usd_micros=100,
-        timebox_sec=90,
-        min_reliability_score=0.8,
-        inline_result=False,
-        trace_id="t_conformance",
-        inputs={"question": "Which?"},
-    )

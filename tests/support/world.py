@@ -25,8 +25,8 @@ from dpp.runs.execute import WorkEffects
 from dpp.runs.finalize import FinalizeEffects
 from dpp.runs.jobs.reconcile import ReconcileEffects
 from dpp.runs.message import RunMessage
-from dpp.runs.model import Run
-from dpp.runs.submit import Order, SubmitEffects, Submitted, submit
+from dpp.runs.model import Run, SubmitRequest
+from dpp.runs.submit import SubmitEffects, Submitted, submit
 
 A_CREDIT = 10_000_000
 A_RESERVATION = 250_000
@@ -165,7 +165,7 @@ class World:
 
     def submit(self, tenant: Tenant, **changes: Any) -> Submitted:
         """Submit a run."""
-        return submit(an_order(**changes), tenant.caller, self.submit_effects())
+        return submit(a_request(tenant, **changes), self.submit_effects())
 
     def leased(self, tenant: Tenant, **changes: Any) -> Run:
         """A run that a worker holds."""
@@ -230,9 +230,12 @@ class World:
         return taken
 
 
-def an_order(**changes: Any) -> Order:
-    """A decision for 0.25 USD, changed as a test needs it."""
+def a_request(tenant: Tenant | str, **changes: Any) -> SubmitRequest:
+    """A submit of a decision for 0.25 USD, with `changes`; the rate limit of a tenant given by its id is high."""
+    caller = tenant.caller if isinstance(tenant, Tenant) else Caller(tenant, UUID(int=0), 1_000_000)
     values: dict[str, Any] = {
+        "tenant_id": caller.tenant_id,
+        "rate_limit_per_minute": caller.rate_limit_per_minute,
         "idempotency_key": f"key-{uuid4()}",
         "pack_type": PackType.DECISION,
         "inputs": {"question": "What is the answer?"},
@@ -243,7 +246,7 @@ def an_order(**changes: Any) -> Order:
         "profile_version": "PROFILE_DPP_0_4_2_2",
         "trace_id": "t_test",
     }
-    return Order(**(values | changes))
+    return SubmitRequest(**(values | changes))
 
 
 def message_of(run: Run) -> RunMessage:
@@ -253,4 +256,4 @@ def message_of(run: Run) -> RunMessage:
     )
 
 
-__all__ = ["DONE", "PackFailure", "ScriptedPacks", "Tenant", "World", "an_order", "message_of"]
+__all__ = ["DONE", "PackFailure", "ScriptedPacks", "Tenant", "World", "a_request", "message_of"]

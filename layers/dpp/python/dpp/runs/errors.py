@@ -1,6 +1,6 @@
-"""What can go wrong with a run as a client sees it; the docstring is the default message.
+"""Errors of runs, as a client sees them; the docstring of a class is its default message.
 
-`dpp/runs/api/problems.py` maps each class to its status, reason code and title.
+`dpp/runs/api/problems.py` maps each class to its HTTP status, reason code and title.
 """
 
 from dpp.platform.db.rate_limit import RateState
@@ -9,7 +9,7 @@ from dpp.runs.model import Costs
 
 
 class RunsError(Exception):
-    """A run can't be submitted or read."""
+    """The run can't be submitted or read."""
 
     def __init__(
         self,
@@ -18,19 +18,22 @@ class RunsError(Exception):
         run_id: str | None = None,
         costs: Costs | None = None,
         rate: RateState | None = None,
+        ending: Ending | None = None,
     ) -> None:
+        """`ending`: how the run ended, if this request ended it."""
         super().__init__(detail or (type(self).__doc__ or "").partition("\n")[0])
         self.run_id = run_id
         self.costs = costs or Costs()
         self.rate = rate
+        self.ending = ending
 
 
 class RateLimited(RunsError):
-    """The tenant's requests of this minute are used up."""
+    """The tenant has used all requests of this minute."""
 
 
 class BudgetDrained(RunsError):
-    """The budget that is left is below max_cost_usd."""
+    """The remaining budget is below max_cost_usd."""
 
 
 class IdempotencyConflict(RunsError):
@@ -42,14 +45,11 @@ class IdempotencyInProgress(RunsError):
 
 
 class EnqueueFailed(RunsError):
-    """The run could not be queued; its reservation goes back to the budget. Send it again."""
-
-    ending: Ending | None = None
-    """How the run ended, where it could be ended at once."""
+    """The run could not be queued, and its reservation was refunded. Send the request again."""
 
 
 class ExecutionDisabled(RunsError):
-    """Execution of this pack is disabled for now, and nothing is charged; send it again later."""
+    """Execution of this pack is disabled at the moment, and nothing was charged; send the request again later."""
 
 
 class PackNotAvailable(RunsError):
@@ -61,7 +61,7 @@ class RunNotFound(RunsError):
 
 
 class RunExpired(RunsError):
-    """The run's retention of 30 days is over, and its result is gone."""
+    """The run's retention of 30 days is over, and its result was deleted."""
 
 
 class SwitchedOff(Exception):
@@ -69,4 +69,4 @@ class SwitchedOff(Exception):
 
 
 class DuplicateKey(Exception):
-    """The tenant's idempotency key belongs to a living run; the insert wrote nothing (D4)."""
+    """The tenant's idempotency key belongs to a live run; the insert wrote nothing (D4)."""

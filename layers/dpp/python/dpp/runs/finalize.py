@@ -165,18 +165,7 @@ def _dispute(effects: FinalizeEffects, claimed: Run, detail: str, now: datetime 
 
 
 def _log_fields(before: Run, after: Run, closed: Closed | None) -> dict[str, object]:
-    """The locked fields of RUN-31."""
-    fields: dict[str, object] = {
-        "run_id": after.id,
-        "tenant_id": after.tenant_id,
-        "trace_id": after.trace_id,
-        "status": after.status,
-        "version_before": before.version,
-        "version_after": after.version,
-        "finalize_stage": after.finalize_stage,
-        "money_state": after.money_state,
-        "reserved_usd_micros": after.reservation_max_cost_usd_micros,
-    }
+    fields = after.log_fields(version_before=before.version)
     if closed is not None:
         fields |= {
             "charge_usd_micros": closed.charge_usd_micros,

@@ -1,18 +1,44 @@
-"""A run as its row holds it, and the values that travel with it. Pure: no clock, no I/O."""
+"""A validated submit, the run that it becomes, and the values that travel with them. Pure: no clock, no I/O."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any, Self
 from uuid import UUID
 
 from dpp.money.micros import format_usd
 from dpp.packs.contract import PackType
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
+from dpp.runs.payload_hash import payload_hash
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitRequest:
+    """A tenant's request for a run, validated. The same request may be submitted again (RUN-4)."""
+
+    tenant_id: str
+    rate_limit_per_minute: int
+    idempotency_key: str
+    pack_type: PackType
+    inputs: Mapping[str, object]
+    reserved_usd_micros: int
+    timebox_sec: int
+    min_reliability_score: float
+    inline_result: bool
+    profile_version: str
+    trace_id: str
+    payload_hash: str = field(init=False)
+    """Equal for two requests that buy the same (RUN-5)."""
+
+    def __post_init__(self) -> None:
+        hashed = payload_hash(self.pack_type, self.inputs, self.timebox_sec, self.reserved_usd_micros)
+        object.__setattr__(self, "payload_hash", hashed)
 
 
 @dataclass(frozen=True, slots=True)
 class ResultPointer:
-    """Where a run's envelope stands in S3 and what it hashes to (RUN-18)."""
+    """The place of a run's envelope in S3, and its hash (RUN-18)."""
 
     bucket: str
     key: str
@@ -21,7 +47,7 @@ class ResultPointer:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a finalize is about to do, recorded by its claim (D3). `charge_usd_micros` is at most the reservation."""
+    """How a run is about to end, recorded by its claim (D3). `charge_usd_micros` is at most the reservation."""
 
     outcome: Status
     money_state: MoneyState
@@ -34,7 +60,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One row of `runs`. Amounts in USD micros."""
+    """A run, as stored in the `runs` table. Amounts in USD micros."""
 
     run_id: UUID
     tenant_id: str
@@ -68,9 +94,18 @@ class Run:
     created_at: datetime
     updated_at: datetime
 
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """The run of a row that has at least these columns."""
+        values = {column.name: row[column.name] for column in fields(cls)}
+        for name, kind in _ENUMS.items():
+            if values[name] is not None:
+                values[name] = kind(values[name])
+        return cls(**values)
+
     @property
     def id(self) -> str:
-        """The run id as text, as keys and messages carry it."""
+        """The run id as text, for keys and messages."""
         return str(self.run_id)
 
     @property
@@ -82,7 +117,7 @@ class Run:
 
     @property
     def intent(self) -> Intent:
-        """The recorded intent. Raises ValueError for a run that nobody claimed."""
+        """The recorded intent. Raises ValueError for a run that was never claimed."""
         outcome, money_state, charge = (
             self.finalize_outcome,
             self.finalize_money_state,
@@ -91,8 +126,8 @@ class Run:
         if outcome is None or money_state is None or charge is None:
             raise ValueError("the run has no recorded intent")
         return Intent(
-            outcome=Status(outcome),
-            money_state=MoneyState(money_state),
+            outcome=outcome,
+            money_state=money_state,
             charge_usd_micros=charge,
             tokens_consumed=self.tokens_consumed,
             result=self.result,
@@ -102,13 +137,37 @@ class Run:
 
     @property
     def is_disputed(self) -> bool:
-        """Whether an operator has to decide about its money (D3)."""
+        """True if an operator has to decide about its money (D3)."""
         return self.money_state == MoneyState.DISPUTED
+
+    def log_fields(self, version_before: int | None) -> dict[str, object]:
+        """The fields that RUN-31 locks, after a change of the run that had this version before it."""
+        return {
+            "run_id": self.id,
+            "tenant_id": self.tenant_id,
+            "trace_id": self.trace_id,
+            "status": self.status,
+            "version_before": version_before,
+            "version_after": self.version,
+            "finalize_stage": self.finalize_stage,
+            "money_state": self.money_state,
+            "reserved_usd_micros": self.reservation_max_cost_usd_micros,
+        }
+
+
+_ENUMS: Mapping[str, type[PackType | Status | MoneyState | FinalizeStage]] = {
+    "pack_type": PackType,
+    "status": Status,
+    "money_state": MoneyState,
+    "finalize_stage": FinalizeStage,
+    "finalize_outcome": Status,
+    "finalize_money_state": MoneyState,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The four figures of every answer (RUN-13), in micros; the body and the headers are both made from it."""
+    """The four cost figures of every response (RUN-13), in micros; its body and its headers both use them."""
 
     reserved_usd_micros: int = 0
     used_usd_micros: int = 0
@@ -116,7 +175,7 @@ class Costs:
     tokens_consumed: int = 0
 
     @classmethod
-    def of(cls, run: Run, balance_usd_micros: int) -> "Costs":
+    def of(cls, run: Run, balance_usd_micros: int) -> Self:
         """The figures of a run and its tenant's balance."""
         return cls(
             run.reservation_max_cost_usd_micros,
@@ -136,5 +195,5 @@ class Costs:
 
 
 def envelope_key(run: Run) -> str:
-    """Where a run's envelope stands (001 §13.1): `dpp/{tenant}/{yyyy}/{mm}/{dd}/{run}/pack_envelope.json`, in UTC."""
+    """The key of a run's envelope (001 §13.1): `dpp/{tenant}/{yyyy}/{mm}/{dd}/{run}/pack_envelope.json`, in UTC."""
     return f"dpp/{run.tenant_id}/{run.created_at.astimezone(UTC):%Y/%m/%d}/{run.run_id}/pack_envelope.json"

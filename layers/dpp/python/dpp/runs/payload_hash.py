@@ -1,4 +1,4 @@
-"""The payload hash of a submit (RUN-5): what must be the same for two requests to be one."""
+"""The payload hash of a submit (RUN-5): equal for two requests that buy the same."""
 
 import hashlib
 import json
@@ -10,11 +10,10 @@ from dpp.money.micros import format_usd
 def payload_hash(
     pack_type: str, inputs: Mapping[str, object], timebox_sec: int, max_cost_usd_micros: int
 ) -> str:
-    """SHA-256, in hex, over canonical JSON: names sorted, no blanks, UTF-8.
+    """SHA-256, in hex, over canonical JSON: sorted names, no blanks, UTF-8.
 
-    Amounts count by value ("0.25" and "0.2500" are one), inputs as the client wrote them. Trace id, client
-    version and options are left out: they change nothing about what is bought. (`artifacts` are part of the
-    inputs of the packs that make any.)
+    Amounts are compared by value ("0.25" equals "0.2500"), inputs as the client wrote them. The trace id, client
+    version and options are left out, because they don't change what is bought; `artifacts` are part of the inputs.
     """
     canonical = json.dumps(
         {

@@ -19,7 +19,7 @@ WITH run AS (
     inline_result, trace_id, created_at, updated_at, retention_until)
   SELECT
     %(run_id)s, %(tenant_id)s, %(pack_type)s, %(profile_version)s, 'QUEUED', 'RESERVED',
-    %(idempotency_key)s, %(payload_hash)s, %(reserved)s, %(minimum_fee)s, %(timebox_sec)s,
+    %(idempotency_key)s, %(payload_hash)s, %(reserved_usd_micros)s, %(minimum_fee_usd_micros)s, %(timebox_sec)s,
     %(min_reliability_score)s, %(inline_result)s, %(trace_id)s,
     coalesce(%(now)s, now()), coalesce(%(now)s, now()), coalesce(%(now)s, now()) + interval '30 days'
   WHERE NOT ARRAY['*', %(pack_type)s] && ARRAY(SELECT scope FROM execution_switches WHERE NOT enabled)

@@ -1,6 +1,6 @@
-"""The SQL of runs, and nothing else. Zero rows of a compare-and-swap come back as None, never as an error.
+"""The SQL of runs, and nothing else. A compare-and-swap that matches no row returns None; it raises nothing.
 
-`now` moves the clock in tests; in production it is None and Postgres's own clock decides (D1).
+`now` sets the clock in tests; in production it is None, and Postgres's clock decides (D1).
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,49 +13,21 @@ from psycopg import errors
 from psycopg.types.json import Jsonb
 
 from dpp.money.fees import minimum_fee
-from dpp.packs.contract import PackType
 from dpp.platform.db.postgres import Connection, named_rows
 from dpp.platform.db.sql import Queries
 from dpp.runs.errors import DuplicateKey, SwitchedOff
-from dpp.runs.machine import FinalizeStage, MoneyState, Status
-from dpp.runs.model import Intent, Run
+from dpp.runs.machine import FinalizeStage, Status
+from dpp.runs.model import Intent, Run, SubmitRequest
 
 QUERIES = Queries("dpp.runs", "queries.sql")
 LEASE_TTL_SECONDS = 120
-_COLUMNS = frozenset(field.name for field in fields(Run))
-_ENUMS: Mapping[str, type[PackType | Status | MoneyState | FinalizeStage]] = {
-    "pack_type": PackType,
-    "status": Status,
-    "money_state": MoneyState,
-    "finalize_stage": FinalizeStage,
-    "finalize_outcome": Status,
-    "finalize_money_state": MoneyState,
-}
 _PAGE_SIZE = 100
 _BEFORE_ALL = datetime(1, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class NewRun:
-    """What a submit inserts."""
-
-    run_id: UUID
-    tenant_id: str
-    pack_type: PackType
-    profile_version: str
-    idempotency_key: str
-    payload_hash: str
-    reserved_usd_micros: int
-    timebox_sec: int
-    min_reliability_score: float
-    inline_result: bool
-    trace_id: str
-    inputs: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
 class Guard:
-    """What a claim expects of the row besides its version: the seed's conditions of worker, reaper and sweeper."""
+    """What a claim expects of the row besides its version; worker, reaper and sweeper each have their condition."""
 
     status: Status
     lease_token: str | None
@@ -63,26 +35,16 @@ class Guard:
     minimum_age_seconds: int = 0
 
 
-def insert(connection: Connection, new: NewRun, now: datetime | None = None) -> Run:
+def insert(connection: Connection, request: SubmitRequest, run_id: UUID, now: datetime | None = None) -> Run:
     """Insert a run with its inputs.
 
-    Raises DuplicateKey where the tenant's idempotency key is taken (D4), and SwitchedOff where execution of the pack is
-    disabled, whether or not the key is taken (TIX-1).
+    Raises DuplicateKey if the tenant's idempotency key is taken (D4), and SwitchedOff if execution of the pack is
+    disabled, even if the key is taken (TIX-1).
     """
-    params = {
-        "run_id": new.run_id,
-        "tenant_id": new.tenant_id,
-        "pack_type": new.pack_type,
-        "profile_version": new.profile_version,
-        "idempotency_key": new.idempotency_key,
-        "payload_hash": new.payload_hash,
-        "reserved": new.reserved_usd_micros,
-        "minimum_fee": minimum_fee(new.reserved_usd_micros),
-        "timebox_sec": new.timebox_sec,
-        "min_reliability_score": new.min_reliability_score,
-        "inline_result": new.inline_result,
-        "trace_id": new.trace_id,
-        "inputs": Jsonb(new.inputs),
+    params = {field.name: getattr(request, field.name) for field in fields(request)} | {
+        "run_id": run_id,
+        "minimum_fee_usd_micros": minimum_fee(request.reserved_usd_micros),
+        "inputs": Jsonb(request.inputs),
         "now": now,
     }
     try:
@@ -112,7 +74,7 @@ def find_for_owner(
 ) -> tuple[Run, bool] | None:
     """A tenant's run and whether its retention is over (RUN-11, RUN-12)."""
     row = _row(connection, "run_of_owner", {"run_id": run_id, "tenant_id": tenant_id, "now": now})
-    return None if row is None else (_run(row), bool(row["is_past_retention"]))
+    return None if row is None else (Run.from_row(row), bool(row["is_past_retention"]))
 
 
 def find_by_key(connection: Connection, tenant_id: str, idempotency_key: str) -> Run | None:
@@ -125,7 +87,7 @@ def find_with_inputs(
 ) -> tuple[Run, dict[str, Any] | None] | None:
     """A tenant's run and its inputs, None once they were deleted (D8)."""
     row = _row(connection, "run_with_inputs", {"run_id": run_id, "tenant_id": tenant_id})
-    return None if row is None else (_run(row), row["inputs"])
+    return None if row is None else (Run.from_row(row), row["inputs"])
 
 
 def start_processing(
@@ -222,7 +184,7 @@ def resolve(
 
 def disputed(connection: Connection, limit: int) -> list[Run]:
     """Up to `limit` runs that wait for an operator."""
-    return [_run(row) for row in _rows(connection, "disputed", {"limit": limit})]
+    return [Run.from_row(row) for row in _rows(connection, "disputed", {"limit": limit})]
 
 
 def find_by_id(connection: Connection, run_id: UUID) -> Run | None:
@@ -255,7 +217,7 @@ def page_through(
         }
         rows = _rows(connection, query, params)
         for row in rows:
-            yield _run(row)
+            yield Run.from_row(row)
         if len(rows) < _PAGE_SIZE:
             return
         after_time, after_id = rows[-1]["page_time"], rows[-1]["run_id"]
@@ -284,7 +246,7 @@ def unresolved(connection: Connection, age_seconds: int, now: datetime | None = 
 def runs_among(connection: Connection, tenant_id: str, run_ids: list[UUID]) -> list[Run]:
     """Those of `run_ids` that are runs of the tenant."""
     params = {"tenant_id": tenant_id, "run_ids": run_ids}
-    return [_run(row) for row in _rows(connection, "runs_among", params)]
+    return [Run.from_row(row) for row in _rows(connection, "runs_among", params)]
 
 
 def _intent_params(run: Run, intent: Intent, finalize_token: str, now: datetime | None) -> dict[str, object]:
@@ -319,7 +281,7 @@ def _claim_params(run: Run, now: datetime | None) -> dict[str, object]:
 
 def _one(connection: Connection, query: str, params: Mapping[str, object]) -> Run | None:
     row = _row(connection, query, params)
-    return None if row is None else _run(row)
+    return None if row is None else Run.from_row(row)
 
 
 def _row(connection: Connection, query: str, params: Mapping[str, object]) -> dict[str, Any] | None:
@@ -329,11 +291,3 @@ def _row(connection: Connection, query: str, params: Mapping[str, object]) -> di
 
 def _rows(connection: Connection, query: str, params: Mapping[str, object]) -> list[dict[str, Any]]:
     return named_rows(connection, QUERIES[query], params)
-
-
-def _run(row: Mapping[str, Any]) -> Run:
-    values = {name: row[name] for name in _COLUMNS}
-    for name, kind in _ENUMS.items():
-        if values[name] is not None:
-            values[name] = kind(values[name])
-    return Run(**values)

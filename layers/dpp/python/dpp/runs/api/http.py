@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from dpp.money.micros import format_usd, parse_usd
 from dpp.packs.registry import INPUT_MODELS, tenant_context
 from dpp.platform.http.request import idempotency_key, read_body, validation_failed
+from dpp.platform.keys.api_keys import Caller
 from dpp.runs.api.contract import (
     Cost,
     Poll,
@@ -21,30 +22,31 @@ from dpp.runs.api.contract import (
 )
 from dpp.runs.errors import PackNotAvailable
 from dpp.runs.machine import Status
-from dpp.runs.model import Run
+from dpp.runs.model import Run, SubmitRequest
 from dpp.runs.read import Found, Result
-from dpp.runs.submit import Order
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
 
 
-def read_order(event: "APIGatewayProxyEvent", trace_id: str, tenant_id: str) -> Order:
-    """The order in a submit's headers and body. Raises ProblemError and PackNotAvailable."""
+def read_request(event: "APIGatewayProxyEvent", trace_id: str, caller: Caller) -> SubmitRequest:
+    """Read a submit from headers and body. Raises ProblemError and PackNotAvailable."""
     key = idempotency_key(event)
-    return order_of(read_body(event, RunCreateRequest), key, trace_id, tenant_id)
+    return request_of(read_body(event, RunCreateRequest), key, trace_id, caller)
 
 
-def order_of(body: RunCreateRequest, key: str, trace_id: str, tenant_id: str) -> Order:
-    """The order that a body is, however it came. Raises ProblemError and PackNotAvailable."""
+def request_of(body: RunCreateRequest, key: str, trace_id: str, caller: Caller) -> SubmitRequest:
+    """The request of a body, after validating its inputs. Raises ProblemError and PackNotAvailable."""
     model = INPUT_MODELS.get(body.pack_type)
     if model is None:
         raise PackNotAvailable
     try:
-        model.model_validate(body.inputs, context=tenant_context(tenant_id))
+        model.model_validate(body.inputs, context=tenant_context(caller.tenant_id))
     except ValidationError as error:
         raise validation_failed(error, ("inputs",)) from None
-    return Order(
+    return SubmitRequest(
+        tenant_id=caller.tenant_id,
+        rate_limit_per_minute=caller.rate_limit_per_minute,
         idempotency_key=key,
         pack_type=body.pack_type,
         inputs=body.inputs,

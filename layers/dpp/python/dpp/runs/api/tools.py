@@ -25,11 +25,12 @@ from dpp.money.micros import MICROS_PER_STEP, format_usd
 from dpp.packs.contract import PackType
 from dpp.platform.http.problem import VALIDATION_FAILED, FieldFault, ProblemDocument, ProblemError
 from dpp.platform.http.request import IDEMPOTENCY_KEY_PATTERN, pointer, validated
+from dpp.platform.keys.api_keys import Caller
 from dpp.runs.api.contract import RunCreateRequest, RunReceipt
-from dpp.runs.api.http import order_of, receipt
+from dpp.runs.api.http import receipt, request_of
 from dpp.runs.api.tool_schemas import INPUT_SCHEMAS, TITLES
-from dpp.runs.payload_hash import payload_hash
-from dpp.runs.submit import Order, Submitted
+from dpp.runs.model import SubmitRequest
+from dpp.runs.submit import Submitted
 
 type Arguments = Mapping[str, Any]
 
@@ -74,18 +75,18 @@ def listed() -> list[Tool]:
     ]
 
 
-def order_of_call(tool: str, arguments: Arguments, trace_id: str, tenant_id: str) -> Order:
-    """The order that a call is. Raises ProblemError, whose places are the arguments, and PackNotAvailable."""
+def request_of_call(tool: str, arguments: Arguments, trace_id: str, caller: Caller) -> SubmitRequest:
+    """The submit of a call. Raises ProblemError, whose pointers name the arguments, and PackNotAvailable."""
     pack = TOOLS[tool]
     if faults := tuple(_faults(pack, arguments)):
         raise ProblemError(VALIDATION_FAILED, "Each entry of `errors` names an argument.", faults=faults)
     try:
         body = validated(RunCreateRequest, _body(pack, arguments))
-        order = order_of(body, "", trace_id, tenant_id)
+        request = request_of(body, "", trace_id, caller)
     except ProblemError as refused:
         refused.faults = tuple(replace(fault, pointer=_argument(fault.pointer)) for fault in refused.faults)
         raise
-    return replace(order, idempotency_key=arguments.get("idempotency_key") or _key(order))
+    return replace(request, idempotency_key=arguments.get("idempotency_key") or _key(request))
 
 
 def receipt_result(accepted: Submitted) -> CallToolResult:
@@ -193,10 +194,9 @@ def _argument(pointer: str) -> str:
     return pointer
 
 
-def _key(order: Order) -> str:
-    """The idempotency key of what a call buys, and of how reliable it must be, which the payload hash leaves out."""
-    bought = payload_hash(order.pack_type, order.inputs, order.timebox_sec, order.reserved_usd_micros)
-    text = json.dumps(["mcp", bought, order.min_reliability_score])
+def _key(request: SubmitRequest) -> str:
+    """An idempotency key derived from what the call buys and its minimum reliability, which the hash leaves out."""
+    text = json.dumps(["mcp", request.payload_hash, request.min_reliability_score])
     digest = hashlib.sha256(text.encode("ascii")).digest()
     return f"mcp-{base64.urlsafe_b64encode(digest).decode('ascii').rstrip('=')}"
 
