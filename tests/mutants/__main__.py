@@ -37,7 +37,7 @@ _AT_ONCE = max(1, min(4, os.process_cpu_count() or 1))
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a test or a simulation caught a mutation."""
+    """The result of one test or simulation of a mutation."""
 
     mutation: Mutation
     catcher: str

@@ -20,7 +20,7 @@ _IMPORTED_ANEW = ("dpp", "tests.sim")
 
 
 def is_found(mutation: Mutation, simulation: Simulation) -> bool:
-    """Whether a seed of the simulation breaks an invariant because of the mutation."""
+    """True if a seed of the simulation breaks an invariant because of the mutation."""
     with planted(mutation) as command:
         faults = importlib.import_module("tests.sim.faults")
         slow = simulation is Simulation.WITH_SLOW_CALLS

@@ -77,7 +77,7 @@ def begin(sim: Simulation) -> None:
 
 
 def recover(sim: Simulation) -> bool:
-    """Without faults, deliver messages, run the jobs and let time pass. Whether everything has ended then."""
+    """Without faults, deliver messages, run the jobs and let time pass; True if everything has ended then."""
     sim.choices.recovering = True
     recovered: list[bool] = []
     sim.scheduler.spawn("recovery", lambda: recovered.append(_recover(sim)))
@@ -104,7 +104,7 @@ def _recover(sim: Simulation) -> bool:
 
 
 def _has_ended(sim: Simulation, since: datetime) -> bool:
-    """Whether every run has ended, no message and no reservation is left, and every ledger was audited since."""
+    """True if every run has ended, no message and no reservation is left, and every ledger was audited since."""
     audited = [row for row in sim.database.rows("ledger_audits") if row["audited_at"] >= since]
     runs = sim.database.rows("runs")
     disputed = {str(row["run_id"]) for row in runs if row["money_state"] == "DISPUTED"}
@@ -273,7 +273,7 @@ def _job(sim: Simulation, name: str, lifetime_seconds: int, job: Callable[[Conne
 
 
 def _is_due(sim: Simulation) -> bool:
-    """Whether there is a claim, an expired lease, or a reservation that has no run yet."""
+    """True if there is a claim, an expired lease, or a reservation that has no run yet."""
     now, runs = sim.now(), sim.database.rows("runs")
     for row in runs:
         if row["finalize_stage"] == "CLAIMED":

@@ -6,8 +6,8 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from multiprocessing import get_context
+from typing import NamedTuple
 
 from tests.sim.faults import ALL, Fault
 from tests.sim.patches import patched
@@ -18,8 +18,7 @@ _CHUNK = 250
 _REPORTED_FAILURES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(NamedTuple):
     """The results of a number of seeds."""
 
     seeds: int = 0
@@ -28,14 +27,9 @@ class Tally:
     disputed: int = 0
     failures: tuple[int, ...] = ()
 
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(
-            self.seeds + other.seeds,
-            self.steps + other.steps,
-            self.runs + other.runs,
-            self.disputed + other.disputed,
-            self.failures + other.failures,
-        )
+    def with_(self, other: "Tally") -> "Tally":
+        """The results of both."""
+        return Tally(*(ours + theirs for ours, theirs in zip(self, other, strict=True)))  # type: ignore[operator]
 
 
 def run_seeds(first: int, count: int, allowed: frozenset[Fault]) -> Tally:
@@ -45,7 +39,7 @@ def run_seeds(first: int, count: int, allowed: frozenset[Fault]) -> Tally:
         for seed in range(first, first + count):
             verdict = simulate(seed, allowed)
             failures = (seed,) if verdict.broken else ()
-            tally += Tally(1, verdict.steps, verdict.runs, verdict.disputed, failures)
+            tally = tally.with_(Tally(1, verdict.steps, verdict.runs, verdict.disputed, failures))
     return tally
 
 
@@ -85,7 +79,7 @@ def _many(first: int, seeds: int, jobs: int, allowed: frozenset[Fault]) -> int:
     began = time.monotonic()
     total = Tally()
     for tally in _tallies(first, seeds, jobs, allowed):
-        total += tally
+        total = total.with_(tally)
         rate = total.seeds / (time.monotonic() - began)
         _print(
             f"{total.seeds:>8} of {seeds} seeds, {rate:.0f}/s: {total.steps} steps, {total.runs} runs, "

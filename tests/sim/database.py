@@ -14,7 +14,7 @@ from tests.sim.schema import ViolatedReference, ViolatedUnique, keys_of, tables,
 from tests.sim.sql import Answer, Params, Row, Statement, Update, compile_statement
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
-"""When every simulation begins."""
+"""The start of every simulation."""
 _NAMES: Mapping[str, str] = {queries[name]: name for queries in (RUNS, MONEY) for name in queries.names()}
 
 
@@ -89,12 +89,12 @@ class Database:
         return changed
 
     def is_disabled(self, pack_type: str) -> bool:
-        """Whether an operator has disabled the execution of a pack."""
+        """True if an operator has disabled the execution of a pack."""
         found = (self.stored["execution_switches"].get(scope) for scope in ("*", pack_type))
         return any(switch is not None and not switch["enabled"] for switch in found)
 
     def _written(self, table: str, old: Row, new: Row) -> None:
-        """What the triggers on `runs` do, and the record of runs that begin."""
+        """Do what the triggers on `runs` do, and record runs that begin while they are disabled."""
         if table != "runs":
             return
         for row, sign in ((old, -1), (new, 1)):
@@ -131,7 +131,7 @@ def execute(database: Database, sql: str, params: Params | None, now: datetime) 
 
 
 def writes_runs(sql: str) -> bool:
-    """Whether a statement waits while `runs` is locked against writes."""
+    """True if a statement waits while `runs` is locked against writes."""
     return "runs" in _compiled(sql).writes
 
 

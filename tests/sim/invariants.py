@@ -1,4 +1,4 @@
-"""What must hold after the recovery (RUN-19, RUN-24, D2–D5). Each broken invariant is reported as a sentence."""
+"""The invariants of metered runs (RUN-19, RUN-24, D2–D5), checked after the recovery. Each violation is a sentence."""
 
 import hashlib
 import json
@@ -50,7 +50,7 @@ def broken(sim: Ended) -> list[str]:
 
 
 def broken_before_recovery(sim: Simulation) -> Iterator[str]:
-    """What must hold when the actors are done, before the recovery repairs anything."""
+    """Check the invariants that hold before the recovery, when all actors are done."""
     for decision in sim.database.decisions:
         current = sim.database.stored["execution_switches"][decision.scope or "*"]
         if (current["decided_at"], current["decision_id"]) < (decision.decided_at, decision.decision_id):

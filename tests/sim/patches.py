@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta, tzinfo
 from types import SimpleNamespace
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 from unittest.mock import patch
-from uuid import UUID
 
 from dpp.platform import ids, retry
 from dpp.platform.db import postgres
@@ -20,29 +19,17 @@ from dpp.runs.jobs import batch, reconcile
 from tests.sim.database import BEGINNING
 from tests.sim.faults import Fault
 from tests.sim.ports import SimConnection
-from tests.sim.scheduler import Actor, Scheduler
+from tests.sim.scheduler import Actor
 
-
-class Running(Protocol):
-    """The current simulation."""
-
-    scheduler: Scheduler
-
-    def strikes(self, fault: Fault) -> bool:
-        """Whether this fault strikes the current call."""
-
-    def new_id(self) -> UUID:
-        """The next id."""
-
-    def connect(self) -> SimConnection:
-        """A connection to Postgres, unless a fault refuses it."""
+if TYPE_CHECKING:
+    from tests.sim.simulation import Simulation
 
 
 class _Holder:
-    running: ClassVar[Running | None] = None
+    running: ClassVar["Simulation | None"] = None
 
 
-def running() -> Running:
+def running() -> "Simulation":
     """The simulation in which the patched code runs."""
     assert _Holder.running is not None
     return _Holder.running
@@ -124,7 +111,7 @@ def patched() -> Iterator[None]:
 
 
 @contextmanager
-def belonging_to(simulation: Running) -> Iterator[None]:
+def belonging_to(simulation: "Simulation") -> Iterator[None]:
     """Let the patched code act in this simulation."""
     _Holder.running = simulation
     try:

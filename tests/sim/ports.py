@@ -4,13 +4,14 @@ Every call lets other actors run first, and is a place where a fault can strike.
 """
 
 import io
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
 import psycopg
 from botocore.exceptions import EndpointConnectionError
@@ -41,33 +42,39 @@ _SCRIPTS = {
 """Digest -> a script's name and source."""
 
 
-class Wire(Protocol):
-    """The connection between a caller and a server: it passes time, lets other actors run, and injects faults."""
+class Wire:
+    """The connection between a caller and a server. A simulation overrides it to pass time and to inject faults."""
 
     def call[Result](
         self,
-        port: str,
-        operation: str,
+        _port: str,
+        _operation: str,
         effect: Callable[[], Result],
-        failure: Callable[[], Exception],
-        only: Sequence[Fault] | None = None,
+        _failure: Callable[[], Exception],
+        _only: Sequence[Fault] | None = None,
     ) -> Result:
-        """Make one call. Raises `failure` if a fault makes the caller see an error."""
+        """Make one call. Raises the failure if a fault makes the caller see an error."""
+        return effect()
 
-    def wait(self, milliseconds: int, ready: Callable[[], bool]) -> bool:
-        """Wait until `ready`, for `milliseconds` at most; whether it is ready."""
+    def wait(self, _milliseconds: int, ready: Callable[[], bool]) -> bool:
+        """Wait until `ready`, for some milliseconds at most; the last value of `ready`."""
+        return ready()
 
-    def strikes(self, fault: Fault) -> bool:
-        """Whether this fault strikes the current call."""
+    def strikes(self, _fault: Fault) -> bool:
+        """Decide if this fault strikes the current call."""
+        return False
 
     def delay_ms(self) -> int:
         """The length of a delay."""
+        return 0
 
     def now_ms(self) -> int:
         """The servers' clock."""
+        return int(time.time() * 1000)
 
     def now(self) -> datetime:
         """The servers' clock, as Postgres reads it."""
+        return datetime.now(UTC)
 
 
 class Cursor:
@@ -79,11 +86,9 @@ class Cursor:
         self.rowcount = answer.rowcount
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        """The next row."""
         return next(self._rows, None)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """The remaining rows."""
         return list(self._rows)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -102,7 +107,6 @@ class SimConnection:
         self._in_transaction = False
 
     def execute(self, sql: str, params: Any = None, *, prepare: bool | None = None) -> Cursor:
-        """Run one statement of the platform."""
         if sql == "SELECT 1":
             return self._wire.call("postgres", "ping", lambda: Cursor(Answer(("?",), [(1,)], 1)), _pg_away)
         name = database.name_of(sql)
@@ -137,7 +141,6 @@ class SimConnection:
         self._wire.call("postgres", "commit transaction", _nothing, _pg_away, _AT_COMMIT)
 
     def close(self) -> None:
-        """Close the connection."""
         self.closed = True
 
     def _await_lock(self, lock: str) -> None:
@@ -158,40 +161,32 @@ class SimRedis:
         self._before_write = before_write
 
     def evalsha(self, digest: str, count: int, *keys_and_args: str | int) -> list[str]:
-        """Run a script by its digest."""
         if self._wire.strikes(Fault.SCRIPTS_LOST):
             raise NoScriptError("NOSCRIPT No matching script.")
         name, source = _SCRIPTS[digest]
         return self._run(name, source, count, keys_and_args)
 
     def eval(self, source: str, count: int, *keys_and_args: str | int) -> list[str]:
-        """Run a script by its source."""
         name = next((name for name, known in _SCRIPTS.values() if known == source), "eval")
         return self._run(name, source, count, keys_and_args)
 
     def get(self, key: str) -> Any:
-        """GET."""
         return self._command("get", key)
 
     def set(self, key: str, value: str, *, nx: bool, ex: int) -> None:
-        """SET key value EX seconds, with NX or without."""
         self._command("set", key, value, "ex", ex, *(["nx"] if nx else []), writes=key)
 
     def time(self) -> tuple[int, int]:
-        """TIME."""
         seconds, microseconds = self._command("time")
         return int(seconds), int(microseconds)
 
     def hkeys(self, key: str) -> Any:
-        """HKEYS."""
         return self._command("hkeys", key)
 
     def zrangebyscore(self, key: str, low: str, high: int, *, start: int, num: int) -> Any:
-        """ZRANGEBYSCORE key low high LIMIT start num."""
         return self._command("zrangebyscore", key, low, high, "limit", start, num)
 
     def delete(self, key: str) -> None:
-        """DEL."""
         self._command("del", key)
 
     def close(self) -> None:
@@ -283,8 +278,6 @@ class SimSqs:
         self._wire.call("sqs", "send", effect, _sqs_away)
 
     def change_message_visibility(self, *, QueueUrl: str, ReceiptHandle: str, VisibilityTimeout: int) -> None:
-        """Extend the time for which a message is invisible."""
-
         def effect() -> None:
             message = self._messages.by_handle(ReceiptHandle)
             if message is not None:
@@ -317,11 +310,9 @@ class SimS3:
         self._objects = objects
 
     def put_object(self, *, Bucket: str, Key: str, Body: bytes, **_: str) -> None:
-        """Write an object."""
         self._wire.call("s3", "put", lambda: self._objects.__setitem__(Key, Body), _s3_away)
 
     def get_object(self, *, Bucket: str, Key: str) -> dict[str, io.BytesIO]:
-        """Read an object."""
         body = self._wire.call("s3", "get", lambda: self._objects.get(Key), _s3_away)
         if body is None:
             raise _NoSuchKey

@@ -22,7 +22,7 @@ from tests.sim.choices import Choices
 from tests.sim.database import BEGINNING, Database
 from tests.sim.faults import ALL, ANYWHERE, Fault
 from tests.sim.keys import Keys, Saved
-from tests.sim.ports import Messages, SimConnection, SimRedis, SimS3, SimSqs
+from tests.sim.ports import Messages, SimConnection, SimRedis, SimS3, SimSqs, Wire
 from tests.sim.scheduler import Process, Scheduler, Vanished
 
 BUCKET = "results"
@@ -59,7 +59,7 @@ class Accepted:
 
 @dataclass(slots=True)
 class Connections:
-    """What a function connects to: the platform's own adapters on the simulated drivers."""
+    """A function's connections: the platform's own adapters on the simulated drivers."""
 
     database: PostgresDatabase
     new_database: Callable[[], PostgresDatabase]
@@ -71,8 +71,8 @@ class Connections:
 
 
 @dataclass(slots=True, eq=False)
-class Simulation:
-    """One schedule. Implements `ports.Wire` for its actors."""
+class Simulation(Wire):
+    """One schedule."""
 
     choices: Choices
     allowed: frozenset[Fault] = ALL
@@ -84,11 +84,11 @@ class Simulation:
     trace: list[Step] = field(default_factory=list)
     accepted: list[Accepted] = field(default_factory=list)
     started: Counter[str] = field(default_factory=Counter)
-    """How often each run's pack was started."""
+    """The number of starts of each run's pack."""
     answers: dict[str, list[PackResult]] = field(default_factory=dict)
     credits: list[tuple[UUID, str, int]] = field(default_factory=list)
     stays_disabled: bool = False
-    """Whether execution stays disabled during the recovery."""
+    """True if execution stays disabled during the recovery."""
     writes_lost: int = 0
     flushes: int = 0
     _enabled: frozenset[Fault] = frozenset()
@@ -168,7 +168,7 @@ class Simulation:
         self.scheduler.spawn(name, land)
 
     def strikes(self, fault: Fault) -> bool:
-        """Whether this fault strikes the current call."""
+        """Decide if this fault strikes the current call."""
         rate = 0.5 if fault in _OFTEN else self._rate
         struck = fault in self._enabled and self.choices.rarely(rate, 1) == 1
         if struck:
@@ -250,7 +250,7 @@ class Simulation:
     # --- failovers of Redis ---------------------------------------------------------------------------------
 
     def has(self, fault: Fault) -> bool:
-        """Whether this kind of fault can occur in the schedule."""
+        """True if this kind of fault can occur in the schedule."""
         return fault in self._enabled
 
     def _before_write(self, names: Sequence[str]) -> None:

@@ -13,12 +13,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import sqlglot
 from sqlglot import exp
 
 from tests.sim.sql_values import FUNCTIONS
+
+if TYPE_CHECKING:
+    from tests.sim.database import Database
 
 type Row = dict[str, Any]
 type Params = Mapping[str, Any]
@@ -52,24 +55,9 @@ _CLAUSES = {"with_", "expressions", "from_", "joins", "where", "order", "limit",
 _CONSTANTS = {True: "True", False: "False", None: "None"}
 
 
-class Rows(Protocol):
-    """The database that compiled statements act on (tests/sim/database.py)."""
-
-    def rows(self, table: str) -> list[Row]:
-        """All rows of a table."""
-
-    def insert(
-        self, table: str, values: Row, now: datetime, keys: tuple[str, ...] | None, update: Update | None
-    ) -> Row | None:
-        """Insert a row, or update the one with equal `keys` (ON CONFLICT); None where nothing was written."""
-
-    def update(self, table: str, row: Row, changes: Row, now: datetime) -> Row:
-        """Replace a row by its changed version, which is returned."""
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a statement returns."""
+    """The result of a statement."""
 
     columns: tuple[str, ...] = ()
     rows: Sequence[tuple[Any, ...]] = ()
@@ -80,7 +68,7 @@ class Answer:
 class Statement:
     """A compiled statement."""
 
-    run: Callable[[Rows, Params, datetime], Answer]
+    run: Callable[["Database", Params, datetime], Answer]
     writes: frozenset[str]
     """The tables that it changes."""
     locks: str | None = None
@@ -395,6 +383,6 @@ def _is_json(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.upper() == "JSONB_AGG"
 
 
-def _nothing(_db: Rows, _p: Params, _now: datetime) -> Answer:
+def _nothing(_db: "Database", _p: Params, _now: datetime) -> Answer:
     """A statement without an effect on rows."""
     return Answer()

@@ -109,4 +109,4 @@ FUNCTIONS: Mapping[str, Any] = {
     "timedelta": timedelta,
     "deepcopy": deepcopy,
 }
-"""What the source of a compiled statement may name."""
+"""The names that the source of a compiled statement can use."""

@@ -77,7 +77,7 @@ class _Servers:
         self.prefix = f"t_{uuid4().hex}:"
 
     def run(self, source: str, names: Sequence[str], args: Sequence[str]) -> list[object]:
-        """What a script returns from both, or that it raised an error."""
+        """The reply of a script from both, or "error"."""
         self.keys.at(int(time.time() * 1000))
         names = [self.prefix + name for name in names]
         return [
@@ -241,7 +241,7 @@ _SCRIPT_CALLS: dict[Script, st.SearchStrategy[tuple[list[str], list[str]]]] = {
     lease._RELEASE: st.tuples(_RUN, _TOKEN).map(lambda drawn: ([f"lease{drawn[0]}"], [drawn[1]])),
 }
 _RESET_SECONDS_AT = {admission._ADMIT: 1, admission._OBSERVE: 1}
-"""Where a reply depends on the time between two calls."""
+"""The index of the part of a reply that depends on the time between two calls."""
 
 
 @_EXAMPLES

@@ -1,7 +1,6 @@
 """Compiled statements do the same as Postgres: the same calls on both, compared row by row and error by error."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -18,8 +17,7 @@ from dpp.money.books import QUERIES as MONEY
 from dpp.platform.db.postgres import Connection
 from dpp.runs import store
 from tests.sim.database import Database
-from tests.sim.faults import Fault
-from tests.sim.ports import SimConnection
+from tests.sim.ports import SimConnection, Wire
 from tests.sim.schema import tables
 from tests.support.world import a_request
 
@@ -88,33 +86,11 @@ _CALLS = st.tuples(
 )
 
 
-class _Direct:
-    """A wire without delays and faults."""
-
-    def call(self, _port: str, _operation: str, effect: Callable[[], Any], *_: object) -> Any:
-        return effect()
-
-    def wait(self, _milliseconds: int, ready: Callable[[], bool]) -> bool:
-        return ready()
-
-    def strikes(self, _fault: Fault) -> bool:
-        return False
-
-    def delay_ms(self) -> int:
-        return 0
-
-    def now_ms(self) -> int:
-        return int(time.time() * 1000)
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-
 @contextmanager
 def _both(database_url: str) -> Iterator[tuple["_Side", "_Side"]]:
     """An empty in-memory database and an empty real one, with two tenants each."""
     database = Database()
-    model = cast(Connection, SimConnection(_Direct(), database))
+    model = cast(Connection, SimConnection(Wire(), database))
     with psycopg.connect(database_url, autocommit=True) as real:
         real.execute("SET session_replication_role = replica")  # or triggers refuse the deletions
         for table in tables():

@@ -1,4 +1,4 @@
-"""What must hold after a soak or load test: every run has ended once, and every micro-dollar is accounted for."""
+"""The invariants after a soak or load test: every run has ended once, and every micro-dollar is accounted for."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
