@@ -56,12 +56,12 @@ class OptionalArchiveSettings(Settings):
 
 
 class LimitSettings(Settings):
-    """How many workspaces a tenant may have."""
+    """The limit of workspaces per tenant."""
 
     workspaces_per_tenant: int = Field(
         default=100,
         alias="DPP_WORKSPACES_PER_TENANT",
         ge=1,
         le=100_000,
-        description="How many workspaces a tenant may have.",
+        description="The limit of workspaces per tenant; deleted ones do not count.",
     )

@@ -268,4 +268,4 @@ API_COLUMNS = (
     "last_access_at",
     "idle_at",
 )
-"""Which role writes which columns (003 §3; WS-6). A test compares these lists with the grants in the database."""
+"""The columns that each role writes (003 §3; WS-6). A test compares these lists with the grants in the database."""

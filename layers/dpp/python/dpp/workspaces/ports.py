@@ -109,7 +109,7 @@ class Volumes(Protocol):
         ...
 
     def delete(self, workspace_id: UUID, generation: str | None) -> None:
-        """Delete the volume of this generation, or of any if None. Does nothing if there is none of this generation.
+        """Delete the volume of this generation, or of any if None. Does nothing if it does not exist.
 
         Also removes folders that were prepared for it and not installed. A volume without a marker has no generation.
         Raises OperationFailed `VolumeInUse` if a container may still write to it.

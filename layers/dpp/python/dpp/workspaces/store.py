@@ -166,7 +166,7 @@ def delete(
     by: str,
     now: datetime | None = None,
 ) -> Workspace | None:
-    """Mark a workspace as deleted; None if it is in none of the phases, or an operation is under way."""
+    """Mark a workspace as deleted; None if it is in another phase, or an operation is under way."""
     params = {
         "workspace_id": workspace_id,
         "tenant_id": tenant_id,

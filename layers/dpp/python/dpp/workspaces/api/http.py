@@ -46,7 +46,7 @@ PROBLEMS: Mapping[type[Exception], ProblemKind] = {
     WorkspaceDeleted: ProblemKind(410, "WORKSPACE_DELETED", "The workspace is deleted"),
 }
 RETRY_SECONDS = 2
-"""How long a client that waits for a phase pauses between requests: the interval of observations (WS-5)."""
+"""The Retry-After for a client that waits for a phase: the interval of observations (WS-5)."""
 
 
 def error_headers(_error: Exception | None) -> dict[str, str]:

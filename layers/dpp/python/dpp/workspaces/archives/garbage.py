@@ -1,4 +1,4 @@
-"""Which archives may be deleted (003 §9; WS-13): unprotected ones, two hours after they were written."""
+"""The rules for deleting archives (003 §9; WS-13): unprotected ones, two hours after they were written."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _KEY = re.compile(f"({_UUID})/({_UUID})/[^/]+", re.ASCII)
 
 
 class Verdict(StrEnum):
-    """Whether an archive may be deleted, and the rule that decides it."""
+    """The rule that decides if an archive is deleted; only GARBAGE is."""
 
     YOUNG = "YOUNG"
     FOREIGN = "FOREIGN"
@@ -54,7 +54,7 @@ class ArchiveReferences:
 
 
 def verdict(key: str, age_seconds: float, references: ArchiveReferences | None) -> Verdict:
-    """Whether the object may be deleted. The document's rules in order; the first that applies decides:
+    """Judge an object by the document's rules in their order; the first that applies decides:
 
     1. Deleted workspace: only the archive in `archive_key` is protected, until that column is cleared.
     2. Unhealthy workspace: all its archives are protected. (The document protects `archive_key` and `op_id`; an older

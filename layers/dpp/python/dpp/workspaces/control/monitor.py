@@ -24,7 +24,7 @@ from dpp.workspaces.ports import Observation, Provider
 from dpp.workspaces.store import Writer
 
 REFRESH_AFTER_SECONDS = 300
-"""How old `observed_at` may become while observations of the fleet find no change."""
+"""The maximum age of `observed_at` while observations of the fleet find no change."""
 
 ARCHIVE_CHECK_EVERY = 20
 """An observation of the fleet checks the archive of every 20th workspace in S3; the next tick checks other ones."""

@@ -30,10 +30,10 @@ OBSERVE_WHEN_STABLE_SECONDS = 30
 """Seconds until the next observation (003 §2; WS-5)."""
 
 SETTLE_SECONDS = 15
-"""How long the effect of an action may take to become visible before the action is repeated."""
+"""The time for the effect of an action to become visible, before the action is repeated."""
 
 LOSS_GRACE_SECONDS = 10
-"""How long a volume must be missing before its home counts as lost: a single observation may be wrong."""
+"""The time a volume must be missing before its home counts as lost: a single observation may be wrong."""
 
 DATA_LOST = "DataLost"
 TIMEOUT = "OperationTimeout"
@@ -85,7 +85,7 @@ def next_step(workspace: Workspace, now: datetime) -> Step:
 
 
 def _to_be_cleaned_up(workspace: Workspace, now: datetime) -> Step:
-    """A deleted workspace is cleaned up, however often that fails: nobody would handle its error."""
+    """A deleted workspace is cleaned up, however often that fails: its error would go unnoticed."""
     error = workspace.error_info
     if error is not None and now - error.failed_at < timedelta(seconds=MAX_BACKOFF_SECONDS):
         why = f"The cleanup failed with {error.reason}; it is retried after five minutes."
@@ -155,7 +155,7 @@ def _overdue(workspace: Workspace, rule: OperationRule, now: datetime) -> Step |
 
     The deadline counts from the first try of the attempt: time in which no process ran, or in which a retry after an
     outage was pending, does not count. In ERROR nothing is tried, and the deadline counts from the start of the ERROR:
-    otherwise the operation would never end, and nobody could recover or delete the workspace.
+    otherwise the operation would never end, and the workspace could be neither recovered nor deleted.
     """
     deadline = timedelta(seconds=rule.deadline_seconds)
     health = workspace.conditions.get(HEALTHY)

@@ -23,7 +23,7 @@ from dpp.workspaces.store import Writer
 
 
 class RecoveryMethod(StrEnum):
-    """How a workspace continues after an ERROR."""
+    """The way a workspace continues after an ERROR."""
 
     RETRY = "RETRY"
     """As it is: the cause was fixed."""

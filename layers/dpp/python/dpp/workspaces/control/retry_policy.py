@@ -1,4 +1,4 @@
-"""How often an operation is retried, and after how long (003 §10; WS-14)."""
+"""The number of retries of an operation, and the backoff between them (003 §10; WS-14)."""
 
 MAX_RETRY = 3
 """After so many failures an operation is not retried: its workspace is in ERROR until an operator acts (003 §10)."""

@@ -35,7 +35,7 @@ TTL = "ttl"
 
 @dataclass(frozen=True, slots=True)
 class TickReport:
-    """What a tick did. `seeded`: overdue observations that were sent. `lowered`: idle workspaces."""
+    """Report of a tick. `seeded`: overdue observations that were sent. `lowered`: idle workspaces."""
 
     seeded: int
     lowered: int

@@ -207,7 +207,7 @@ class DirectoryVolumes:
     def _discard_unlinked(self, workspace_id: UUID, generation: str | None) -> None:
         """Move folders that are not linked to the trash, of one generation or of all."""
         generations, linked = self._generations_of(workspace_id), None
-        with suppress(OperationFailed):  # a foreign volume links to none of these folders
+        with suppress(OperationFailed):  # a foreign volume does not link to these folders
             linked = self._linked_folder(workspace_id)
         if not generations.is_dir():
             return

@@ -267,7 +267,7 @@ def _observation(service: "ServiceTypeDef | None") -> Observation:
 
 
 def _not_running(service: "ServiceTypeDef") -> Observation:
-    """Whether the task is starting or fails, with the latest event of the service."""
+    """The observation of a task that is starting or fails, with the latest event of the service."""
     events = service.get("events", [])
     message = redact_account(events[0]["message"]) if events else "the service is starting its task"
     fails = any(

@@ -26,7 +26,7 @@ _NOT_FOUND = Observation(ready=False, reason="ContainerNotFound", message="There
 class ProcessContainers:
     """The port Containers. `command`: the program of each container, started in its home; None: one that only waits.
 
-    `environment`: its variables besides HOME, PATH and DPP_CONTAINER; it inherits none of this process.
+    `environment`: its variables besides HOME, PATH and DPP_CONTAINER; it inherits no others.
     `grace_seconds`: between SIGTERM and SIGKILL.
     """
 
