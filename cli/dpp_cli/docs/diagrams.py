@@ -102,7 +102,7 @@ def _may_decide(source: AuthErrorStatus, target: AuthErrorStatus) -> bool:
 
 def _operations() -> str:
     """The phases of a workspace, and a table with a row for each operation."""
-    head = ("operation", "from", "to", "does", "complete when seen", "one attempt")
+    head = ("operation", "from", "to", "does", "complete when observed", "one attempt")
     return f"{diagram(WORKSPACE_MACHINE)}\n\n{_table(head, *map(_operation, OPERATIONS))}"
 
 
