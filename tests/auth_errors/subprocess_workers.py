@@ -1,4 +1,4 @@
-"""The outbox's publisher and consumer as processes of their own: killed by test_kills.py, measured by bench/outbox.py.
+"""The outbox's publisher and consumer as processes of their own: killed by test_kills.py, measured by bench/outbox.
 
 Each stands for a function with its event source mapping: up to ten messages at a time are received, handed to the use
 case, and those that are done with are deleted together at the end, so that a kill brings all of them again.

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from bench.load_audit import Findings, Kept, Row, audit
-from bench.load_fire import Shot
+from bench.load.audit import Findings, Kept, Row, audit
+from bench.load.fire import Shot
 from tests.soak.clients import Account
 
 _TENANT = Account("t_load", "token")

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
-from bench.load_fire import Generator, Phase
+from bench.load.fire import Generator, Phase
 from tests.soak.clients import Account
 
 type Act = Callable[[Generator], Awaitable[None]]

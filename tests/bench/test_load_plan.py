@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from bench.load_plan import Figures, Search, Spread, arrivals, growth, held_against, percentile
+from bench.load.plan import Figures, Search, Spread, arrivals, growth, held_against, percentile
 
 _FAST = Spread(50, 60, 90, 100)
 

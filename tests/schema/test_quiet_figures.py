@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from bench.cleanup_rows import fill
+from bench.cleanup.rows import fill
 from dpp.auth_errors.outbox import tables
 from dpp.platform.db.postgres import Connection
 from dpp.runs import store

@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from bench.cleanup_rows import fill as fill_ended
+from bench.cleanup.rows import fill as fill_ended
 from dpp.auth_errors import store as auth_error_store
 from dpp.auth_errors.outbox import tables
 from dpp.lifecycle.flow import heartbeat
