@@ -12,7 +12,7 @@ from bench.cleanup.jobs import Batching
 from bench.cleanup.submits import Submits
 from bench.cleanup.windows import NOTHING, Windows
 from bench.support.output import print_table, quantiles
-from dpp.runs.jobs.retention import QUERIES
+from dpp.runs.jobs.retention import TOMBSTONES
 
 AIM = 1.5
 _ENOUGH = 100
@@ -37,7 +37,7 @@ def timed(what: str) -> Iterator[None]:
 def statement_ms(connection: psycopg.Connection[Any], name: str) -> float:
     """How long a statement of retention takes now."""
     began = time.monotonic()
-    connection.execute(QUERIES[name], {"now": None})
+    connection.execute(TOMBSTONES.statements[name], {"now": None})
     return 1_000 * (time.monotonic() - began)
 
 

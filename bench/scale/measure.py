@@ -33,7 +33,7 @@ from dpp.platform.db.postgres import Database
 from dpp.runs.jobs import retain
 from dpp.runs.jobs.batch import BatchReport
 from dpp.runs.jobs.reconcile import ReconcileEffects, rebuild_if_lost, refund_orphans
-from dpp.runs.jobs.retention import QUERIES
+from dpp.runs.jobs.retention import TOMBSTONES
 
 _RUNS, _WARM_RUNS, _TENANTS, _POLLS = 2_000, 50, 1_000, 4
 _ALL_RUNS = _RUNS + _WARM_RUNS + 1  # Requests submits one
@@ -194,7 +194,7 @@ def _retention(meter: _Meter) -> float:
             deleted = 0
             while deleted < _ALL_RUNS:
                 with database.connection() as connection, connection.transaction():
-                    rows = connection.execute(QUERIES["delete_tombstones"], batch).fetchall()
+                    rows = connection.execute(TOMBSTONES.statements["delete_tombstones"], batch).fetchall()
                 assert rows[0][1], "tombstones are left, and none was deleted"
                 deleted += rows[0][1]
 

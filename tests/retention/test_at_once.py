@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 from dpp.lifecycle.flow.errors import CleanupRunning
+from dpp.lifecycle.retention import classes
 from dpp.lifecycle.retention.cleaner import LEASE_SECONDS, clean
 from dpp.lifecycle.retention.control import begin_manual, stop
 from dpp.platform.db.postgres import Database
-from dpp.platform.db.retention import Batch, QueriedClass, RetentionClass
+from dpp.platform.db.retention import Batch, RetentionClass
+from dpp.platform.db.retention_table import TableClass
 from tests.retention.environment import DAY, NIGHT, Environment
+from tests.support.retention_batches import as_kind
 from tests.support.threads import at_once
 
 MANY = 30
@@ -73,7 +76,7 @@ def _own_clock() -> Any:
     return lambda: next(looks) / 1_000
 
 
-class Interrupted(QueriedClass):
+class Interrupted(TableClass):
     """A class at whose first batch something happens, in the middle of it."""
 
     meanwhile: Any = staticmethod(lambda: None)
@@ -86,12 +89,7 @@ class Interrupted(QueriedClass):
 
 
 def _interrupted(env: Environment) -> list[RetentionClass]:
-    return [
-        Interrupted(one.name, one.period, one.queries, one.points_at)
-        if isinstance(one, QueriedClass) and one.name == "seen"
-        else one
-        for one in env.effects.classes
-    ]
+    return [as_kind(Interrupted, classes.SEEN) if one.name == "seen" else one for one in env.effects.classes]
 
 
 def test_one_who_takes_over_waits_for_the_batch_under_way_and_counts_it_once(env: Environment) -> None:

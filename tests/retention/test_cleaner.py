@@ -11,15 +11,17 @@ import pytest
 from dpp.lifecycle.flow import heartbeat
 from dpp.lifecycle.flow.errors import CleanupRunning, NoSuchClass
 from dpp.lifecycle.flow.ports import Role
-from dpp.lifecycle.retention import store
+from dpp.lifecycle.retention import classes, store
 from dpp.lifecycle.retention.breaker import Bounds
 from dpp.lifecycle.retention.cleaner import LEASE_NAME, LEASE_SECONDS, MAX_ERRORS, clean
 from dpp.lifecycle.retention.control import Pace, begin_manual, preview, stop
 from dpp.lifecycle.retention.model import ClassStatus, CleanupKind
 from dpp.platform.db import exclusive
 from dpp.platform.db.postgres import Connection, Database
-from dpp.platform.db.retention import Batch, Cursor, QueriedClass
+from dpp.platform.db.retention import Batch, Cursor
+from dpp.platform.db.retention_table import TableClass
 from tests.retention.environment import DAY, NIGHT, Environment
+from tests.support.retention_batches import as_kind
 
 A_MOMENT = timedelta(microseconds=1)
 
@@ -239,20 +241,18 @@ def test_a_chamberlain_that_slept_past_its_time_deletes_nothing(env: Environment
     """Its lease is taken in the middle of its firing: the batch under way is undone."""
     env.seen("jira:A-1", NIGHT - 40 * DAY)
 
-    class Slept(QueriedClass):
+    class Slept(TableClass):
         def due(self, connection: Connection, before: datetime, limit: int) -> int:
             env.execute("UPDATE exclusive_leases SET token = gen_random_uuid()")
             return 1
 
-    [seen] = [one for one in env.effects.classes if one.name == "seen"]
-    assert isinstance(seen, QueriedClass)
-    env.change(classes=[Slept(seen.name, seen.period, seen.queries)])
+    env.change(classes=[as_kind(Slept, classes.SEEN)])
     env.tick()
     assert env.keys("lifecycle_seen", "event_id") == {"jira:A-1"}
     assert env.report("seen").deleted == 0
 
 
-class Breaking(QueriedClass):
+class Breaking(TableClass):
     """Fails as often as it is told to."""
 
     failures: ClassVar[list[type[Exception]]] = []
@@ -274,12 +274,9 @@ class Breaking(QueriedClass):
 
 def _breaking(env: Environment, failures: int, error: type[Exception]) -> None:
     Breaking.failures, Breaking.limits = [error] * failures, []
-    classes = [
-        Breaking(one.name, one.period, one.queries) if one.name == "messages" else one
-        for one in env.effects.classes
-        if isinstance(one, QueriedClass)
-    ]
-    env.change(classes=classes, pace=replace(env.effects.pace, batch_rows=8))
+    breaking = replace(as_kind(Breaking, classes.MESSAGES), points_at=())
+    changed = [breaking if one.name == "messages" else one for one in env.effects.classes]
+    env.change(classes=changed, pace=replace(env.effects.pace, batch_rows=8))
 
 
 @pytest.mark.parametrize("error", [psycopg.errors.LockNotAvailable, psycopg.errors.ForeignKeyViolation])
@@ -352,16 +349,14 @@ def test_an_operator_stops_a_cleanup_and_the_night_is_over(env: Environment) -> 
 def test_a_batch_that_an_operator_stopped_is_undone(env: Environment) -> None:
     env.seen("jira:A-1", NIGHT - 40 * DAY)
 
-    class StoppedMeanwhile(QueriedClass):
+    class StoppedMeanwhile(TableClass):
         def delete(self, *args: Any) -> Batch:
             other = Database(env.url)
             stop(replace(env.effects, database=other), "kim", NIGHT)
             other.close()
             return super().delete(*args)
 
-    [seen] = [one for one in env.effects.classes if one.name == "seen"]
-    assert isinstance(seen, QueriedClass)
-    env.change(classes=[StoppedMeanwhile(seen.name, seen.period, seen.queries)])
+    env.change(classes=[as_kind(StoppedMeanwhile, classes.SEEN)])
     cleanup = env.clean()
     assert env.keys("lifecycle_seen", "event_id") == {"jira:A-1"}
     assert cleanup.deleted == 0
@@ -401,16 +396,14 @@ def test_the_report_says_what_each_class_takes_and_will_take(env: Environment) -
 
 
 def test_a_class_that_can_not_be_measured_keeps_no_report_from_its_end(env: Environment) -> None:
-    class Unmeasured(QueriedClass):
+    class Unmeasured(TableClass):
         def use(self, *args: Any) -> Any:
             raise psycopg.errors.QueryCanceled
 
     env.seen("jira:A-1", NIGHT)
-    classes = [one for one in env.effects.classes if isinstance(one, QueriedClass)]
+    unmeasured = as_kind(Unmeasured, classes.SEEN)
     env.tick(NIGHT - DAY)
-    env.change(
-        classes=[Unmeasured(o.name, o.period, o.queries) if o.name == "seen" else o for o in classes],
-    )
+    env.change(classes=[unmeasured if one.name == "seen" else one for one in env.effects.classes])
     cleanup = env.clean()
     assert "seen" not in {one["class"] for one in cleanup.usage}
     assert "not measured: seen" in cleanup.warnings

@@ -213,7 +213,7 @@ def _object_before_its_row(patch: pytest.MonkeyPatch) -> None:
     def batch(self: Any, *args: Any) -> Batch:
         with self.effects.database.connection() as connection:
             due = connection.execute(
-                classes.QUERIES["due_prompts"], {"before": _YOUNG, "limit": 1}
+                classes.PROMPTS.statements["due_prompts"], {"before": _YOUNG, "limit": 1}
             ).fetchone()
         if due is not None:
             self.effects.storage.delete([_PROMPT.format(0)])

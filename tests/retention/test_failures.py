@@ -13,12 +13,14 @@ from botocore.exceptions import ConnectionClosedError
 from moto.s3.exceptions import AccessDeniedByLock
 from moto.s3.models import S3Backend
 
-from dpp.lifecycle.retention import stats
+from dpp.lifecycle.retention import classes, stats
 from dpp.lifecycle.retention.store import DELETIONS_A_CALL
 from dpp.platform.aws.clients import s3_client
 from dpp.platform.aws.storage import ObjectStore
-from dpp.platform.db.retention import Batch, QueriedClass
+from dpp.platform.db.retention import Batch
+from dpp.platform.db.retention_table import TableClass
 from tests.retention.environment import DAY, NIGHT, Environment
+from tests.support.retention_batches import as_kind
 
 _OLD = NIGHT - 8 * DAY
 _MINUTE = timedelta(minutes=1)
@@ -120,7 +122,7 @@ def test_more_than_a_call_takes_goes_in_several(env: Environment, bucket: Bucket
     assert (bucket.keys(), _listed(env)) == ([], [])
 
 
-class FailingOnce(QueriedClass):
+class FailingOnce(TableClass):
     """A class whose first batch fails."""
 
     has_failed: ClassVar[bool]
@@ -139,9 +141,7 @@ def test_what_a_failed_class_points_at_waits_with_it_and_no_other_does(env: Envi
     event = env.event(2, _OLD, seen_at=NIGHT - 31 * DAY)
     env.task(1, _OLD, event_id=event)
     env.message(1, _OLD)
-    [tasks] = [one for one in env.effects.classes if one.name == "tasks"]
-    assert isinstance(tasks, QueriedClass)
-    failing = FailingOnce(tasks.name, tasks.period, tasks.queries, tasks.points_at)
+    failing = as_kind(FailingOnce, classes.TASKS)
     env.change(classes=[failing if one.name == "tasks" else one for one in env.effects.classes])
     assert env.tick().errors == 1
     assert env.keys("lifecycle_messages", "message_id") == set()

@@ -67,13 +67,15 @@ _PARAMS: dict[str, Any] = {
     "role": "KING",
 }
 _OF_CLASSES = [
-    (queries, name)
-    for queries in (classes.QUERIES, tickets.QUERIES, auth_errors.QUERIES)
-    for name in queries.names()
+    (name, text)
+    for one in (*classes.CLASSES, *tickets.CLASSES, *auth_errors.CLASSES)
+    for name, text in one.statements.items()
 ]
 _OF_CLEANUPS = [
-    *((store.QUERIES, name) for name in store.QUERIES.names() if name != "history"),
-    *((heartbeat.QUERIES, name) for name in heartbeat.QUERIES.names()),
+    (name, queries[name])
+    for queries in (store.QUERIES, heartbeat.QUERIES)
+    for name in queries.names()
+    if name != "history"
 ]
 _DUE: tuple[dict[str, Any], ...] = (
     {"before": _OLDEST + timedelta(days=3)},
@@ -102,14 +104,16 @@ def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
 
 def test_no_statement_of_a_firing_reads_a_whole_table(full: psycopg.Connection[Any]) -> None:
     """One test, since the tables are filled once for each process that runs one of a module's."""
-    tried = [(queries, name, due) for queries, name in _OF_CLASSES for due in _DUE]
-    tried += [(queries, name, _DUE[0]) for queries, name in _OF_CLEANUPS]
-    tried += [(store.QUERIES, "history", {"class": name, "limit": 14}) for name in ("seen", "none")]
+    tried = [(name, text, due) for name, text in _OF_CLASSES for due in _DUE]
+    tried += [(name, text, _DUE[0]) for name, text in _OF_CLEANUPS]
+    tried += [
+        ("history", store.QUERIES["history"], {"class": name, "limit": 14}) for name in ("seen", "none")
+    ]
     scanned: dict[str, set[str]] = {}
     fetched: dict[str, dict[str, int]] = {}
-    for queries, name, changes in tried:
+    for name, text, changes in tried:
         role = ROLE if name.startswith("delete_") else None
-        found = cost(full, queries[name], _PARAMS | changes, role=role)
+        found = cost(full, text, _PARAMS | changes, role=role)
         if tables := {table for table, rows in found.scanned.items() if rows > _FEW}:
             scanned.setdefault(name, set()).update(tables)
         if many := {table: rows for table, rows in found.fetched.items() if rows > _SOME * _BATCH}:

@@ -118,7 +118,7 @@ _PARAMS: dict[str, Any] = {
 }
 _HOT = [
     *((QUERIES, name) for name in QUERIES.names()),
-    *((retention.QUERIES, name) for name in retention.QUERIES.names()),
+    *((retention.TOMBSTONES.statements, name) for name in retention.TOMBSTONES.statements),
     *((run_stats.QUERIES, name) for name in run_stats.QUERIES.names() if name != "watched_tenants"),
     *((_PLATFORM, name) for name in ("select_api_key", "touch_api_key")),
     *(

@@ -18,6 +18,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 import dpp
+from dpp.auth_errors.outbox.retry_policy import RetryPolicy
+from dpp.lifecycle.retention.periods import Retention
 from dpp.money.ledger import Ledger
 from dpp.platform.aws.queue import Queue
 from dpp.platform.aws.storage import ObjectStore
@@ -25,6 +27,7 @@ from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.db.redis import Script
 from dpp.platform.db.sql import Queries
 from dpp.platform.errors import PostgresNotReached
+from dpp.registered import registered
 from tests.support.crash_points import Call, Killed, Points
 
 _ROLES = {"SET LOCAL ROLE dpp_chamberlain": "act_as_chamberlain", "SET LOCAL ROLE NONE": "act_as_oneself"}
@@ -213,7 +216,12 @@ def names_of_queries() -> dict[str, str]:
         Queries(".".join(("dpp", *file.relative_to(root).parent.parts)), file.name)
         for file in root.rglob("*.sql")
     ]
-    return _ROLES | {queries[name]: name for queries in files for name in queries.names()}
+    composed = registered(Retention(), RetryPolicy().max_retries)
+    return (
+        _ROLES
+        | {queries[name]: name for queries in files for name in queries.names()}
+        | {text: name for one in composed for name, text in one.statements.items()}
+    )
 
 
 @cache

@@ -1,6 +1,7 @@
 """Classes of retention as the chamberlain works through them: batch by batch, each a transaction under his role."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -8,6 +9,7 @@ import psycopg
 
 from dpp.platform.db.postgres import Connection
 from dpp.platform.db.retention import Batch, Cursor, RetentionClass
+from dpp.platform.db.retention_table import TableClass
 
 ROLE = "dpp_chamberlain"
 
@@ -16,6 +18,11 @@ def named(classes: Iterable[RetentionClass], name: str) -> RetentionClass:
     """The class of that name."""
     (found,) = (one for one in classes if one.name == name)
     return found
+
+
+def as_kind[Kind: TableClass](kind: type[Kind], one: TableClass) -> Kind:
+    """The same class with the methods of a subclass."""
+    return kind(**{field.name: getattr(one, field.name) for field in fields(one)})
 
 
 def batches(

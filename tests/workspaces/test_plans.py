@@ -115,15 +115,16 @@ def test_the_chamberlain_reads_what_he_deletes(full: psycopg.Connection[Any]) ->
     cleanup.
     """
     limit = 500
+    statements = {**retention.EVENTS.statements, **retention.WORKSPACES.statements}
     params = {"now": None, "weeks": 4, "limit": limit, "after_time": None, "after_id": None}
     with full.transaction(force_rollback=True):
         for statement in _SOME_EVENTS.split(";\n"):
             full.execute(statement.encode())
-        for name, oldest in product(retention.QUERIES.names(), (1_000, WORKSPACES // 2)):
+        for name, oldest in product(statements, (1_000, WORKSPACES // 2)):
             before = datetime.now(UTC) - timedelta(seconds=WORKSPACES - oldest)
             before -= timedelta(days=800) * name.endswith("_events")
             role = ROLE if name.startswith(("delete_", "drop_", "prepare_")) else None
-            found = cost(full, retention.QUERIES[name], params | {"before": before}, role=role)
+            found = cost(full, statements[name], params | {"before": before}, role=role)
             scanned = {table for table, rows in found.scanned.items() if rows > 2_000}
             assert scanned == (
                 {"workspace_events_default"} if name == "use_of_workspace_events" else set()

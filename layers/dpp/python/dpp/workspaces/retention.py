@@ -1,70 +1,48 @@
-"""What of workspaces outlives its use (LIFE-8): events, week by week, and workspaces that were cleaned away.
+"""The retention classes of workspaces (LIFE-8): events, week by week, and workspaces that were cleaned up.
 
-A week of events is a partition, and goes whole when its last event is old enough: at no cost, however many there are,
-and up to a week later than each alone would. A workspace goes when no event of it is left.
+A week of events is a partition and is dropped as a whole when its last event is old enough. That costs the same for any
+number of events, and an event may stay up to a week longer. A workspace is deleted when it has no events left.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
+from typing import LiteralString
 
 from psycopg import errors
 
 from dpp.platform.db.postgres import Connection, named_rows
-from dpp.platform.db.retention import (
-    Batch,
-    Cursor,
-    QueriedClass,
-    RetentionBusy,
-    RetentionClass,
-    Use,
-    as_chamberlain,
-)
+from dpp.platform.db.retention import Batch, Cursor, RetentionBusy, RetentionClass, as_chamberlain
+from dpp.platform.db.retention_table import Blocker, TableClass
 from dpp.platform.db.sql import Queries
 
 QUERIES = Queries("dpp.workspaces", "retention.sql")
 WEEKS_AHEAD = 4
-"""So long may nobody prepare the next ones; then events go to the default partition, and are deleted one by one."""
+"""How many weeks `prepare` may fail to run before events go to the default partition, where rows are deleted singly."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionedClass:
-    """Rows by week. A batch is a week, of however many rows; when none is due, one of rows that have no week.
+class WeeklyPartitions(TableClass):
+    """Events by week. A batch is a week with all its rows; when no week is due, a batch of the default partition.
 
-    A cursor behind a week has its name as id: single rows come after all weeks, and from their beginning.
+    After a week, the cursor's id is the name of its partition. Rows of the default partition follow all weeks, and are
+    examined from their beginning.
     """
 
-    rows: QueriedClass
-
     @property
-    def name(self) -> str:
-        """What reports call it."""
-        return self.rows.name
-
-    @property
-    def period(self) -> str:
-        """The field of the retention section."""
-        return self.rows.period
-
-    @property
-    def points_at(self) -> tuple[str, ...]:
-        """Classes that its rows refer to."""
-        return self.rows.points_at
+    def statements(self) -> Mapping[str, LiteralString]:
+        """The queries of `retention.sql`; deletion from the default partition is that of any table."""
+        return {**super().statements, **{name: QUERIES[name] for name in QUERIES.names()}}
 
     def prepare(self, connection: Connection, now: datetime | None) -> None:
-        """Make the partitions of this week and the coming ones that are missing. Raises RetentionBusy.
+        """Create the missing partitions of this week and the coming ones. Raises RetentionBusy.
 
-        Writers of workspaces wait meanwhile, which is under a second, and for the end of the caller's transaction.
+        Writers of workspaces wait for the end of the caller's transaction, and for up to a second before.
         """
         params = {"now": now, "weeks": WEEKS_AHEAD}
         try:
             with as_chamberlain(connection):
-                connection.execute(self.rows.queries[f"prepare_{self.name}"], params)
+                connection.execute(self.statements[f"prepare_{self.name}"], params)
         except errors.LockNotAvailable as error:
             raise RetentionBusy(f"no lock for the next partitions of {self.name}") from error
-
-    def due(self, connection: Connection, before: datetime, limit: int) -> int:
-        """How many rows are in weeks that are wholly due, or due and in none, counted up to `limit`."""
-        return self.rows.due(connection, before, limit)
 
     def delete(
         self,
@@ -74,30 +52,39 @@ class PartitionedClass:
         limit: int,
         now: datetime | None,
     ) -> Batch:
-        """Drop the oldest week that is due, or delete a batch of rows that have none. Raises RetentionBusy.
+        """Drop the oldest week that is due, or delete a batch of the default partition. Raises RetentionBusy.
 
-        The drop waits under a second for who uses the table, and whoever comes then waits behind it, and for the end of
-        the caller's transaction.
+        The drop waits for at most a second for other users of the table. Users that come later wait behind it, until
+        the caller's transaction ends.
         """
         try:
             with as_chamberlain(connection):
-                (week,) = named_rows(connection, self.rows.queries[f"drop_{self.name}"], {"before": before})
+                (week,) = named_rows(connection, self.statements[f"drop_{self.name}"], {"before": before})
         except errors.LockNotAvailable as error:
             raise RetentionBusy(f"no lock for the oldest partition of {self.name}") from error
         if week["part"] is not None:
             dropped = int(week["rows"])
             return Batch(dropped, dropped, int(week["bytes"]), Cursor(week["ended_at"], week["part"]))
         behind = cursor if cursor is not None and cursor.id.isdecimal() else None
-        return self.rows.delete(connection, before, behind, limit, now)
-
-    def use(self, connection: Connection, now: datetime | None) -> Use:
-        """How much there is; the period of a week runs from its end."""
-        return self.rows.use(connection, now)
+        return super().delete(connection, before, behind, limit, now)
 
 
-CLASSES: tuple[RetentionClass, ...] = (
-    PartitionedClass(
-        QueriedClass("workspace_events", "workspace_events_days", QUERIES, points_at=("workspaces",))
-    ),
-    QueriedClass("workspaces", "workspaces_days", QUERIES),
+EVENTS = WeeklyPartitions(
+    "workspace_events",
+    "workspace_events_days",
+    table="workspace_events_default",
+    time="happened_at",
+    key="event_id",
+    key_type="bigint",
+    points_at=("workspaces",),
 )
+WORKSPACES = TableClass(
+    "workspaces",
+    "workspaces_days",
+    table="workspaces",
+    time="cleaned_at",
+    key="workspace_id",
+    key_type="uuid",
+    blocked_by=(Blocker("workspace_events", "workspace_id"),),
+)
+CLASSES: tuple[RetentionClass, ...] = (EVENTS, WORKSPACES)

@@ -1,13 +1,21 @@
-"""What of runs outlives its use (LIFE-8): tombstones (D7), once their owners have read 410 for long enough.
+"""The retention class of runs (LIFE-8): tombstones (D7), whose owners have read 410 for long enough.
 
-Afterwards an owner reads the 404 of any unknown id (D13). What a run was charged stays in the books without it: they
-are added up in `ledger_charges` when a run ends, and the statement that deletes one adds its charge to
-`ledger_carried`, so that the two can be held against the rows for ever (D2). A reservation that a restored Redis brings
-back for one is an orphan by then, and is refunded as such.
+After that an owner reads 404, as for an unknown id (D13). The charges stay in the books: `ledger_charges` adds them up
+when a run ends, and a trigger adds the charge of a deleted run to `ledger_carried`, so that both can be compared with
+the rows at any time (D2). The inputs of a run are deleted with it, by their foreign key. If a restored Redis brings
+back a reservation of a deleted run, it is an orphan and is refunded as one.
 """
 
-from dpp.platform.db.retention import QueriedClass, RetentionClass
-from dpp.platform.db.sql import Queries
+from dpp.platform.db.retention import RetentionClass
+from dpp.platform.db.retention_table import TableClass
 
-QUERIES = Queries("dpp.runs.jobs", "retention.sql")
-CLASSES: tuple[RetentionClass, ...] = (QueriedClass("tombstones", "tombstones_days", QUERIES),)
+TOMBSTONES = TableClass(
+    "tombstones",
+    "tombstones_days",
+    table="runs",
+    time="updated_at",
+    key="run_id",
+    key_type="uuid",
+    where="status = 'EXPIRED'",
+)
+CLASSES: tuple[RetentionClass, ...] = (TOMBSTONES,)
