@@ -13,7 +13,7 @@ from uuid import UUID
 from bench.support.scans import Connection, compare, medians_ms
 from dpp.workspaces import store
 from dpp.workspaces.control.tick import LOST_AFTER_SECONDS, MAX_COUNTED, MAX_LOWERED, MAX_SEEDED, PAGE
-from tests.workspaces.filled import fill
+from tests.workspaces.database.filled import fill
 
 UNSETTLED, IDLE = 100, 100
 _API, _RECONCILER = (f"SET LOCAL ROLE dpp_workspace_{role}" for role in ("api", "reconciler"))

@@ -1,7 +1,7 @@
 """Among very many rows, a firing of the chamberlain reads what it deletes and little more (LIFE-8).
 
 Counted is what a statement read, its triggers, foreign keys and functions among it. Those of workspaces are held to the
-same in tests/workspaces/test_plans.py, of tombstones in tests/schema/test_plans.py.
+same in tests/workspaces/database/test_plans.py, of tombstones in tests/schema/test_plans.py.
 """
 
 from collections.abc import Iterator, Mapping

@@ -22,7 +22,7 @@ from dpp_cli.local.servers import PostgresServer
 from tests.support import plans
 from tests.support.plans import explained, nodes, pages
 from tests.tickets.filled import fill as fill_tickets
-from tests.workspaces.filled import fill as fill_workspaces
+from tests.workspaces.database.filled import fill as fill_workspaces
 
 _ROWS = 100_000
 _TENANTS = 1_001

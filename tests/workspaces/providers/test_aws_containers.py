@@ -12,7 +12,7 @@ from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from dpp.workspaces.ports import Containers, Volume
 from dpp.workspaces.providers.aws_failures import MESSAGE_CHARACTERS
 from dpp.workspaces.providers.fargate_containers import FargateContainers
-from tests.workspaces.aws_account import (
+from tests.workspaces.providers.aws_account import (
     Account,
     Fault,
     aws_containers,

@@ -15,7 +15,7 @@ from dpp_cli.local.servers import PostgresServer
 from tests.support import plans
 from tests.support.plans import cost, explained, nodes, pages
 from tests.support.retention_batches import ROLE
-from tests.workspaces.filled import fill
+from tests.workspaces.database.filled import fill
 
 WORKSPACES, UNSETTLED, IDLE = 100_000, 60, 60
 _ONE = UUID(f"00000000-0000-4000-8000-{WORKSPACES // 2:012x}")

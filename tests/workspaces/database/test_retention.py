@@ -10,7 +10,7 @@ from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.db.retention import RetentionBusy
 from dpp.workspaces.retention import CLASSES
 from tests.support.retention_batches import batches, deleted, named
-from tests.workspaces.filled import fill
+from tests.workspaces.database.filled import fill
 
 EVENTS, WORKSPACES = named(CLASSES, "workspace_events"), named(CLASSES, "workspaces")
 _PARTS = """SELECT count(*) FROM pg_inherits WHERE inhparent = 'workspace_events'::regclass"""

@@ -11,7 +11,7 @@ from dpp.workspaces.model import Archive, archive_key_of
 from dpp.workspaces.ports import Archives, Containers, Volume, Volumes
 from dpp.workspaces.providers.home_storage import archive_empty_home, archive_home, restore_home
 from tests.workspaces.homes import no_heartbeat
-from tests.workspaces.providers import PROVIDERS, Workbench
+from tests.workspaces.providers.workbench import PROVIDERS, Workbench
 
 
 @pytest.fixture(params=PROVIDERS)

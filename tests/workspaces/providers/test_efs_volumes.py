@@ -10,7 +10,7 @@ from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from dpp.workspaces.ports import Volumes
 from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
 from dpp.workspaces.providers.efs_volumes import EfsVolumes
-from tests.workspaces.aws_account import (
+from tests.workspaces.providers.aws_account import (
     Account,
     Fault,
     home_path,

@@ -9,9 +9,9 @@ import pytest
 
 from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
 from dpp.workspaces.providers.efs_volumes import EfsVolumes
-from tests.workspaces.aws_account import Account, aws_containers
-from tests.workspaces.providers import Workbench, local
-from tests.workspaces.test_conformance import *  # noqa: F403 - every test and what it asks for
+from tests.workspaces.providers.aws_account import Account, aws_containers
+from tests.workspaces.providers.test_conformance import *  # noqa: F403 - every test and what it asks for
+from tests.workspaces.providers.workbench import Workbench, local
 
 
 @pytest.fixture  # type: ignore[no-redef]

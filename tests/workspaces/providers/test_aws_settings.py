@@ -7,7 +7,7 @@ import pytest
 
 from dpp.platform.config import ConfigurationError
 from dpp.workspaces.providers.aws_settings import FARGATE_SIZES, AwsWorkspaceSettings
-from tests.workspaces.aws_account import ROLE
+from tests.workspaces.providers.aws_account import ROLE
 
 
 class TestSettings:

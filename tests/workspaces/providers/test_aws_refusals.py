@@ -10,7 +10,7 @@ from dpp.platform.aws.clients import ecs_client, efs_client
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from dpp.workspaces.providers.access_points import AccessPoints
 from dpp.workspaces.providers.fargate_containers import FargateContainers
-from tests.workspaces.aws_account import Account, lay_volume, refusal
+from tests.workspaces.providers.aws_account import Account, lay_volume, refusal
 
 
 @pytest.fixture
