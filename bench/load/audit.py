@@ -1,7 +1,7 @@
-"""After the load: each run that was promised is there, once, ended, charged once, with its result.
+"""The audit after the load: each promised run exists once, has ended, was charged once, and has its result.
 
-`audit` judges what it is given; `gather` asks the stack for it. Beside it `tests.soak.invariants` holds every tenant's
-ledger, the objects and the queues to what they must be at rest.
+`audit` checks collected data; `collect` reads it from the stack. In addition, `tests.soak.invariants` checks every
+tenant's ledger, the objects and the queues at rest.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from bench.load.fire import Shot
+from bench.load.generator import Request
 from dpp.money.credits import all_tenants
 from dpp.money.ledger import Ledger
 from dpp_cli.local.localstack import client_session
@@ -30,7 +30,7 @@ _CREDITS = "SELECT tenant_id, sum(amount_usd_micros)::bigint FROM budget_credits
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A run as Postgres has it; amounts in USD micros."""
+    """A run, as stored in the `runs` table."""
 
     run_id: str
     tenant_id: str
@@ -42,106 +42,108 @@ class Row:
     result_key: str | None = None
     sha256: str | None = None
     reason: str | None = None
-    released: bool = False
-    """Its key is free: it never reached the queue, its client was told so, and the next one is another run (RUN-8)."""
+    is_released: bool = False
+    """Its key is free: it never reached the queue, its client got an error, and a repetition is another run (RUN-8)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What the stack has kept, at rest."""
+class Stored:
+    """The data of the stack at rest."""
 
     rows: Sequence[Row]
     receipts: Mapping[str, tuple[str, str] | None]
-    """By run, how Redis closed its reservation and what it took, in USD micros."""
+    """By run: how Redis closed its reservation, and the charge in USD micros."""
     digests: Mapping[str, str]
     """By key, the SHA-256 of each stored result."""
     spent_usd_micros: Mapping[str, int]
-    """By tenant, what it was given less what it has left."""
+    """By tenant, its credits less its balance."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """What does not hold, a sentence each."""
+    """Violations, one sentence each."""
 
     lost: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
-    """How the runs have ended."""
+    """Runs by how they ended."""
 
     @property
-    def sound(self) -> bool:
-        """Whether all holds."""
+    def is_sound(self) -> bool:
+        """True if there are no violations."""
         return not (self.lost or self.doubled or self.wrong)
 
 
-def audit(shots: Sequence[Shot], kept: Kept) -> Findings:
-    """Hold what was answered against what is kept."""
+def audit(requests: Sequence[Request], stored: Stored) -> Findings:
+    """Compare the answers with the stored data."""
     found = Findings()
     by_key = defaultdict[tuple[str, str], list[Row]](list)
-    for row in kept.rows:
+    for row in stored.rows:
         found.outcomes[f"{row.status} {row.reason or ''}".strip()] += 1
-        if not row.released:
+        if not row.is_released:
             by_key[row.tenant_id, row.key].append(row)
-    for shot in shots:
-        rows = by_key.pop((shot.account.tenant_id, shot.key), [])
-        _of_key(found, shot, rows)
-        if shot.odd:
-            found.wrong.append(f"{shot.key} was answered {shot.odd}")
-    found.wrong += [f"nobody ordered {key}" for _, key in by_key]
-    for row in kept.rows:
-        _of_run(found, row, kept)
-    _of_money(found, kept)
+    for request in requests:
+        rows = by_key.pop((request.account.tenant_id, request.key), [])
+        _check_key(found, request, rows)
+        if request.unexpected:
+            found.wrong.append(f"{request.key} was answered {request.unexpected}")
+    found.wrong += [f"no request submitted {key}" for _, key in by_key]
+    for row in stored.rows:
+        _check_run(found, row, stored)
+    _check_money(found, stored)
     return found
 
 
-def _of_key(found: Findings, shot: Shot, rows: Sequence[Row]) -> None:
-    """One key, one run; of a refusal none; of what was never answered one at most."""
+def _check_key(found: Findings, request: Request, rows: Sequence[Row]) -> None:
+    """A key is one run; none if it was refused."""
     if len(rows) > 1:
-        found.doubled.append(f"{shot.key} became {len(rows)} runs")
-    if shot.accepted and shot.run_id not in {row.run_id for row in rows}:
-        found.lost.append(f"{shot.key} was answered 202 for run {shot.run_id}, which isn't there")
-    if shot.refused and rows:
-        found.wrong.append(f"{shot.key} was refused by {shot.answer}, and is run {rows[0].run_id}")
-    if shot.open:
-        found.lost.append(f"{shot.key} has no final answer: {shot.answer}")
+        found.doubled.append(f"{request.key} became {len(rows)} runs")
+    if request.is_accepted and request.run_id not in {row.run_id for row in rows}:
+        found.lost.append(f"{request.key} was answered 202 for run {request.run_id}, which does not exist")
+    if request.is_refused and rows:
+        found.wrong.append(f"{request.key} was refused by {request.answer}, and is run {rows[0].run_id}")
+    if request.is_unknown:
+        found.lost.append(f"{request.key} has no final answer: {request.answer}")
 
 
-def _of_run(found: Findings, row: Row, kept: Kept) -> None:
-    """Ended, at the charge of its receipt, with the result that its row points to."""
+def _check_run(found: Findings, row: Row, stored: Stored) -> None:
+    """A run has ended, at the charge of its receipt, with the result that its row names."""
     if row.stage != "COMMITTED":
         found.lost.append(f"run {row.run_id} never ended: {row.status} {row.money_state}")
         return
-    if kept.receipts.get(row.run_id) != (row.money_state, str(row.charge_usd_micros)):
-        found.wrong.append(f"run {row.run_id} has the receipt {kept.receipts.get(row.run_id)}")
+    if stored.receipts.get(row.run_id) != (row.money_state, str(row.charge_usd_micros)):
+        found.wrong.append(f"run {row.run_id} has the receipt {stored.receipts.get(row.run_id)}")
     if row.status != "COMPLETED" or row.result_key is None:  # the schema gives each COMPLETED a result
         return
-    if row.result_key not in kept.digests:
-        found.lost.append(f"the result of run {row.run_id} isn't there")
-    elif kept.digests[row.result_key] != row.sha256:
+    if row.result_key not in stored.digests:
+        found.lost.append(f"the result of run {row.run_id} does not exist")
+    elif stored.digests[row.result_key] != row.sha256:
         found.wrong.append(f"the result of run {row.run_id} has another digest")
 
 
-def _of_money(found: Findings, kept: Kept) -> None:
-    """What a tenant has less is what its runs cost, each once."""
+def _check_money(found: Findings, stored: Stored) -> None:
+    """A tenant has spent the sum of its runs' charges."""
     due = Counter[str]()
-    for row in kept.rows:
+    for row in stored.rows:
         due[row.tenant_id] += row.charge_usd_micros or 0
-    for tenant_id, spent in kept.spent_usd_micros.items():
+    for tenant_id, spent in stored.spent_usd_micros.items():
         if spent > due[tenant_id]:
-            found.doubled.append(f"{tenant_id} paid {spent - due[tenant_id]} micros beyond its runs' charges")
+            found.doubled.append(
+                f"{tenant_id} paid {spent - due[tenant_id]} micros more than its runs' charges"
+            )
         if spent < due[tenant_id]:
             found.lost.append(f"{tenant_id} paid {due[tenant_id] - spent} micros less than its runs' charges")
 
 
-def standing_of(shots: Collection[Shot], kept_rows: Collection[Row]) -> int:
-    """How many of these requests are runs though their client was told otherwise, or nothing."""
-    keys = {(row.tenant_id, row.key) for row in kept_rows if not row.released}
-    return sum((shot.account.tenant_id, shot.key) in keys for shot in shots)
+def existing(requests: Collection[Request], rows: Collection[Row]) -> int:
+    """How many of these requests are runs although their client got an error or no answer."""
+    keys = {(row.tenant_id, row.key) for row in rows if not row.is_released}
+    return sum((request.account.tenant_id, request.key) in keys for request in requests)
 
 
-def gather(connection: psycopg.Connection[Any], ledger: Ledger, state: StackState) -> Kept:
-    """Ask Postgres, Redis and S3. To be called at rest."""
+def collect(connection: psycopg.Connection[Any], ledger: Ledger, state: StackState) -> Stored:
+    """Read Postgres, Redis and S3, at rest."""
     rows = rows_of(connection)
     receipts: dict[str, tuple[str, str] | None] = {}
     by_tenant = defaultdict[str, list[str]](list)
@@ -149,18 +151,18 @@ def gather(connection: psycopg.Connection[Any], ledger: Ledger, state: StackStat
         by_tenant[row.tenant_id].append(row.run_id)
     for tenant_id, run_ids in by_tenant.items():
         receipts |= zip(run_ids, ledger.receipts(tenant_id, run_ids), strict=True)
-    given = dict(connection.execute(_CREDITS).fetchall())
-    spent = {one: int(given.get(one, 0)) - (ledger.balance(one) or 0) for one in all_tenants(connection)}
-    return Kept(rows, receipts, dict(_digests(state, rows)), spent)
+    credits = dict(connection.execute(_CREDITS).fetchall())
+    spent = {one: int(credits.get(one, 0)) - (ledger.balance(one) or 0) for one in all_tenants(connection)}
+    return Stored(rows, receipts, dict(_digests(state, rows)), spent)
 
 
 def rows_of(connection: psycopg.Connection[Any]) -> list[Row]:
-    """Every run."""
+    """All runs."""
     return [Row(*row) for row in connection.execute(_RUNS)]
 
 
 def _digests(state: StackState, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Of every result that a row points to and that is there."""
+    """Of each existing result that a row names."""
     s3 = client_session(state.aws_endpoint_url).client("s3", endpoint_url=state.aws_endpoint_url)
 
     def digest(key: str) -> tuple[str, str] | None:
@@ -171,6 +173,5 @@ def _digests(state: StackState, rows: Sequence[Row]) -> Iterator[tuple[str, str]
         return key, hashlib.sha256(body).hexdigest()
 
     with ThreadPoolExecutor(_READERS) as readers:
-        for found in readers.map(digest, [row.result_key for row in rows if row.result_key is not None]):
-            if found is not None:
-                yield found
+        keys = [row.result_key for row in rows if row.result_key is not None]
+        yield from (found for found in readers.map(digest, keys) if found is not None)

@@ -1,4 +1,4 @@
-"""When requests are due, whether a rate was held, which rate is tried next: what of the load test needs no server."""
+"""The rules of the load test: when requests are due, whether a rate is sustained, which rate is tried next. Pure."""
 
 import math
 import random
@@ -8,21 +8,20 @@ from dataclasses import dataclass, field
 from typing import Self
 
 DONE_SHARE = 0.95
-"""Of what was due in a step, so much must be COMMITTED at the end of the step and its grace."""
+"""The share of the due submits that must be COMMITTED when the step and its grace period end."""
 GRACE_SECONDS = 3.0
 GROWTH_SHARE, GROWTH_RUNS = 0.1, 3
-"""From the second third of a step to the last the backlog may rise by so much of what is due in a third, and by so many
-runs, as it does with Poisson arrivals now and then though nothing is amiss.
+"""How much the backlog may grow from the second third of a step to the last: by a share of what is due in a third, and
+by some runs, since Poisson arrivals vary.
 """
 SUBMIT_P99_MS = 2_000.0
-"""A submit is slow beyond it. As wide as that since the stack's minute jobs start beside the load, on its cores."""
+"""The highest p99 of a submit. It is so high because the stack's minute jobs start beside the load, on its cores."""
 LATE_P99_MS = 50.0
-"""A generator that sends later than so after a request was due measures itself; its figures are not valid."""
-_NEVER = math.inf
+"""Figures are not valid if p99 of the generator's own delay is higher."""
 
 
 def arrivals(rate: float, seconds: float, chance: random.Random) -> list[float]:
-    """When requests are due, in seconds from the begin: a Poisson process of `rate` a second."""
+    """When requests are due, in seconds from the start: a Poisson process of `rate` a second."""
     due, at = list[float](), chance.expovariate(rate)
     while at < seconds:
         due.append(at)
@@ -32,7 +31,7 @@ def arrivals(rate: float, seconds: float, chance: random.Random) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How times lie, by nearest rank; nan where there are none."""
+    """Percentiles of times, by nearest rank; nan if there are none."""
 
     p50: float
     p90: float
@@ -41,81 +40,73 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Self:
-        """The spread of these."""
         ranked = sorted(values)
         return cls(*(percentile(ranked, share) for share in (0.5, 0.9, 0.99, 1.0)))
 
 
 def percentile(ranked: Sequence[float], share: float) -> float:
-    """The least of the sorted values that `share` of all don't exceed; nan where there are none."""
+    """The smallest of the sorted values that `share` of all do not exceed; nan if there are none."""
     return ranked[max(0, math.ceil(share * len(ranked)) - 1)] if ranked else math.nan
 
 
-def growth(samples: Sequence[tuple[float, int]], begun: float, ended: float) -> float:
-    """By how many runs a backlog rose: its mean in the last third of a step less that in the second."""
-    third = (ended - begun) / 3
-    means = []
+def growth(samples: Sequence[tuple[float, int]], began: float, ended: float) -> float:
+    """The mean backlog in the last third of a step less that in the second; infinite if a third has no sample."""
+    third, means = (ended - began) / 3, []
     for part in (1, 2):
-        low = begun + part * third
+        low = began + part * third
         within = [count for at, count in samples if low <= at < low + third]
-        means.append(sum(within) / len(within) if within else _NEVER)
-    return _NEVER if _NEVER in means else means[1] - means[0]
+        means.append(sum(within) / len(within) if within else math.inf)
+    return math.inf if math.inf in means else means[1] - means[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One step. Rates a second, times in ms; latencies count from when a request was due."""
+    """Figures of one step: rates a second, times in ms. Latencies count from when a request was due."""
 
     rate: float
     seconds: float
-    offered: int
-    """Submits that were due."""
-    unsent: int
-    """Requests that were due and not sent, since too many were under way."""
+    offered: int  # submits that were due
+    unsent: int  # requests that were due and not sent, because too many were under way
     accepted: int
-    done: int
-    """Of the offered, COMMITTED at the end of the step and its grace."""
+    done: int  # COMMITTED when the step and its grace period ended
     submit: Spread
     read: Spread
-    whole: Spread
-    """From when a submit was due until its run was COMMITTED."""
-    late: Spread
+    whole: Spread  # from when a submit was due until its run was COMMITTED
+    late: Spread  # how late the generator sent
     answers: Counter[str]
-    growth: float
-    """By how many runs the backlog rose from the second third of the step to the last."""
-    backlog: int
-    """Runs not yet COMMITTED when the step ended."""
-    environments: Mapping[str, int] = field(default_factory=dict)
-    """Processes that run functions, at the end of the step, by function."""
-    cores: Mapping[str, float] = field(default_factory=dict)
-    """Processors kept busy, by who did."""
+    growth: float  # of the backlog, in runs
+    backlog: int  # runs not yet COMMITTED when the step ended
+    environments: Mapping[str, int] = field(
+        default_factory=dict
+    )  # processes by function, at the end of the step
+    cores: Mapping[str, float] = field(default_factory=dict)  # busy processors by program
 
     @property
-    def valid(self) -> bool:
-        """Whether the generator kept its own pace."""
+    def is_valid(self) -> bool:
+        """True if the generator sent on time."""
         return self.late.p99 <= LATE_P99_MS
 
 
-def held_against(step: Figures) -> list[str]:
-    """Why the rate was not held; nothing where it was."""
-    against = []
+def violations(step: Figures) -> list[str]:
+    """The conditions that this step does not meet. Its rate is sustained if there are none."""
+    found = []
     if step.done < DONE_SHARE * step.offered:
-        against.append(f"{step.done} of {step.offered} done in time")
+        found.append(f"{step.done} of {step.offered} done in time")
     if step.growth > GROWTH_SHARE * step.rate * step.seconds / 3 + GROWTH_RUNS:
-        against.append(f"the backlog rose by {step.growth:.1f} runs")
+        found.append(f"the backlog grew by {step.growth:.1f} runs")
     if not step.submit.p99 <= SUBMIT_P99_MS:
-        against.append(f"p99 of submit {step.submit.p99:.0f} ms")
+        found.append(f"p99 of submit {step.submit.p99:.0f} ms")
     if step.unsent:
-        against.append(f"{step.unsent} not sent, too many were under way")
-    return against
+        found.append(f"{step.unsent} not sent, too many were under way")
+    return found
 
 
 @dataclass(slots=True)
 class Search:
-    """The knee: the highest rate that was held, with a rate above it that was not.
+    """Searches the knee: the highest rate that is sustained.
 
-    Up from `start` by `factor` until a rate is not held, then as many times halfway between the two. Where the first is
-    not held already, down until one is.
+    It multiplies the rate by `factor` until one is not sustained, then tries `halvings` rates halfway between the two.
+    If the first rate is not sustained, it divides until one is.
     """
 
     start: float
@@ -123,26 +114,24 @@ class Search:
     halvings: int
     least: float = 0.25
     most: float = 1_000.0
-    held: float | None = None
+    sustained: float | None = None
     failed: float | None = None
 
     def next(self) -> float | None:
-        """The rate to try now; None at the end."""
-        if self.held is None:
+        """The rate to try next; None at the end."""
+        if self.sustained is None:
             rate = self.start if self.failed is None else self.failed / self.factor
             return rate if rate >= self.least else None
         if self.failed is None:
-            rate = self.held * self.factor
+            rate = self.sustained * self.factor
             return rate if rate <= self.most else None
-        if self.halvings <= 0:
-            return None
-        return (self.held + self.failed) / 2
+        return (self.sustained + self.failed) / 2 if self.halvings > 0 else None
 
-    def tell(self, rate: float, *, held: bool) -> None:
-        """What became of it."""
-        if self.held is not None and self.failed is not None:
+    def record(self, rate: float, *, sustained: bool) -> None:
+        """Note the outcome of a rate."""
+        if self.sustained is not None and self.failed is not None:
             self.halvings -= 1
-        if held:
-            self.held = rate
+        if sustained:
+            self.sustained = rate
         else:
             self.failed = rate

@@ -1,4 +1,4 @@
-"""The load test's course: rates up to the knee, twice the knee, and the way back."""
+"""The course of the load test: rates up to the knee, twice the knee, and the recovery."""
 
 import asyncio
 import time
@@ -9,70 +9,61 @@ from typing import Any
 
 import psycopg
 
-from bench.load.fire import Generator, Phase, Shot
-from bench.load.plan import GRACE_SECONDS, Figures, Search, Spread, growth, held_against
-from bench.load.watch import Backlog, Processes, committed
+from bench.load.generator import Generator, Phase, Request
+from bench.load.observe import Backlog, Processes, committed
+from bench.load.plan import GRACE_SECONDS, Figures, Search, Spread, growth, violations
 from dpp_cli.local.state import StackState
 
 PROBE_SECONDS = 5.0
 RECOVERED = 1.5
-"""Recovered is the stack when the median of a submit is at most so many times what it was at the first rate."""
-_WARM = 8
+"""The stack has recovered when the median of a submit is at most this multiple of the one at the first rate."""
+_WARM_REQUESTS = 8
 _DRAIN_SECONDS = 90.0
-_LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How long what is done."""
+    """Which rates, and for how long."""
 
     search: Search
     seconds: float
     settling_seconds: float
-    times: float
-    """The knee, in the overload."""
+    times: float  # rate of the overload, as a multiple of the knee
     overload_seconds: float
-    ladder_seconds: float
-    """No step is begun later."""
-    recovery_seconds: float
-    """For how long recovery is waited for."""
+    ladder_seconds: float  # no step begins later
+    recovery_seconds: float  # how long recovery is awaited
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The stack, and how it is looked at."""
+class Stack:
+    """The stack and its observers. `print_step` prints a step's figures and why its rate was not sustained."""
 
     state: StackState
     connection: psycopg.Connection[Any]
     backlog: Backlog
     generator: Generator
-    told: Callable[[Figures, Sequence[str]], None]
-    """What is done with a step's figures, and why it was not held."""
+    print_step: Callable[[Figures, Sequence[str]], None]
 
 
 @dataclass(slots=True)
 class Recovery:
-    """Seconds from the end of the load; None where it was not seen."""
+    """Seconds from the end of the overload; None for what was not seen."""
 
-    answered: float | None = None
-    """The last request was answered, or given up."""
-    drained: float | None = None
-    """The last of its runs was COMMITTED."""
-    fast: float | None = None
-    """From here on submits at the first rate took what they took before."""
-    probes: list[tuple[float, Spread]] = field(default_factory=list)
-    """When each probe began, and its submits in ms."""
+    answered: float | None = None  # until the last request was answered or given up
+    drained: float | None = None  # until its last run was COMMITTED
+    fast: float | None = None  # until submits at the first rate took as long as before
+    probes: list[tuple[float, Spread]] = field(default_factory=list)  # start and submits (ms) of each probe
 
     @property
     def seconds(self) -> float | None:
-        """Until all of it was so."""
+        """The longest of the three."""
         parts = [part for part in (self.answered, self.drained, self.fast) if part is not None]
         return max(parts) if len(parts) == 3 else None
 
 
 @dataclass(slots=True)
-class Told:
-    """What came out."""
+class Results:
+    """The figures of all steps."""
 
     steps: list[Figures] = field(default_factory=list)
     knee: Figures | None = None
@@ -80,122 +71,107 @@ class Told:
     recovery: Recovery = field(default_factory=Recovery)
 
 
-async def climb(place: Place, course: Course) -> Told:
+async def climb(stack: Stack, course: Course) -> Results:
     """Warm up, and find the knee."""
-    told, until = Told(), time.monotonic() + course.ladder_seconds
+    results, until = Results(), time.monotonic() + course.ladder_seconds
     for name in ("warm1", "warm2"):
-        await place.generator.burst(name, _WARM)
-        await _drained(place)
-    search, held = course.search, dict[float, Figures]()
+        await stack.generator.burst(name, _WARM_REQUESTS)
+        await _drain(stack)
+    search, by_rate = course.search, dict[float, Figures]()
     while (rate := search.next()) is not None and time.monotonic() < until:
-        name = f"step{len(told.steps):02d}"
-        figures = await _step(place, Phase(name, rate, course.seconds, course.settling_seconds))
-        told.steps.append(figures)
-        against = held_against(figures)
-        place.told(figures, against)
-        search.tell(rate, held=not against)
-        held[rate] = figures
-    told.knee = None if search.held is None else held[search.held]
-    return told
+        phase = Phase(f"step{len(results.steps):02d}", rate, course.seconds, course.settling_seconds)
+        measured = await _run(stack, phase)
+        await stack.generator.wait_for_answers()
+        await asyncio.sleep(max(0.0, phase.ended + GRACE_SECONDS - time.time()))
+        await _drain(stack)
+        figures = by_rate[rate] = _figures(stack, phase, *measured)
+        results.steps.append(figures)
+        stack.print_step(figures, violations(figures))
+        search.record(rate, sustained=not violations(figures))
+    results.knee = None if search.sustained is None else by_rate[search.sustained]
+    return results
 
 
-async def overload(place: Place, course: Course, told: Told) -> None:
-    """Some times the knee, and then the first rate again until all is as it was."""
-    assert told.knee is not None
-    phase = Phase("over", course.times * told.knee.rate, course.overload_seconds)
-    before, began = await asyncio.to_thread(Processes.now, place.state), time.time()
-    await place.generator.fire(phase)
-    after, backlog = await asyncio.to_thread(Processes.now, place.state), place.backlog.now
-    cores = after.cores_since(before, time.time() - began)
-    told.recovery = await _recovered(place, course, phase, told.steps[0])
-    await place.generator.answered()
-    await _drained(place)
-    told.overload = _figures(place, phase, backlog, after.environments, cores)
-    place.told(told.overload, held_against(told.overload))
+async def overload(stack: Stack, course: Course, results: Results) -> None:
+    """Run at a multiple of the knee, then at the first rate until everything is as before."""
+    assert results.knee is not None
+    phase = Phase("over", course.times * results.knee.rate, course.overload_seconds)
+    measured = await _run(stack, phase)
+    results.recovery = await _recover(stack, course, phase, results.steps[0])
+    await stack.generator.wait_for_answers()
+    await _drain(stack)
+    results.overload = _figures(stack, phase, *measured)
+    stack.print_step(results.overload, violations(results.overload))
 
 
-async def _step(place: Place, phase: Phase) -> Figures:
-    """One rate, and the wait until all of it is done."""
-    before, began = await asyncio.to_thread(Processes.now, place.state), time.time()
-    await place.generator.fire(phase)
-    backlog = place.backlog.now
-    after = await asyncio.to_thread(Processes.now, place.state)
-    cores = after.cores_since(before, time.time() - began)
-    await place.generator.answered()
-    await asyncio.sleep(max(0.0, phase.ended + GRACE_SECONDS - time.time()))
-    await _drained(place)
-    return _figures(place, phase, backlog, after.environments, cores)
+async def _run(stack: Stack, phase: Phase) -> tuple[int, Mapping[str, int], Mapping[str, float]]:
+    """Run a phase. Returns the backlog at its end, the environments and the busy cores."""
+    before, began = await asyncio.to_thread(Processes.now, stack.state), time.time()
+    await stack.generator.run(phase)
+    backlog, after = stack.backlog.now, await asyncio.to_thread(Processes.now, stack.state)
+    return backlog, after.environments, after.cores_since(before, time.time() - began)
 
 
 def _figures(
-    place: Place, phase: Phase, backlog: int, environments: Mapping[str, int], cores: Mapping[str, float]
+    stack: Stack, phase: Phase, backlog: int, environments: Mapping[str, int], cores: Mapping[str, float]
 ) -> Figures:
     submits, reads = phase.measured(phase.submits), phase.measured(phase.reads)
-    ended_at = committed(place.connection, phase.name)
-    done_at = [(shot.due, ended_at[shot.key]) for shot in submits if shot.key in ended_at]
-    answers = Counter(f"POST {shot.answer}" for shot in submits)
-    answers += Counter(f"GET {shot.answer}" for shot in reads)
+    committed_at = committed(stack.connection, phase.name)
+    done_at = [(one.due, committed_at[one.key]) for one in submits if one.key in committed_at]
+    answers = Counter(f"POST {one.answer}" for one in submits) + Counter(f"GET {one.answer}" for one in reads)
     return Figures(
         rate=phase.rate,
         seconds=phase.seconds,
         offered=len(submits) + phase.unsent["POST"],
         unsent=phase.unsent.total(),
-        accepted=sum(shot.accepted for shot in submits),
+        accepted=sum(one.is_accepted for one in submits),
         done=sum(at <= phase.ended + GRACE_SECONDS for _, at in done_at),
-        submit=Spread.of([shot.latency_ms for shot in submits]),
-        read=Spread.of([shot.latency_ms for shot in reads]),
+        submit=Spread.of([one.latency_ms for one in submits]),
+        read=Spread.of([one.latency_ms for one in reads]),
         whole=Spread.of([(at - due) * 1_000 for due, at in done_at]),
-        late=Spread.of([shot.late_ms for shot in [*submits, *reads]]),
+        late=Spread.of([one.late_ms for one in [*submits, *reads]]),
         answers=answers,
-        growth=growth(place.backlog.samples, phase.measured_from, phase.ended),
+        growth=growth(stack.backlog.samples, phase.measured_from, phase.ended),
         backlog=backlog,
         environments=environments,
         cores=cores,
     )
 
 
-async def _recovered(place: Place, course: Course, over: Phase, first: Figures) -> Recovery:
-    """Probe at the first rate, from the end of the load on, until all is done and a probe took what it did at first."""
+async def _recover(stack: Stack, course: Course, over: Phase, first: Figures) -> Recovery:
+    """Probe at the first rate until all runs are done and a probe is as fast as the first step."""
     found, until = Recovery(), over.ended + course.recovery_seconds
     while (found.fast is None or found.drained is None) and time.time() < until:
         probe = Phase(f"probe{len(found.probes):03d}", first.rate, PROBE_SECONDS)
-        await place.generator.fire(probe)
-        found.answered, found.drained = await asyncio.to_thread(_past, place, over)
-        answered = [shot for shot in probe.submits if shot.ended]
-        spread = Spread.of([shot.latency_ms for shot in answered])
-        found.probes.append((probe.begun - over.ended, spread))
-        if found.fast is None and _is_as_before(probe, spread, first):
-            found.fast = probe.begun - over.ended
+        await stack.generator.run(probe)
+        found.answered, found.drained = await asyncio.to_thread(_ended, stack, over)
+        spread = Spread.of([one.latency_ms for one in probe.submits if one.ended])
+        found.probes.append((probe.began - over.ended, spread))
+        all_accepted = not probe.unsent and all(one.is_accepted for one in probe.submits)
+        if found.fast is None and all_accepted and spread.p50 <= RECOVERED * first.submit.p50:
+            found.fast = probe.began - over.ended
     return found
 
 
-def _is_as_before(probe: Phase, spread: Spread, first: Figures) -> bool:
-    """Every submit of the probe was sent, answered and accepted, in about the time of the first step."""
-    all_accepted = not probe.unsent and all(shot.accepted for shot in probe.submits)
-    return all_accepted and spread.p50 <= RECOVERED * first.submit.p50
-
-
-def _past(place: Place, over: Phase) -> tuple[float | None, float | None]:
-    """When the load's last answer came and when its last run was COMMITTED, from its end; None while one is to come."""
-    if not all(shot.ended for shot in [*over.submits, *over.reads]):
+def _ended(stack: Stack, over: Phase) -> tuple[float | None, float | None]:
+    """Seconds from the overload's end to its last answer and to its last COMMITTED run; None while one is missing."""
+    requests = [*over.submits, *over.reads]
+    if not all(request.ended for request in requests):
         return None, None
-    answered = max([shot.ended for shot in [*over.submits, *over.reads]], default=over.ended)
-    ended_at = committed(place.connection, over.name)
-    accepted = [shot for shot in over.submits if shot.accepted]
-    if not all(shot.key in ended_at for shot in accepted):
-        return max(0.0, answered - over.ended), None
-    last = max(ended_at.values(), default=over.ended)
-    return max(0.0, answered - over.ended), max(0.0, last - over.ended)
+    answered = max([request.ended for request in requests], default=over.ended)
+    committed_at = committed(stack.connection, over.name)
+    last = max(committed_at.values(), default=over.ended)
+    is_drained = all(one.key in committed_at for one in over.submits if one.is_accepted)
+    return max(0.0, answered - over.ended), max(0.0, last - over.ended) if is_drained else None
 
 
-async def _drained(place: Place) -> None:
-    """Wait until nothing is under way any more, but not for ever: what hangs is told by the audit."""
-    until = time.monotonic() + _DRAIN_SECONDS
-    at = time.time()
-    while place.backlog.empty_since(at) is None and time.monotonic() < until:
-        await asyncio.sleep(_LOOK_SECONDS)
+async def _drain(stack: Stack) -> None:
+    """Wait until no run is under way, for a limited time: the audit reports runs that hang."""
+    at, until = time.time(), time.monotonic() + _DRAIN_SECONDS
+    while not stack.backlog.is_empty_since(at) and time.monotonic() < until:
+        await asyncio.sleep(0.1)
 
 
-def open_shots(shots: Sequence[Shot]) -> list[Shot]:
-    """Those whose client was not told what became of them."""
-    return [shot for shot in shots if shot.open]
+def unknown(requests: Sequence[Request]) -> list[Request]:
+    """The requests whose client does not know the outcome."""
+    return [request for request in requests if request.is_unknown]

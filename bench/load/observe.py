@@ -1,4 +1,4 @@
-"""What the load test sees of the stack besides answers: rows, queues, processes. It asks the API for none of it."""
+"""Observes the stack of the load test without its API: rows, queues, processes."""
 
 import threading
 import time
@@ -16,26 +16,24 @@ from dpp_cli.paths import state_dir
 from tests.soak import invariants
 from tests.soak.faults import environments
 
-_LOOK_SECONDS = 0.25
+_SAMPLE_SECONDS = 0.25
 _COMMITTED = """
 SELECT idempotency_key, extract(epoch FROM updated_at)::float8 FROM runs
 WHERE finalize_stage = 'COMMITTED' AND idempotency_key LIKE %(prefix)s
 """
-_FUNCTION = "dpp-dev-"
-_SHOWN = ("runs_submit", "runs_read", "run_worker")
-OTHERS = "other functions"
-GENERATOR = "generator"
+_FUNCTION_PREFIX = "dpp-dev-"
+_LISTED = ("runs_submit", "runs_read", "run_worker")
+_OTHERS = "other functions"
 
 
 class Backlog:
-    """How many runs are not COMMITTED, looked at again and again by a thread with a connection of its own."""
+    """Counts the runs that are not COMMITTED, continuously, in a thread with its own connection."""
 
     def __init__(self, database_url: str) -> None:
-        self.samples: list[tuple[float, int]] = []
-        """When (seconds since the epoch), and how many."""
+        self.samples: list[tuple[float, int]] = []  # seconds since the epoch, and the count
         self._database_url = database_url
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._look)
+        self._thread = threading.Thread(target=self._sample)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -47,21 +45,16 @@ class Backlog:
 
     @property
     def now(self) -> int:
-        """The last look."""
+        """The last count."""
         return self.samples[-1][1] if self.samples else 0
 
-    def empty_since(self, at: float) -> float | None:
-        """When it was first seen empty and stayed so, not before `at`; None where it isn't."""
-        since = None
-        for when, count in reversed(self.samples):
-            if count or when < at:
-                break
-            since = when
-        return since
+    def is_empty_since(self, at: float) -> bool:
+        """True if the last count is 0 and was taken at this time or later."""
+        return bool(self.samples) and self.samples[-1][0] >= at and not self.samples[-1][1]
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         with psycopg.connect(self._database_url, autocommit=True) as connection:
-            while not self._stop.wait(_LOOK_SECONDS):
+            while not self._stop.wait(_SAMPLE_SECONDS):
                 at = time.time()
                 self.samples.append((at, invariants.unfinished(connection)))
 
@@ -73,7 +66,7 @@ def committed(connection: psycopg.Connection[Any], phase: str) -> dict[str, floa
 
 
 def messages(state: StackState) -> int:
-    """How many messages the run queue and its dead letters hold, in sight or not."""
+    """Messages in the run queue and its dead-letter queue, visible or not."""
     sqs = client_session(state.aws_endpoint_url).client("sqs", endpoint_url=state.aws_endpoint_url)
     count = 0
     for name in ("RunQueueUrl", "RunDeadLetterQueueUrl"):
@@ -84,31 +77,32 @@ def messages(state: StackState) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """Who runs, and the processor time that they have used, in seconds."""
+    """The environments by function, and the processor seconds used so far by program.
+
+    LocalStack's seconds include those of environments that have ended.
+    """
 
     environments: Mapping[str, int]
-    """By function."""
     seconds: Mapping[str, float]
-    """By who used it. What an environment that has ended used is LocalStack's, who waited for it."""
 
     @classmethod
     def now(cls, state: StackState) -> Self:
-        """As it stands."""
-        by_name = defaultdict[str, list[int]](list)
+        """Read /proc."""
+        pids = defaultdict[str, list[int]](list)
         for pid, function in environments(state, state_dir()):
-            name = function.removeprefix(_FUNCTION)
-            by_name[name if name in _SHOWN else OTHERS].append(pid)
-        functions = {name: cpu_seconds(pids) for name, pids in by_name.items()}
-        of_all = cpu_seconds([state.parts["localstack"].pid])
+            name = function.removeprefix(_FUNCTION_PREFIX)
+            pids[name if name in _LISTED else _OTHERS].append(pid)
+        functions = {name: cpu_seconds(pids.get(name, [])) for name in (*_LISTED, _OTHERS)}
+        parts = {name: cpu_seconds([part.pid]) for name, part in state.parts.items()}
         seconds = {
-            "LocalStack": of_all - sum(functions.values()),
-            **{name: functions.get(name, 0.0) for name in (*_SHOWN, OTHERS)},
-            "Postgres": cpu_seconds([state.parts["postgres"].pid]),
-            "Valkey": cpu_seconds([state.parts["valkey"].pid]),
-            GENERATOR: time.process_time(),
+            "LocalStack": parts["localstack"] - sum(functions.values()),
+            **functions,
+            "Postgres": parts["postgres"],
+            "Valkey": parts["valkey"],
+            "generator": time.process_time(),
         }
-        return cls(Counter({name: len(pids) for name, pids in by_name.items()}), seconds)
+        return cls(Counter({name: len(its) for name, its in pids.items()}), seconds)
 
     def cores_since(self, before: "Processes", elapsed_seconds: float) -> dict[str, float]:
-        """How many processors each kept busy meanwhile."""
+        """How many processors each program kept busy."""
         return {name: (used - before.seconds[name]) / elapsed_seconds for name, used in self.seconds.items()}
