@@ -99,9 +99,9 @@ class TestEvents:
         assert shown.startswith(
             "event github-deps\n  about       a/repo: deps\n  kind        MENTIONED, arrived by POLL\n"
         )
-        assert "stands at   FAILED: PACK_FAILED: as planned" in shown
+        assert "status      FAILED: PACK_FAILED: as planned" in shown
         assert f"task        {task_id}, COMPLETED, FAILED" in shown
-        assert shown.endswith("  said\n    x\n")
+        assert shown.endswith("  text\n    x\n")
         told = shell.data("lifecycle", "events", "show", "github-deps")
         assert (told["status"], told["reason"]) == ("FAILED", "PACK_FAILED: as planned")
         assert (told["task"]["task_id"], told["subject"]["body"]) == (task_id, "x")
@@ -110,7 +110,10 @@ class TestEvents:
         self, shell: OperatorShell, env: Environment
     ) -> None:
         """LIFE-6: why it is not taken in again."""
-        assert shell.refused("lifecycle", "events", "show", "github:a/b") == "there is no event github:a/b"
+        assert (
+            shell.refused("lifecycle", "events", "show", "github:a/b")
+            == "event github:a/b does not exist; `dpp lifecycle events list` shows all"
+        )
         assert shell.run("lifecycle", "events", "show", "github:a/b", "--json").exit_code == 1
         env.admin.execute("INSERT INTO lifecycle_seen VALUES ('github:a/b', '2026-01-01T00:00:00Z')")
         assert shell.refused("lifecycle", "events", "show", "github:a/b") == (
@@ -165,10 +168,10 @@ class TestTasks:
         fresh = shell.data("lifecycle", "tasks", "list")[0]["task_id"]
         lines = shell.out("lifecycle", "tasks", "list").splitlines()
         for task_id, told in (
-            (done, "COMPLETED, SUCCEEDED    1"),
-            (waits, "IN_PROGRESS             1  a person, 2 h 5"),
-            (busy, "IN_PROGRESS             1  its run"),
-            (poor, "IN_PROGRESS             1  a soldier"),
+            (done, "COMPLETED, SUCCEEDED        1"),
+            (waits, "IN_PROGRESS                 1  a person, 2 h 5"),
+            (busy, "IN_PROGRESS                 1  its run"),
+            (poor, "IN_PROGRESS                 1  a soldier"),
             (fresh, "PENDING                 0  the general, 2 h"),
         ):
             assert told in next(line for line in lines if line.startswith(task_id))
@@ -194,14 +197,14 @@ class TestTasks:
         assert found[0]["question"]["told_at"] > found[0]["question"]["asked_at"]
         assert found[1]["question"]["told_at"] is None
         table = shell.out("lifecycle", "tasks", "list", "--waiting")
-        assert "min, not told yet" in next(line for line in table.splitlines() if second in line)
+        assert "min, question not sent yet" in next(line for line in table.splitlines() if second in line)
         cut = shell.run("lifecycle", "tasks", "list", "--waiting", "--limit", "1")
         assert (first in cut.stdout, second in cut.stdout, cut.stderr) == (
             True,
             False,
             "there are more; raise --limit\n",
         )
-        assert "what waits for a person is IN_PROGRESS" in shell.refused(
+        assert "tasks that wait for a person are IN_PROGRESS" in shell.refused(
             "lifecycle", "tasks", "list", "--waiting", "--status", "COMPLETED"
         )
 
@@ -210,11 +213,11 @@ class TestTasks:
     ) -> None:
         task_id = asked(env)
         shown = shell.run("lifecycle", "tasks", "show", task_id)
-        assert shown.stderr == f"answer it: `dpp lifecycle answer {task_id} TEXT`\n"
+        assert shown.stderr == f"to answer it: `dpp lifecycle answer {task_id} TEXT`\n"
         thread = env.thread(task_id)
         for told in (
             "event         github-unclear, DISPATCHED",
-            f"run           {env.task(task_id).run_id}, which is gone",
+            f"run           {env.task(task_id).run_id} (deleted)",
             "waits for     a person, 2 h 5",
             ", told 20",
             "last failure  PACK_RELIABILITY_BELOW_MINIMUM: as planned",
@@ -243,7 +246,7 @@ class TestTasks:
         )
         shown = shell.out("lifecycle", "tasks", "show", task_id)
         assert f"run           {run.run_id}, QUEUED, RESERVED, paid by {run.tenant_id}" in shown
-        assert "next look     due for 3 h" in shown
+        assert "next check    due for 3 h" in shown
         told = shell.data("lifecycle", "tasks", "show", task_id)
         assert (told["run"]["status"], told["run"]["tenant_id"]) == ("QUEUED", run.tenant_id)
 
@@ -256,7 +259,7 @@ class TestTasks:
         env.admin.execute("DELETE FROM lifecycle_messages")
         env.admin.execute("DELETE FROM lifecycle_events")
         shown = shell.run("lifecycle", "tasks", "show", task_id).stdout
-        assert "event         github-unclear, which is deleted" in shown
+        assert "event         github-unclear (deleted)" in shown
         assert "waits for     a person, 2 h 5" in shown
         told = shell.data("lifecycle", "tasks", "show", task_id)
         assert (told["event"], told["question"]["body"], told["messages"]) == (None, None, [])
@@ -264,7 +267,10 @@ class TestTasks:
 
     def test_an_unknown_task_is_a_sentence(self, shell: OperatorShell) -> None:
         for words in (("tasks", "show", NOBODY), ("answer", NOBODY, "yes")):
-            assert shell.refused("lifecycle", *words) == f"there is no task {NOBODY}"
+            assert (
+                shell.refused("lifecycle", *words)
+                == f"task {NOBODY} does not exist; `dpp lifecycle tasks list` shows all"
+            )
             assert shell.run("lifecycle", *words).exit_code == 1
 
 
@@ -277,8 +283,11 @@ class TestAnswer:
         task_id = asked(env)
         beat(world, Role.GENERAL)
         done = shell.run("lifecycle", "answer", task_id, " take the second one ")
-        assert (done.exit_code, done.stdout) == (0, f"task {task_id} is answered: attempt 2 has it\n")
-        assert done.stderr == "the general goes on with it within a minute\n"
+        assert (done.exit_code, done.stdout) == (
+            0,
+            f"task {task_id} is answered; attempt 2 gets the answer\n",
+        )
+        assert done.stderr == "the general (runner) continues the task within a minute\n"
         assert env.task(task_id).answer == "take the second one"
         shown = shell.out("lifecycle", "tasks", "show", task_id)
         assert "  was answered\n    take the second one\n" in shown
@@ -297,11 +306,11 @@ class TestAnswer:
         task_id = asked(env)
         told = shell.run("lifecycle", "answer", task_id, "yes", "--json")
         assert '"answer": "yes"' in told.stdout
-        assert "nobody goes on with it yet: the general has been silent for 2 h" in told.stderr
+        assert "the general (runner) has sent no heartbeat for 2 h" in told.stderr
         another = asked(env, "another")
         env.admin.execute("DELETE FROM lifecycle_heartbeats")
         told = shell.run("lifecycle", "answer", another, "yes")
-        assert (told.exit_code, "no general was ever heard here" in told.stderr) == (0, True)
+        assert (told.exit_code, "has no general (runner)" in told.stderr) == (0, True)
 
     def test_the_general_is_woken_where_his_function_is_known(
         self, shell: OperatorShell, env: Environment, monkeypatch: pytest.MonkeyPatch
@@ -328,7 +337,7 @@ class TestAnswer:
         long = "x" * (MAX_ANSWER + 1)
         assert (
             shell.refused("lifecycle", "answer", task_id, long)
-            == "an answer has 4,000 characters at most; this has 4,001"
+            == "the answer has 4,001 characters; at most 4,000 are allowed"
         )
         assert env.task(task_id).waits_for_person
         assert shell.run("lifecycle", "answer", task_id, long[:-1]).exit_code == 0
@@ -364,7 +373,7 @@ class TestStanding:
         shown = shell.run("lifecycle", "status")
         assert shown.exit_code == 0
         assert shown.stderr == (
-            "no role but the chamberlain was ever heard: this deployment has none (docs/lifecycle.md)\n"
+            "no heartbeat of any role but the chamberlain: this deployment has no event flow (docs/lifecycle.md)\n"
         )
         told = shell.data("lifecycle", "status")
         assert {one["role"]: one["is_dead"] for one in told["roles"]} == dict.fromkeys(Role, False)
@@ -387,14 +396,14 @@ class TestStanding:
         rows = {" ".join(line.split()) for line in shown.stdout.splitlines()}
         assert {"KING never", "GENERAL 9 min ago"} <= rows
         assert any(row.startswith("ENVOY 2 h") and row.endswith("ago, DEAD") for row in rows)
-        assert any(row.startswith("tasks that wait for a person 1 2 h") for row in rows)
-        assert any(row.startswith("messages that are not sent 2 2 h") for row in rows)
+        assert any(row.startswith("tasks waiting for a person 1 2 h") for row in rows)
+        assert any(row.startswith("unsent messages 2 2 h") for row in rows)
         assert shown.stderr.splitlines() == [
-            "ENVOY was not heard for over 600 s (docs/runbook.md#role-dead)",
-            "KING: never heard, so its function was never fired",
-            "JIRA failed 1 times in a row, JIRA_401: `dpp lifecycle sources`",
-            "who is asked what: `dpp lifecycle tasks list --waiting`",
-            "what keeps messages: `dpp lifecycle messages`",
+            "ENVOY: no heartbeat for over 600 s (docs/runbook.md#role-dead)",
+            "KING: no heartbeat yet, so the function was never invoked",
+            "JIRA failed 1 times in a row (JIRA_401); see `dpp lifecycle sources`",
+            "open questions: `dpp lifecycle tasks list --waiting`",
+            "unsent messages: `dpp lifecycle messages`",
         ]
         told = {one["role"]: one for one in shell.data("lifecycle", "status")["roles"]}
         assert (told["ENVOY"]["is_dead"], told["GENERAL"]["is_dead"]) == (True, False)
@@ -404,7 +413,7 @@ class TestStanding:
         self, shell: OperatorShell, env: Environment
     ) -> None:
         """LIFE-5: those of a task go in their order."""
-        assert shell.out("lifecycle", "messages") == "every message is sent\n"
+        assert shell.out("lifecycle", "messages") == "all messages are sent\n"
         env.slack.replies = lambda _told: OutsideReply(
             status=200, body='{"ok": false, "error": "channel_not_found"}'
         )
@@ -429,11 +438,11 @@ class TestStanding:
         cut = shell.run("lifecycle", "messages", "--limit", "1")
         assert (second["message_id"] in cut.stdout, cut.stderr) == (False, "there are more; raise --limit\n")
 
-        assert shell.out("lifecycle", "messages", "--sent") == "no message was sent that is still kept\n"
+        assert shell.out("lifecycle", "messages", "--sent") == "no sent messages are kept\n"
         env.slack.replies = lambda _told: None
         env.pass_time(130)
         env.notify()
-        assert shell.out("lifecycle", "messages") == "every message is sent\n"
+        assert shell.out("lifecycle", "messages") == "all messages are sent\n"
         assert [one["message_id"] for one in shell.data("lifecycle", "messages", "--sent")] == [
             second["message_id"],
             first["message_id"],
@@ -444,7 +453,7 @@ class TestStanding:
         self, shell: OperatorShell, world: World
     ) -> None:
         """LIFE-7."""
-        assert shell.out("lifecycle", "sources").startswith("no source was ever asked")
+        assert shell.out("lifecycle", "sources").startswith("no source was ever polled")
         now = world.now()
         with world.database.connection() as connection:
             source_rows.polled(connection, Source.GITHUB, 'W/"a"', now, 60)
@@ -461,4 +470,7 @@ class TestStanding:
 def test_an_id_is_not_read_as_a_pattern_nor_as_sql(shell: OperatorShell, env: Environment) -> None:
     asked(env)
     for odd in ("%", "' OR ''='", str(uuid4())):
-        assert shell.refused("lifecycle", "tasks", "show", odd) == f"there is no task {odd}"
+        assert (
+            shell.refused("lifecycle", "tasks", "show", odd)
+            == f"task {odd} does not exist; `dpp lifecycle tasks list` shows all"
+        )

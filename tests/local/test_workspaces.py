@@ -99,7 +99,7 @@ class TestLooking:
             [only] = shell.data("workspaces", "list", *words)
             assert (only["workspace_id"], only["tenant_id"]) == (str(wanted), TENANT), words
         assert shell.data("workspaces", "list", "--tenant", "t_other") == []
-        assert "leave it" in shell.refused("workspaces", "list", "--error", "--phase", "RUNNING")
+        assert "give only one of" in shell.refused("workspaces", "list", "--error", "--phase", "RUNNING")
         cut = shell.run("workspaces", "list", "--limit", "2")
         assert (cut.exit_code, cut.stderr) == (0, "there are more; raise --limit\n")
 
@@ -117,7 +117,7 @@ class TestLooking:
         assert "cleaned" in shell.out("workspaces", "show", str(workspace_id))
         told = shell.out("workspaces", "explain", str(workspace_id))
         assert "The workspace is deleted, and nothing of it is left." in told
-        assert "nothing is left to observe" in shell.refused("workspaces", "look", str(workspace_id))
+        assert "there is nothing to observe" in shell.refused("workspaces", "look", str(workspace_id))
 
     @pytest.mark.parametrize("wrong", [("--phase", "GONE"), ("--limit", "0"), ("show", "1"), ("explain",)])
     def test_what_is_no_filter_and_no_id_is_told_as_usage(
@@ -166,9 +166,9 @@ class TestLooking:
     ) -> None:
         new = env.create("RUNNING")
         told = shell.out("workspaces", "explain", str(new))
-        assert "wanted     RUNNING, requested by owner\n" in told
+        assert "desired      RUNNING, requested by owner\n" in told
         assert "observed   nothing yet: nobody has looked\n" in told
-        assert "under way  nothing\n" in told
+        assert "in progress  nothing\n" in told
         assert "next       The workspace has not been observed yet.\n" in told
         workspace_id = lost(env, fleet)
         blocked = shell.run("workspaces", "explain", str(workspace_id))
@@ -186,7 +186,10 @@ class TestLooking:
             ("look", AN_ID),
             ("recover", AN_ID, "--way", "retry", "--reason", "x"),
         ):
-            assert shell.refused("workspaces", *words) == f"there is no workspace {AN_ID}"
+            assert (
+                shell.refused("workspaces", *words)
+                == f"workspace {AN_ID} does not exist; `dpp workspaces list` shows all"
+            )
 
 
 class TestActing:
@@ -214,8 +217,8 @@ class TestActing:
         assert env.phase(workspace_id) == "ERROR"
         assert "add --yes" in shell.refused(*words, "--way", "empty", "--reason", "x", "--json")
         done = shell.run(*words, "--way", "from-archive", "--reason", "the disk is gone", "--yes")
-        assert (done.exit_code, done.stdout) == (0, f"workspace {workspace_id} goes on: from-archive\n")
-        assert "it is looked at now" in done.stderr
+        assert (done.exit_code, done.stdout) == (0, f"workspace {workspace_id} recovers: from-archive\n")
+        assert "it will be observed now" in done.stderr
         assert sent(queues, queues.events) == [Observe(workspace_id)]
         env.drive_to(workspace_id, "STANDBY")
         events = shell.data("workspaces", "show", str(workspace_id))["events"]
@@ -237,7 +240,7 @@ class TestActing:
             "way": "EMPTY",
             "archive_key": None,
         }
-        assert "within half per minute" in done.stderr
+        assert "within half a minute" in done.stderr
         env.drive_to(workspace_id, "STANDBY")
 
     def test_an_archive_that_vanished_is_given_up_for_the_home_that_stands_and_that_is_on_record(
@@ -270,9 +273,15 @@ class TestActing:
                 "retry",
             ): "The workspace has no error to recover from. The workspace is STANDBY, and no operation is in progress.",
             (waits, "--way", "keep-volume", "--yes"): "The workspace has no volume with a complete home.",
-            (waits, "--way", "retry", "--archive-key", "x"): "--archive-key is for --way from-archive",
+            (
+                waits,
+                "--way",
+                "retry",
+                "--archive-key",
+                "x",
+            ): "--archive-key can only be used with --way from-archive",
             **{
-                (waits, "--way", "retry", "--as", ours): f"{ours} is the platform's own name"
+                (waits, "--way", "retry", "--as", ours): f"{ours} is reserved for the platform"
                 for ours in (OWNER, CONNECT, TTL, "monitor", "reconciler")
             },
             (waits, "--way", "retry", "--as", "no body"): "an operator's name must have",
@@ -349,7 +358,7 @@ class TestElsewhere:
         assert shell.refused("workspaces", "look", workspace_id).startswith("sqs is unavailable")
         done = shell.run("workspaces", "recover", workspace_id, "--way", "empty", "--reason", "x", "--yes")
         assert done.exit_code == 0
-        assert "within half per minute" in done.stderr
+        assert "within half a minute" in done.stderr
 
     def test_the_function_operate_has_the_same_commands(
         self,

@@ -138,7 +138,7 @@ def test_a_deployment_that_knows_no_such_page_is_told_in_its_words(
     monkeypatch.setattr(
         "dpp_cli.operator.remote._invoke", lambda *_: {"exit_code": 0, "stdout": "{}", "stderr": ""}
     )
-    with pytest.raises(StackError, match="another version"):
+    with pytest.raises(StackError, match="the deployment's version"):
         StageSnapshots("prod")()
 
 
@@ -238,9 +238,9 @@ def test_however_it_ends_the_terminal_is_as_it_was(
 
 
 def test_another_size_of_the_window_is_another_page(terminal: Terminal) -> None:
-    terminal.until("TENANTS     nearest")
+    terminal.until("TENANTS     smallest")
     ioctl(terminal.ours, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 160, 0, 0))
     terminal.process.send_signal(signal.SIGWINCH)
-    terminal.until("TENANTS nearest")
+    terminal.until("TENANTS smallest")
     os.write(terminal.ours, b"q")
     assert terminal.ended() == 0

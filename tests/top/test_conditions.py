@@ -211,7 +211,7 @@ CASES = [
     Case(
         "a role that was never heard",
         (_beats(5, "SENTINEL", "KING", "GENERAL", "CHAMBERLAIN"),),
-        ("role-dead envoy, never heard",),
+        ("role-dead envoy, no heartbeat yet",),
         (_beats(5, "CHAMBERLAIN"),),
         ("DELETE FROM lifecycle_heartbeats",),
     ),

@@ -18,16 +18,16 @@ dpp top  stage prod  2026-11-28 12:00:00+0000  every 2 s, q ends
 No problems in rows, ledger and queues; see CloudWatch for functions and servers
 
 RUNS        waiting 12, oldest for 4 s · running 3 · ending 1
-            ended 14.2 a minute · last 5 min: 69 COMPLETED, 2 FAILED
-QUEUES      runs 12, in work 3 · dead letters of runs 0 · of events 0
+            ended 14.2 per minute · last 5 min: 69 COMPLETED, 2 FAILED
+QUEUES      runs 12, in flight 3 · dead letters of runs 0 · of events 0
 MONEY       drift 0 µUSD · disputed ledgers 0 · runs 0 · stuck claims 0
 THROTTLED   acme
 TICKETS     open 1 for 31 s · in progress 0 · stale 0 · cycle COMPLETED 34 s ago
 EVENTS      to publish 0 · queued 0 · to retry 0 · dead 0
 WORKSPACES  RUNNING 12 · STANDBY 3 · in error 0 · not in desired state 0
-FLOW        events 0 · tasks 2 for 2 min · asking 1 · messages 0
-HEARTBEATS   sentinel 12 s, king 12 s, general 12 s, envoy 12 s, chamberlain 12 s
-DATA        cleaned up 3 h 3 min ago · tripped 0 · given up 0 · to delete 0
+FLOW        events 0 · tasks 2 for 2 min · questions 1 · messages 0
+SILENT FOR  sentinel 12 s, king 12 s, general 12 s, envoy 12 s, chamberlain 12 s
+DATA        last cleanup 3 h 3 min ago · breaker tripped 0 · failed 0 · to delete 0
 
 TENANTS     smallest balance, of 3           USD left     reserved
             acme                               0.0120       0.2500 throttled
@@ -59,10 +59,10 @@ dpp top  stage prod  2026-11-28 12:00:00+0000  every 2 s, q ends
  ! The emergency stop is set (kim): 60 s                                                                                               #emergency-stop
 
 RUNS        waiting 12, 4 parked, oldest for 7 min · running 3 · ending 1         TENANTS smallest balance, of 3     USD left     reserved
-            ended 33.8 a minute · last 5 min: 69 COMPLETED, 100 FAILED              acme                               0.0120       0.2500 throttled
-QUEUES      runs 12, in work 3 · dead letters of runs 0 · of events 0                 beta-works                         1.2000       0.0000
+            ended 33.8 per minute · last 5 min: 69 COMPLETED, 100 FAILED            acme                               0.0120       0.2500 throttled
+QUEUES      runs 12, in flight 3 · dead letters of runs 0 · of events 0               beta-works                         1.2000       0.0000
 MONEY       drift 250,000 µUSD · disputed ledgers 0 · runs 0 · stuck claims 3         zeta                              25.0000       0.5000
-            within 5 min balances rebuilt 1"""  # noqa: E501
+            balances rebuilt in the last 5 min 1"""  # noqa: E501
 
 
 def shown(snapshot: Snapshot, columns: int, lines: int | None = None) -> str:

@@ -172,8 +172,8 @@ def _flow(part: FlowPart) -> Iterator[Text]:
         failing = [f"{source.lower()} failed {n}×" for source, n in part.sources.items() if n]
         yield _line("FLOW", *cells, *(plain(one) for one in failing))
     if heard:
-        ages = (f"{role.lower()} {lasting(age)} ago" for role, age in heard.items())
-        yield _line("HEARTBEATS", plain(", ".join(ages)))
+        ages = (f"{role.lower()} {lasting(age)}" for role, age in heard.items())
+        yield _line("SILENT FOR", plain(", ".join(ages)))
 
 
 def _with_age(name: str, count: int, seconds: float) -> Text:
