@@ -27,7 +27,7 @@ EVENTS      to publish 0 · queued 0 · to retry 0 · dead 0
 WORKSPACES  RUNNING 12 · STANDBY 3 · in error 0 · not in desired state 0
 FLOW        events 0 · tasks 2 for 2 min · questions 1 · messages 0
 SILENT FOR  sentinel 12 s, king 12 s, general 12 s, envoy 12 s, chamberlain 12 s
-DATA        last cleanup 3 h 3 min ago · breaker tripped 0 · failed 0 · to delete 0
+DATA        last cleanup 3 h 3 min ago · tripped 0 · failed 0 · to delete 0
 
 TENANTS     smallest balance, of 3           USD left     reserved
             acme                               0.0120       0.2500 throttled
@@ -58,8 +58,8 @@ dpp top  stage prod  2026-11-28 12:00:00+0000  every 2 s, q ends
  ! Execution disabled, runs parked (ocr): 4                                                                           operations.md#execution-disabled
  ! The emergency stop is set (kim): 60 s                                                                                               #emergency-stop
 
-RUNS        waiting 12, 4 parked, oldest for 7 min · running 3 · ending 1         TENANTS smallest balance, of 3     USD left     reserved
-            ended 33.8 per minute · last 5 min: 69 COMPLETED, 100 FAILED            acme                               0.0120       0.2500 throttled
+RUNS        waiting 12, 4 parked, oldest for 7 min · running 3 · ending 1             TENANTS smallest balance, of 3     USD left     reserved
+            ended 33.8 per minute · last 5 min: 69 COMPLETED, 100 FAILED              acme                               0.0120       0.2500 throttled
 QUEUES      runs 12, in flight 3 · dead letters of runs 0 · of events 0               beta-works                         1.2000       0.0000
 MONEY       drift 250,000 µUSD · disputed ledgers 0 · runs 0 · stuck claims 3         zeta                              25.0000       0.5000
             balances rebuilt in the last 5 min 1"""  # noqa: E501

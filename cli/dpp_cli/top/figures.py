@@ -186,7 +186,7 @@ def _data(part: DataPart) -> Iterator[Text]:
     yield _line(
         "DATA",
         Text("no cleanup yet" if late is None else f"last cleanup {lasting(late)} ago", style="not bold"),
-        _bad("breaker tripped", len(part.tripped)),
+        _bad("tripped", len(part.tripped)),
         _bad("failed", len(part.failed)),
         _count("to delete", part.objects_to_delete),
         *([_bad("threads overdue", part.threads_overdue)] if part.threads_overdue else ()),
