@@ -20,7 +20,7 @@ from aws_lambda_powertools.event_handler import Response
 
 from dpp.platform.config import Settings
 from dpp.platform.http.api import Api
-from dpp.platform.http.kept import Content
+from dpp.platform.http.cacheable import Content
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
@@ -68,7 +68,7 @@ def wiring() -> Wiring:
 @api.route("GET", "/openapi.json")
 def openapi() -> Response[str]:
     """docs/openapi.json without its whitespace."""
-    return api.kept(wiring().document, {})
+    return api.cacheable(wiring().document, {})
 
 
 @api.route("HEAD", "/docs")
@@ -80,7 +80,7 @@ def docs() -> Response[str]:
         "Referrer-Policy": "no-referrer",
         "X-Frame-Options": "DENY",
     }
-    return api.kept(wiring().page, headers)
+    return api.cacheable(wiring().page, headers)
 
 
 handler = invocation(logger, meter)(api.answer)

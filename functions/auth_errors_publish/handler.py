@@ -21,13 +21,13 @@ from dpp.platform.observability.metrics import (
     AUTH_CLUSTERS_NEW,
     EVENTS_DEAD,
     EVENTS_RETRYING,
-    FIRINGS,
     OUTBOX_DEAD,
     OUTBOX_DELAY,
     OUTBOX_LAG,
     OUTBOX_PUBLISHED,
     OUTBOX_SENT_AGAIN,
     OUTBOX_WAITING,
+    TICKS,
 )
 
 logger = service_logger("auth_errors_publish")
@@ -59,7 +59,7 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     for seconds in done.delays_seconds:
         meter.add(OUTBOX_DELAY, seconds)
     if is_tick:
-        meter.add(FIRINGS)
+        meter.add(TICKS)
         meter.add(OUTBOX_SENT_AGAIN, done.sent_again)
         _measure(effects)
     report = done.as_dict()

@@ -14,7 +14,7 @@ from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.config import StorageSettings
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
-from dpp.platform.observability.metrics import TASK_LOOKS
+from dpp.platform.observability.metrics import TASK_STEPS
 from dpp.platform.scheduled_job import scheduled_job
 from dpp.runs.submit import SubmitEffects, SubmitSettings
 from lifecycle_general.task_runs import PipelineTaskRuns
@@ -48,5 +48,5 @@ def handler() -> dict[str, Any]:
     """Run one tick."""
     report = run_tasks(wiring()).as_dict()
     for step in (*Step, "LEFT"):
-        meter.add(TASK_LOOKS, report[step.lower()], Step=step)
+        meter.add(TASK_STEPS, report[step.lower()], Step=step)
     return report

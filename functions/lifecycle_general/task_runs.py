@@ -1,7 +1,7 @@
-"""TaskRuns are runs of the decision pack, submitted and paid for like any other, by the tenant that tasks have.
+"""Task runs: runs of the decision pack, submitted like any other and paid for by the tenant of tasks.
 
-An attempt's key is the run's idempotency key, so that an attempt is one run however often it is sent (RUN-4). No run is
-found by the tenant's rate limit or balance when it is only read.
+An attempt's key is the run's idempotency key, so an attempt that is sent again returns the same run (RUN-4). Reading a
+run counts against neither rate limit nor balance.
 """
 
 import hashlib
@@ -34,25 +34,25 @@ from dpp.runs.machine import Reason, Status
 from dpp.runs.model import Run, SubmitRequest
 from dpp.runs.submit import SubmitEffects, submit
 
-_FOR_NOW = (BudgetDrained, RateLimited, ExecutionDisabled, IdempotencyInProgress, EnqueueFailed)
+_TEMPORARY = (BudgetDrained, RateLimited, ExecutionDisabled, IdempotencyInProgress, EnqueueFailed)
 DAMAGED = "RESULT_DAMAGED"
 _STATES = {Status.COMPLETED: TaskRunState.SUCCEEDED, Status.FAILED: TaskRunState.FAILED}
 
 
 class PipelineTaskRuns:
-    """TaskRuns by the run pipeline."""
+    """Task runs in the run pipeline."""
 
     def __init__(self, submits: SubmitEffects, results: ObjectStore, settings: TaskSettings) -> None:
         self._submits = submits
         self._results = results
         self._settings = settings
 
-    def send(self, orders: TaskRunRequest) -> UUID:
-        """The run's id. Raises TaskRunRefused, TaskRunsUnavailable, DependencyUnavailable."""
-        request = self._request(orders)
+    def send(self, task: TaskRunRequest) -> UUID:
+        """Submit a run and return its id. Raises TaskRunRefused, TaskRunsUnavailable, DependencyUnavailable."""
+        request = self._request(task)
         try:
             return submit(request, self._submits).run.run_id
-        except _FOR_NOW as error:
+        except _TEMPORARY as error:
             raise TaskRunsUnavailable(str(error)) from None
         except RunsError as error:
             raise TaskRunRefused(str(error)) from None
@@ -60,7 +60,7 @@ class PipelineTaskRuns:
             raise TaskRunRefused("the ledger refused the amount") from None
 
     def report(self, run_id: UUID) -> TaskRunReport | None:
-        """What is known; None past the run's retention (D7). Raises PostgresUnavailable, StorageUnavailable."""
+        """Report on a run; None past its retention (D7). Raises PostgresUnavailable, StorageUnavailable."""
         with self._submits.database.connection() as connection:
             found = store.find_for_owner(connection, self._settings.tenant_id, run_id)
         if found is None:
@@ -78,15 +78,18 @@ class PipelineTaskRuns:
         )
 
     def _completed(self, run: Run) -> TaskRunReport:
-        """With its envelope. One that is gone, or is not what was stored, will be no other: the attempt failed."""
+        """Report with the envelope. If it is missing or damaged the attempt failed, since it will not come back."""
         body = None if run.result is None else self._results.get(run.result.key)
         if run.result is None or body is None:
             return _report(
-                run, TaskRunState.FAILED, reason_code=Reason.RESULT_MISSING, detail="its envelope is gone"
+                run, TaskRunState.FAILED, reason_code=Reason.RESULT_MISSING, detail="its envelope is missing"
             )
         if hashlib.sha256(body).hexdigest() != run.result.sha256:
             return _report(
-                run, TaskRunState.FAILED, reason_code=DAMAGED, detail="its envelope is not what was stored"
+                run,
+                TaskRunState.FAILED,
+                reason_code=DAMAGED,
+                detail="its envelope is damaged: the checksum differs",
             )
         return _report(run, TaskRunState.SUCCEEDED, raw=json.loads(body))
 
@@ -95,22 +98,22 @@ class PipelineTaskRuns:
         with self._submits.database.connection() as connection:
             caller = api_keys.caller_of(connection, tenant_id)
         if caller is None:
-            raise TaskRunsUnavailable(f"there is no active tenant {tenant_id}")
+            raise TaskRunsUnavailable(f"tenant {tenant_id} does not exist or is not active")
         return caller
 
-    def _request(self, orders: TaskRunRequest) -> SubmitRequest:
-        inputs: dict[str, object] = {"question": orders.question}
-        if orders.context is not None:
-            inputs["context"] = orders.context
+    def _request(self, task: TaskRunRequest) -> SubmitRequest:
+        inputs: dict[str, object] = {"question": task.question}
+        if task.context is not None:
+            inputs["context"] = task.context
         try:
             INPUT_MODELS[PackType.DECISION].model_validate(inputs)
         except ValidationError:
-            raise TaskRunRefused("the decision pack does not take such a question") from None
+            raise TaskRunRefused("the decision pack does not accept this question") from None
         settings, caller = self._settings, self._caller()
         return SubmitRequest(
             tenant_id=caller.tenant_id,
             rate_limit_per_minute=caller.rate_limit_per_minute,
-            idempotency_key=orders.key,
+            idempotency_key=task.key,
             pack_type=PackType.DECISION,
             inputs=inputs,
             reserved_usd_micros=settings.max_cost_usd_micros,
@@ -118,7 +121,7 @@ class PipelineTaskRuns:
             min_reliability_score=settings.min_reliability_score,
             inline_result=False,
             profile_version=PROFILE_VERSION,
-            trace_id=orders.session_id,
+            trace_id=task.session_id,
         )
 
 

@@ -1,4 +1,4 @@
-"""What CloudFormation asks of a custom resource, and how it is answered (CloudFormation guide, "Custom resources")."""
+"""The request and the answer of a custom resource (CloudFormation guide, "Custom resources")."""
 
 import http.client
 import json
@@ -11,14 +11,14 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 PHYSICAL_ID = "dpp-migrations"
-"""Always the same: another one would mean a replacement, and the old one be deleted."""
+"""Constant: a changed id would mean a replacement, and CloudFormation would delete the old resource."""
 
 _PAUSES_SECONDS = (1.0, 5.0, 15.0)
-_MAX_REASON = 1_000  # an answer has 4 kB in all
+_MAX_REASON = 1_000  # an answer may have 4 kB in all
 
 
 class Properties(BaseModel):
-    """What the template says: the hash of the migrations that this deployment wants."""
+    """The template's properties: the hash of this deployment's migrations."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -26,7 +26,7 @@ class Properties(BaseModel):
 
 
 class Request(BaseModel):
-    """One request. `response_url` is signed, and as good as a key: kept out of `repr`."""
+    """One request. `response_url` is signed and works like a key, so `repr` omits it."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
@@ -46,9 +46,9 @@ def answer(
     pauses_seconds: Sequence[float] = _PAUSES_SECONDS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Tell CloudFormation; without an answer it would wait to the end of its patience.
+    """Send the answer to CloudFormation, which would otherwise wait until its timeout.
 
-    Raises OSError when nobody took it, after some tries.
+    Raises OSError when every attempt failed.
     """
     document = {
         "Status": "SUCCESS" if failed_because is None else "FAILED",
@@ -69,9 +69,9 @@ def answer(
 
 def _put(url: str, body: bytes) -> None:
     # The URL was signed without a content type; urllib would add one.
-    asked = urllib.request.Request(url, data=body, method="PUT", headers={"Content-Type": ""})  # noqa: S310 - http(s), as the model says
+    put = urllib.request.Request(url, data=body, method="PUT", headers={"Content-Type": ""})  # noqa: S310 - http(s) only, by the model
     try:
-        with urllib.request.urlopen(asked, timeout=10):  # noqa: S310
+        with urllib.request.urlopen(put, timeout=10):  # noqa: S310
             return
     except urllib.error.HTTPError as refused:
         refused.close()

@@ -1,4 +1,4 @@
-"""Runs one operator command in this process, with nobody to ask."""
+"""Runs one operator command in this process, without a terminal."""
 
 import io
 import sys
@@ -14,35 +14,35 @@ from dpp_cli.operator.app import refusal
 from dpp_cli.operator.tenants import console
 
 USAGE = 2
-"""The exit code of a command that isn't one, as typer has it."""
+"""The exit code of an unknown command, the same as typer's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What came of it. The output may hold a key that is shown once: never to be logged."""
+    """The result of a command. Never log the output: it may contain a new API key."""
 
     exit_code: int
     stdout: str = field(repr=False)
     stderr: str = field(repr=False)
 
 
-class _Nobody(io.TextIOBase):
-    """A standard input at which nobody sits."""
+class _NoTerminal(io.TextIOBase):
+    """A standard input that refuses every read."""
 
     def readline(self, _size: int = -1, /) -> str:  # type: ignore[override] # as every stream of text
-        raise StackError("the command asks, and nobody can answer here: add --yes")
+        raise StackError("the command asks for confirmation, which is impossible here: add --yes")
 
 
 def run(app: typer.Typer, words: Sequence[str], columns: int) -> Ran:
-    """Run `dpp WORDS…` to its end. A fault that the operator can do something about is exit code 1 and a sentence.
+    """Run `dpp WORDS…`. An error that the operator can correct gives exit code 1 and a message.
 
-    Anything else is raised. The streams are the process's: not for two threads at once.
+    Any other error is raised. It redirects the process's streams, so it must not run in two threads at once.
     """
     if (refused := refusal(list(words))) is not None:
         return Ran(USAGE, "", f"error: {refused}\n")
     command = typer.main.get_command(app)
     stdout, stderr = io.StringIO(), io.StringIO()
-    with _nobody_at_stdin(), redirect_stdout(stdout), redirect_stderr(stderr):
+    with _no_terminal(), redirect_stdout(stdout), redirect_stderr(stderr):
         console.width = columns
         try:
             command.main(args=list(words), prog_name="dpp")
@@ -56,9 +56,9 @@ def run(app: typer.Typer, words: Sequence[str], columns: int) -> Ran:
 
 
 @contextmanager
-def _nobody_at_stdin() -> Iterator[None]:
+def _no_terminal() -> Iterator[None]:
     before = sys.stdin
-    sys.stdin = _Nobody()
+    sys.stdin = _NoTerminal()
     try:
         yield
     finally:

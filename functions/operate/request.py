@@ -1,4 +1,4 @@
-"""What `operate` is asked and what it answers, within what Lambda lets through."""
+"""The request and the reply of `operate`, within Lambda's limits."""
 
 import json
 import re
@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from dpp.platform.keys.tokens import without_secrets
 
 MAX_REPLY_BYTES = 5_000_000
-"""Of both streams as JSON. Lambda takes 6 MB (Lambda guide, "Lambda quotas"); a cut that says so beats an error."""
+"""The limit of both streams as JSON. Lambda's own is 6 MB (Lambda guide, "Lambda quotas"); a truncated reply that says
+so is better than an error."""
 
 _ANSWER = ("lifecycle", "answer")
 _TASK_ID = re.compile(r"task-[0-9]{8}-[0-9]{3,9}", re.ASCII)
@@ -18,11 +19,11 @@ _MAX_WORDS = 1_100  # `dlq drop` may name a thousand
 
 
 class BadEvent(Exception):
-    """The event is no request; the message says what is wrong with it, not what is in it."""
+    """The event is not a valid request. The message says why and quotes no value of it."""
 
 
 class Request(BaseModel):
-    """One command. `columns`: how wide tables may be."""
+    """One command. `columns`: the width of tables."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
@@ -45,26 +46,27 @@ def read(event: object) -> Request:
 
 
 def loggable(words: Sequence[str]) -> list[str]:
-    """The words as the log keeps them: without secrets, and of an answer to a task without what was said (RUN-31)."""
+    """The words for the log: without secrets, and without the text of an answer to a task (RUN-31)."""
     if tuple(words[:2]) == _ANSWER:
         return [word if n < len(_ANSWER) or _TASK_ID.fullmatch(word) else "…" for n, word in enumerate(words)]
     return [without_secrets(word) for word in words]
 
 
 def reply(exit_code: int, stdout: str, stderr: str) -> Mapping[str, Any]:
-    """The answer. What is longer than a reply holds is cut, and stderr's last line says so."""
+    """Build the reply. A stream that is too long is truncated, and the last line of stderr says so."""
     kept_errors = _cut(stderr, MAX_REPLY_BYTES // 5)
     kept = _cut(stdout, MAX_REPLY_BYTES * 4 // 5)
-    told = [
-        f"error: {name} was cut after {len(short)} of {len(whole)} characters: a reply holds no more; ask for less\n"
+    notes = [
+        f"error: {name} was truncated after {len(short)} of {len(whole)} characters: a reply cannot be longer;"
+        " narrow the command\n"
         for name, short, whole in (("stdout", kept, stdout), ("stderr", kept_errors, stderr))
         if short is not whole
     ]
-    return {"exit_code": exit_code, "stdout": kept, "stderr": "".join([kept_errors, *told])}
+    return {"exit_code": exit_code, "stdout": kept, "stderr": "".join([kept_errors, *notes])}
 
 
 def _cut(text: str, max_bytes: int) -> str:
-    """As much of the beginning as fits, as JSON of ASCII, the longest that a reply may be written in."""
+    """The longest prefix that fits as ASCII JSON, the longest encoding of a reply."""
     size = len(json.dumps(text))
     while size > max_bytes:
         text = text[: len(text) * max_bytes // size]

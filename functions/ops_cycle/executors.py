@@ -1,6 +1,6 @@
-"""How each type of ticket is carried out: by the public use case of the context that owns it (TIX-6).
+"""Executes each type of ticket through the public use case of the context that owns it (TIX-6).
 
-Each is idempotent by the ticket's `request_id`: a ticket that is carried out again after a crash does nothing twice.
+Each executor is idempotent by the ticket's `request_id`: executing a ticket again after a crash has no second effect.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ _MAX_REASON = 500
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """What the owning contexts' use cases touch."""
+    """The connections that the owning contexts' use cases need."""
 
     database: Database
     ledger: Ledger
@@ -43,7 +43,7 @@ class Owners:
 
 
 def executors(owners: Owners) -> Mapping[RequestType, Executor]:
-    """An executor for every type."""
+    """An executor for every type of ticket."""
     return {
         RequestType.EXECUTION_ENABLE: lambda ticket: _decide_execution(owners, ticket, enabled=True),
         RequestType.EXECUTION_DISABLE: lambda ticket: _decide_execution(owners, ticket, enabled=False),
@@ -53,7 +53,7 @@ def executors(owners: Owners) -> Mapping[RequestType, Executor]:
 
 
 def _decide_execution(owners: Owners, ticket: Ticket, *, enabled: bool) -> str:
-    """By the time of filing: of two decisions the one that was asked for later stands, in whatever order they come."""
+    """Decide by the time of filing: of two tickets the later one wins, in whichever order they are executed."""
     pack_type = _params(ExecutionParams, ticket).pack_type
     with owners.database.connection() as connection:
         decided = switch.decide(
@@ -65,14 +65,14 @@ def _decide_execution(owners: Owners, ticket: Ticket, *, enabled: bool) -> str:
             reason=ticket.reason,
             decided_at=ticket.created_at,
         )
-    what = f"execution of {pack_type or 'all packs'}"
+    subject = f"execution of {pack_type or 'all packs'}"
     if decided.outcome is DecisionOutcome.SUPERSEDED:
-        return f"{what}: a later decision stands"
-    return f"{what} is {'enabled' if enabled else 'disabled'}"
+        return f"{subject}: superseded by a later decision"
+    return f"{subject} is {'enabled' if enabled else 'disabled'}"
 
 
 def _give_credit(owners: Owners, ticket: Ticket) -> str:
-    """Once for the request_id, which is the credit's id."""
+    """Credit once per request_id, which is the credit's id."""
     params = _params(BudgetCreditParams, ticket)
     amount_usd_micros = parse_usd(params.amount_usd)
     try:
@@ -93,7 +93,7 @@ def _give_credit(owners: Owners, ticket: Ticket) -> str:
 
 
 def _redrive(owners: Owners, ticket: Ticket) -> str:
-    """What was sent back is no dead letter any more, so that a repetition finds only what is left."""
+    """Redrive dead letters. Those that were sent back have left the queue, so a repetition finds only the rest."""
     params = _params(DlqRedriveParams, ticket)
     ids = None if params.run_ids is None else frozenset(map(str, params.run_ids))
     effects = DeadLetterEffects(owners.database, owners.ledger, owners.dead_letters, owners.queue)
@@ -105,8 +105,8 @@ def _redrive(owners: Owners, ticket: Ticket) -> str:
 
 
 def _params[Model: Params](model: type[Model], ticket: Ticket) -> Model:
-    """The parameters as they were filed. Raises TicketRefused where this version doesn't take what an older one did."""
+    """The ticket's parameters. Raises TicketRefused if an older version accepted parameters that this one rejects."""
     try:
         return model.model_validate(dict(ticket.params))
     except ValidationError:
-        raise TicketRefused("this version can't read the ticket's parameters: file it anew") from None
+        raise TicketRefused("this version cannot read the ticket's parameters: file a new ticket") from None

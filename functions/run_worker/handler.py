@@ -66,7 +66,7 @@ def _routed(packs: PackProcess, settings: RunWorkerSettings) -> Packs:
     """Packs that use the internet run in the function outside of the VPC, if there is one."""
     if settings.pack_outside_function is None:
         return packs
-    engine = {PackType.DECISION} if settings.meets_the_internet else set[PackType]()
+    engine = {PackType.DECISION} if settings.uses_internet else set[PackType]()
     return RoutedPacks(packs, OutsidePacks(settings.pack_outside_function), {PackType.URL, *engine})
 
 

@@ -16,9 +16,9 @@ from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import (
-    FIRINGS,
     FLEET_CHANGED,
-    FLEET_LOOKED,
+    FLEET_OBSERVED,
+    TICKS,
     WORKSPACE_OPERATION_AGE,
     WORKSPACE_OUTAGES,
     WORKSPACES_IN_ERROR,
@@ -59,14 +59,14 @@ def work_on(record: SQSRecord) -> None:
     match parse(record.body or ""):
         case Observe(workspace_id):
             report = observe(workspace_id, wiring())
-            meter.looked(report.steps, report.outage)
+            meter.observed(report.steps, report.outage)
             logger.info(
-                "looked",
+                "observed",
                 extra={"workspace_id": workspace_id, "steps": [step.why for step in report.steps]},
             )
         case ObservePage() as page:
             found = observe_fleet_page(page, wiring())
-            meter.add(FLEET_LOOKED, found.observed)
+            meter.add(FLEET_OBSERVED, found.observed)
             meter.add(FLEET_CHANGED, len(found.changed))
             if found.outage is not None:
                 meter.add(WORKSPACE_OUTAGES)
@@ -82,7 +82,7 @@ def _tick(*, is_minute: bool) -> None:
     if is_minute:
         effects.observe_queue.send_later(body_of(Tick(is_minute=False)), HALF_MINUTE)
     report = tick(effects)
-    meter.add(FIRINGS)
+    meter.add(TICKS)
     meter.add(WORKSPACES_SEEDED, report.seeded)
     meter.add(WORKSPACES_LOWERED, report.lowered)
     meter.add(WORKSPACES_UNSETTLED, report.stats.unsettled)

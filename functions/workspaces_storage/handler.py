@@ -19,7 +19,7 @@ from dpp.platform.observability.metrics import (
     ARCHIVES_COLLECTED,
     ARCHIVES_COLLECTED_BYTES,
     ARCHIVES_REFUSED,
-    FIRINGS,
+    TICKS,
 )
 from dpp.workspaces.archives.collect import collect
 from dpp.workspaces.config import ObserveQueueSettings, WorkQueueSettings
@@ -53,7 +53,7 @@ def work_on(record: SQSRecord) -> None:
     match parse(record.body or ""):
         case Work(workspace_id):
             report = observe(workspace_id, wiring(), does_long_work=True)
-            meter.looked(report.steps, report.outage)
+            meter.observed(report.steps, report.outage)
             logger.info(
                 "worked",
                 extra={"workspace_id": workspace_id, "steps": [step.why for step in report.steps]},
@@ -61,7 +61,7 @@ def work_on(record: SQSRecord) -> None:
         case Collect(after):
             _collect(after)
         case Tick():
-            meter.add(FIRINGS)
+            meter.add(TICKS)
             _collect(None)
         case _:
             logger.error("message not understood", extra={"message_id": record.message_id})

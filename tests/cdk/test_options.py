@@ -55,7 +55,7 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
         ({"size": "prod"}, "the stage dev would be of size prod"),
         (
             {"time_zone": "Mars/Olympus"},
-            "deploy/dev.json: time_zone=Mars/Olympus: no time zone of the IANA database",
+            "deploy/dev.json: time_zone=Mars/Olympus: not a time zone of the IANA database",
         ),
         (
             {"ticket_reaper_threshold_seconds": 299},

@@ -9,7 +9,7 @@ import pytest
 
 from dpp.lifecycle.flow.errors import OutsideUnavailable
 from dpp.platform.config import ConfigurationError
-from dpp.platform.observability.metrics import FIRINGS
+from dpp.platform.observability.metrics import TICKS
 from tests.lifecycle.environment import Environment
 from tests.support.api import lambda_context
 
@@ -49,7 +49,7 @@ def test_an_idle_firing_says_so_and_leaves_a_heartbeat(
 ) -> None:
     told = fire(role)
     assert set(told.values()) == {0}
-    assert FIRINGS.name in capsys.readouterr().out
+    assert TICKS.name in capsys.readouterr().out
     assert env.rows("SELECT role FROM lifecycle_heartbeats") == [(role.upper(),)]
 
 

@@ -121,7 +121,9 @@ def test_a_dead_letter_is_dropped_with_yes_and_left_where_nobody_can_be_asked(
     world.sqs.send_message(QueueUrl=dead_letters, MessageBody=message_of(run).model_dump_json())
     asked = invoke("dlq", "drop", run.id)
     assert asked["exit_code"] == 1
-    assert asked["stderr"].endswith("error: the command asks, and nobody can answer here: add --yes\n")
+    assert asked["stderr"].endswith(
+        "error: the command asks for confirmation, which is impossible here: add --yes\n"
+    )
     assert [one["run_id"] for one in json.loads(invoke("dlq", "list", "--json")["stdout"])] == [run.id]
     assert "refunded in full" in invoke("dlq", "drop", run.id, "--yes")["stdout"]
     assert invoke("dlq", "list", "--json")["stdout"] == "[]\n"
@@ -182,8 +184,8 @@ def test_a_reply_that_lambda_would_refuse_is_cut_and_says_so() -> None:
         assert len(json.dumps(answer)) > MAX_REPLY_BYTES * 0.7
         assert long.startswith(answer["stdout"])
         told = answer["stderr"].splitlines()[-2:]
-        assert f"stdout was cut after {len(answer['stdout'])} of 6000000 characters" in told[0]
-        assert "stderr was cut" in told[1]
+        assert f"stdout was truncated after {len(answer['stdout'])} of 6000000 characters" in told[0]
+        assert "stderr was truncated" in told[1]
     assert reply(3, "a", "b") == {"exit_code": 3, "stdout": "a", "stderr": "b"}
 
 

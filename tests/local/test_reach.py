@@ -124,11 +124,11 @@ def test_the_local_stack_has_the_queues_of_events() -> None:
 
 
 def test_what_tells_a_deployment_is_what_has_no_default() -> None:
-    assert _Wanted.telling() == (
+    assert _Wanted.identifying() == (
         "DATABASE_HOST",
         "DATABASE_SECRET_ARN",
         "DATABASE_URL",
         "DPP_RUN_QUEUE_URL",
     )
-    assert ReportsSettings.telling() == ("DPP_REPORTS_BUCKET",)
-    assert ReaperSettings.telling() == ()
+    assert ReportsSettings.identifying() == ("DPP_REPORTS_BUCKET",)
+    assert ReaperSettings.identifying() == ()

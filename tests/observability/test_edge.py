@@ -11,7 +11,7 @@ from dpp.platform.errors import PostgresNotReached
 from dpp.platform.observability.invocation import InvocationFailed, invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
-from dpp.platform.observability.metrics import FIRINGS
+from dpp.platform.observability.metrics import TICKS
 from dpp.platform.scheduled_job import scheduled_job
 from dpp_cli.paths import FUNCTIONS
 from tests.observability.emf import totals
@@ -80,7 +80,7 @@ def test_a_job_that_is_already_running_elsewhere_reports_so_and_counts_no_tick(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert _scheduled_job(KeyError("busy"))({}, lambda_context()) == {"outcome": "ANOTHER_IS_RUNNING"}
-    assert totals(capsys.readouterr().out, FIRINGS.name) == {}
+    assert totals(capsys.readouterr().out, TICKS.name) == {}
 
 
 def test_lambdas_log_level_does_not_reach_libraries(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,7 +234,7 @@ BODIES: dict[str, dict[str, Any]] = {
     ),
 }
 WORKER: Step = {"function": "run_worker", "deliver": True}
-FIRINGS: list[Step] = [{"function": name, "event": {"time": INPUT}} for name in JOBS]
+TICKS: list[Step] = [{"function": name, "event": {"time": INPUT}} for name in JOBS]
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ def environment(world: World, tmp_path: Path) -> Environment:
 
 def test_runs_that_go_well_tell_nothing(environment: Environment) -> None:
     """Every pack, from its submit to its end, and all the jobs."""
-    ran = environment.run(*(environment.submit(body) for body in BODIES.values()), WORKER, *FIRINGS)
+    ran = environment.run(*(environment.submit(body) for body in BODIES.values()), WORKER, *TICKS)
     assert ran.statuses("runs_submit") == [202] * len(BODIES)
     assert ran.events().count("run ended") == len(ran.messages) == len(BODIES)
     with environment.world.database.connection() as connection:
@@ -595,7 +595,7 @@ def test_an_unexpected_error_tells_where_and_not_what(environment: Environment) 
     read = environment.get("/v1/runs/8a7f4e52-7d0c-4b7e-9f57-2f8f2f6f4c11")
     steps: list[Step] = []
     for broken in SABOTAGE:
-        steps += [{"sabotage": broken}, environment.submit(), WORKER, read, *FIRINGS]
+        steps += [{"sabotage": broken}, environment.submit(), WORKER, read, *TICKS]
     told = environment.run(*steps).events()
     assert told.count("unexpected error") + told.count("message returned") >= len(SABOTAGE)
 
@@ -648,7 +648,7 @@ def test_a_dependency_that_fails_or_is_misspelt_tells_no_password(environment: E
             {**WORKER, "more": [message.model_dump_json()]},
             environment.get(f"/v1/runs/{run.id}"),
             environment.get("/readyz"),
-            *FIRINGS,
+            *TICKS,
         ]
     ran = environment.run(*steps)
     assert len(ran.statuses("runs_submit")) == len(BREAKS)

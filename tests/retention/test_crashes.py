@@ -95,7 +95,7 @@ _DELETES = {
         f"postgres.{name}"
         for name in ("take_lease", "record_heartbeat", "let_through", "lock_lease", "act_as_chamberlain")
     ),
-    *(f"postgres.{name}" for name in ("advance", "commit transaction", "end_class", "give_back_lease")),
+    *(f"postgres.{name}" for name in ("advance", "commit transaction", "end_class", "release_lease")),
 }
 _DRAINS = {
     "postgres.due_deletions",

@@ -118,7 +118,7 @@ class TestExecution:
         off = env.file(RequestType.EXECUTION_DISABLE, params={})
         on = env.file(RequestType.EXECUTION_ENABLE, params={})
         carry_out(owners, on)
-        assert carry_out(owners, off) == "execution of all packs: a later decision stands"
+        assert carry_out(owners, off) == "execution of all packs: superseded by a later decision"
         assert [one.enabled for one in switches(world)] == [True]
 
 
@@ -158,4 +158,4 @@ def test_parameters_that_this_version_cannot_read_are_refused(
     whole = env.details(ticket)
     assert whole.ticket.current_status is TicketStatus.FAILED
     assert whole.result is not None
-    assert "file it anew" in whole.result.message
+    assert "file a new ticket" in whole.result.message

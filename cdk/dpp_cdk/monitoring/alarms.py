@@ -74,7 +74,7 @@ def _silent(spec: FunctionSpec, job: str, named: Named) -> AlarmSpec:
     return AlarmSpec(
         f"{job.replace(' ', '-')}-silent",
         f"{job.capitalize()} came to no end for five minutes",
-        of_ours(metrics.FIRINGS, spec, named.stage, "Sum"),
+        of_ours(metrics.TICKS, spec, named.stage, "Sum"),
         threshold=1,
         comparison=BELOW,
         missing=QUIET_IS_BAD,
@@ -192,7 +192,7 @@ def _workspaces(named: Named) -> Iterator[AlarmSpec]:
     yield AlarmSpec(
         "archives-silent",
         "Archives were not collected for three hours",
-        of_ours(metrics.FIRINGS, WORKSPACES_STORAGE, named.stage, "Sum", 60),
+        of_ours(metrics.TICKS, WORKSPACES_STORAGE, named.stage, "Sum", 60),
         threshold=1,
         periods=3,
         comparison=BELOW,

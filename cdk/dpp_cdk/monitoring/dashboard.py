@@ -154,7 +154,7 @@ def _flow(named: Named) -> Row:
                 _each(metrics.SOURCE_FAILURES, sentinel, "Maximum"),
             ],
         ),
-        ("Tasks: looks, by what they did", [_each(metrics.TASK_LOOKS, general)]),
+        ("Tasks: looks, by what they did", [_each(metrics.TASK_STEPS, general)]),
         ("Messages: sent, failed (0)", [_each(metrics.MESSAGES_DELIVERED, envoy)]),
         ("Flow: age of what waits, in s", [_each(metrics.FLOW_AGE, king, "Maximum")]),
     )
@@ -277,7 +277,7 @@ def _workspaces(named: Named) -> Row:
         (
             "Workspaces: looked at, changed, unanswered (0)",
             [
-                of_control(metrics.FLEET_LOOKED, "Sum"),
+                of_control(metrics.FLEET_OBSERVED, "Sum"),
                 of_control(metrics.FLEET_CHANGED, "Sum"),
                 of_control(metrics.WORKSPACE_OUTAGES, "Sum"),
             ],

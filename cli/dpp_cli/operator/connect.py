@@ -58,7 +58,7 @@ def reach[Needed: Settings](needed: type[Needed]) -> Reach[Needed]:
     or a tenant credited in one and charged in the other. A variable with a default (`DPP_TIME_ZONE`) does not name a
     deployment; if it is the only one set, the local stack is used as it was deployed.
     """
-    given = [name for name in needed.telling() if os.environ.get(name)]
+    given = [name for name in needed.identifying() if os.environ.get(name)]
     if given:
         if missing := needed.missing(os.environ):
             raise StackError(

@@ -187,7 +187,7 @@ def _tenants(
 
 
 def _queue(depth: Depth) -> QueuePart:
-    return QueuePart(visible=depth.visible, taken=depth.taken, delayed=depth.delayed)
+    return QueuePart(visible=depth.visible, taken=depth.in_flight, delayed=depth.delayed)
 
 
 def _why(error: DependencyUnavailable) -> str:

@@ -1,6 +1,6 @@
 """The part of the document that is about the document: where it is served, and the page that it becomes."""
 
-from dpp.platform.http.kept import CACHE_CONTROL
+from dpp.platform.http.cacheable import CACHE_CONTROL
 from dpp_cli.docs.openapi.parts import OF_ANY_CALL, REF, Family, Json, header_refs, operation
 
 _FAMILY = Family(always=("X-Trace-Id",), texts={})

@@ -1,8 +1,8 @@
-"""Configuration: small frozen models, composed by inheritance into one model a function.
+"""Configuration: small frozen models, composed by inheritance into one model per function.
 
-A field's alias is the name of its environment variable, and is written nowhere else: the CDK app asks
-the same models which variables a function needs (`Settings.variables()`). Nothing reads the environment
-at import; a function's wiring calls `load` once, and a missing or wrong value fails there by name.
+A field's alias is the name of its environment variable, and the only place that has the name: the CDK app asks the same
+models which variables a function needs (`Settings.variables()`). Nothing reads the environment at import. A function's
+wiring calls `load` once, which names every missing or wrong variable.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 
 class ConfigurationError(Exception):
-    """The environment lacks a variable or holds a wrong value; the message names each, never its value."""
+    """A variable is missing or wrong in the environment. The message names each variable, never its value."""
 
 
 class Settings(BaseModel):
@@ -23,7 +23,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     either: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Sets of variables of which one must be given whole; a model that inherits from several needs one of each."""
+    """Sets of variables of which one must be complete; a model that inherits several needs one set of each."""
 
     @classmethod
     def load(cls, environ: Mapping[str, str]) -> Self:
@@ -51,7 +51,7 @@ class Settings(BaseModel):
 
     @classmethod
     def missing(cls, given: Mapping[str, str], *, among_choices_only: bool = False) -> list[str]:
-        """What this model needs and `given` lacks: names of variables, and choices between sets of them."""
+        """The required variables that `given` lacks, and the choices of which no set is complete."""
         choices = [
             " or ".join(" with ".join(names) for names in sets)
             for sets in cls._choices()
@@ -61,8 +61,8 @@ class Settings(BaseModel):
         return [*(name for name in required if not given.get(name)), *choices]
 
     @classmethod
-    def telling(cls) -> tuple[str, ...]:
-        """The variables that tell one deployment from another, sorted: all but those that have a default."""
+    def identifying(cls) -> tuple[str, ...]:
+        """The variables that identify a deployment, sorted: those without a default."""
         of_choices = {name for sets in cls._choices() for names in sets for name in names}
         return tuple(sorted({*cls.variables(required_only=True), *of_choices}))
 
@@ -74,7 +74,7 @@ class Settings(BaseModel):
 
     @classmethod
     def variables(cls, *, required_only: bool = False) -> tuple[str, ...]:
-        """The environment variables this model reads, sorted."""
+        """The environment variables that this model reads, sorted."""
         fields = cls.model_fields.values()
         return tuple(
             sorted(
@@ -85,7 +85,7 @@ class Settings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseBySecret:
-    """A Postgres whose user and password stand in a secret, `{"username": …, "password": …}`."""
+    """A Postgres with user and password in a secret, `{"username": …, "password": …}`."""
 
     host: str
     port: int
@@ -96,7 +96,7 @@ class DatabaseBySecret:
 
 @dataclass(frozen=True, slots=True)
 class RedisBySecret:
-    """A Redis reached over TLS, whose token stands in a secret: `{"auth_token": …}`, with a `username` for RBAC."""
+    """A Redis with TLS and its token in a secret: `{"auth_token": …}`, with a `username` for RBAC."""
 
     host: str
     port: int
@@ -108,10 +108,10 @@ type RedisAddress = str | RedisBySecret
 
 
 class PostgresSettings(Settings):
-    """Where the rows live: a libpq URL, `postgresql://user:password@host:port/database`, or a host and a secret.
+    """Postgres: a libpq URL, `postgresql://user:password@host:port/database`, or a host and a secret. The URL wins.
 
-    The URL wins. TLS with a host: `verify-full` holds the server's certificate against the public authorities
-    (RDS Proxy has such a one), `require` encrypts and asks for none (an RDS instance's is Amazon's own).
+    TLS with a host: `verify-full` checks the server's certificate against the public authorities (for RDS Proxy),
+    `require` encrypts without a check (an RDS instance's certificate is signed by Amazon's own authority).
     """
 
     either: ClassVar = (("DATABASE_URL",), ("DATABASE_HOST", "DATABASE_SECRET_ARN"))
@@ -126,7 +126,7 @@ class PostgresSettings(Settings):
     database_host: str | None = Field(
         default=None,
         alias="DATABASE_HOST",
-        description="Postgres by its host, with TLS; user and password stand in the secret.",
+        description="Postgres by its host, with TLS; user and password are in the secret.",
     )
     database_port: int = Field(
         default=5432, alias="DATABASE_PORT", ge=1, le=65535, description="The port of Postgres."
@@ -137,7 +137,7 @@ class PostgresSettings(Settings):
     database_sslmode: Literal["require", "verify-full"] = Field(
         default="verify-full",
         alias="DATABASE_SSLMODE",
-        description="`verify-full` asks for a certificate of the public authorities, `require` for none.",
+        description="`verify-full` checks the certificate against the public authorities, `require` does not.",
     )
     database_secret_arn: str | None = Field(
         default=None,
@@ -148,7 +148,7 @@ class PostgresSettings(Settings):
 
     @property
     def database(self) -> DatabaseAddress:
-        """What `postgres.Database` is opened with. Raises ConfigurationError for a model that `load` didn't make."""
+        """The address for `postgres.Database`. Raises ConfigurationError for a model not built by `load`."""
         if self.database_url:
             return self.database_url
         if self.database_host is None or self.database_secret_arn is None:
@@ -163,7 +163,7 @@ class PostgresSettings(Settings):
 
 
 class RedisSettings(Settings):
-    """Where the budgets live: `redis://` or `rediss://`, or a host and a secret, which means TLS. The URL wins.
+    """Redis: a URL `redis://` or `rediss://`, or a host and a secret, with TLS. The URL wins.
 
     Cluster mode changes the key names (D11).
     """
@@ -180,7 +180,7 @@ class RedisSettings(Settings):
     redis_host: str | None = Field(
         default=None,
         alias="REDIS_HOST",
-        description="Redis by its host, with TLS; the token stands in the secret.",
+        description="Redis by its host, with TLS; the token is in the secret.",
     )
     redis_port: int = Field(
         default=6379, alias="REDIS_PORT", ge=1, le=65535, description="The port of Redis."
@@ -194,12 +194,12 @@ class RedisSettings(Settings):
     redis_cluster: bool = Field(
         default=False,
         alias="DPP_REDIS_CLUSTER",
-        description="Whether it is a cluster: then every key of a tenant has the hash tag `{tenant}`.",
+        description="Whether Redis is a cluster: then every key of a tenant has the hash tag `{tenant}`.",
     )
 
     @property
     def redis(self) -> RedisAddress:
-        """What `redis.connect` takes. Raises ConfigurationError for a model that `load` didn't make."""
+        """The address for `redis.connect`. Raises ConfigurationError for a model not built by `load`."""
         if self.redis_url:
             return self.redis_url
         if self.redis_host is None or self.redis_secret_arn is None:
@@ -223,39 +223,39 @@ class DeadLetterSettings(Settings):
     run_dead_letter_queue_url: str = Field(
         alias="DPP_RUN_DEAD_LETTER_QUEUE_URL",
         pattern=r"^https?://",
-        description="The queue of messages of runs that failed three times.",
+        description="The dead-letter queue: messages of runs that failed three times.",
     )
 
 
 class StorageSettings(Settings):
-    """The S3 bucket that keeps result envelopes (RUN-18)."""
+    """The S3 bucket of result envelopes (RUN-18)."""
 
     results_bucket: str = Field(
         alias="DPP_RESULTS_BUCKET",
         min_length=3,
         max_length=63,
-        description="The bucket of result envelopes, and of what clients put for ocr.",
+        description="The bucket of result envelopes, and of clients' files for ocr.",
     )
 
 
 class SigningSettings(Settings):
-    """The role that signs result URLs (RUN-10); without one, the function's own credentials do."""
+    """The role that signs result URLs (RUN-10); without one, the function's own credentials sign."""
 
     signing_role_arn: str | None = Field(
         default=None,
         alias="DPP_SIGNING_ROLE_ARN",
         pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/.+$",
-        description="The role that signs the URLs of results; without one the function's own credentials do.",
+        description="The role that signs the URLs of results; without one the function's own credentials sign.",
     )
 
 
 class DecisionEngineSettings(Settings):
-    """Which engine answers a decision pack; with none configured, the offline extractive one does (RUN-25)."""
+    """The engine of decision packs; without one, the offline extractive engine answers (RUN-25)."""
 
     bedrock_model_id: str | None = Field(
         default=None,
         alias="DPP_DECISION_BEDROCK_MODEL_ID",
-        description="The model of Bedrock that answers decision runs.",
+        description="The Bedrock model that answers decision runs.",
     )
     openai_base_url: str | None = Field(
         default=None,
@@ -267,17 +267,17 @@ class DecisionEngineSettings(Settings):
         default=None,
         alias="DPP_DECISION_OPENAI_API_KEY",
         repr=False,
-        description="The key of the OpenAI-compatible endpoint, where it wants one.",
+        description="The key of the OpenAI-compatible endpoint, if it needs one.",
     )
     openai_model: str | None = Field(
         default=None,
         alias="DPP_DECISION_OPENAI_MODEL",
-        description="The model that the OpenAI-compatible endpoint is asked for.",
+        description="The model to request from the OpenAI-compatible endpoint.",
     )
 
     @property
-    def meets_the_internet(self) -> bool:
-        """True when an engine is configured that is asked over the network."""
+    def uses_internet(self) -> bool:
+        """True if the configured engine is reached over the internet."""
         return bool(self.bedrock_model_id or self.openai_base_url)
 
     @model_validator(mode="after")
@@ -288,13 +288,13 @@ class DecisionEngineSettings(Settings):
 
 
 class OutsidePackSettings(Settings):
-    """The function outside of the VPC that runs packs which meet the internet; without one they run in the worker."""
+    """The function outside of the VPC that runs packs which use the internet; without one they run in the worker."""
 
     pack_outside_function: str | None = Field(
         default=None,
         alias="DPP_PACK_OUTSIDE_FUNCTION",
         min_length=1,
-        description="The function in which packs run that meet the internet; without one they run in the worker.",
+        description="The function that runs packs which use the internet; without one they run in the worker.",
     )
 
 
@@ -302,17 +302,17 @@ def _zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError("no time zone of the IANA database, such as Asia/Seoul") from None
+        raise ValueError("not a time zone of the IANA database, such as Asia/Seoul") from None
     return name
 
 
 class TimeZoneSettings(Settings):
-    """The zone that reports and receipts write their times in."""
+    """The time zone of reports and receipts."""
 
     time_zone: Annotated[str, AfterValidator(_zone)] = Field(
         default="Asia/Seoul",
         alias="DPP_TIME_ZONE",
-        description="In which zone of the IANA database reports are written, and cleanups begin at three.",
+        description="The IANA time zone of reports, and of the cleanup's start at three o'clock.",
     )
 
     @property

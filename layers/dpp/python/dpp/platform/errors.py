@@ -1,8 +1,8 @@
-"""What every context may meet: a dependency that doesn't answer."""
+"""Errors of dependencies that do not answer, for all contexts."""
 
 
 class DependencyUnavailable(Exception):
-    """A dependency refused, timed out or dropped the call; whether the call took effect is not known."""
+    """A dependency refused, timed out or dropped the call. The call may have taken effect."""
 
     dependency = "dependency"
 
@@ -17,7 +17,7 @@ class PostgresUnavailable(DependencyUnavailable):
 
 
 class PostgresNotReached(PostgresUnavailable):
-    """No connection could be made: nothing was sent, so nothing took effect."""
+    """No connection could be opened: nothing was sent, so nothing took effect."""
 
 
 class RedisUnavailable(DependencyUnavailable):
@@ -27,13 +27,13 @@ class RedisUnavailable(DependencyUnavailable):
 
 
 class QueueUnavailable(DependencyUnavailable):
-    """SQS refused or dropped the call; the message may have been taken."""
+    """SQS refused or dropped the call; the message may have been accepted."""
 
     dependency = "sqs"
 
 
 class CredentialsUnavailable(DependencyUnavailable):
-    """STS gave no credentials, or those at hand can't be relied on; nothing was signed."""
+    """STS gave no credentials, or the current ones are not usable; nothing was signed."""
 
     dependency = "sts"
 
@@ -45,6 +45,6 @@ class StorageUnavailable(DependencyUnavailable):
 
 
 class SecretUnavailable(DependencyUnavailable):
-    """Secrets Manager refused or dropped the call; nothing was changed by it."""
+    """Secrets Manager refused or dropped the call; nothing was changed."""
 
     dependency = "secretsmanager"

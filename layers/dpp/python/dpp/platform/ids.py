@@ -1,4 +1,4 @@
-"""Identifiers: random UUIDs for runs and tokens, trace ids taken from the client where they are fit."""
+"""Identifiers: random UUIDs for runs and tokens, and trace ids, which a client may supply."""
 
 import re
 from uuid import UUID, uuid4
@@ -9,15 +9,15 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 def new_id() -> UUID:
-    """A random UUID (version 4): nothing about the run can be guessed from it (RUN-11)."""
+    """A random UUID (version 4), which reveals nothing about the run (RUN-11)."""
     return uuid4()
 
 
 def trace_id_from(header: str | None) -> str:
-    """The client's `X-Trace-Id` if it is 1–64 of `[A-Za-z0-9_.:-]`, else a new one."""
+    """The client's `X-Trace-Id` if it has 1–64 of `[A-Za-z0-9_.:-]`, otherwise a new one."""
     return header if header and _TRACE_ID.fullmatch(header) else f"t_{uuid4().hex}"
 
 
 def parse_uuid(text: str) -> UUID | None:
-    """The UUID of its canonical text form; None for anything else, braces and URNs too."""
+    """The UUID in its canonical text form; None for any other text, braces and URNs included."""
     return UUID(text) if _UUID.fullmatch(text) else None

@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.meter import Meter
-from dpp.platform.observability.metrics import FIRINGS
+from dpp.platform.observability.metrics import TICKS
 
 type Job = Callable[[], dict[str, Any]]
 type Handler = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
@@ -31,7 +31,7 @@ def scheduled_job(
             except already_running as running:
                 logger.warning(str(running))
                 return {"outcome": "ANOTHER_IS_RUNNING"}
-            meter.add(FIRINGS)
+            meter.add(TICKS)
             logger.info("tick done", extra={"report": report})
             return report
 

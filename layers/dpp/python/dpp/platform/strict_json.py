@@ -1,10 +1,10 @@
-"""JSON from outside, read strictly (D12): what can't be stored or compared is refused at the edge.
+"""Strict parser for JSON from clients (D12): rejects values that cannot be stored or compared.
 
-Refused beyond what RFC 8259 refuses: duplicate names, nesting beyond 64, NUL and lone surrogates in any
-string, NaN and infinities, integers beyond ±(2^53 - 1) and floats that overflow (I-JSON, RFC 7493).
+It rejects more than RFC 8259: duplicate names, nesting beyond 64, NUL and lone surrogates in strings, NaN and
+infinities, integers beyond ±(2^53 - 1) and floats that overflow (I-JSON, RFC 7493).
 
-JSON has one kind of number, so 90.0 and 9e1 are the integer 90, as JSON Schema and RFC 8785 have it. What is left
-with a fraction is a float to `parse`, and to `parse_exact`, which amounts come through, the very number that was sent.
+JSON has one kind of number, so 90.0 and 9e1 are the integer 90, as in JSON Schema and RFC 8785. A number with a
+fraction is a float for `parse`, and the exact decimal for `parse_exact`, which is used for amounts.
 """
 
 import json
@@ -22,17 +22,17 @@ type ExactJson = bool | int | Decimal | str | list[ExactJson] | dict[str, ExactJ
 
 
 class JsonRefused(ValueError):
-    """The text is not JSON that the platform takes; the message says why and quotes none of it."""
+    """The text is not JSON that the platform accepts. The message says why and quotes none of it."""
 
 
 def parse(text: str | bytes) -> Json:
-    """The value of a JSON text (UTF-8 if bytes). Raises JsonRefused."""
+    """Parse a JSON text (UTF-8 if bytes). Raises JsonRefused."""
     value: Json = _parsed(text, _float)
     return value
 
 
 def parse_exact(text: str | bytes) -> ExactJson:
-    """As `parse`, with no float anywhere: a number with a fraction is a Decimal of its digits (RUN-23)."""
+    """As `parse`, but without floats: a number with a fraction is a Decimal (RUN-23)."""
     value: ExactJson = _parsed(text, _exact)
     return value
 
@@ -82,7 +82,7 @@ def _float(digits: str) -> int | float:
 
 
 def _exact(digits: str) -> int | Decimal:
-    _float(digits)  # refuses what is out of range
+    _float(digits)  # rejects numbers out of range
     try:
         number = Decimal(digits)
     except InvalidOperation:  # an exponent of twenty digits
@@ -96,7 +96,7 @@ def _constant(_name: str) -> NoReturn:
 
 
 def _check(value: object, depth: int) -> None:
-    """Every string, names too, must be storable as Postgres text; objects and arrays nest 64 deep at most."""
+    """Check that strings and names can be stored as Postgres text, and that nesting is at most 64 levels."""
     match value:
         case str():
             if "\x00" in value:

@@ -1,4 +1,4 @@
-"""AWS clients: made once a container, bounded in time, importing boto3 only when first needed."""
+"""AWS clients: created once per container, with timeouts; boto3 is imported only at the first use."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,17 +22,18 @@ _CONNECT_TIMEOUT_SECONDS = 1
 _READ_TIMEOUT_SECONDS = 3
 _ATTEMPTS = 2
 LONGEST_CALL_SECONDS = _ATTEMPTS * (_CONNECT_TIMEOUT_SECONDS + _READ_TIMEOUT_SECONDS) + 1
-"""A call to who never answers: its attempts, and up to a second between the two (botocore's mode "standard").
+"""The longest duration of a call to a server that never answers: the attempts, and up to a second between them
+(botocore's mode "standard").
 
-A third attempt would make it 15 s, the whole time of a function behind the API, which would be killed before it could
-give back what it had reserved. `make bench-load` at 25 times the knee: a submit whose send failed took 12.5 s at the
-median with three, 7.4 s with two.
+A third attempt would make it 15 s, the whole timeout of an API function, which would be killed before it could release
+its reservation. `make bench-load` at 25 times the knee: a submit whose send failed took 12.5 s at the median with three
+attempts, 7.4 s with two.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class AwsKeys:
-    """A set of credentials, and when it ends; `expires_at` None: never."""
+    """A set of credentials; `expires_at` None means that it never expires."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
@@ -42,17 +43,17 @@ class AwsKeys:
 
 def sqs_client(attempts: int = _ATTEMPTS) -> "SQSClient":
     """An SQS client; a call gives up after about 4 s an attempt."""
-    import boto3  # noqa: PLC0415 - 185 ms that a container which never sends need not pay
+    import boto3  # noqa: PLC0415 - 185 ms, which a container that never sends saves
 
     return boto3.client("sqs", config=bounds(attempts))
 
 
 def s3_client(attempts: int = _ATTEMPTS, keys: AwsKeys | None = None) -> "S3Client":
-    """An S3 client signing with version 4, which presigned URLs need; with `keys`, by these and no other."""
+    """An S3 client that signs with version 4, which presigned URLs need; `keys` replace its own credentials."""
     import boto3  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
 
-    # A path always resolves, at AWS and on a loopback endpoint alike.
+    # Path-style addresses resolve on AWS and on a loopback endpoint alike.
     signing = Config(signature_version="s3v4", s3={"addressing_style": "path"})
     config = bounds(attempts).merge(signing)
     if keys is None:
@@ -74,7 +75,7 @@ def sts_client(attempts: int = _ATTEMPTS) -> "STSClient":
 
 
 def lambda_client(reply_seconds: int) -> "LambdaClient":
-    """A Lambda client that waits so long for a reply, and asks once: a second call would be a second job."""
+    """A Lambda client that waits `reply_seconds` and never retries: a second call would run the job twice."""
     import boto3  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
 
@@ -96,14 +97,14 @@ def ecs_client(attempts: int = _ATTEMPTS) -> "ECSClient":
 
 
 def efs_client(attempts: int = _ATTEMPTS) -> "EFSClient":
-    """An EFS client, of file systems and access points; a call gives up after about 4 s an attempt."""
+    """An EFS client; a call gives up after about 4 s an attempt."""
     import boto3  # noqa: PLC0415
 
     return boto3.client("efs", config=bounds(attempts))
 
 
 def bounds(attempts: int) -> "Config":
-    """What keeps a call short: a call gives up after about 4 s an attempt."""
+    """Timeouts: a call gives up after about 4 s an attempt."""
     from botocore.config import Config  # noqa: PLC0415
 
     return Config(
@@ -115,7 +116,7 @@ def bounds(attempts: int) -> "Config":
 
 @contextmanager
 def unavailable_as(error: type[DependencyUnavailable]) -> Iterator[None]:
-    """Turn every failure of AWS to carry out a call into `error`, which names its class and nothing of the call."""
+    """Turn every failure of an AWS call into `error`, whose message is the failure's class and no data of the call."""
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
     try:

@@ -1,4 +1,4 @@
-"""Messages that an operator's command takes from a queue to look at, and shows to others again when it is done."""
+"""Messages that an operator's command receives for inspection and returns to the queue when it is done."""
 
 import logging
 from collections.abc import Iterator
@@ -11,31 +11,31 @@ from dpp.platform.errors import QueueUnavailable
 
 _LOG = logging.getLogger("dpp.platform.aws.held_messages")
 HOLD_SECONDS = 120
-"""How long a message is kept from others while it is looked at; it is released as soon as the command is done."""
+"""How long a message stays invisible to others during inspection; the command releases it as soon as it is done."""
 
 
-class Letter(Protocol):
-    """A message as an operator may name it."""
+class DeadLetter(Protocol):
+    """A message that an operator can choose by an id."""
 
     @property
     def ids(self) -> frozenset[str]:
-        """By which it can be chosen: its own, and that of what it is about."""
+        """Its ids: of the message, and of its subject (a run, an event)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which messages are meant: all, or those with one of these ids. `limit`: how many are looked at, at most."""
+    """The chosen messages: all, or those with one of these ids. `limit`: the maximum number to inspect."""
 
     limit: int
     ids: frozenset[str] | None = None
 
-    def takes(self, letter: Letter) -> bool:
-        """Whether this one is meant."""
-        return self.ids is None or bool(self.ids & letter.ids)
+    def takes(self, dead_letter: DeadLetter) -> bool:
+        """True if this message is chosen."""
+        return self.ids is None or bool(self.ids & dead_letter.ids)
 
 
 class HeldMessages:
-    """Messages that this command keeps from others, until they are deleted or it is over."""
+    """Messages that stay invisible to others until they are deleted or the command is done."""
 
     def __init__(self, queue: Queue, wait_seconds: int) -> None:
         self._queue = queue
@@ -43,7 +43,7 @@ class HeldMessages:
         self._handles: dict[str, str] = {}
 
     def take(self, limit: int) -> Iterator[ReceivedMessage]:
-        """Messages, each once, until there is no more or `limit` is reached."""
+        """Receive messages, each once, until there are no more or `limit` is reached."""
         seen: set[str] = set()
         while len(seen) < limit:
             batch = self._queue.receive(
@@ -51,7 +51,7 @@ class HeldMessages:
                 invisible_seconds=HOLD_SECONDS,
                 wait_seconds=self._wait_seconds,
             )
-            # One that comes again was held for too long; with nothing else there, the round is over.
+            # A message that comes again was held for too long. A batch of only such messages ends the pass.
             fresh = [message for message in batch if message.message_id not in seen]
             self._handles |= {message.message_id: message.receipt_handle for message in batch}
             seen |= {message.message_id for message in batch}
@@ -60,12 +60,12 @@ class HeldMessages:
             yield from fresh
 
     def delete(self, message: ReceivedMessage) -> None:
-        """Delete one of them."""
+        """Delete a held message."""
         self._queue.delete(self._handles.get(message.message_id, message.receipt_handle))
         self._handles.pop(message.message_id, None)
 
     def release(self) -> None:
-        """Show the rest to others again; without SQS they come back by themselves."""
+        """Make the rest visible again. If SQS is unavailable, the visibility timeout does it."""
         try:
             self._queue.release(list(self._handles.values()))
         except QueueUnavailable:
@@ -74,7 +74,7 @@ class HeldMessages:
 
 @contextmanager
 def held(queue: Queue, wait_seconds: int) -> Iterator[HeldMessages]:
-    """Hold messages of this queue. `wait_seconds`: how long SQS looks for some before it says that there are none."""
+    """Hold messages of this queue. `wait_seconds`: how long SQS waits for messages before it returns none."""
     hold = HeldMessages(queue, wait_seconds)
     try:
         yield hold

@@ -1,4 +1,4 @@
-"""SQS: send a message, keep one invisible while it is worked on; receive, release and delete for an operator."""
+"""SQS: send messages and extend their visibility; receive, release and delete them for an operator."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +14,13 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import MessageAttributeValueTypeDef, MessageTypeDef
 
 MAX_BATCH = 10
-"""As many messages as SQS takes or gives in one call."""
+"""The maximum number of messages in one SQS call."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedMessage:
-    """A message taken from a queue; `receive_count` includes this time, `sent_at` is its first send by SQS's clock.
-
-    `attributes`: those whose value is text.
-    """
+    """A message received from a queue. `receive_count` includes this receive; `sent_at` is its first send by SQS's
+    clock; `attributes` has the text attributes."""
 
     message_id: str
     receipt_handle: str
@@ -34,7 +32,7 @@ class ReceivedMessage:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """A message to be sent; `attributes` are its headers, as text."""
+    """A message to be sent; `attributes` are its text attributes."""
 
     body: str
     attributes: Mapping[str, str]
@@ -42,27 +40,27 @@ class OutgoingMessage:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How many messages a queue holds: for whoever asks, with those who have asked, and later."""
+    """The number of messages in a queue: visible, in flight (received and not deleted), and delayed."""
 
     visible: int
-    taken: int
+    in_flight: int
     delayed: int
 
 
 class Queue:
-    """One SQS queue; the client is made at the first call."""
+    """One SQS queue; the client is created at the first call."""
 
     def __init__(self, url: str, client_factory: "Callable[[], SQSClient]" = sqs_client) -> None:
         self.url = url
         self._client_factory = client_factory
 
     def send(self, body: str) -> None:
-        """Send one message. Raises QueueUnavailable when SQS did not take it, or did not say so."""
+        """Send one message. Raises QueueUnavailable if SQS did not accept it, or if its reply was lost."""
         with unavailable_as(QueueUnavailable):
             self._client.send_message(QueueUrl=self.url, MessageBody=body)
 
     def send_later(self, body: str, delay_seconds: int) -> None:
-        """Send one message that nobody gets before so many seconds, 900 at most. Raises QueueUnavailable, as `send`."""
+        """Send one message with a delay of at most 900 s. Raises QueueUnavailable, as `send`."""
         with unavailable_as(QueueUnavailable):
             self._client.send_message(QueueUrl=self.url, MessageBody=body, DelaySeconds=delay_seconds)
 
@@ -76,12 +74,12 @@ class Queue:
             )
 
     def send_batch(self, messages: Sequence[OutgoingMessage]) -> list[str | None]:
-        """Send up to 10 messages in one call; for each None, or the code for which SQS refused it alone.
+        """Send up to 10 messages in one call. Returns for each None, or SQS's error code if it refused this message.
 
-        Raises QueueUnavailable when SQS did not answer: any of them may have been taken.
+        Raises QueueUnavailable if SQS did not answer: any of the messages may have been accepted.
         """
         with unavailable_as(QueueUnavailable):
-            answer = self._client.send_message_batch(
+            response = self._client.send_message_batch(
                 QueueUrl=self.url,
                 Entries=[
                     {
@@ -92,7 +90,7 @@ class Queue:
                     for number, message in enumerate(messages)
                 ],
             )
-        refused = {int(entry["Id"]): entry["Code"] for entry in answer.get("Failed", ())}
+        refused = {int(entry["Id"]): entry["Code"] for entry in response.get("Failed", ())}
         return [refused.get(number) for number in range(len(messages))]
 
     def extend_visibility(self, receipt_handle: str, seconds: int) -> None:
@@ -105,13 +103,13 @@ class Queue:
     def receive(
         self, *, at_most: int, invisible_seconds: int, wait_seconds: int = 0
     ) -> list[ReceivedMessage]:
-        """Take up to `at_most` messages, 10 at most, that nobody else gets for so long; none where there are none.
+        """Receive up to `at_most` messages (10 at most), invisible to others for `invisible_seconds`.
 
-        With `wait_seconds` above 0 every server of the queue is asked, so an empty answer means that (SQS guide,
-        "Short and long polling").
+        With `wait_seconds` above 0 all servers of the queue are queried, so an empty result means an empty queue (SQS
+        guide, "Short and long polling").
         """
         with unavailable_as(QueueUnavailable):
-            answer = self._client.receive_message(
+            response = self._client.receive_message(
                 QueueUrl=self.url,
                 MaxNumberOfMessages=min(at_most, MAX_BATCH),
                 VisibilityTimeout=invisible_seconds,
@@ -119,15 +117,15 @@ class Queue:
                 MessageSystemAttributeNames=["ApproximateReceiveCount", "SentTimestamp"],
                 MessageAttributeNames=["All"],
             )
-        return [_received(message) for message in answer.get("Messages", ())]
+        return [_received(message) for message in response.get("Messages", ())]
 
     def delete(self, receipt_handle: str) -> None:
-        """Delete a received message; nothing happens if it is gone."""
+        """Delete a received message; no error if it is already deleted."""
         with unavailable_as(QueueUnavailable):
             self._client.delete_message(QueueUrl=self.url, ReceiptHandle=receipt_handle)
 
     def release(self, receipt_handles: Sequence[str]) -> None:
-        """Show received messages to others again at once; one that is gone or visible already is let be."""
+        """Make received messages visible again at once; deleted and visible ones are skipped."""
         for start in range(0, len(receipt_handles), MAX_BATCH):
             with unavailable_as(QueueUnavailable):
                 self._client.change_message_visibility_batch(
@@ -139,9 +137,9 @@ class Queue:
                 )
 
     def depth(self) -> Depth:
-        """How many messages there are, by SQS's approximation. Raises QueueUnavailable."""
+        """The approximate number of messages. Raises QueueUnavailable."""
         with unavailable_as(QueueUnavailable):
-            answer = self._client.get_queue_attributes(
+            response = self._client.get_queue_attributes(
                 QueueUrl=self.url,
                 AttributeNames=[
                     "ApproximateNumberOfMessages",
@@ -149,15 +147,15 @@ class Queue:
                     "ApproximateNumberOfMessagesDelayed",
                 ],
             )
-        told = answer["Attributes"]
+        counts = response["Attributes"]
         return Depth(
-            visible=int(told["ApproximateNumberOfMessages"]),
-            taken=int(told["ApproximateNumberOfMessagesNotVisible"]),
-            delayed=int(told["ApproximateNumberOfMessagesDelayed"]),
+            visible=int(counts["ApproximateNumberOfMessages"]),
+            in_flight=int(counts["ApproximateNumberOfMessagesNotVisible"]),
+            delayed=int(counts["ApproximateNumberOfMessagesDelayed"]),
         )
 
     def ping(self) -> None:
-        """Ask for the queue's attributes. Raises QueueUnavailable."""
+        """Read the queue's attributes, as a readiness probe. Raises QueueUnavailable."""
         with unavailable_as(QueueUnavailable):
             self._client.get_queue_attributes(QueueUrl=self.url, AttributeNames=["QueueArn"])
 

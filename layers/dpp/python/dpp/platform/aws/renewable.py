@@ -1,32 +1,32 @@
-"""What is made of a secret, and made anew where it is refused: so a rotation reaches a warm container."""
+"""A value derived from a secret, and derived again when it is refused, so that a rotation reaches a warm container."""
 
 from collections.abc import Callable, Mapping
 
 
 class Renewable[Value]:
-    """A value that is kept until somebody who was refused with it asks whether there is another."""
+    """A value that is kept until a caller that was refused with it renews it."""
 
     def __init__(self, value: Value, fetch: Callable[[], Value] | None = None) -> None:
-        """`fetch`: the value as it is now; None for one that never changes."""
+        """`fetch` returns the current value; None for a value that never changes."""
         self.current = value
         self._fetch = fetch
 
     def renew(self) -> bool:
-        """Take the value as it is now; whether it is another. Raises what `fetch` raises."""
+        """Fetch the current value. Returns True if it has changed. Raises what `fetch` raises."""
         before = self.current
         if self._fetch is not None:
             self.current = self._fetch()
         return self.current != before
 
 
-def of_secret[Value](arn: str | None, made: Callable[[Mapping[str, str]], Value]) -> Renewable[Value]:
-    """What is made of the fields of a secret, fetched now; of no fields where none is named.
+def of_secret[Value](arn: str | None, build: Callable[[Mapping[str, str]], Value]) -> Renewable[Value]:
+    """Build a value from the fields of a secret, fetched now; from no fields if `arn` is None.
 
     Raises SecretUnavailable, ConfigurationError.
     """
     if arn is None:
-        return Renewable(made({}))
-    from dpp.platform.aws import secrets  # noqa: PLC0415 - boto3, which what is given outright does without
+        return Renewable(build({}))
+    from dpp.platform.aws import secrets  # noqa: PLC0415 - boto3, not needed without a secret
 
     secret = secrets.shared(arn)
-    return Renewable(made(secret.current()), lambda: made(secret.renewed()))
+    return Renewable(build(secret.current()), lambda: build(secret.renewed()))

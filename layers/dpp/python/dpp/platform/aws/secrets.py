@@ -1,8 +1,8 @@
-"""Secrets by reference: the environment holds an ARN, Secrets Manager the value (RUN-31).
+"""Secrets by reference: the environment has an ARN, Secrets Manager the value (RUN-31).
 
-A value is fetched at its first use and kept for the container's life, since it changes once in weeks; whoever
-finds it refused asks for the present one (`renewed`). Nothing here is imported where URLs are given outright, so
-that the local stack and the tests pay for no boto3.
+A value is fetched at its first use and kept for the container's life, since it changes once in weeks. A caller whose
+value is refused fetches the current one (`renewed`). This module is not imported where URLs are given, so that the
+local stack and the tests do not import boto3.
 """
 
 import json
@@ -17,12 +17,12 @@ from dpp.platform.errors import SecretUnavailable
 
 type Fields = Mapping[str, str]
 
-_WORTH_ASKING_AGAIN_SECONDS = 1.0
-"""A rotation replaces a value once in days; a database that refuses in a loop must not become a loop here."""
+_MIN_AGE_SECONDS = 1.0
+"""A value younger than this is not fetched again, so that a database that refuses in a loop causes no loop here."""
 
 
 class Secret:
-    """One secret whose value is a JSON object of strings. Safe for threads."""
+    """One secret whose value is a JSON object of strings. Thread-safe."""
 
     def __init__(self, arn: str, *, wall_clock: Callable[[], float] = time.time) -> None:
         self._arn = arn
@@ -32,21 +32,21 @@ class Secret:
         self._fetched_at = 0.0
 
     def current(self) -> Fields:
-        """The value as last fetched; fetched now if never. Raises SecretUnavailable, ConfigurationError."""
+        """The last fetched value; fetches it the first time. Raises SecretUnavailable, ConfigurationError."""
         with self._lock:
             return self._fetched() if self._fields is None else self._fields
 
     def renewed(self) -> Fields:
-        """The value as Secrets Manager has it now, or as it had it within the last second.
+        """The current value, at most a second old.
 
-        While Secrets Manager doesn't answer, the last known value is as good as any. Raises
-        SecretUnavailable where there is none, ConfigurationError.
+        While Secrets Manager is unavailable, the last known value is returned. Raises SecretUnavailable if there is
+        none, ConfigurationError.
         """
         with self._lock:
             known = self._fields
             if known is None:
                 return self._fetched()
-            if abs(self._wall_clock() - self._fetched_at) < _WORTH_ASKING_AGAIN_SECONDS:
+            if abs(self._wall_clock() - self._fetched_at) < _MIN_AGE_SECONDS:
                 return known
             try:
                 return self._fetched()
@@ -63,12 +63,12 @@ class Secret:
 
 @cache
 def shared(arn: str) -> Secret:
-    """The container's one `Secret` of this ARN: a second connection asks for nothing again."""
+    """The container's one `Secret` of this ARN, so that a second connection fetches nothing again."""
     return Secret(arn)
 
 
 def field(fields: Fields, name: str) -> str:
-    """One string of a secret. Raises ConfigurationError, which shows no value."""
+    """One field of a secret. Raises ConfigurationError, whose message has no value."""
     try:
         return fields[name]
     except KeyError:
@@ -79,7 +79,7 @@ def _fields_of(text: str) -> Fields:
     try:
         value = json.loads(text)
     except ValueError:
-        raise ConfigurationError("the secret is no JSON") from None
+        raise ConfigurationError("the secret is not JSON; it must be a JSON object of strings") from None
     if not isinstance(value, dict):
-        raise ConfigurationError("the secret is no JSON object")
+        raise ConfigurationError("the secret is not a JSON object; it must be one, of strings")
     return {name: str(part) for name, part in value.items()}

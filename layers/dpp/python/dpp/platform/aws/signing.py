@@ -1,12 +1,12 @@
-"""Who signs a presigned URL, and until when it then holds (RUN-10).
+"""Signs presigned URLs and calculates how long they are valid (RUN-10).
 
-A URL signed with temporary credentials dies with them, whatever its own time says (S3 guide, "Download and
-upload objects with presigned URLs"). A function's credentials come by its environment, which doesn't tell
-their end; so a function that signs assumes a role for it, and STS tells when that session ends.
+A URL signed with temporary credentials expires with them, whatever its own expiry says (S3 guide, "Download and upload
+objects with presigned URLs"). A function's credentials come from its environment, which does not say when they expire.
+So a function that signs assumes a role for that, and STS returns the session's expiry.
 
-The end of a session and the end of a signature are both points of time that AWS judges by its own clock, so
-the earlier of the two is right even where this machine's clock is not. The clock here only decides when a
-session is renewed; `MARGIN_SECONDS` is how far behind it may be before a URL lasts shorter than it could.
+AWS checks the expiry of a session and of a signature by its own clock, so the earlier of the two is correct even if
+this machine's clock is wrong. The clock here only decides when to renew a session; `MARGIN_SECONDS` is how far it may
+be behind before a URL is valid for less time than possible.
 """
 
 import logging
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("dpp.signing")
 SESSION_SECONDS = 3_600
-"""The longest that a role may hold another (IAM guide, "Role chaining"); a function's credentials are a role's."""
+"""The longest session of a role assumed by a role, such as a function's (IAM guide, "Role chaining")."""
 MARGIN_SECONDS = 300
 SESSION_NAME = "dpp-presign"
 
@@ -40,7 +40,7 @@ class PresignedUrl:
 
 
 def own_keys() -> AwsKeys:
-    """The credentials that this process has. Raises CredentialsUnavailable for temporary ones that hide their end."""
+    """This process's credentials. Raises CredentialsUnavailable for temporary ones without a known expiry."""
     import boto3  # noqa: PLC0415 - as in `dpp.platform.aws.clients`
 
     with unavailable_as(CredentialsUnavailable):
@@ -48,20 +48,20 @@ def own_keys() -> AwsKeys:
         if credentials is None:
             raise CredentialsUnavailable("there are none")
         try:
-            frozen = credentials.get_frozen_credentials()  # renews them first, where they can be
-        except RuntimeError as error:  # botocore's word for renewed and expired all the same
+            frozen = credentials.get_frozen_credentials()  # renews them first if possible
+        except RuntimeError as error:  # raised by botocore if they are still expired after the renewal
             raise CredentialsUnavailable("they have expired") from error
     if not (frozen.access_key and frozen.secret_key):
         raise CredentialsUnavailable("there are none")
-    # Private, but all there is: the AWS CLI's `export-credentials` reads the same.
+    # Private, but there is no other way: the AWS CLI's `export-credentials` reads the same attribute.
     expires_at: datetime | None = getattr(credentials, "_expiry_time", None)
     if frozen.token and expires_at is None:
-        raise CredentialsUnavailable("temporary ones that don't say until when; set DPP_SIGNING_ROLE_ARN")
+        raise CredentialsUnavailable("they are temporary and have no known expiry; set DPP_SIGNING_ROLE_ARN")
     return AwsKeys(frozen.access_key, frozen.secret_key, frozen.token, expires_at)
 
 
 def assumed_role(role_arn: str, client_factory: "Callable[[], STSClient]" = sts_client) -> KeySource:
-    """Credentials of a new session of the role at each call, which raises CredentialsUnavailable without one."""
+    """A source that opens a new session of the role at each call, and raises CredentialsUnavailable on failure."""
 
     def keys() -> AwsKeys:
         with unavailable_as(CredentialsUnavailable):
@@ -80,7 +80,7 @@ def _utc_now() -> datetime:
 
 
 class Signer:
-    """Signs URLs with the keys of `source`, and renews them before a URL would be cut short. For one thread."""
+    """Signs URLs with the keys of `source`, and renews them before they would shorten a URL. Not thread-safe."""
 
     def __init__(
         self,
@@ -94,12 +94,12 @@ class Signer:
         self._held: tuple[AwsKeys, S3Client] | None = None
 
     def presign_get(self, bucket: str, key: str, ttl_seconds: int) -> PresignedUrl:
-        """Sign a URL for one object; nothing is sent to S3.
+        """Sign a URL for one object. Sends nothing to S3.
 
-        `expires_at` is never later than what holds: the time starts before the signature, and ends with the
-        credentials. Raises CredentialsUnavailable where there are none that last.
+        `expires_at` is never later than the real expiry: the time starts before the signature and ends with the
+        credentials. Raises CredentialsUnavailable if there are no valid ones.
         """
-        keys, client = self._lasting(ttl_seconds)
+        keys, client = self._renewed(ttl_seconds)
         now = self._now()
         seconds = ttl_seconds
         if keys.expires_at is not None:
@@ -112,8 +112,8 @@ class Signer:
             )
         return PresignedUrl(url, (now + timedelta(seconds=seconds)).replace(microsecond=0))
 
-    def _lasting(self, ttl_seconds: int) -> "tuple[AwsKeys, S3Client]":
-        """Keys that outlast a URL signed now, as far as the source has such, and a client that signs with them."""
+    def _renewed(self, ttl_seconds: int) -> "tuple[AwsKeys, S3Client]":
+        """Keys that outlast a URL signed now, if the source has such keys, and a client that signs with them."""
         if self._held is None or not self._outlasts(self._held[0], ttl_seconds):
             keys = self._source()
             if self._held is None or keys != self._held[0]:

@@ -1,4 +1,4 @@
-"""S3: put, look at, read and share objects of one bucket."""
+"""S3: write, read, delete and share objects of one bucket."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ObjectStore:
-    """One S3 bucket; the client is made at the first call. Raises StorageUnavailable where S3 gave no answer."""
+    """One S3 bucket; the client is created at the first call. Raises StorageUnavailable if S3 does not answer."""
 
     def __init__(
         self,
@@ -30,19 +30,22 @@ class ObjectStore:
         self.put(key, body, "application/json; charset=utf-8")
 
     def put(self, key: str, body: bytes, content_type: str) -> None:
-        """Write an object, overwriting what stood there: whole or not at all; S3 checks what it received."""
+        """Write or overwrite an object atomically; S3 verifies the checksum."""
         with unavailable_as(StorageUnavailable):
             self._client.put_object(
                 Bucket=self.bucket, Key=key, Body=body, ContentType=content_type, ChecksumAlgorithm="SHA256"
             )
 
     def delete(self, keys: Sequence[str]) -> Mapping[str, str]:
-        """Delete up to 1,000 objects in one call; those that S3 refused, with its code. What is gone is no error."""
+        """Delete up to 1,000 objects in one call. Returns the keys that S3 refused, each with its error code.
+
+        A missing object is no error.
+        """
         with unavailable_as(StorageUnavailable):
-            answer = self._client.delete_objects(
+            response = self._client.delete_objects(
                 Bucket=self.bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
             )
-        return {error["Key"]: error.get("Code", "Unknown") for error in answer.get("Errors", ())}
+        return {error["Key"]: error.get("Code", "Unknown") for error in response.get("Errors", ())}
 
     def get(self, key: str) -> bytes | None:
         """The object's bytes, or None if there is none."""
@@ -53,16 +56,13 @@ class ObjectStore:
                 return None
 
     def presign_get(self, key: str, ttl_seconds: int) -> PresignedUrl:
-        """A URL for one object that holds until it says, which is at most `ttl_seconds` from now.
-
-        Raises CredentialsUnavailable where nothing can sign it.
-        """
+        """A URL for one object that is valid for at most `ttl_seconds`. Raises CredentialsUnavailable."""
         return self._signer.presign_get(self.bucket, key, ttl_seconds)
 
     def read_url(self, key: str, seconds: int) -> str:
-        """A URL for one object, for a process of ours that has no credentials and reads it at once.
+        """A URL for one object, for a pack process that has no credentials and reads it at once.
 
-        Nothing is sent. Unlike a client's URL it needs no known end: a function's credentials outlive its timeout.
+        Sends nothing. Unlike a client's URL it needs no known expiry: a function's credentials outlive its timeout.
         """
         with unavailable_as(StorageUnavailable):
             return self._client.generate_presigned_url(
@@ -70,7 +70,7 @@ class ObjectStore:
             )
 
     def ping(self) -> None:
-        """Ask whether the bucket is there and ours."""
+        """Check that the bucket exists and is accessible, as a readiness probe."""
         with unavailable_as(StorageUnavailable):
             self._client.head_bucket(Bucket=self.bucket)
 

@@ -1,8 +1,8 @@
-"""A thing that one may do at a time: a lease in Postgres, by its clock (D1), that says since when somebody does it.
+"""An exclusive lease in Postgres, by the database's clock (D1): at most one holder at a time.
 
-Not an advisory lock: one held by a session would pin a connection of RDS Proxy, and none says when it was taken.
-A holder that died is over when its time is. Whatever was begun under a lease is written in a transaction that
-`keep`s it, so that a holder which slept past its time writes nothing.
+Not an advisory lock: a session-level lock would pin a connection of RDS Proxy, and no lock records when it was taken.
+The lease of a dead holder expires. Work under a lease is written in a transaction that calls `keep`, so that a holder
+that outlived its lease writes nothing.
 """
 
 import logging
@@ -22,32 +22,34 @@ _QUERIES = Queries("dpp.platform.db", "exclusive.sql")
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Ours until its time is over."""
+    """A lease that this process holds until it expires."""
 
     name: str
     token: UUID
 
 
 class LeaseTaken(Exception):
-    """Somebody else is at it."""
+    """Another holder has the lease."""
 
     def __init__(self, holder: str, started_at: datetime) -> None:
-        super().__init__(f"{holder} is at it since {started_at.isoformat(timespec='seconds')}")
+        since = started_at.isoformat(timespec="seconds")
+        super().__init__(f"already running since {since} (started by {holder})")
         self.holder = holder
         self.started_at = started_at
 
 
 class LeaseOver(Exception):
-    """The lease's time was over and somebody else has taken it: nothing of ours was written."""
+    """The lease expired and another holder took it. Nothing was written."""
 
 
 @contextmanager
 def held(
     database: Database, name: str, holder: str, *, ttl_seconds: int, now: datetime | None = None
 ) -> Iterator[Lease]:
-    """Have the lease `name` for the block. Raises LeaseTaken while another holds it.
+    """Hold the lease `name` for the block. Raises LeaseTaken while another holder has it.
 
-    `ttl_seconds`: longer than the holder can live, or two would be at it. What can't be given back ends by itself.
+    `ttl_seconds` must be longer than the holder can live, otherwise two would run at once. A lease that cannot be
+    released expires.
     """
     with database.connection() as connection:
         lease = _take(connection, name, holder, ttl_seconds, now)
@@ -56,13 +58,13 @@ def held(
     finally:
         try:
             with database.connection() as connection:
-                connection.execute(_QUERIES["give_back_lease"], {"name": lease.name, "token": lease.token})
+                connection.execute(_QUERIES["release_lease"], {"name": lease.name, "token": lease.token})
         except DependencyUnavailable:
-            _LOG.warning("lease not given back; it ends by itself", extra={"lease": name})
+            _LOG.warning("lease not released; it will expire", extra={"lease": name})
 
 
 def keep(connection: Connection, lease: Lease) -> None:
-    """Hold the lease until this transaction ends. Raises LeaseOver."""
+    """Keep the lease until this transaction ends. Raises LeaseOver."""
     params = {"name": lease.name, "token": lease.token}
     if connection.execute(_QUERIES["lock_lease"], params).fetchone() is None:
         raise LeaseOver(lease.name)
@@ -75,5 +77,5 @@ def _take(connection: Connection, name: str, holder: str, ttl_seconds: int, now:
         found = connection.execute(_QUERIES["holder_of_lease"], params).fetchone()
         if found is not None:
             raise LeaseTaken(str(found[0]), found[1])
-        # It was given back between the two statements.
+        # It was released between the two statements.
     return Lease(name, token)

@@ -1,5 +1,5 @@
 -- name: take_lease
--- The lease for whoever is first, and for the next one when a holder's time is over.
+-- Take the lease if it is free or expired.
 INSERT INTO exclusive_leases (name, token, holder, started_at, expires_at)
 VALUES (%(name)s, %(token)s, %(holder)s, coalesce(%(now)s, now()),
         coalesce(%(now)s, now()) + make_interval(secs => %(ttl_seconds)s))
@@ -10,13 +10,13 @@ WHERE exclusive_leases.expires_at <= excluded.started_at
 RETURNING token
 
 -- name: holder_of_lease
--- Who has it, for those who have not.
+-- The current holder, for the error message.
 SELECT holder, started_at FROM exclusive_leases WHERE name = %(name)s
 
 -- name: lock_lease
--- Keep the lease for this transaction, if it is still ours: nobody takes it over before the commit.
+-- Lock the lease for this transaction if the token still holds it, so that there is no takeover before the commit.
 SELECT 1 FROM exclusive_leases WHERE name = %(name)s AND token = %(token)s FOR UPDATE
 
--- name: give_back_lease
--- Only our own.
+-- name: release_lease
+-- Release the lease if the token still holds it.
 DELETE FROM exclusive_leases WHERE name = %(name)s AND token = %(token)s

@@ -1,12 +1,13 @@
-"""Postgres: one connection a container, opened late, pinged after a pause, opened anew when lost.
+"""Postgres: one connection per container, opened at its first use, pinged after a pause, reopened when lost.
 
-Every statement stands alone (autocommit) unless the caller opens `connection.transaction()`. Nothing is set on the
-session, so that RDS Proxy can share connections.
+Every statement is its own transaction (autocommit) unless the caller opens `connection.transaction()`. Nothing is set
+on the session, so that RDS Proxy can share connections.
 
-What a run needs is prepared (`prepare=True`), which spares Postgres a third of its work for a run; nothing else is, so
-that scans are planned for the values at hand. RDS Proxy shares connections whose statements are prepared by the
-protocol, as psycopg does it, but not one on which `DEALLOCATE` was sent, as psycopg does after a ROLLBACK
-(psycopg issue 1105): requests and workers, of which there are many, open no transaction on what they prepare.
+The statements of a run are prepared (`prepare=True`), which saves a third of Postgres's work for a run. Other
+statements are not, so that scans are planned for their actual values. RDS Proxy shares connections whose statements are
+prepared by the protocol, as psycopg does, but not a connection on which `DEALLOCATE` was sent, as psycopg does after a
+ROLLBACK (psycopg issue 1105). So requests and workers, which have many connections, never use a transaction together
+with prepared statements.
 """
 
 import sys
@@ -28,8 +29,8 @@ type Connection = psycopg.Connection[TupleRow]
 _CONNECT_TIMEOUT_SECONDS = 3
 _PING_AFTER_IDLE_SECONDS = 5.0
 _DEAD_PEER_MILLISECONDS = 5_000
-# A server that refuses to write was the primary before a failover: it answers every ping, and must be left.
-# One that doesn't know what was prepared on it is another than it was, whatever stands between.
+# A server that refuses writes was the primary before a failover: it answers pings, but the connection must be dropped.
+# A server that does not know a prepared statement is a different server, behind the same address.
 _LOST = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
@@ -37,15 +38,15 @@ _LOST = (
     psycopg.errors.InvalidSqlStatementName,
 )
 REPLY_TIMEOUT_SECONDS = 5.0
-_NEVER_UNASKED = sys.maxsize  # None would refuse `prepare=True`, too
+_NO_AUTOMATIC_PREPARE = sys.maxsize  # None would disable `prepare=True`, too
 
 
 def named_rows(
     connection: Connection, query: LiteralString, params: Mapping[str, object], *, prepare: bool = False
 ) -> list[dict[str, Any]]:
-    """What a statement answers, each row by the names of its columns.
+    """Execute a statement and return its rows as dicts by column name.
 
-    `prepare` one that names its columns alone: an answer of other columns than before is refused by Postgres.
+    `prepare` only a statement that lists its columns: Postgres rejects a prepared one whose columns have changed.
     """
     cursor = connection.execute(query, params, prepare=prepare)
     names = [column.name for column in cursor.description or ()]
@@ -54,9 +55,9 @@ def named_rows(
 
 @contextmanager
 def one_snapshot(connection: Connection) -> Iterator[None]:
-    """A transaction that only reads, and all of it as it stood at one moment: what is deleted meanwhile is read whole.
+    """A read-only transaction on one snapshot, unaffected by concurrent deletes.
 
-    The caller's own: inside of another transaction Postgres refuses it.
+    It must be the outermost transaction: Postgres rejects it inside another one.
     """
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -64,9 +65,9 @@ def one_snapshot(connection: Connection) -> Iterator[None]:
 
 
 class _Connection(psycopg.Connection[TupleRow]):
-    """Waits for a reply so long and no longer: a server that took a statement and fell silent is as good as lost.
+    """A connection with a timeout for replies: a server that accepted a statement and then fell silent counts as lost.
 
-    libpq knows no such limit, and a limit set on the session would pin a connection of RDS Proxy.
+    libpq has no such timeout, and one set on the session would pin a connection of RDS Proxy.
     """
 
     reply_timeout_seconds = REPLY_TIMEOUT_SECONDS
@@ -76,7 +77,7 @@ class _Connection(psycopg.Connection[TupleRow]):
 
 
 class Database:
-    """Hands out the container's connection; not for two threads at once. No statement may take over 5 s."""
+    """The container's connection. Not thread-safe. No statement may take more than 5 s."""
 
     def __init__(
         self,
@@ -93,10 +94,10 @@ class Database:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """The connection, known to have lived within the last 5 s.
+        """The connection, checked within the last 5 s.
 
-        Raises PostgresNotReached when none can be made (nothing was sent), and turns the loss of the
-        connection inside the block into PostgresUnavailable (what was sent may have taken effect).
+        Raises PostgresNotReached if none can be opened (nothing was sent), and turns the loss of the connection inside
+        the block into PostgresUnavailable (what was sent may have taken effect).
         """
         connection = self._live_connection()
         try:
@@ -107,7 +108,7 @@ class Database:
         self._last_used = self._wall_clock()
 
     def close(self) -> None:
-        """Drop the connection; the next use opens another."""
+        """Close the connection; the next use opens another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -124,7 +125,7 @@ class Database:
         return connection
 
     def _opened(self) -> _Connection:
-        """A new connection, made with the present password where the one at hand is refused."""
+        """Open a connection; if the password is refused, fetch the current one and try again."""
         try:
             conninfo = conninfo_of(self._address)
             try:
@@ -151,21 +152,19 @@ def _open(conninfo: str) -> _Connection:
         return _Connection.connect(
             conninfo,
             autocommit=True,
-            prepare_threshold=_NEVER_UNASKED,
+            prepare_threshold=_NO_AUTOMATIC_PREPARE,
             connect_timeout=_CONNECT_TIMEOUT_SECONDS,
             tcp_user_timeout=_DEAD_PEER_MILLISECONDS,
         )
-    except psycopg.ProgrammingError:  # it quotes what it can't read, a password among it
-        raise ConfigurationError(
-            "DATABASE_URL: can't be read; percent-encode what is special in it"
-        ) from None
+    except psycopg.ProgrammingError:  # its message quotes the URL, password included
+        raise ConfigurationError("DATABASE_URL: not a valid URL; percent-encode special characters") from None
 
 
 def conninfo_of(address: DatabaseAddress, *, renewed: bool = False) -> str:
-    """What libpq connects with; `renewed` asks Secrets Manager anew. Raises SecretUnavailable, ConfigurationError."""
+    """The connection string; `renewed` fetches the secret again. Raises SecretUnavailable, ConfigurationError."""
     if isinstance(address, str):
         return address
-    from dpp.platform.aws import secrets  # noqa: PLC0415 - boto3, which a given URL does without
+    from dpp.platform.aws import secrets  # noqa: PLC0415 - boto3, not needed with a URL
 
     secret = secrets.shared(address.secret_arn)
     fields = secret.renewed() if renewed else secret.current()
@@ -183,15 +182,15 @@ def conninfo_of(address: DatabaseAddress, *, renewed: bool = False) -> str:
 def _authorities(address: DatabaseBySecret) -> dict[str, str]:
     if address.sslmode != "verify-full":
         return {}
-    import certifi  # noqa: PLC0415 - the layer's own list; libpq's default path is where its wheel was built
+    import certifi  # noqa: PLC0415 - libpq's default path is that of the machine that built its wheel
 
     return {"sslrootcert": certifi.where()}
 
 
 def _renewed_conninfo(address: DatabaseAddress, refused: psycopg.OperationalError) -> str | None:
-    """How to connect after a rotation; None where no password was asked for, so that none can be wrong.
+    """The connection string after a rotation; None if no password was requested, so that none can be wrong.
 
-    libpq tells no SQLSTATE of a refused connection, and every proxy words its refusal differently.
+    libpq has no SQLSTATE for a refused connection, and every proxy words its refusal differently.
     """
     attempt = refused.pgconn
     if isinstance(address, str) or attempt is None or not attempt.used_password:

@@ -1,4 +1,4 @@
-"""What the token bucket answered, and the headers that say it (RUN-14)."""
+"""The state of a tenant's token bucket, and the rate limit headers (RUN-14)."""
 
 from dataclasses import dataclass
 
@@ -27,8 +27,8 @@ class RateState:
 
 
 def requests_left(parts: str | None, at_ms: str | None, limit: int, now_ms: int) -> int | None:
-    """Whole tokens of a bucket as `rate_limit.lua` left it, by now; None where there is none. Takes nothing."""
+    """The whole tokens that a bucket written by `rate_limit.lua` has now; None without a bucket. Takes no token."""
     if parts is None or at_ms is None:
         return None
-    back = max(0, now_ms - int(at_ms)) * limit
-    return min(limit * _PARTS_A_TOKEN, int(parts) + back) // _PARTS_A_TOKEN
+    refilled = max(0, now_ms - int(at_ms)) * limit
+    return min(limit * _PARTS_A_TOKEN, int(parts) + refilled) // _PARTS_A_TOKEN

@@ -1,4 +1,4 @@
-"""Redis: one client a container, and scripts called by their digest."""
+"""Redis: one client per container, and scripts called by their digest."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -22,18 +22,18 @@ type Reply = list[str]
 
 _TIMEOUT_SECONDS = 2.0
 _PING_AFTER_IDLE_SECONDS = 10
-_SCHEME = "rediss"  # a token never travels in the clear
+_SCHEME = "rediss"  # a token is never sent unencrypted
 
 
 class _Token(CredentialProvider):
-    """The token as Secrets Manager has it when a connection is made, so that a rotated one is never met twice."""
+    """Fetches the token from Secrets Manager at each new connection, so that a rotated token is used at once."""
 
     def __init__(self, secret_arn: str) -> None:
         self._secret_arn = secret_arn
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        """The token, and a user before it where the secret names one. Asked by redis-py at each new connection."""
-        from dpp.platform.aws import secrets  # noqa: PLC0415 - boto3, which a given URL does without
+        """The token, with a user if the secret names one. Called by redis-py at each new connection."""
+        from dpp.platform.aws import secrets  # noqa: PLC0415 - boto3, not needed with a URL
 
         try:
             fields = secrets.shared(self._secret_arn).renewed()
@@ -46,11 +46,11 @@ class _Token(CredentialProvider):
 def connect(
     address: RedisAddress, *, cluster: bool = False, timeout_seconds: float = _TIMEOUT_SECONDS
 ) -> RedisClient:
-    """A client for `redis://` or `rediss://`, or for a host and its secret's token, over TLS.
+    """A client for `redis://` or `rediss://`, or for a host with its secret's token, over TLS.
 
-    Connects at the first command; a cluster's asks for its nodes at once. A socket idle for 10 s is pinged
-    first (a Lambda may have been frozen meanwhile), and one lost call is sent again: every script of the
-    platform is repeatable, so twice is as good as once. Raises ConfigurationError, RedisUnavailable (cluster mode).
+    Connects at the first command; a cluster's client asks for the nodes at once. A socket idle for 10 s is pinged first
+    (the Lambda may have been frozen), and a lost call is sent once more, since every script of the platform is
+    repeatable. Raises ConfigurationError, RedisUnavailable (cluster mode).
     """
     options: dict[str, Any] = {
         "decode_responses": True,
@@ -67,21 +67,21 @@ def connect(
             with unavailable_as_typed():
                 return RedisCluster.from_url(url, **options)
         return Redis.from_url(url, retry_on_error=[RedisConnectionError], **options)
-    except ValueError:  # it quotes what it can't read, a password among it
-        raise ConfigurationError("REDIS_URL: can't be read; percent-encode what is special in it") from None
+    except ValueError:  # its message quotes the URL, password included
+        raise ConfigurationError("REDIS_URL: not a valid URL; percent-encode special characters") from None
 
 
 @contextmanager
 def unavailable_as_typed() -> Iterator[None]:
-    """Turn every failure of Redis to carry out a command into RedisUnavailable."""
+    """Turn every failure of a Redis command into RedisUnavailable."""
     try:
         yield
-    except (RedisError, RedisClusterException) as error:  # the latter is none of the former
+    except (RedisError, RedisClusterException) as error:  # the latter is not a subclass of the former
         raise RedisUnavailable(type(error).__name__) from error
 
 
 class Script:
-    """A Lua script put together from files, called by digest and loaded again when Redis has lost it."""
+    """A Lua script composed of files, called by digest and loaded again when Redis has lost it."""
 
     def __init__(self, *sources: tuple[str, str]) -> None:
         """`sources`: (package, file name) of each part; functions first, the body last."""
@@ -90,15 +90,15 @@ class Script:
         self.sha1 = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
 
     def run(self, client: RedisClient, keys: Sequence[str], args: Sequence[str | int]) -> Reply:
-        """The script's reply, a list of strings whose first is its return code.
+        """Run the script and return its reply, a list of strings of which the first is the return code.
 
-        Raises RedisUnavailable when no reply came; the script may or may not have run.
+        Raises RedisUnavailable if there was no reply; the script may or may not have run.
         """
         with unavailable_as_typed():
             try:
                 reply = client.evalsha(self.sha1, len(keys), *keys, *args)
-            except NoScriptError:  # a restart or a failover: the cache of scripts is empty
+            except NoScriptError:  # the script cache is empty after a restart or a failover
                 reply = client.eval(self.source, len(keys), *keys, *args)
         if not isinstance(reply, list):
-            raise RedisUnavailable("a script answered no list")
+            raise RedisUnavailable("a script did not return a list")
         return [str(part) for part in reply]

@@ -1,16 +1,16 @@
-"""Named queries: SQL stands in `.sql` files, read once, never built from strings.
+"""Named queries: SQL is kept in `.sql` files, read once, never built from strings.
 
 A file is a sequence of blocks:
 
     -- name: claim
-    -- What the query is for, in one line.
+    -- The query's purpose, in one line.
     UPDATE … RETURNING {run.*}
 
     -- columns: run
     run_id, status, …
 
-`{run.*}` stands for the columns that the block named `run` lists: what a query answers is the same before and after a
-migration that adds a column, as a prepared statement's answer has to be.
+`{run.*}` is replaced by the columns that the block `run` lists, so that a query returns the same columns before and
+after a migration that adds one. A prepared statement requires that.
 """
 
 import re
@@ -29,13 +29,13 @@ class Queries:
         _, *parts = _HEAD.split(text)
         blocks = list(zip(parts[::3], parts[1::3], (body.strip() for body in parts[2::3]), strict=True))
         if len(blocks) != len(re.findall("-- (?:name|columns):", text)):
-            raise ValueError(f"{package}/{file_name} has a head that names no block")
+            raise ValueError(f"{package}/{file_name} has a malformed block head; write `-- name: NAME`")
         if len({(kind, name) for kind, name, _ in blocks}) != len(blocks):
-            raise ValueError(f"{package}/{file_name} names a block twice")
+            raise ValueError(f"{package}/{file_name} has two blocks of one name; rename one")
         columns = {name: body for kind, name, body in blocks if kind == "columns"}
         if unknown := set(_LISTED.findall(text)) - columns.keys():
             raise ValueError(
-                f"{package}/{file_name} does not list the columns of {', '.join(sorted(unknown))}"
+                f"{package}/{file_name} has no `-- columns:` block for {', '.join(sorted(unknown))}"
             )
         self._queries = {
             name: _LISTED.sub(lambda found: columns[found[1]], body)
@@ -44,9 +44,9 @@ class Queries:
         }
 
     def __getitem__(self, name: str) -> LiteralString:
-        # The files are shipped with the code and take no part from a request: as good as literals.
+        # The files are shipped with the code and contain nothing of a request, so they are as safe as literals.
         return self._queries[name]
 
     def names(self) -> tuple[str, ...]:
-        """Every query's name, in the order of the file."""
+        """The names of all queries, in the order of the file."""
         return tuple(self._queries)

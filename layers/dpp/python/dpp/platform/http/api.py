@@ -1,4 +1,4 @@
-"""The edge of an HTTP function: powertools' REST resolver, with a problem document for every error (RUN-9)."""
+"""Routes of an HTTP function: powertools' REST resolver, with a problem document for every error (RUN-9)."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from pydantic import BaseModel
 
 from dpp.platform.errors import DependencyUnavailable
-from dpp.platform.http.kept import CACHE_CONTROL, Content
+from dpp.platform.http.cacheable import CACHE_CONTROL, Content
 from dpp.platform.http.problem import (
     CONTENT_TYPE,
     DEPENDENCY_UNAVAILABLE,
@@ -32,8 +32,8 @@ from dpp.platform.observability.metrics import REFUSALS
 
 _LOG = logging.getLogger("dpp.http")
 _TRACE_HEADER = "X-Trace-Id"
-_ANY_PATH = r"[\s\S]+"  # a path that the gateway decoded may hold a line break
-_REPEATABLE = "Try again in a second. To repeat a POST is safe with the same Idempotency-Key."
+_ANY_PATH = r"[\s\S]+"  # a path decoded by the gateway may contain a line break
+_RETRY = "Try again in a second. Repeating a POST with the same Idempotency-Key is safe."
 _HEADERS_OF_EVERY_ANSWER = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 _PATH_PARAMETER = re.compile(r"<\w+>")
@@ -43,14 +43,14 @@ type Handler = Callable[..., Response[str]]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What is said of an error: its problem document, and the headers of the answer that carries it."""
+    """The problem document of an error, and the headers of its answer."""
 
     document: ProblemDocument
     headers: dict[str, str]
 
 
 class _Resolver(APIGatewayRestResolver):
-    """Powertools', but that a part of a path takes any one segment: of what is no id, no character tells (D13)."""
+    """Powertools' resolver, but a path parameter matches any segment: a malformed id gets the same 404 (D13)."""
 
     @staticmethod
     def _compile_regex(rule: str, base_regex: str = "^{}/*$") -> re.Pattern[str]:
@@ -58,10 +58,10 @@ class _Resolver(APIGatewayRestResolver):
 
 
 class Api:
-    """Routes of one function. Whatever a route raises becomes a problem document; nothing leaks the inside.
+    """The routes of one function. Every exception of a route becomes a problem document without internal details.
 
-    `problems` maps a context's exceptions to their kinds; `error_headers` adds a context's headers to every
-    error answer (RUN-13), given the exception or None where routing itself failed. `meter` counts what is refused.
+    `problems` maps a context's exceptions to their kinds. `error_headers` returns a context's headers for an error
+    answer (RUN-13), given the exception, or None if no route matched. `meter` counts refusals.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class Api:
         self._error_headers = error_headers
         self._methods: dict[str, list[str]] = {}
         self._trace_id = ""
-        self._resolver = _Resolver(debug=False)  # else POWERTOOLS_DEV prints every event (D8)
+        self._resolver = _Resolver(debug=False)  # otherwise POWERTOOLS_DEV would print every event (D8)
         self._resolver.exception_handler(Exception)(self._refuse)
         self._resolver.not_found(self._not_routed)
 
     def route(self, method: str, path: str | None) -> Callable[[Handler], Handler]:
-        """Register a handler for a method and a path, or for every path where `path` is None.
+        """Register a handler for a method and a path; for every path if `path` is None.
 
-        A part `<name>` of the path takes one segment, which the handler gets as its argument `name`.
+        A parameter `<name>` of the path matches one segment, which the handler gets as its argument `name`.
         """
 
         def register(handler: Handler) -> Handler:
@@ -97,24 +97,24 @@ class Api:
 
     @property
     def event(self) -> APIGatewayProxyEvent:
-        """The request being answered."""
+        """The current request."""
         return self._resolver.current_event
 
     @property
     def trace_id(self) -> str:
-        """The request's trace id: the client's own where it is fit, else one made for this request."""
+        """The request's trace id: the client's if it is valid, otherwise a new one."""
         return self._trace_id
 
     def adopt_trace_id(self, trace_id: str) -> None:
-        """Use the trace id that the body brought, from here on."""
+        """Use the trace id of the request's body from here on."""
         self._trace_id = trace_id
 
     def path_parameter(self, name: str) -> str:
-        """A part of the path as the gateway cut it out; still percent-encoded, empty if there is none."""
+        """A path parameter from the gateway, still percent-encoded; empty if there is none."""
         return (self.event.path_parameters or {}).get(name) or ""
 
     def answer(self, event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-        """Resolve one API Gateway event."""
+        """Answer one API Gateway event."""
         headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
         self._trace_id = trace_id_from(headers.get(_TRACE_HEADER.lower()))
         return self._resolver.resolve(event, context)
@@ -122,7 +122,7 @@ class Api:
     def json(
         self, status: int, body: BaseModel | Mapping[str, object], headers: Mapping[str, str]
     ) -> Response[str]:
-        """A JSON body, of a model by its aliases; a member that it leaves empty is left out, never null."""
+        """An answer with a JSON body. A model is dumped by alias and without its None values."""
         if isinstance(body, BaseModel):
             text = body.model_dump_json(by_alias=True, exclude_none=True)
         else:
@@ -133,30 +133,32 @@ class Api:
         """An answer without a body."""
         return self._respond(status, None, "", headers)
 
-    def kept(self, content: Content, headers: Mapping[str, str]) -> Response[str]:
-        """Content that clients may keep, or 304 for who has it.
+    def cacheable(self, content: Content, headers: Mapping[str, str]) -> Response[str]:
+        """Content that clients may cache, or 304 for a client that has it.
 
-        A HEAD is handed the content, too: the gateway writes Content-Length from it, which must be that of a GET
-        (RFC 9110, 8.6), and leaves it away.
+        A HEAD gets the content, too: the gateway computes Content-Length from it, which must be that of a GET (RFC
+        9110, 8.6), and drops it.
         """
-        of_both = {"ETag": content.entity_tag, "Cache-Control": CACHE_CONTROL, **headers}
+        all_headers = {"ETag": content.entity_tag, "Cache-Control": CACHE_CONTROL, **headers}
         if content.is_known_to(self.event):
-            return self._respond(304, None, "", of_both)
-        return self._respond(200, content.content_type, content.text, of_both)
+            return self._respond(304, None, "", all_headers)
+        return self._respond(200, content.content_type, content.text, all_headers)
 
     def refusal(self, error: Exception) -> Refusal:
-        """An error as a problem, logged and counted: for an answer that has it inside."""
+        """Log and count an error, and return it as a problem, for an answer that contains it."""
         headers = dict(self._error_headers(error))
         if isinstance(error, ProblemError):
             return self._problem(error.kind, error.detail, headers | error.headers, error)
         kind = next((kind for cls, kind in self._problems.items() if isinstance(error, cls)), INTERNAL_ERROR)
         if kind is INTERNAL_ERROR:
             _LOG.error("unexpected error", extra={"trace_id": self.trace_id, "error": where(error)})
-            return self._problem(kind, "The fault is ours and has been logged.", headers, error)
+            return self._problem(
+                kind, "This is a defect of the platform; it has been logged.", headers, error
+            )
         if kind is DEPENDENCY_UNAVAILABLE:
             _LOG.error(str(error), extra={"trace_id": self.trace_id})
             headers.setdefault("Retry-After", "1")
-            return self._problem(kind, _REPEATABLE, headers, error)
+            return self._problem(kind, _RETRY, headers, error)
         return self._problem(kind, str(error), headers, error)
 
     def _respond(
@@ -166,17 +168,17 @@ class Api:
         return Response(status, content_type=content_type, body=body, headers=all_headers)
 
     def _refuse(self, error: Exception) -> Response[str]:
-        return self._said(self.refusal(error))
+        return self._answer(self.refusal(error))
 
     def _not_routed(self, _error: NotFoundError) -> Response[str]:
         headers = dict(self._error_headers(None))
         if allowed := self._allowed(self.event.path):
             headers["Allow"] = ", ".join(allowed)
-            return self._said(self._problem(METHOD_NOT_ALLOWED, f"Use {headers['Allow']}.", headers))
-        return self._said(self._problem(NOT_FOUND, "No such resource.", headers))
+            return self._answer(self._problem(METHOD_NOT_ALLOWED, f"Use {headers['Allow']}.", headers))
+        return self._answer(self._problem(NOT_FOUND, "No such resource.", headers))
 
     def _allowed(self, path: str) -> list[str]:
-        """The methods of a path: of the one that is written so, else of the first that it fits."""
+        """The methods of the route with exactly this path, otherwise of the first route that matches it."""
         if exact := self._methods.get(path):
             return exact
         for known, methods in self._methods.items():
@@ -203,6 +205,6 @@ class Api:
         self._meter.run_ended(getattr(error, "ending", None))  # a refused submit may have ended its run
         return Refusal(document, headers)
 
-    def _said(self, refusal: Refusal) -> Response[str]:
+    def _answer(self, refusal: Refusal) -> Response[str]:
         document = refusal.document
         return self._respond(document.kind.status, CONTENT_TYPE, document.to_json(), refusal.headers)

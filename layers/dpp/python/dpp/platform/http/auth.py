@@ -1,4 +1,4 @@
-"""Who is asking: the API key of a request, a tenant's (RUN-2) or an operator's (TIX-5)."""
+"""Authenticates a request by its API key: a tenant's (RUN-2) or an operator's (TIX-5)."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,28 +15,29 @@ if TYPE_CHECKING:
 
 
 def authenticate(event: "APIGatewayProxyEvent", database: Database) -> Caller:
-    """The tenant whose key a request shows. Raises ProblemError 401, the same for every reason."""
-    return _shown(event, database, api_keys.verify)
+    """The tenant of a request's key. Raises ProblemError 401, the same for every reason."""
+    return _authenticated(event, database, api_keys.verify)
 
 
 def authenticate_operator(event: "APIGatewayProxyEvent", database: Database) -> Operator:
-    """The operator whose key a request shows; a tenant's key is none. Raises ProblemError 401, as above."""
-    return _shown(event, database, operator_keys.verify)
+    """The operator of a request's key, which must be an operator's. Raises ProblemError 401, as above."""
+    return _authenticated(event, database, operator_keys.verify)
 
 
-def _shown[Who](
-    event: "APIGatewayProxyEvent", database: Database, verify: Callable[[Connection, str], Who | None]
-) -> Who:
-    """This is a request's first use of the container's connection, which may have died since the last one (a
-    failover). To ask twice harms nothing, so the client need not notice.
-    """
+def _authenticated[Identity](
+    event: "APIGatewayProxyEvent",
+    database: Database,
+    verify: Callable[[Connection, str], Identity | None],
+) -> Identity:
+    """Verify the token, with one retry: this is a request's first use of the container's connection, which may have
+    died since the last request (a failover)."""
     token = bearer_token(event)
 
-    def ask() -> Who | None:
+    def look_up() -> Identity | None:
         with database.connection() as connection:
             return verify(connection, token)
 
-    who = with_retries(ask, pauses_seconds=(0.0,))
-    if who is None:
+    identity = with_retries(look_up, pauses_seconds=(0.0,))
+    if identity is None:
         raise auth_invalid()
-    return who
+    return identity

@@ -1,4 +1,4 @@
-"""Fields that bodies and queries of several contexts have; no message repeats what was sent."""
+"""Field types that the bodies and queries of several contexts share. No message repeats what was sent."""
 
 import re
 from typing import Annotated
@@ -21,17 +21,17 @@ def _canonical(value: object) -> object:
 
 
 def _digits(value: object) -> object:
-    """A number in a query is its digits: no sign, no space, no point."""
+    """A number in a query must consist of digits only: no sign, space or point."""
     if isinstance(value, str) and not re.fullmatch("[0-9]{1,3}", value, re.ASCII):
         raise ValueError("must be a number of at most three digits")
     return value
 
 
 CanonicalUuid = Annotated[UUID, BeforeValidator(_canonical)]
-"""A UUID in its one text form: no braces, no URN, no bare digits."""
+"""A UUID in its canonical text form: no braces, no URN, no bare digits."""
 
 PageLimit = Annotated[int, Field(ge=1, le=MAX_PAGE), BeforeValidator(_digits)]
-"""How many a page holds, as a query says it."""
+"""The page size in a query."""
 
 Reason = Annotated[str, StringConstraints(strict=True, strip_whitespace=True, min_length=1, max_length=500)]
-"""Why an operator does something, in words."""
+"""An operator's reason, as free text."""

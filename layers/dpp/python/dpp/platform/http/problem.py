@@ -1,4 +1,4 @@
-"""Problem details (RFC 9457): what every error answer looks like (RUN-9)."""
+"""Problem details (RFC 9457): the body of every error answer (RUN-9)."""
 
 import json
 from collections.abc import Mapping
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 CONTENT_TYPE = "application/problem+json"
-_URI_PATH = "/%:@!$&'()*+,;=~"  # what may stand in a path as it is; whatever else a client sent is encoded
+_URI_PATH = "/%:@!$&'()*+,;=~"  # allowed in a path; any other character of a client's path is encoded
 
 
 @dataclass(frozen=True, slots=True)
 class ProblemKind:
-    """One kind of problem: its status, its machine-readable reason and its unchanging title."""
+    """One kind of problem: its status, its machine-readable reason and its constant title."""
 
     status: int
     reason_code: str
@@ -19,20 +19,20 @@ class ProblemKind:
 
     @property
     def type(self) -> str:
-        """The problem's URI, one a reason code; documented in docs/problems.md."""
+        """The problem's URI, one per reason code; documented in docs/problems.md."""
         return f"urn:dpp:problem:{self.reason_code.lower().replace('_', '-')}"
 
 
 @dataclass(frozen=True, slots=True)
 class FieldFault:
-    """Where a body breaks its schema: a JSON Pointer (RFC 6901) and what was expected, never what was sent."""
+    """A violation of a body's schema: a JSON Pointer (RFC 6901) and what was expected, never what was sent."""
 
     pointer: str
     detail: str
 
 
 class ProblemError(Exception):
-    """A request that the HTTP layer itself refuses. `headers` go out with the answer."""
+    """A request that the HTTP layer refuses. `headers` are added to the answer."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class ProblemError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProblemDocument:
-    """The body of an error answer; `instance` is the request's path, which goes out as a URI reference.
+    """The body of an error answer; `instance` is the request's path, rendered as a URI reference.
 
-    `members`: what a kind of problem says besides (RFC 9457, "Extension Members").
+    `members`: additional members of this kind of problem (RFC 9457, "Extension Members").
     """
 
     kind: ProblemKind
@@ -93,7 +93,7 @@ UNSUPPORTED_MEDIA_TYPE = ProblemKind(415, "UNSUPPORTED_MEDIA_TYPE", "Only applic
 VALIDATION_FAILED = ProblemKind(422, "VALIDATION_FAILED", "The request doesn't fit its schema")
 INTERNAL_ERROR = ProblemKind(500, "INTERNAL_ERROR", "The platform failed")
 DEPENDENCY_UNAVAILABLE = ProblemKind(503, "DEPENDENCY_UNAVAILABLE", "The platform can't answer right now")
-# What the gateway answers before any function is asked, or in place of one that doesn't answer.
+# Answers of the gateway itself: before it invokes a function, or when a function does not answer.
 REQUEST_REFUSED = ProblemKind(403, "REQUEST_REFUSED", "The request was refused")
 RATE_LIMITED = ProblemKind(429, "RATE_LIMITED", "Too many requests")
 GATEWAY_TIMEOUT = ProblemKind(504, "GATEWAY_TIMEOUT", "No answer in time")

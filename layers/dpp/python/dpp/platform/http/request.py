@@ -1,4 +1,4 @@
-"""Reading a request strictly: headers that must be single, a body that must be JSON and fit a model."""
+"""Reads a request strictly: headers that may occur once, a body that must be JSON and match a model."""
 
 import re
 from collections.abc import Mapping
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 MAX_BODY_BYTES = 1_048_576
 _MAX_FAULTS = 20
-_OPTIONAL_WHITESPACE = " \t"  # what RFC 9110 lets stand around a header's value, and nothing else
+_OPTIONAL_WHITESPACE = " \t"  # the only characters that RFC 9110 allows around a header's value
 IDEMPOTENCY_KEY_PATTERN = r"[\x21\x23-\x5b\x5d-\x7e]{8,64}"
 """Visible ASCII without quote and backslash (RUN-2)."""
 # Bare or as a quoted string (RFC 9651).
 _IDEMPOTENCY_KEY = re.compile(rf'(?P<quote>"?)(?P<key>{IDEMPOTENCY_KEY_PATTERN})(?P=quote)', re.ASCII)
-# JSON is UTF-8 (RFC 8259): a body that says it is something else is refused, not misread.
+# JSON is UTF-8 (RFC 8259): a body declared in another charset is refused, not misread.
 _JSON_MEDIA_TYPE = re.compile(
     r'application/json(?:[ \t]*;[ \t]*charset=("?)utf-8\1)?[ \t]*;?', re.ASCII | re.IGNORECASE
 )
@@ -37,7 +37,7 @@ _JSON_MEDIA_TYPE = re.compile(
 def single_header(event: "APIGatewayProxyEvent", name: str) -> str | None:
     """The header's value, None if absent. Raises ProblemError 400 if it was sent more than once.
 
-    API Gateway keeps every value in `multiValueHeaders`, the last one alone in `headers`.
+    API Gateway passes all values in `multiValueHeaders`, but only the last one in `headers`.
     """
     raw = event.raw_event
     values = [
@@ -62,9 +62,9 @@ def idempotency_key(event: "APIGatewayProxyEvent") -> str:
 
 
 def refuse_browsers(event: "APIGatewayProxyEvent") -> None:
-    """Refuse what a page's script sends: a key of the platform belongs in no page. Raises ProblemError 403."""
+    """Refuse requests of scripts in web pages, which must not contain a key. Raises ProblemError 403."""
     if single_header(event, "Origin") is not None:
-        raise ProblemError(REQUEST_REFUSED, "Requests of web pages are not taken: send no Origin.")
+        raise ProblemError(REQUEST_REFUSED, "Requests from web pages are not accepted: send no Origin.")
 
 
 def bearer_token(event: "APIGatewayProxyEvent") -> str:
@@ -76,7 +76,7 @@ def bearer_token(event: "APIGatewayProxyEvent") -> str:
 
 
 def auth_invalid() -> ProblemError:
-    """The one answer to every key that is missing, malformed, unknown, wrong or revoked (RUN-9)."""
+    """The same answer to a missing, malformed, unknown, wrong or revoked key (RUN-9)."""
     return ProblemError(
         AUTH_INVALID,
         "Send an API key as Authorization: Bearer <key>.",
@@ -87,7 +87,7 @@ def auth_invalid() -> ProblemError:
 def read_body[Model: BaseModel](
     event: "APIGatewayProxyEvent", model: type[Model], max_bytes: int = MAX_BODY_BYTES
 ) -> Model:
-    """The body as `model`. Raises ProblemError 400, 413, 415 or 422; no message repeats what was sent."""
+    """Parse the body as `model`. Raises ProblemError 400, 413, 415 or 422; no message repeats what was sent."""
     text = json_text(event, max_bytes)
     try:
         return validated(model, parse(text))
@@ -96,19 +96,19 @@ def read_body[Model: BaseModel](
 
 
 def json_text(event: "APIGatewayProxyEvent", max_bytes: int = MAX_BODY_BYTES) -> bytes:
-    """A body that says it is JSON, not parsed yet. Raises ProblemError 400, 413 or 415."""
+    """The unparsed body of a request with a JSON media type. Raises ProblemError 400, 413 or 415."""
     if not _JSON_MEDIA_TYPE.fullmatch(single_header(event, "Content-Type") or ""):
         raise ProblemError(
             UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json, in UTF-8."
         )
     text = body_bytes(event)
     if len(text) > max_bytes:
-        raise ProblemError(PAYLOAD_TOO_LARGE, f"A body may have {max_bytes} bytes.")
+        raise ProblemError(PAYLOAD_TOO_LARGE, f"A body may have at most {max_bytes} bytes.")
     return text
 
 
 def validated[Model: BaseModel](model: type[Model], document: object) -> Model:
-    """A document as `model`. Raises ProblemError 422."""
+    """Validate a document as `model`. Raises ProblemError 422."""
     try:
         return model.model_validate(document)
     except ValidationError as error:
@@ -116,15 +116,15 @@ def validated[Model: BaseModel](model: type[Model], document: object) -> Model:
 
 
 def read_optional_body[Model: BaseModel](event: "APIGatewayProxyEvent", model: type[Model]) -> Model:
-    """As `read_body`; no body at all is the model with nothing given."""
+    """As `read_body`; a request without a body gives the model's defaults."""
     return read_body(event, model) if event.raw_event.get("body") else model()
 
 
 def read_query[Model: BaseModel](event: "APIGatewayProxyEvent", model: type[Model]) -> Model:
-    """The query parameters as `model`, whose members are given as text. Raises ProblemError 400 or 422."""
+    """Parse the query parameters as `model`, whose fields accept text. Raises ProblemError 400 or 422."""
     given = event.raw_event.get("multiValueQueryStringParameters") or {}
     if repeated := sorted(name for name, values in given.items() if len(values) > 1):
-        # Names are a client's too: only those that the model has are repeated.
+        # A parameter's name is client data, too: only names of the model are quoted.
         known = [name for name in repeated if name in model.model_fields]
         raise ProblemError(MALFORMED_REQUEST, f"Sent more than once: {', '.join(known) or 'a parameter'}.")
     single = {name: values[0] for name, values in given.items() if values}
@@ -135,11 +135,11 @@ def read_query[Model: BaseModel](event: "APIGatewayProxyEvent", model: type[Mode
 
 
 def validation_failed(error: ValidationError, prefix: tuple[str, ...] = ()) -> ProblemError:
-    """A 422 that names each place where the body breaks its schema, at most 20."""
+    """A 422 that lists where the body violates its schema, at most 20 places."""
     faults = tuple(
         FieldFault(
             pointer(prefix + tuple(str(part) for part in fault["loc"])),
-            fault["msg"].removeprefix("Value error, "),  # pydantic's mark of a check of ours
+            fault["msg"].removeprefix("Value error, "),  # pydantic's prefix for validators of models
         )
         for fault in error.errors(include_input=False, include_url=False)[:_MAX_FAULTS]
     )
@@ -149,21 +149,21 @@ def validation_failed(error: ValidationError, prefix: tuple[str, ...] = ()) -> P
 
 
 def pointer(parts: tuple[str, ...]) -> str:
-    """A JSON Pointer (RFC 6901)."""
+    """Build a JSON Pointer (RFC 6901)."""
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def body_bytes(event: "APIGatewayProxyEvent") -> bytes:
-    """The body as it was sent, byte for byte. Raises ProblemError 400."""
+    """The body's bytes. Raises ProblemError 400."""
     raw: Mapping[str, object] = event.raw_event
     if not raw.get("body"):
         return b""
     if raw.get("isBase64Encoded"):
-        # Powertools decodes to text; bytes that are no UTF-8 must reach the strict parser as they are.
-        import base64  # noqa: PLC0415 - never on the usual path
+        # Powertools decodes to text; bytes that are not UTF-8 must reach the strict parser unchanged.
+        import base64  # noqa: PLC0415 - rarely needed
 
         try:
             return base64.b64decode(str(raw["body"]), validate=True)
         except ValueError:
-            raise ProblemError(MALFORMED_REQUEST, "The body can't be read: its base64 is broken.") from None
+            raise ProblemError(MALFORMED_REQUEST, "The body can't be read: its base64 is invalid.") from None
     return str(raw["body"]).encode("utf-8", "surrogatepass")

@@ -1,11 +1,11 @@
-"""One message of the Model Context Protocol over stateless streamable HTTP: read, told apart, checked.
+"""Parses and checks one message of the Model Context Protocol over stateless streamable HTTP.
 
-A message of the modern era (2026-07-28 and later) says its version itself, in `_meta` and in headers that must agree
-with it; one of the handshake era (up to 2025-11-25) belongs to a client that began with `initialize`. Both stand for
-themselves here: no session is made, and none that a client names is looked at.
+A message of the modern era (2026-07-28 and later) has its version in `_meta` and in headers that must agree with it. A
+message of the handshake era (up to 2025-11-25) comes from a client that began with `initialize`. Both are handled
+without a session: none is created, and a client's session id is ignored.
 
-The models, codes and versions are the SDK's own (mcp_types). Its server is left out of Lambda for what its import
-takes (docs/mcp.md); tests hold the two against each other, message by message.
+The models, codes and versions are the SDK's own (mcp_types). The SDK's server is not used in Lambda because of its
+import time (docs/mcp.md); tests compare the two, message by message.
 """
 
 import base64
@@ -45,13 +45,13 @@ type Params = Mapping[str, Any]
 _VERSION_HEADER = "MCP-Protocol-Version"
 _ACCEPTED = {"application/json", "application/*", "*/*"}
 _SENTINEL = re.compile(r"=\?base64\?(.*)\?=", re.ASCII)
-# What a message of the modern era is refused with; one of the handshake era is refused in an answer with status 200.
+# The status of an error of the modern era; an error of the handshake era is an answer with status 200.
 _STATUSES = {METHOD_NOT_FOUND: 404}
 _NEVER_READ = {PARSE_ERROR, INVALID_REQUEST}
 
 
 class ProtocolFault(Exception):
-    """A message that the protocol doesn't have, or this server doesn't; the message repeats nothing that was sent."""
+    """A message that the protocol or this server does not have. The error's text repeats nothing that was sent."""
 
     def __init__(self, code: int, message: str, data: Mapping[str, object] | None = None) -> None:
         super().__init__(message)
@@ -59,11 +59,11 @@ class ProtocolFault(Exception):
         self.data = data
 
     def status(self, *, modern: bool) -> int:
-        """The HTTP status of its answer."""
+        """The HTTP status of the error's answer."""
         return _STATUSES.get(self.code, 400) if modern or self.code in _NEVER_READ else 200
 
     def answer(self, request_id: RequestId | None) -> dict[str, object]:
-        """Its answer."""
+        """The error's answer."""
         error: dict[str, object] = {"code": self.code, "message": str(self)}
         if self.data is not None:
             error["data"] = self.data
@@ -72,7 +72,7 @@ class ProtocolFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A request, or a notification, which has no `id`. Numbers in `params` are exact: no float is among them."""
+    """A request, or a notification, which has no `id`. Numbers in `params` are exact, never floats."""
 
     id: RequestId | None
     method: str
@@ -81,7 +81,7 @@ class Message:
 
 
 def read(event: "APIGatewayProxyEvent") -> Message:
-    """The message of a request. Raises ProtocolFault where it can't be read, ProblemError 400, 406, 413 or 415."""
+    """Parse the message of a request. Raises ProtocolFault, ProblemError 400, 406, 413 or 415."""
     _expects_json(event)
     try:
         body = parse_exact(json_text(event))
@@ -91,7 +91,7 @@ def read(event: "APIGatewayProxyEvent") -> Message:
 
 
 def check(event: "APIGatewayProxyEvent", message: Message) -> None:
-    """What a request of the modern era must say of itself (versioning; transports, "Server Validation").
+    """Check the metadata that a modern request must have (versioning; transports, "Server Validation").
 
     Raises ProtocolFault.
     """
@@ -99,30 +99,30 @@ def check(event: "APIGatewayProxyEvent", message: Message) -> None:
         return
     version = single_header(event, _VERSION_HEADER) or ""
     if message.id is not None:
-        _agrees(event, message, version)
+        _check_headers(event, message, version)
     if version not in MODERN_PROTOCOL_VERSIONS:
         data = {"supported": list(MODERN_PROTOCOL_VERSIONS), "requested": version}
         raise ProtocolFault(UNSUPPORTED_PROTOCOL_VERSION, "This protocol version is not supported.", data)
 
 
-def _agrees(event: "APIGatewayProxyEvent", message: Message, version: str) -> None:
+def _check_headers(event: "APIGatewayProxyEvent", message: Message, version: str) -> None:
     meta = message.params.get("_meta")
     for key in (PROTOCOL_VERSION_META_KEY, CLIENT_CAPABILITIES_META_KEY):
         if not isinstance(meta, dict) or key not in meta:
             raise ProtocolFault(INVALID_PARAMS, f"params._meta needs {key}.")
-    said = {
+    pairs = {
         _VERSION_HEADER: (version, cast(Params, meta)[PROTOCOL_VERSION_META_KEY]),
         "Mcp-Method": (single_header(event, "Mcp-Method"), message.method),
     }
     if message.method == "tools/call" and message.params.get("name") is not None:
-        said["Mcp-Name"] = (_decoded(single_header(event, "Mcp-Name")), message.params["name"])
-    for header, (shown, meant) in said.items():
-        if shown != meant:
-            raise ProtocolFault(HEADER_MISMATCH, f"{header} must say what the body says.")
+        pairs["Mcp-Name"] = (_decoded(single_header(event, "Mcp-Name")), message.params["name"])
+    for header, (sent, expected) in pairs.items():
+        if sent != expected:
+            raise ProtocolFault(HEADER_MISMATCH, f"{header} must match the body.")
 
 
 def _modern(event: "APIGatewayProxyEvent", body: ExactJson) -> bool:
-    """By the header; without one, by a version in the body, which then lacks its header."""
+    """Decide by the header; without one, by a version in the body (whose header is then missing)."""
     version = single_header(event, _VERSION_HEADER)
     if version is not None:
         return version not in HANDSHAKE_PROTOCOL_VERSIONS
@@ -146,16 +146,16 @@ def _message(body: ExactJson, modern: bool) -> Message:
 
 
 def _expects_json(event: "APIGatewayProxyEvent") -> None:
-    """No header expects anything (RFC 9110); an answer is never a stream."""
-    wanted = single_header(event, "Accept")
-    if wanted is None:
+    """Refuse clients that do not accept JSON: an answer is never a stream. No header accepts anything (RFC 9110)."""
+    accept = single_header(event, "Accept")
+    if accept is None:
         return
-    if _ACCEPTED.isdisjoint(one.partition(";")[0].strip().lower() for one in wanted.split(",")):
+    if _ACCEPTED.isdisjoint(one.partition(";")[0].strip().lower() for one in accept.split(",")):
         raise ProblemError(NOT_ACCEPTABLE, "Answers are application/json: accept it, and text/event-stream.")
 
 
 def _decoded(value: str | None) -> str | None:
-    """A header's value, where need be out of the Base64 that says what no header can."""
+    """A header's value, decoded if it is the Base64 form of characters that a header cannot have."""
     match = _SENTINEL.fullmatch(value or "")
     if match is None:
         return value

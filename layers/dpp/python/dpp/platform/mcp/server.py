@@ -1,4 +1,4 @@
-"""A server of tools over stateless streamable HTTP: which methods there are, and what each answers."""
+"""An MCP server of tools over stateless streamable HTTP: its methods and their results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,19 +38,19 @@ _MODERN_METHODS = ("server/discover", "tools/list", "tools/call")
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What a call of a tool came to, and what its answer's headers say."""
+    """The result of a tool call, and the headers of its answer."""
 
     result: CallToolResult
     headers: Mapping[str, str]
 
 
 type Call = Callable[[str, Mapping[str, Any]], Called]
-"""Carries out a call: from the tool's name and its arguments, whose numbers are exact."""
+"""Calls a tool by its name with its arguments, whose numbers are exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What goes back; a notification's has no body."""
+    """The answer; that of a notification has no body."""
 
     status: int
     body: Mapping[str, object] | None
@@ -59,7 +59,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A name, what a model is told of it, and its tools, listed when first asked for."""
+    """The server's name, its instructions for a model, and its tools, which are built when first listed."""
 
     info: Implementation
     instructions: str
@@ -67,7 +67,7 @@ class Server:
     list_tools: Callable[[], list[Tool]]
 
     def reply(self, event: "APIGatewayProxyEvent", call: Call) -> Reply:
-        """Answer one message. Raises ProblemError, and whatever `call` raises."""
+        """Answer one message. Raises ProblemError, and the exceptions of `call`."""
         try:
             message = read(event)
         except ProtocolFault as fault:
@@ -75,33 +75,31 @@ class Server:
         try:
             check(event, message)
             if message.id is None:
-                return Reply(202, None)  # none asks for anything: nothing is under way between two requests
+                return Reply(202, None)  # nothing to do: there is no state between two requests
             return self._reply(message, message.id, call)
         except ProtocolFault as fault:
-            # A notification that is not taken has no id to answer to.
+            # A refused notification has no id to answer to.
             modern = message.modern or message.id is None
             return Reply(fault.status(modern=modern), fault.answer(message.id))
 
     def _reply(self, message: Message, request_id: RequestId, call: Call) -> Reply:
         if message.method not in (_MODERN_METHODS if message.modern else _HANDSHAKE_METHODS):
-            raise ProtocolFault(METHOD_NOT_FOUND, "There is no such method.")
+            raise ProtocolFault(METHOD_NOT_FOUND, "No such method.")
         if message.method == "tools/call":
-            asked = _params(CallToolRequestParams, message.params)
-            if asked.name not in self.names:
-                raise ProtocolFault(
-                    INVALID_PARAMS, f"There is no such tool; there are {', '.join(self.names)}."
-                )
-            called = call(asked.name, asked.arguments or {})
+            tool_call = _params(CallToolRequestParams, message.params)
+            if tool_call.name not in self.names:
+                raise ProtocolFault(INVALID_PARAMS, f"No such tool. The tools are {', '.join(self.names)}.")
+            called = call(tool_call.name, tool_call.arguments or {})
             return Reply(200, self._answer(message, request_id, called.result), called.headers)
         return Reply(200, self._answer(message, request_id, self._result(message)))
 
     def _result(self, message: Message) -> Result:
         match message.method:
             case "initialize":
-                wanted = _params(InitializeRequestParams, message.params).protocol_version
+                requested = _params(InitializeRequestParams, message.params).protocol_version
                 return InitializeResult(
-                    protocol_version=wanted
-                    if wanted in HANDSHAKE_PROTOCOL_VERSIONS
+                    protocol_version=requested
+                    if requested in HANDSHAKE_PROTOCOL_VERSIONS
                     else LATEST_HANDSHAKE_VERSION,
                     capabilities=_CAPABILITIES,
                     server_info=self.info,
@@ -117,26 +115,26 @@ class Server:
                 )
             case "tools/list":
                 if message.params.get("cursor") is not None:
-                    raise ProtocolFault(INVALID_PARAMS, "There is one page: send no cursor.")
+                    raise ProtocolFault(INVALID_PARAMS, "There is only one page: send no cursor.")
                 return ListToolsResult(tools=self.list_tools(), ttl_ms=_CACHED_MS, cache_scope="public")
             case _:  # ping
                 return EmptyResult()
 
     def _answer(self, message: Message, request_id: RequestId, result: Result) -> dict[str, object]:
-        said: dict[str, Any] = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+        answer: dict[str, Any] = result.model_dump(mode="json", by_alias=True, exclude_none=True)
         if message.modern:
             info = self.info.model_dump(mode="json", by_alias=True, exclude_none=True)
-            said["_meta"] = {SERVER_INFO_META_KEY: info}
+            answer["_meta"] = {SERVER_INFO_META_KEY: info}
         else:
             for name in _OF_THE_MODERN_ERA:
-                said.pop(name, None)
-        return {"jsonrpc": "2.0", "id": request_id, "result": said}
+                answer.pop(name, None)
+        return {"jsonrpc": "2.0", "id": request_id, "result": answer}
 
 
 def _params[Model: BaseModel](model: type[Model], params: Params) -> Model:
-    """Parameters as `model`, by their names alone. Raises ProtocolFault."""
+    """Validate parameters as `model`, by alias only. Raises ProtocolFault."""
     try:
         return model.model_validate(params, by_name=False, by_alias=True)
     except ValidationError as error:
         places = sorted({".".join(str(part) for part in fault["loc"][:1]) for fault in error.errors()})
-        raise ProtocolFault(INVALID_PARAMS, f"params lacks, or has wrongly: {', '.join(places)}.") from None
+        raise ProtocolFault(INVALID_PARAMS, f"Missing or invalid in params: {', '.join(places)}.") from None

@@ -1,8 +1,8 @@
-"""Puts the garbage collector off while a function's modules are imported.
+"""Switches the garbage collector off while a function's modules are imported.
 
-An API function's handler imports this module first and calls `imported` after its last import. What an import makes
-stays for the life of the container, yet the collector goes through all of it again and again as it grows: about a tenth
-of the init's processor time (bench/cold.py).
+An API function's handler imports this module first and calls `imported` after its last import. Imported objects live as
+long as the container, but the collector would traverse them repeatedly as they grow: about a tenth of the init's
+processor time (bench/cold.py).
 """
 
 import gc
@@ -11,6 +11,6 @@ gc.disable()
 
 
 def imported() -> None:
-    """Collect again from here on, without ever looking at what is there by now."""
+    """Switch the collector on again and exclude all existing objects from it."""
     gc.freeze()
     gc.enable()

@@ -1,4 +1,4 @@
-"""Readiness (RUN-32): each dependency is asked one cheap question, all at once, so that the silent hide no other."""
+"""Readiness (RUN-32): probes all dependencies concurrently, so that a silent one does not hide the others."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ type Probe = Callable[[], None]
 
 
 def readiness(probes: Mapping[str, Probe]) -> dict[str, bool]:
-    """Whether each dependency answered. A probe raises DependencyUnavailable where it did not, within its timeouts."""
+    """True for each dependency that answered. A probe raises DependencyUnavailable, within its timeouts."""
     with ThreadPoolExecutor(len(probes)) as pool:
         return dict(zip(probes, pool.map(_answers, probes, probes.values()), strict=True))
 

@@ -1,7 +1,6 @@
-"""The meter through which a function emits what the table of metrics has (RUN-31; docs/metrics.md).
+"""Emits the metrics of a function, as defined in `metrics.py` (RUN-31; docs/metrics.md).
 
-Metrics go out as lines of the log in CloudWatch's embedded metric format (EMF), written by powertools: no call is made,
-nothing waits.
+Metrics are lines of the log in CloudWatch's embedded metric format (EMF), written by powertools: no call, no waiting.
 """
 
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from dpp.platform.observability.metrics import (
     COLD_STARTS,
     FUNCTION,
     INTERVENTIONS,
-    LEFT_FOR_NEXT_FIRING,
+    LEFT_FOR_NEXT_TICK,
     NAMESPACE,
     REFUNDED_USD_MICROS,
     RUNS_ENDED,
@@ -26,7 +25,7 @@ from dpp.platform.observability.metrics import (
 
 
 class RunEnding(Protocol):
-    """What became of a run, as far as it is counted."""
+    """The end of a run, as far as it is counted."""
 
     @property
     def outcome(self) -> str:
@@ -38,31 +37,31 @@ class RunEnding(Protocol):
 
     @property
     def charge_usd_micros(self) -> int:
-        """Charged."""
+        """The charge."""
 
     @property
     def refund_usd_micros(self) -> int:
-        """Given back."""
+        """The refund."""
 
 
 class ScanReport(Protocol):
-    """What one scan of a job did."""
+    """The report of one scan of a job."""
 
     @property
     def ended(self) -> int:
-        """Moved."""
+        """Rows moved."""
 
     @property
     def failed(self) -> int:
-        """Left, since a dependency failed."""
+        """Rows left because a dependency failed."""
 
     @property
     def stopped_early(self) -> bool:
-        """Whether it ran into its limit."""
+        """True if the scan reached its limit."""
 
     @property
     def endings(self) -> Sequence[RunEnding]:
-        """The runs that it ended."""
+        """The runs that the scan ended."""
 
 
 class Step(Protocol):
@@ -74,25 +73,25 @@ class Step(Protocol):
 
     @property
     def operation(self) -> str:
-        """Of which operation."""
+        """The step's operation."""
 
 
 class Meter:
-    """What a function measures during one invocation; made once a container."""
+    """Collects the metrics of one invocation; one per container."""
 
     def __init__(self) -> None:
         self._measured: list[tuple[Metric, tuple[tuple[str, str], ...], float]] = []
         self._cold = True
 
     def add(self, metric: Metric, value: float = 1, **dimensions: str) -> None:
-        """Measure. Raises ValueError where the dimensions aren't those of the table."""
+        """Record a value. Raises ValueError if the dimensions are not the metric's."""
         if set(dimensions) != set(metric.dimensions):
             raise ValueError(f"{metric.name} has the dimensions {metric.dimensions}, not {tuple(dimensions)}")
         own = tuple((name, str(dimensions[name])) for name in metric.dimensions)
         self._measured.append((metric, own, value))
 
     def run_ended(self, ending: RunEnding | None) -> None:
-        """Measure the end of a run, if there is one."""
+        """Record the end of a run, if there is one."""
         if ending is None:
             return
         self.add(RUNS_ENDED, Outcome=ending.outcome, Reason=ending.reason)
@@ -100,24 +99,24 @@ class Meter:
         self.add(REFUNDED_USD_MICROS, ending.refund_usd_micros)
 
     def scanned(self, scan: str, report: ScanReport, moved: Metric = INTERVENTIONS) -> None:
-        """Measure one scan of a job; `moved` is the metric of what it moved, where that is its daily work."""
+        """Record one scan of a job; `moved` is the metric of moved rows where moving them is routine."""
         self.add(moved, report.ended, **({"Scan": scan} if moved.dimensions else {}))
-        self.add(LEFT_FOR_NEXT_FIRING, report.failed, Scan=scan)
+        self.add(LEFT_FOR_NEXT_TICK, report.failed, Scan=scan)
         self.add(STOPPED_EARLY, int(report.stopped_early), Scan=scan)
         for ending in report.endings:
             self.run_ended(ending)
 
-    def looked(self, steps: Sequence[Step], outage: str | None) -> None:
-        """Measure a look at a workspace: the steps that it took, and whether the provider was away."""
+    def observed(self, steps: Sequence[Step], outage: str | None) -> None:
+        """Record an observation of a workspace: its steps, and an outage of the provider."""
         for step in steps:
             self.add(WORKSPACE_STEPS, Kind=step.kind, Operation=step.operation)
         if outage is not None:
             self.add(WORKSPACE_OUTAGES)
 
     def emit(self, function: str) -> None:
-        """Write what was measured, at the end of an invocation of the Lambda function of this name.
+        """Write the recorded values at the end of an invocation; `function` is the Lambda function's name.
 
-        One line for each set of dimensions: EMF gives all metrics of a line the same ones.
+        One line per set of dimensions, because EMF gives all metrics of a line the same dimensions.
         """
         measured, self._measured = self._measured, []
         if self._cold:
@@ -128,10 +127,10 @@ class Meter:
             line = lines.get(own)
             if line is None:
                 dimensions = {FUNCTION: function, **dict(own)}
-                # An empty service: powertools would take one from the environment, as one more dimension.
+                # An empty service: otherwise powertools would add one from the environment as a dimension.
                 line = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, dimension_set=dimensions, service="")
                 lines[own] = line
             line.add_metric(metric.name, metric.unit, value)
         for line in lines.values():
-            if line.metric_set:  # written already where a metric had its hundredth value
+            if line.metric_set:  # empty if powertools already flushed it at a metric's hundredth value
                 line.flush_metrics()

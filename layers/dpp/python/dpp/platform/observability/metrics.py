@@ -1,10 +1,9 @@
-"""Metrics: the table of all there are (RUN-31; docs/metrics.md); dpp/platform/observability/meter.py emits them.
+"""The table of all metrics (RUN-31; docs/metrics.md); `meter.py` emits them.
 
-A metric tells what the rows and the ledger know better, so one that is lost with a killed process
-costs nobody anything.
+The rows and the ledger are authoritative, so a metric lost with a killed process does no harm.
 
-Every metric has the dimension `Function`, the name of the Lambda function, which names the deployment too; a metric's
-own dimensions come beside it. No dimension takes a value that clients choose or that grows with their number.
+Every metric has the dimension `Function`: the name of the Lambda function, which contains the deployment's name. Its
+own dimensions are added. No dimension has values that clients choose or whose number grows with clients.
 """
 
 from collections.abc import Mapping
@@ -14,87 +13,77 @@ from aws_lambda_powertools.metrics import MetricUnit
 
 NAMESPACE = "DPP"
 FUNCTION = "Function"
-"""The dimension that every metric has."""
+"""The dimension of every metric."""
 DIMENSIONS: Mapping[str, str] = {
     FUNCTION: "the Lambda function that emitted it, such as `dpp-prod-run_worker`",
     "Answer": "ACCEPTED, REPLAYED",
     "ReasonCode": "the reason codes of [problems.md](problems.md)",
-    "Outcome": "of a message ENDED, SKIPPED, PARKED, LEASE_LOST, CLAIM_LOST, RETURNED; of a run COMPLETED, FAILED,"
-    " DISPUTED; of a ticket DONE, FAILED, LEFT, LOST; of an event HANDLED, SKIPPED, RETRY, EARLY, DEAD_LETTERED; of"
-    " one from a source ACCEPTED, DUPLICATE, TOO_OLD, IGNORED, SKIPPED; of a message to Slack SENT, REPEATED, FAILED",
+    "Outcome": "of a run message ENDED, SKIPPED, PARKED, LEASE_LOST, CLAIM_LOST, RETURNED; of a run COMPLETED, FAILED,"
+    " DISPUTED; of a ticket DONE, FAILED, LEFT, LOST; of an auth error's event HANDLED, SKIPPED, RETRY, EARLY,"
+    " DEAD_LETTERED; of a source's event ACCEPTED, DUPLICATE, TOO_OLD, IGNORED, SKIPPED; of a Slack message SENT,"
+    " REPEATED, FAILED",
     "DecisionType": "PROCESS, RESOLVE, IGNORE, FAIL, ESCALATE",
     "DecidedBy": "OPERATOR, SYSTEM",
-    "Reason": "NONE (completed), INPUTS (the client's), LIMIT (time, memory, output), PACK, PROVIDER, PLATFORM (ours)",
-    "Step": "the steps of the ops cycle that may fail: `ticket_reaper`, `tickets`; of a look at a task SENT, AT_WORK,"
-    " WAITS, RETRIED, ASKED, SUCCEEDED, FAILED, LOST, LEFT",
-    "Kind": "the kinds of steps: BEGIN, ACT, COMPLETE, FAIL, LOSE",
+    "Reason": "NONE (completed), INPUTS (the client's), LIMIT (time, memory, output), PACK, PROVIDER, PLATFORM",
+    "Step": "of the ops cycle `ticket_reaper`, `tickets`; of a task SENT, AT_WORK, WAITS, RETRIED, ASKED, SUCCEEDED,"
+    " FAILED, LOST, LEFT",
+    "Kind": "the kinds of workspace steps: BEGIN, ACT, COMPLETE, FAIL, LOSE",
     "Operation": "the operations of [workspaces.md](workspaces.md), and NONE",
-    "Class": "the classes of data of [retention.md](retention.md)",
+    "Class": "the retention classes of [retention.md](retention.md)",
     "Role": "SENTINEL, KING, GENERAL, ENVOY, CHAMBERLAIN",
     "Source": "GITHUB, JIRA, SLACK",
     "Item": "EVENT, TASK, MESSAGE",
     "Scan": "the scans of reaper, sweeper, reconcile and retention, such as `stuck_claims`",
 }
-"""Every dimension and the values that it takes; none grows with clients or runs."""
+"""Every dimension with its values; none grows with clients or runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric; `dimensions` are those beside `Function`, `alarms` the entries of docs/runbook.md that watch it.
+    """One metric. `dimensions`: those besides `Function`; `alarms`: the entries of docs/runbook.md of its alarms.
 
-    CloudWatch has no unit of money: micros have none.
+    CloudWatch has no unit of money, so amounts have none.
     """
 
     name: str
-    unit: MetricUnit
     meaning: str
     dimensions: tuple[str, ...] = ()
+    unit: MetricUnit = MetricUnit.Count
     alarms: tuple[str, ...] = ()
 
 
 SUBMITS = Metric(
-    "Submits",
-    MetricUnit.Count,
-    "submits answered 202: ACCEPTED for a new run, REPLAYED for a known one",
-    ("Answer",),
+    "Submits", "submits answered 202: ACCEPTED for a new run, REPLAYED for a known one", ("Answer",)
 )
 REFUSALS = Metric(
-    "Refusals",
-    MetricUnit.Count,
-    "requests answered with a problem, by its reason_code (problems.md)",
-    ("ReasonCode",),
+    "Refusals", "requests answered with a problem, by its reason_code (problems.md)", ("ReasonCode",)
 )
 
 MESSAGES = Metric(
     "Messages",
-    MetricUnit.Count,
-    "messages of the run queue: ENDED its run, SKIPPED, PARKED (disabled), LEASE_LOST, CLAIM_LOST, or RETURNED to come",
+    "messages of the run queue: ENDED their run, SKIPPED, PARKED (disabled), LEASE_LOST, CLAIM_LOST, RETURNED",
     ("Outcome",),
 )
 QUEUE_AGE = Metric(
-    "QueueAge",
-    MetricUnit.Seconds,
-    "from the sending of a run's message to the lease by which its work begins",
+    "QueueAge", "from the sending of a run's message to the start of its work", unit=MetricUnit.Seconds
 )
 RUNS_ENDED = Metric(
     "RunsEnded",
-    MetricUnit.Count,
-    "runs that ended, or stopped as DISPUTED, counted once by whoever committed them, by the class of the reason",
+    "runs that ended or became DISPUTED, counted by the function that committed them, by the class of the reason",
     ("Outcome", "Reason"),
 )
 SETTLED_USD_MICROS = Metric(
-    "SettledUsdMicros", MetricUnit.NoUnit, "what a run that ended was charged, in millionths of a US dollar"
+    "SettledUsdMicros", "the charge of an ended run, in millionths of a US dollar", unit=MetricUnit.NoUnit
 )
 REFUNDED_USD_MICROS = Metric(
     "RefundedUsdMicros",
-    MetricUnit.NoUnit,
-    "what of its reservation went back when a run ended, in millionths of a US dollar",
+    "the refunded part of an ended run's reservation, in millionths of a US dollar",
+    unit=MetricUnit.NoUnit,
 )
 
-FIRINGS = Metric(
+TICKS = Metric(
     "Firings",
-    MetricUnit.Count,
-    "firings of a scheduled job that came to their end; a silent job has none",
+    "ticks of a scheduled job that finished",
     alarms=(
         "reaper-silent",
         "sweeper-silent",
@@ -108,279 +97,209 @@ FIRINGS = Metric(
     ),
 )
 INTERVENTIONS = Metric(
-    "Interventions",
-    MetricUnit.Count,
-    "what a firing put right, by the scan that found it; 0 in a quiet minute",
-    ("Scan",),
+    "Interventions", "rows that a tick repaired, by the scan that found them; usually 0", ("Scan",)
 )
-LEFT_FOR_NEXT_FIRING = Metric(
-    "LeftForNextFiring", MetricUnit.Count, "what a firing could not move since a dependency failed", ("Scan",)
+LEFT_FOR_NEXT_TICK = Metric(
+    "LeftForNextFiring", "rows that a tick could not move because a dependency failed", ("Scan",)
 )
-STOPPED_EARLY = Metric(
-    "StoppedEarly", MetricUnit.Count, "1 where a scan ran into its limit of rows or time, else 0", ("Scan",)
-)
+STOPPED_EARLY = Metric("StoppedEarly", "1 if a scan reached its limit of rows or time, else 0", ("Scan",))
 
 LEDGER_DRIFT_USD_MICROS = Metric(
     "LedgerDriftUsdMicros",
-    MetricUnit.NoUnit,
-    "sum of what balances were off, found in this firing, repaired or not; 0 when all is well",
+    "sum of the differences between balances and books found in this tick, repaired or not; normally 0",
+    unit=MetricUnit.NoUnit,
     alarms=("ledger-drift",),
 )
 LEDGERS_DISPUTED = Metric(
-    "LedgersDisputed",
-    MetricUnit.Count,
-    "tenants whose ledger waits for an operator; 0 when all is well",
-    alarms=("ledger-disputed",),
+    "LedgersDisputed", "tenants whose ledger waits for an operator; normally 0", alarms=("ledger-disputed",)
 )
 RUNS_DISPUTED = Metric(
-    "RunsDisputed",
-    MetricUnit.Count,
-    "runs whose money waits for an operator (DISPUTED); 0 when all is well",
-    alarms=("runs-disputed",),
+    "RunsDisputed", "runs whose money waits for an operator (DISPUTED); normally 0", alarms=("runs-disputed",)
 )
 STUCK_CLAIMS = Metric(
-    "StuckClaims",
-    MetricUnit.Count,
-    "claims that reconcile should have finished a firing ago and could not",
-    alarms=("stuck-claims",),
+    "StuckClaims", "claims that reconcile failed to finish for at least one tick", alarms=("stuck-claims",)
 )
 
-RUNS_EXPIRED = Metric("RunsExpired", MetricUnit.Count, "runs past their 30 days that became tombstones")
-INPUTS_PURGED = Metric("InputsPurged", MetricUnit.Count, "inputs deleted an hour after their run had ended")
+RUNS_EXPIRED = Metric("RunsExpired", "runs past their 30 days that became tombstones")
+INPUTS_PURGED = Metric("InputsPurged", "inputs deleted an hour after their run had ended")
 
-TICKETS_FILED = Metric("TicketsFiled", MetricUnit.Count, "tickets filed; a repetition is none")
-TICKETS_OPEN = Metric("TicketsOpen", MetricUnit.Count, "tickets that nobody has taken yet")
+TICKETS_FILED = Metric("TicketsFiled", "tickets filed, without repetitions")
+TICKETS_OPEN = Metric("TicketsOpen", "tickets not yet taken")
 TICKET_AGE = Metric(
     "TicketAge",
-    MetricUnit.Seconds,
-    "since when the oldest ticket waits that nobody has taken; 0 when none does",
+    "age of the oldest ticket not yet taken; 0 if there is none",
+    unit=MetricUnit.Seconds,
     alarms=("tickets-waiting",),
 )
-TICKETS_IN_PROGRESS = Metric(
-    "TicketsInProgress", MetricUnit.Count, "tickets that a processor has; stale ones are not among them"
-)
+TICKETS_IN_PROGRESS = Metric("TicketsInProgress", "tickets in progress, without stale ones")
 TICKETS_STALE = Metric(
-    "TicketsStale", MetricUnit.Count, "tickets whose processor has been silent for longer than the threshold"
+    "TicketsStale", "tickets whose processor has been silent for longer than the threshold"
 )
 TICKETS_ENDED = Metric(
     "TicketsEnded",
-    MetricUnit.Count,
-    "tickets that a cycle took: DONE, FAILED, LEFT for later since a dependency failed, or LOST to another",
+    "tickets that a cycle took: DONE, FAILED, LEFT for later because a dependency failed, or LOST to another cycle",
     ("Outcome",),
 )
-TICKETS_CLEANED = Metric("TicketsCleaned", MetricUnit.Count, "stale tickets that a cycle's reaper ended")
+TICKETS_CLEANED = Metric("TicketsCleaned", "stale tickets ended by a cycle's reaper")
 REAPER_BREAKER = Metric(
     "TicketReaperBreaker",
-    MetricUnit.Count,
-    "1 where so many tickets are stale that the reaper ended none, else 0",
+    "1 if the reaper ended no ticket because too many are stale, else 0",
     alarms=("ticket-reaper-breaker",),
 )
 EMERGENCY_STOP = Metric(
-    "EmergencyStop",
-    MetricUnit.Count,
-    "1 while the emergency stop is set, else 0",
-    alarms=("emergency-stop",),
+    "EmergencyStop", "1 while the emergency stop is set, else 0", alarms=("emergency-stop",)
 )
 OPS_STEPS_FAILED = Metric(
-    "OpsStepsFailed",
-    MetricUnit.Count,
-    "1 where a step of the ops cycle failed, else 0",
-    ("Step",),
-    alarms=("ops-step-failed",),
+    "OpsStepsFailed", "1 if a step of the ops cycle failed, else 0", ("Step",), alarms=("ops-step-failed",)
 )
 
-AUTH_ERRORS_RECORDED = Metric(
-    "AuthErrorsRecorded", MetricUnit.Count, "authentication errors taken in; a repetition is none"
-)
+AUTH_ERRORS_RECORDED = Metric("AuthErrorsRecorded", "authentication errors recorded, without repetitions")
 AUTH_ERROR_DECISIONS = Metric(
     "AuthErrorDecisions",
-    MetricUnit.Count,
-    "decisions made of authentication errors",
+    "decisions on authentication errors",
     ("DecisionType", "DecidedBy"),
     alarms=("auth-errors-escalated",),
 )
-OUTBOX_PUBLISHED = Metric(
-    "OutboxPublished", MetricUnit.Count, "events that went from the outbox to the queue"
-)
-OUTBOX_DELAY = Metric("OutboxDelay", MetricUnit.Seconds, "from an event's beginning to its publication")
-OUTBOX_WAITING = Metric("OutboxWaiting", MetricUnit.Count, "events that are not published yet")
+OUTBOX_PUBLISHED = Metric("OutboxPublished", "events published from the outbox to the queue")
+OUTBOX_DELAY = Metric("OutboxDelay", "from an event's creation to its publication", unit=MetricUnit.Seconds)
+OUTBOX_WAITING = Metric("OutboxWaiting", "events not yet published")
 OUTBOX_LAG = Metric(
     "OutboxLag",
-    MetricUnit.Seconds,
-    "for how long the oldest event that is not published has been due; 0 when none is",
+    "how long the oldest unpublished event has been due; 0 if none is",
+    unit=MetricUnit.Seconds,
     alarms=("outbox-lag",),
 )
 OUTBOX_DEAD = Metric(
     "OutboxDead",
-    MetricUnit.Count,
-    "events that could not be published and wait for an operator; 0 when all is well",
+    "events that could not be published and wait for an operator; normally 0",
     alarms=("outbox-dead",),
 )
-OUTBOX_SENT_AGAIN = Metric(
-    "OutboxSentAgain", MetricUnit.Count, "events sent once more, since a queue lost their message"
-)
+OUTBOX_SENT_AGAIN = Metric("OutboxSentAgain", "events sent again because their message was lost")
 EVENTS = Metric(
     "Events",
-    MetricUnit.Count,
-    "messages of the event queue: HANDLED, SKIPPED, to come again (RETRY, EARLY), or DEAD_LETTERED",
+    "messages of the event queue: HANDLED, SKIPPED, returned (RETRY, EARLY), or DEAD_LETTERED",
     ("Outcome",),
 )
-EVENT_AGE = Metric("EventAge", MetricUnit.Seconds, "from an event's beginning to the end of its handling")
-EVENTS_RETRYING = Metric(
-    "EventsRetrying", MetricUnit.Count, "events whose handling failed and that wait to be tried again"
-)
+EVENT_AGE = Metric("EventAge", "from an event's creation to the end of its handling", unit=MetricUnit.Seconds)
+EVENTS_RETRYING = Metric("EventsRetrying", "events whose handling failed and that wait for a retry")
 EVENTS_DEAD = Metric(
     "EventsDead",
-    MetricUnit.Count,
-    "events that could not be handled and wait for an operator; 0 when all is well",
+    "events that could not be handled and wait for an operator; normally 0",
     alarms=("events-dead",),
 )
 AUTH_CLUSTERS_GROWING = Metric(
-    "AuthClustersGrowing", MetricUnit.Count, "clusters that an error joined within ten minutes"
+    "AuthClustersGrowing", "clusters that gained an error within the last ten minutes"
 )
-AUTH_CLUSTERS_NEW = Metric(
-    "AuthClustersNew", MetricUnit.Count, "of those that grow, clusters that are not an hour old"
-)
+AUTH_CLUSTERS_NEW = Metric("AuthClustersNew", "growing clusters that are less than an hour old")
 
-WORKSPACES_CREATED = Metric("WorkspacesCreated", MetricUnit.Count, "workspaces created; a repetition is none")
+WORKSPACES_CREATED = Metric("WorkspacesCreated", "workspaces created, without repetitions")
 WORKSPACE_STEPS = Metric(
-    "WorkspaceSteps",
-    MetricUnit.Count,
-    "steps of workspaces: BEGIN, ACT, COMPLETE, FAIL, LOSE",
-    ("Kind", "Operation"),
+    "WorkspaceSteps", "steps of workspaces: BEGIN, ACT, COMPLETE, FAIL, LOSE", ("Kind", "Operation")
 )
 WORKSPACE_OUTAGES = Metric(
     "WorkspaceOutages",
-    MetricUnit.Count,
-    "looks and deeds that the provider of containers, volumes or archives did not answer",
+    "observations and actions that the provider of containers, volumes or archives did not answer",
     alarms=("workspaces-outage",),
 )
-WORKSPACES_SEEDED = Metric(
-    "WorkspacesSeeded", MetricUnit.Count, "looks that a beat sent, since they were lost or never sent"
-)
+WORKSPACES_SEEDED = Metric("WorkspacesSeeded", "hints that a tick sent because they were lost or never sent")
 WORKSPACES_LOWERED = Metric(
-    "WorkspacesLowered",
-    MetricUnit.Count,
-    "workspaces that nobody used for their time, wanted one level lower",
+    "WorkspacesLowered", "idle workspaces whose desired state was lowered by one level"
 )
-FLEET_LOOKED = Metric("FleetLooked", MetricUnit.Count, "workspaces that were looked at with the fleet")
-FLEET_CHANGED = Metric("FleetChanged", MetricUnit.Count, "of these, those that stood otherwise than before")
+FLEET_OBSERVED = Metric("FleetLooked", "workspaces observed with the fleet")
+FLEET_CHANGED = Metric("FleetChanged", "workspaces of these whose state had changed")
 WORKSPACES_UNSETTLED = Metric(
-    "WorkspacesUnsettled", MetricUnit.Count, "workspaces that are not yet as they are wanted, up to 10,000"
+    "WorkspacesUnsettled", "workspaces not yet in their desired state, up to 10,000"
 )
 WORKSPACE_OPERATION_AGE = Metric(
     "WorkspaceOperationAge",
-    MetricUnit.Seconds,
-    "for how long the oldest operation has been under way; 0 when none is",
+    "age of the oldest operation in progress; 0 if there is none",
+    unit=MetricUnit.Seconds,
     alarms=("workspace-operation-stuck",),
 )
 WORKSPACES_IN_ERROR = Metric(
     "WorkspacesInError",
-    MetricUnit.Count,
-    "workspaces that wait for a person (ERROR); 0 when all is well",
+    "workspaces that wait for an operator (ERROR); normally 0",
     alarms=("workspaces-in-error",),
 )
 WORKSPACES_LOST = Metric(
     "WorkspacesLost",
-    MetricUnit.Count,
-    "of those in ERROR, workspaces whose volume vanished with the home on it; 0 when all is well",
+    "workspaces in ERROR whose volume vanished with the home on it; normally 0",
     alarms=("workspace-home-lost",),
 )
-ARCHIVES_COLLECTED = Metric(
-    "ArchivesCollected", MetricUnit.Count, "objects of archives that nothing protected, deleted"
+ARCHIVES_COLLECTED = Metric("ArchivesCollected", "unprotected archive objects deleted")
+ARCHIVES_COLLECTED_BYTES = Metric(
+    "ArchivesCollectedBytes", "total size of these objects", unit=MetricUnit.Bytes
 )
-ARCHIVES_COLLECTED_BYTES = Metric("ArchivesCollectedBytes", MetricUnit.Bytes, "what they held")
-ARCHIVES_REFUSED = Metric(
-    "ArchivesRefused", MetricUnit.Count, "objects that S3 did not delete; the next collection tries again"
-)
+ARCHIVES_REFUSED = Metric("ArchivesRefused", "objects that S3 did not delete; the next collection retries")
 
-CLEANUP_DELETED = Metric(
-    "CleanupDeleted", MetricUnit.Count, "rows that the chamberlain deleted, by their class", ("Class",)
-)
+CLEANUP_DELETED = Metric("CleanupDeleted", "rows deleted by the chamberlain, by retention class", ("Class",))
 CLEANUP_ERRORS = Metric(
-    "CleanupErrors",
-    MetricUnit.Count,
-    "batches of a cleanup that failed; the next firing tries again with less",
+    "CleanupErrors", "failed batches of a cleanup; the next tick retries with a smaller batch"
 )
 CLEANUP_AGE = Metric(
-    "CleanupAge",
-    MetricUnit.Seconds,
-    "since the last daily cleanup ended",
-    alarms=("cleanup-late",),
+    "CleanupAge", "time since the last daily cleanup ended", unit=MetricUnit.Seconds, alarms=("cleanup-late",)
 )
 CLASSES_TRIPPED = Metric(
     "ClassesTripped",
-    MetricUnit.Count,
-    "classes of data of which far more than usual was due, so that none was deleted",
+    "retention classes that were not cleaned because far more rows than usual were due",
     alarms=("cleanup-breaker",),
 )
 CLASSES_GIVEN_UP = Metric(
     "ClassesGivenUp",
-    MetricUnit.Count,
-    "classes of data that the last cleanup gave up after repeated errors",
+    "retention classes that the last cleanup gave up after repeated errors",
     alarms=("cleanup-failed",),
 )
-OBJECTS_DELETED = Metric("ObjectsDeleted", MetricUnit.Count, "objects whose rows were gone, deleted from S3")
-OBJECTS_TO_DELETE = Metric(
-    "ObjectsToDelete", MetricUnit.Count, "objects whose rows are gone and that S3 has yet to delete"
+OBJECTS_DELETED = Metric("ObjectsDeleted", "objects of deleted rows, deleted from S3")
+OBJECTS_TO_DELETE = Metric("ObjectsToDelete", "objects of deleted rows, not yet deleted from S3")
+DATA_BYTES = Metric(
+    "DataBytes", "size of a retention class after a cleanup", ("Class",), unit=MetricUnit.Bytes
 )
-DATA_BYTES = Metric("DataBytes", MetricUnit.Bytes, "what a class of data takes, after a cleanup", ("Class",))
 DATA_BYTES_PROJECTED = Metric(
     "DataBytesProjected",
-    MetricUnit.Bytes,
-    "what it will take once its period is full, at the last day's rate",
+    "its size after one retention period at the last day's rate",
     ("Class",),
+    unit=MetricUnit.Bytes,
 )
 ROLE_SILENCE = Metric(
     "RoleSilence",
-    MetricUnit.Seconds,
-    "since a role's last heartbeat; a role that is silent for ten minutes is dead",
+    "time since a role's last heartbeat; a role silent for ten minutes is dead",
     ("Role",),
+    unit=MetricUnit.Seconds,
     alarms=("role-dead",),
 )
 THREADS_OVERDUE = Metric(
     "ThreadsOverdue",
-    MetricUnit.Count,
     "threads older than seven days, whose tasks should have ended",
     alarms=("threads-overdue",),
 )
-QUESTIONS_OVERDUE = Metric(
-    "QuestionsOverdue", MetricUnit.Count, "questions that nobody has answered for seven days"
-)
+QUESTIONS_OVERDUE = Metric("QuestionsOverdue", "questions unanswered for seven days")
 
-EVENTS_TAKEN_IN = Metric(
-    "EventsTakenIn",
-    MetricUnit.Count,
-    "events that were polled or delivered, by what became of them",
-    ("Source", "Outcome"),
-)
+EVENTS_TAKEN_IN = Metric("EventsTakenIn", "events polled or delivered, by outcome", ("Source", "Outcome"))
 SOURCE_FAILURES = Metric(
     "SourceFailures",
-    MetricUnit.Count,
-    "how many polls of a source failed in a row; 0 when the last one went well",
+    "consecutive failed polls of a source; 0 after a successful one",
     ("Source",),
     alarms=("source-failing",),
 )
-TASKS_BEGUN = Metric("TasksBegun", MetricUnit.Count, "events that became tasks")
-TASK_LOOKS = Metric("TaskLooks", MetricUnit.Count, "looks at tasks, by what they did", ("Step",))
+TASKS_BEGUN = Metric("TasksBegun", "events that became tasks")
+TASK_STEPS = Metric("TaskLooks", "observations of tasks, by result", ("Step",))
 MESSAGES_DELIVERED = Metric(
-    "MessagesDelivered", MetricUnit.Count, "attempts to send a message: SENT, REPEATED, FAILED", ("Outcome",)
+    "MessagesDelivered", "attempts to send a Slack message: SENT, REPEATED, FAILED", ("Outcome",)
 )
 FLOW_WAITING = Metric(
     "FlowWaiting",
-    MetricUnit.Count,
-    "events that are no tasks yet, tasks that have not ended and ask nobody, messages that are not sent",
+    "events without a task, unfinished tasks that wait for no answer, unsent messages",
     ("Item",),
 )
 FLOW_AGE = Metric(
     "FlowAge",
-    MetricUnit.Seconds,
-    "of these, for how long the oldest has waited; 0 when none does",
+    "age of the oldest of these; 0 if there is none",
     ("Item",),
+    unit=MetricUnit.Seconds,
     alarms=("flow-stuck",),
 )
 
-COLD_STARTS = Metric("ColdStarts", MetricUnit.Count, "first invocations of a container")
+COLD_STARTS = Metric("ColdStarts", "first invocations of containers")
 
 METRICS: tuple[Metric, ...] = tuple(one for one in tuple(globals().values()) if isinstance(one, Metric))
-"""All there are, in the order of docs/metrics.md."""
+"""All metrics, in the order of docs/metrics.md."""

@@ -1,6 +1,6 @@
--- A token bucket in integers (RUN-14): a token is 60000 parts, and `limit` parts come back every millisecond,
--- so `limit` tokens come back a minute and none is lost to rounding. The bucket holds `limit` tokens.
--- Answers allowed (1 or 0), whole tokens left, seconds until the bucket is full.
+-- A token bucket in integers (RUN-14): a token is 60000 parts, and `limit` parts are refilled per millisecond, so
+-- `limit` tokens are refilled per minute and nothing is lost to rounding. The bucket holds `limit` tokens.
+-- Returns allowed (1 or 0), whole tokens left, seconds until the bucket is full.
 
 local function take_token(bucket_key, limit_text)
   local parts_a_token = 60000
