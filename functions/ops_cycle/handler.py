@@ -80,7 +80,7 @@ def _measure(cycle: Cycle) -> None:
         meter.add(REAPER_BREAKER, int(cycle.reaped.breaker_tripped))
     if cycle.processed is not None:
         for outcome in TicketOutcome:
-            meter.add(TICKETS_ENDED, cycle.processed.of(outcome), Outcome=outcome)
+            meter.add(TICKETS_ENDED, cycle.processed.count(outcome), Outcome=outcome)
     if cycle.counters is not None:
         _measure_backlog(cycle.counters)
 

@@ -111,7 +111,7 @@ class TestPages:
             while True:
                 page = read.page(connection, Filter(), place, 3)
                 found += [one.auth_error_id for one in page.errors]
-                if (place := page.place) is None:
+                if (place := page.next_key) is None:
                     break
         assert found == list(reversed(ids))
 

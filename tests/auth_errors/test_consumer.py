@@ -261,7 +261,7 @@ class TestLeases:
         assert env.ledger(auth_error_id).status is ProcessedStatus.DEAD
         (letter,) = env.dead_letters()
         detail = letter.attributes["deadLetterDetail"]["StringValue"]
-        assert detail == "each of its consumers did not come back"
+        assert detail == "the lease of every attempt expired"
         assert env.consume(message).outcome is ConsumeOutcome.SKIPPED
         assert len(env.dead_letters()) == 1
 

@@ -283,7 +283,7 @@ class TestRules:
         ("data", "told"),
         [
             ([{}], "name"),
-            ([BURST, BURST], "named twice: burst-after-deploy"),
+            ([BURST, BURST], "used more than once: burst-after-deploy"),
             ([BURST | {"decide": "DELETE"}], "decide"),
             ([BURST | {"when": {"seen": {"atLeast": 0, "withinMinutes": 1}}}], "atLeast"),
             ([BURST | {"when": {"seen": {"atLeast": 1}}}], "withinMinutes"),

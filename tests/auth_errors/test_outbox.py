@@ -206,7 +206,7 @@ class TestOwners:
         assert (report.taken_over, report.dead, report.published) == (1, 1, 0)
         (event,) = env.events(auth_error_id)
         assert event.status is OutboxStatus.DEAD
-        assert event.last_error == "each of its publishers did not come back"
+        assert event.last_error == "every publisher that claimed it crashed or timed out"
 
     def test_a_firing_that_takes_long_leaves_the_rest_to_the_next(self, env: Environment) -> None:
         for _ in range(150):

@@ -89,7 +89,7 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
         ),
         (
             {"retention": {"outbox_days": 22}},
-            "outbox_days is 22, and with 5 retries (DPP_AUTH_ERROR_MAX_RETRIES) a message may come again for 22.0 days",
+            "outbox_days is 22, but must be more than 22.0: with 5 retries (DPP_AUTH_ERROR_MAX_RETRIES)",
         ),
         (
             {"retention": {"outbox_day": 30}},
@@ -267,7 +267,7 @@ def test_rules_that_do_not_fit_each_other_end_the_synthesis(
     exported = LOCAL | {f"DPP_{name.upper()}": str(value) for name, value in said.items()}
     environs: tuple[Mapping[str, str], ...] = ({}, exported)
     for environ in environs:
-        with pytest.raises(DeploymentError, match=r"outbox_days is 25.* for 28\.9 days"):
+        with pytest.raises(DeploymentError, match=r"outbox_days is 25.* more than 28\.9"):
             read(root, {}, environ)
 
 

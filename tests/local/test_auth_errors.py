@@ -167,7 +167,7 @@ class TestDeciding:
         other = ("auth-errors", "decide", found, "IGNORE", "--reason", "other", "--id", AN_ID)
         assert "belongs to another decision" in shell.refused(*other)
         late = ("auth-errors", "decide", found, "RESOLVE", "--reason", "x")
-        assert shell.refused(*late) == "RESOLVE can't be decided of an error that is IGNORED."
+        assert shell.refused(*late) == "The decision RESOLVE is not allowed in status IGNORED."
 
     @pytest.mark.parametrize(
         ("words", "message"),

@@ -119,7 +119,7 @@ def show(
         typer.echo(as_array(error_view(error) for error in page.errors))
     else:
         _print_errors(page.errors, settings.zone)
-    if page.place is not None:
+    if page.next_key is not None:
         print_note("there are more; raise --limit")
 
 

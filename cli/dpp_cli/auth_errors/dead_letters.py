@@ -172,11 +172,11 @@ def _carry_out(handled: Iterator[HandledDeadLetter], *, as_json: bool) -> list[H
         for one in handled:
             done.append(one)
             if not as_json:
-                line = f"{_id(one.letter)}  {_STATES[one.letter.status]}: {_DONE[one.action]}"
+                line = f"{_id(one.dead_letter)}  {_STATES[one.dead_letter.status]}: {_DONE[one.action]}"
                 console.print(plain(line), highlight=False, soft_wrap=True)
     finally:
         if as_json:
-            typer.echo(as_array(_LetterView.of(one.letter, one.action) for one in done))
+            typer.echo(as_array(_LetterView.of(one.dead_letter, one.action) for one in done))
         else:
             counts = Counter(_DONE[one.action] for one in done)
             console.print(", ".join(f"{n} {what}" for what, n in counts.items()) or "nothing to do")
@@ -187,7 +187,7 @@ def _account_for(choice: Choice, handled: list[HandledDeadLetter]) -> None:
     """Exit with code 1 if a named message was not handled."""
     if choice.ids is None:
         return
-    found = frozenset[str]().union(*(one.letter.ids for one in handled))
+    found = frozenset[str]().union(*(one.dead_letter.ids for one in handled))
     if absent := choice.ids - found:
         raise StackError(f"not among the first {choice.limit} messages: {', '.join(sorted(absent))}")
     if any(one.action is Action.LEFT for one in handled):

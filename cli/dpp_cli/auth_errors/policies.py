@@ -175,8 +175,8 @@ def _print_differing(differing: Sequence[Replayed]) -> None:
     table = Table("decision", "version", "was", "would be", box=None, header_style="dim", pad_edge=False)
     table.columns[0].no_wrap = True
     for one in differing:
-        now = one.fault or (" by ".join(reversed(one.now)) if one.now else "none")
-        was = " by ".join(reversed(one.kept))
+        now = one.failure or (" by ".join(reversed(one.replayed)) if one.replayed else "none")
+        was = " by ".join(reversed(one.stored))
         table.add_row(str(one.decision_id), str(one.version), plain(was), plain(now))
     print_table(table)
 
@@ -185,9 +185,9 @@ def _fields(one: Replayed) -> dict[str, object]:
     return {
         "decisionId": str(one.decision_id),
         "policyVersion": one.version,
-        "kept": _decided(one.kept),
-        "now": None if one.now is None else _decided(one.now),
-        "fault": one.fault,
+        "kept": _decided(one.stored),
+        "now": None if one.replayed is None else _decided(one.replayed),
+        "fault": one.failure,
     }
 
 

@@ -3,6 +3,8 @@
 Schemas come from dpp/tickets, problems from the table that answers them.
 """
 
+from datetime import datetime
+
 from pydantic import BaseModel
 
 from dpp.platform.http import problem
@@ -18,6 +20,7 @@ from dpp.tickets.contract import (
     TicketView,
     WholeTicketView,
 )
+from dpp.tickets.errors import EmergencyStopSet, ReaperRunning
 from dpp.tickets.http import PROBLEMS
 from dpp.tickets.receipt import OpsRunReceipt
 from dpp.tickets.report import ReaperReport
@@ -33,8 +36,8 @@ _FAMILY = Family(
     always=("X-Trace-Id",),
     texts={kind: (error.__doc__ or "").partition("\n")[0] for error, kind in PROBLEMS.items()}
     | {
-        _RUNNING: f"Another run of the reaper, by OPS_CYCLE, is under way since {_SINCE}.",
-        _STOPPED: "The emergency stop is set, by kim: credits go to the wrong tenant",
+        _RUNNING: str(ReaperRunning(datetime.fromisoformat(_SINCE), "OPS_CYCLE")),
+        _STOPPED: str(EmergencyStopSet("kim", "credits go to the wrong tenant")),
     },
     of_status={409: ("Retry-After",)},
     members={_RUNNING: {"started_at": _SINCE, "actor": "OPS_CYCLE"}, _STOPPED: {"actor": "kim"}},

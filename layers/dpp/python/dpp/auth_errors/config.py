@@ -1,4 +1,4 @@
-"""What the functions of authentication errors read from their environment (AUTH-4, AUTH-5, AUTH-8)."""
+"""Settings of the functions of authentication errors (AUTH-4, AUTH-5, AUTH-8)."""
 
 from pydantic import Field
 
@@ -7,7 +7,7 @@ from dpp.platform.config import ConfigurationError, Settings
 
 QUEUE_RETENTION_DAYS = 4
 DEAD_LETTER_RETENTION_DAYS = 14
-"""How long SQS keeps a message; the CDK app builds the queues by these."""
+"""The retention of messages in SQS; the CDK app creates the queues with these values."""
 
 
 class EventQueueSettings(Settings):
@@ -21,12 +21,12 @@ class EventQueueSettings(Settings):
 
 
 class EventDeadLetterSettings(Settings):
-    """The queue of events that nobody could handle."""
+    """The dead-letter queue of events."""
 
     event_dead_letter_queue_url: str = Field(
         alias="DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL",
         pattern=r"^https?://",
-        description="The queue of events that nobody could handle.",
+        description="The dead-letter queue of events of authentication errors.",
     )
 
 
@@ -42,7 +42,7 @@ class WakeQueueSettings(Settings):
 
 
 class OptionalWakeQueueSettings(Settings):
-    """The same for who can do without: the publisher's schedule finds what there is within a minute."""
+    """The same, optional: without it, the publisher's schedule finds an event within a minute."""
 
     known_wake_queue_url: str | None = Field(
         default=None,
@@ -53,38 +53,36 @@ class OptionalWakeQueueSettings(Settings):
 
 
 class RetrySettings(Settings):
-    """How often a step is tried again: the outbox's and the consumer's alike (AUTH-8)."""
+    """The number of retries of the publisher and of the consumer (AUTH-8)."""
 
     max_retries: int = Field(
         default=DEFAULT_MAX_RETRIES,
         alias="DPP_AUTH_ERROR_MAX_RETRIES",
         ge=1,
         le=100,
-        description="How often an event is tried again before it is dead.",
+        description="The number of retries before an event is dead.",
     )
 
     @property
     def policy(self) -> RetryPolicy:
-        """The policy."""
         return RetryPolicy(self.max_retries)
 
 
 def redelivery_window_days(max_retries: int) -> float:
-    """The longest that a message may be under way: in the queue, in the dead letters and back, and all its retries."""
+    """The longest time until a message can arrive again: in the queue, the DLQ and the queue, plus all retries."""
     retries_seconds = LADDER_SECONDS[-1] * max_retries
     return 2 * QUEUE_RETENTION_DAYS + DEAD_LETTER_RETENTION_DAYS + retries_seconds / 86_400
 
 
 def check_outbox_days(outbox_days: int, max_retries: int) -> None:
-    """Refuse a memory that is shorter than a message's way (AUTH-5): handled again, its effects would happen twice.
+    """Reject a retention of processed messages that is shorter than the redelivery window (AUTH-5).
 
-    For whoever reads both the retention section and the retries: the chamberlain's wiring, and the CDK app. Raises
-    ConfigurationError.
+    With a shorter one, the effects of a message could happen twice. Called by all code that reads both settings: the
+    wiring of the chamberlain (cleaner), and the CDK app. Raises ConfigurationError.
     """
     window = redelivery_window_days(max_retries)
     if outbox_days <= window:
         raise ConfigurationError(
-            f"DPP_RETENTION: outbox_days is {outbox_days}, and with {max_retries} retries"
-            f" (DPP_AUTH_ERROR_MAX_RETRIES) a message may come again for {window:.1f} days: what was handled is"
-            " remembered for longer"
+            f"DPP_RETENTION: outbox_days is {outbox_days}, but must be more than {window:.1f}: with {max_retries}"
+            " retries (DPP_AUTH_ERROR_MAX_RETRIES) a message may be delivered again for so long"
         )

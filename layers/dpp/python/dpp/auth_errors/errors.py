@@ -1,10 +1,10 @@
-"""What can be wrong about an authentication error; a class's first line is its message."""
+"""Errors of this context. The first docstring line of a class is its default message."""
 
 from collections.abc import Mapping
 
 
 class AuthErrorsError(Exception):
-    """Base of this context's refusals. `members`: what the problem document says besides."""
+    """Base of this context's errors. `members` are additional members of the problem document."""
 
     def __init__(self, detail: str | None = None, **members: str | int) -> None:
         super().__init__(detail or (type(self).__doc__ or "").partition("\n")[0])
@@ -12,37 +12,37 @@ class AuthErrorsError(Exception):
 
 
 class AuthErrorNotFound(AuthErrorsError):
-    """There is no such authentication error."""
+    """There is no authentication error with this id."""
 
 
 class ClusterNotFound(AuthErrorsError):
-    """There is no such cluster."""
+    """There is no cluster with this id."""
 
 
 class AuthErrorConflict(AuthErrorsError):
-    """This requestId stands for another error: report under a new one."""
+    """This requestId belongs to a different error. Use a new requestId."""
 
 
 class DecisionConflict(AuthErrorsError):
-    """This decisionId stands for another decision: decide under a new one."""
+    """This decisionId belongs to a different decision. Use a new decisionId."""
 
 
 class DecisionRefused(AuthErrorsError):
-    """The error can't be decided so from where it stands."""
+    """The error's status doesn't allow this decision."""
 
     def __init__(self, decision_type: str, status: str) -> None:
         super().__init__(
-            f"{decision_type} can't be decided of an error that is {status}.", current_status=status
+            f"The decision {decision_type} is not allowed in status {status}.", current_status=status
         )
 
 
 class OutboxConflict(AuthErrorsError):
-    """The same idempotency key with another payload: an event never changes."""
+    """The idempotency key belongs to an event with another payload. Events never change."""
 
 
 class LeaseLost(AuthErrorsError):
-    """The lease was over and another has it: nothing of this attempt stays."""
+    """The lease expired and another consumer took it. This attempt is rolled back."""
 
 
 class EventTooEarly(AuthErrorsError):
-    """The event came before the one that it follows from."""
+    """The event arrived before the event that precedes it."""

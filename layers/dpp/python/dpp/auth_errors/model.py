@@ -1,4 +1,4 @@
-"""What an authentication error is, with its events, clusters and decisions, as rows (AUTH-1 … AUTH-11)."""
+"""Authentication errors with their events, clusters and decisions, as stored in Postgres (AUTH-1 … AUTH-11)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from dpp.auth_errors.outbox.events import EventType
 
 
 class DecidedBy(StrEnum):
-    """Who decides: a person, or a policy."""
+    """The kind of actor of a decision: a person or a policy."""
 
     OPERATOR = "OPERATOR"
     SYSTEM = "SYSTEM"
@@ -20,7 +20,7 @@ class DecidedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuthErrorReport:
-    """What a service reports, sanitised (AUTH-1). What it says in words is kept from every log."""
+    """A sanitised report of a service (AUTH-1). Its free text must not appear in logs."""
 
     request_id: str
     occurred_at: datetime
@@ -37,7 +37,7 @@ class AuthErrorReport:
 
 @dataclass(frozen=True, slots=True)
 class AuthError:
-    """An authentication error; `sequence` is the order of taking in, `dedup_key` its requestId."""
+    """An authentication error. `sequence` is the order of recording; `dedup_key` is its requestId."""
 
     auth_error_id: UUID
     sequence: int
@@ -67,7 +67,7 @@ class AuthError:
 
 @dataclass(frozen=True, slots=True)
 class AuthErrorTransition:
-    """One line of an error's history; the database writes it."""
+    """One transition of an error; a trigger writes it."""
 
     from_status: AuthErrorStatus | None
     to_status: AuthErrorStatus
@@ -92,7 +92,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided of an error, by whom, why, and from which inputs (AUTH-11)."""
+    """A decision on an error, with its actor, reason and inputs (AUTH-11)."""
 
     decision_id: UUID
     auth_error_id: UUID
@@ -110,7 +110,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedEvent:
-    """An event that a publisher owns; `retry_count`: how often its publishing failed before."""
+    """An event that a publisher has claimed. `retry_count` counts earlier failures to publish it."""
 
     outbox_id: int
     event_type: EventType
@@ -122,7 +122,7 @@ class ClaimedEvent:
 
 @dataclass(frozen=True, slots=True)
 class OutboxEntry:
-    """An event as it stands in the outbox, with what its consumer's ledger says."""
+    """An event in the outbox, with its processed message."""
 
     outbox_id: int
     auth_error_id: UUID
@@ -142,7 +142,7 @@ class OutboxEntry:
 
 @dataclass(frozen=True, slots=True)
 class ProcessedMessage:
-    """A ledger row. `attempts` counts leases, so that an attempt that crashed counts."""
+    """A processed message. `attempts` counts leases, so that crashed attempts count."""
 
     outbox_id: int
     status: ProcessedStatus

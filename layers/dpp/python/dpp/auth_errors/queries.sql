@@ -1,5 +1,5 @@
 -- name: record
--- One error a reporter's requestId; zero rows: it is known already (AUTH-1).
+-- Record one error per reporter and requestId; zero rows: it exists (AUTH-1).
 INSERT INTO auth_error (
   auth_error_id, reported_by, dedup_key, payload_hash, occurred_at, http_status, exception_class, exception_message,
   root_cause_class, root_cause_message, stacktrace, service, http_method, request_path, status, retry_count, moved_by,
@@ -13,7 +13,7 @@ ON CONFLICT (reported_by, dedup_key) DO NOTHING
 RETURNING *
 
 -- name: find_by_key
--- What a reporter's requestId stands for.
+-- The error of a reporter's requestId.
 SELECT * FROM auth_error WHERE reported_by = %(reported_by)s AND dedup_key = %(request_id)s
 
 -- name: find
@@ -21,7 +21,7 @@ SELECT * FROM auth_error WHERE reported_by = %(reported_by)s AND dedup_key = %(r
 SELECT * FROM auth_error WHERE auth_error_id = %(auth_error_id)s
 
 -- name: lock
--- The same, held until the transaction ends: whoever moves an error reads it so first.
+-- The same, locked until the transaction ends; every change of an error's status locks it first.
 SELECT * FROM auth_error WHERE auth_error_id = %(auth_error_id)s FOR NO KEY UPDATE
 
 -- name: request_analysis
@@ -42,7 +42,7 @@ WHERE auth_error_id = %(auth_error_id)s AND status IN ('ANALYSIS_REQUESTED', 'RE
 RETURNING *
 
 -- name: note_failure
--- What a handler failed on, to RETRY; what is further than that, or ended, stays as it is.
+-- To RETRY after a handler's failure, unless the error is further or terminal.
 UPDATE auth_error SET
   status = 'RETRY', retry_count = retry_count + 1, next_retry_at = %(next_retry_at)s, last_failure = %(failure)s,
   moved_by = %(actor)s, updated_at = greatest(coalesce(%(now)s, now()), updated_at)
@@ -50,7 +50,7 @@ WHERE auth_error_id = %(auth_error_id)s AND status IN ('NEW', 'RETRY', 'ANALYSIS
 RETURNING *
 
 -- name: decide
--- From where it stands to where the decision leads; zero rows: it stands elsewhere.
+-- From the expected status to the decision's; zero rows: the error has another status.
 UPDATE auth_error SET
   status = %(to_status)s, next_retry_at = NULL, moved_by = %(actor)s,
   escalated_at = CASE WHEN %(escalates)s THEN greatest(coalesce(%(now)s, now()), updated_at) ELSE escalated_at END,
@@ -59,7 +59,7 @@ WHERE auth_error_id = %(auth_error_id)s AND status = %(from_status)s
 RETURNING *
 
 -- name: insert_decision
--- Append-only; zero rows: the id is known.
+-- Append-only; zero rows: the id exists.
 INSERT INTO auth_error_decision (
   decision_id, auth_error_id, decision_type, decided_by, actor, reason, inputs, policy_version, policy_name,
   from_status, to_status, decided_at)
@@ -71,29 +71,25 @@ RETURNING decision_id
 
 -- name: decision
 -- A decision by its id.
-SELECT decision_id, auth_error_id, decision_type, decided_by, actor, reason, inputs, policy_version, policy_name,
-       from_status, to_status, decided_at
-FROM auth_error_decision WHERE decision_id = %(decision_id)s
+SELECT {decision.*} FROM auth_error_decision WHERE decision_id = %(decision_id)s
 
 -- name: decisions
--- Of an error, the oldest first.
-SELECT decision_id, auth_error_id, decision_type, decided_by, actor, reason, inputs, policy_version, policy_name,
-       from_status, to_status, decided_at
-FROM auth_error_decision WHERE auth_error_id = %(auth_error_id)s ORDER BY sequence
+-- Decisions on an error, the oldest first.
+SELECT {decision.*} FROM auth_error_decision WHERE auth_error_id = %(auth_error_id)s ORDER BY sequence
 
 -- name: system_decisions
--- What policies decided, the newest first, below a sequence; with the policies as they were.
+-- Decisions of policies below a sequence, the newest first, with the policies of their version.
 SELECT d.sequence, d.decision_id, d.decision_type, d.policy_name, d.inputs, p.version, p.policies
 FROM auth_error_decision d JOIN auth_error_policy_set p ON p.version = d.policy_version
 WHERE d.sequence < %(below)s ORDER BY d.sequence DESC LIMIT %(limit)s
 
 -- name: transitions
--- An error's history, as the database kept it.
+-- The history of an error, as the trigger wrote it.
 SELECT from_status, to_status, actor, failure, happened_at FROM auth_error_transition
 WHERE auth_error_id = %(auth_error_id)s ORDER BY transition_id
 
 -- name: page
--- The newest occurrence first, behind a place; of one cluster, see page_of_cluster.
+-- Errors behind a page key, the newest occurrence first; for one cluster see page_of_cluster.
 SELECT * FROM auth_error
 WHERE (occurred_at, sequence) < (%(before)s, %(below)s)
   AND (%(since)s::timestamptz IS NULL OR occurred_at >= %(since)s)
@@ -102,7 +98,7 @@ WHERE (occurred_at, sequence) < (%(before)s, %(below)s)
 ORDER BY occurred_at DESC, sequence DESC LIMIT %(limit)s
 
 -- name: page_of_cluster
--- The same of one cluster.
+-- The same for one cluster.
 SELECT e.* FROM auth_error_cluster_item i JOIN auth_error e USING (auth_error_id)
 WHERE i.cluster_id = %(cluster_id)s AND (i.occurred_at, i.sequence) < (%(before)s, %(below)s)
   AND (%(since)s::timestamptz IS NULL OR i.occurred_at >= %(since)s)
@@ -111,14 +107,14 @@ WHERE i.cluster_id = %(cluster_id)s AND (i.occurred_at, i.sequence) < (%(before)
 ORDER BY i.occurred_at DESC, i.sequence DESC LIMIT %(limit)s
 
 -- name: open_of_cluster
--- Those of a cluster that nobody has decided, the oldest first; to be escalated, those that were not.
+-- Open errors of a cluster, the oldest first; to be escalated: those that are not escalated yet.
 SELECT e.auth_error_id FROM auth_error_cluster_item i JOIN auth_error e USING (auth_error_id)
 WHERE i.cluster_id = %(cluster_id)s AND e.status = ANY (%(statuses)s)
   AND (NOT %(escalates)s OR e.escalated_at IS NULL)
 ORDER BY i.occurred_at, i.sequence LIMIT %(limit)s
 
 -- name: join_cluster
--- An error into the cluster of its hash, made if there is none; counted once, however often it is asked.
+-- Add an error to the cluster of its hash, which is created if needed; a repetition is counted once.
 WITH cluster AS (
   INSERT INTO auth_error_cluster (
     cluster_id, hash_version, stack_hash, exception_class, error_count, first_seen_at, last_seen_at)
@@ -135,28 +131,23 @@ WITH cluster AS (
   SELECT cluster_id, %(auth_error_id)s, %(occurred_at)s, %(sequence)s, %(reported_at)s FROM cluster
   ON CONFLICT DO NOTHING
 )
-SELECT cluster_id, hash_version, stack_hash, exception_class, error_count, first_seen_at, last_seen_at, escalated_at
-FROM cluster
+SELECT {cluster.*} FROM cluster
 
 -- name: cluster
 -- A cluster by its id.
-SELECT cluster_id, hash_version, stack_hash, exception_class, error_count, first_seen_at, last_seen_at, escalated_at
-FROM auth_error_cluster WHERE cluster_id = %(cluster_id)s
+SELECT {cluster.*} FROM auth_error_cluster WHERE cluster_id = %(cluster_id)s
 
 -- name: clusters_of
--- Those that an error is in, the newest version of the hash first.
-SELECT c.cluster_id, c.hash_version, c.stack_hash, c.exception_class, c.error_count, c.first_seen_at, c.last_seen_at,
-       c.escalated_at
-FROM auth_error_cluster_item i JOIN auth_error_cluster c USING (cluster_id)
-WHERE i.auth_error_id = %(auth_error_id)s ORDER BY length(c.hash_version) DESC, c.hash_version DESC
+-- The clusters of an error, the newest version of the hash first.
+SELECT {cluster.*} FROM auth_error_cluster_item JOIN auth_error_cluster USING (cluster_id)
+WHERE auth_error_id = %(auth_error_id)s ORDER BY length(hash_version) DESC, hash_version DESC
 
 -- name: clusters
--- Those seen last, the newest first.
-SELECT cluster_id, hash_version, stack_hash, exception_class, error_count, first_seen_at, last_seen_at, escalated_at
-FROM auth_error_cluster ORDER BY last_seen_at DESC, cluster_id LIMIT %(limit)s
+-- The clusters with the newest errors.
+SELECT {cluster.*} FROM auth_error_cluster ORDER BY last_seen_at DESC, cluster_id LIMIT %(limit)s
 
 -- name: seen_lately
--- How many errors of a cluster came within so many minutes, up to a bound: nobody asks whether it is more.
+-- The number of errors of a cluster within some minutes, counted up to the highest count that a policy needs.
 SELECT count(*) FROM (
   SELECT FROM auth_error_cluster_item
   WHERE cluster_id = %(cluster_id)s
@@ -164,45 +155,45 @@ SELECT count(*) FROM (
   LIMIT %(at_most)s) AS lately
 
 -- name: growing
--- How many clusters had an error within ten minutes, and how many of them are not an hour old.
+-- The number of clusters with an error within ten minutes, and of those among them that are less than an hour old.
 SELECT count(*), count(*) FILTER (WHERE first_seen_at > coalesce(%(now)s, now()) - interval '1 hour')
 FROM auth_error_cluster WHERE last_seen_at > coalesce(%(now)s, now()) - interval '10 minutes'
 
 -- name: escalate_cluster
--- An operator is to look at it.
+-- Mark a cluster as escalated to an operator.
 UPDATE auth_error_cluster SET escalated_at = greatest(coalesce(%(now)s, now()), coalesce(escalated_at, first_seen_at))
 WHERE cluster_id = %(cluster_id)s
 
 -- name: latest_deploy
--- How many minutes ago the newest deployment was, of a service or of all; none: no row, or a later one by this clock.
+-- The minutes since the newest deployment of a service or of all services; no row: there is none in the past.
 SELECT floor(extract(epoch FROM coalesce(%(now)s, now()) - deployed_at) / 60)::int FROM auth_error_deploy
 WHERE deployed_at <= coalesce(%(now)s, now()) AND (service IS NULL OR service = %(service)s)
 ORDER BY deployed_at DESC LIMIT 1
 
 -- name: insert_deploy
--- As an operator tells it.
+-- Store a deployment that an operator reports.
 INSERT INTO auth_error_deploy (deploy_id, service, label, actor, deployed_at)
 VALUES (%(deploy_id)s, %(service)s, %(label)s, %(actor)s, coalesce(%(now)s, now()))
 RETURNING deployed_at
 
 -- name: latest_policies
--- The set that decides.
+-- The policies in force.
 SELECT version, policies FROM auth_error_policy_set ORDER BY version DESC LIMIT 1
 
 -- name: policy_set
--- A version whole, with who set it; the newest where none is named.
+-- A version of the policies with its author; the newest if no version is given.
 SELECT version, policies, actor, reason, created_at FROM auth_error_policy_set
 WHERE %(version)s::bigint IS NULL OR version = %(version)s
 ORDER BY version DESC LIMIT 1
 
 -- name: insert_policies
--- A new version; the older ones stay.
+-- Store a new version; older ones remain.
 INSERT INTO auth_error_policy_set (policies, actor, reason, created_at)
 VALUES (%(policies)s, %(actor)s, %(reason)s, coalesce(%(now)s, now()))
 RETURNING version
 
 -- name: not_hashed
--- Errors that were analysed and are in no cluster of a version yet, in the order of taking in.
+-- Analysed errors that are in no cluster of a version, in the order of recording.
 SELECT e.* FROM auth_error e
 WHERE e.sequence > %(above)s AND e.analyzed_at IS NOT NULL AND NOT EXISTS (
   SELECT FROM auth_error_cluster_item i JOIN auth_error_cluster c USING (cluster_id)
@@ -210,12 +201,19 @@ WHERE e.sequence > %(above)s AND e.analyzed_at IS NOT NULL AND NOT EXISTS (
 ORDER BY e.sequence LIMIT %(limit)s
 
 -- name: clock
--- Postgres's own (D1).
+-- Postgres's clock (D1).
 SELECT coalesce(%(now)s, now())
 
 -- name: escalated_lately
--- For how many errors policies called for an operator within so many seconds, of the last 1,000 decisions.
+-- The number of escalations by policies within some seconds, among the last 1,000 decisions.
 SELECT count(*) FROM (
   SELECT decision_type, decided_by, decided_at FROM auth_error_decision ORDER BY sequence DESC LIMIT 1000) AS last
 WHERE decision_type = 'ESCALATE' AND decided_by = 'SYSTEM'
   AND decided_at > coalesce(%(now)s, now()) - make_interval(secs => %(seconds)s)
+
+-- columns: cluster
+cluster_id, hash_version, stack_hash, exception_class, error_count, first_seen_at, last_seen_at, escalated_at
+
+-- columns: decision
+decision_id, auth_error_id, decision_type, decided_by, actor, reason, inputs, policy_version, policy_name, from_status,
+to_status, decided_at

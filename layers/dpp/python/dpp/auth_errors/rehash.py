@@ -1,4 +1,4 @@
-"""Find the clusters of a newer version of the stack hash (AUTH-10): the older ones stay, an error is in one of each."""
+"""Add errors to clusters of a newer stack hash version (AUTH-10). Older clusters remain; an error is in one of each."""
 
 from uuid import uuid4
 
@@ -10,10 +10,10 @@ BATCH = 200
 
 
 def rehash(database: Database, *, above: int = 0, limit: int = 10_000) -> tuple[int, int | None]:
-    """Put up to `limit` analysed errors that lack it into the cluster of today's version, in the order of taking in.
+    """Add up to `limit` analysed errors to clusters of the current version, in the order of recording.
 
-    How many, and above which sequence to go on, None at the end. Each is a transaction, so that it may be ended and
-    begun again at any time.
+    Returns their number, and the sequence above which to continue (None at the end). Each error is a transaction, so
+    the command can be interrupted and repeated.
     """
     done = 0
     while done < limit:

@@ -1,7 +1,7 @@
-"""The SQL of authentication errors, their clusters and decisions, and nothing else.
+"""The SQL of authentication errors, their clusters and decisions.
 
-Zero rows of a compare-and-swap come back as None, never as an error. `now` moves the clock in tests; in production it
-is None and Postgres's own clock decides (D1).
+A compare-and-swap returns None for zero rows and never raises. `now` sets the clock in tests; in production it is None,
+and Postgres's clock decides (D1).
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ QUERIES = Queries("dpp.auth_errors", "queries.sql")
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which errors; None of a member: all. `since` is included, what a page begins before is not."""
+    """A filter of errors; a member of None matches all. `since` is inclusive."""
 
     status: AuthErrorStatus | None = None
     exception_class: str | None = None
@@ -39,7 +39,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class PageKey:
-    """Where a page begins: before this occurrence, and of the same instant below this sequence."""
+    """The start of a page: errors before this occurrence, or at the same instant with a lower sequence."""
 
     before: datetime
     below: int
@@ -54,7 +54,7 @@ def record(
     payload_hash: str,
     now: datetime | None = None,
 ) -> AuthError | None:
-    """Take an error in; None where its reporter's requestId is known."""
+    """Record an error; None if its reporter's requestId exists."""
     params = asdict(report) | {
         "auth_error_id": auth_error_id,
         "reported_by": reported_by,
@@ -65,17 +65,15 @@ def record(
 
 
 def find_by_key(connection: Connection, reported_by: str, request_id: str) -> AuthError | None:
-    """What a reporter's requestId stands for."""
     return _one(connection, "find_by_key", {"reported_by": reported_by, "request_id": request_id})
 
 
 def find(connection: Connection, auth_error_id: UUID) -> AuthError | None:
-    """The error."""
     return _one(connection, "find", {"auth_error_id": auth_error_id})
 
 
 def lock(connection: Connection, auth_error_id: UUID) -> AuthError | None:
-    """The error, held until the transaction ends."""
+    """The error, locked until the transaction ends."""
     return _one(connection, "lock", {"auth_error_id": auth_error_id})
 
 
@@ -102,7 +100,7 @@ def note_failure(
     next_retry_at: datetime,
     now: datetime | None = None,
 ) -> AuthError | None:
-    """To RETRY; None where the error is past what failed, or ended."""
+    """To RETRY; None if the error is further or terminal."""
     params = {
         "auth_error_id": auth_error_id,
         "actor": actor,
@@ -114,7 +112,7 @@ def note_failure(
 
 
 def decide(connection: Connection, decision: Decision, now: datetime | None = None) -> AuthError | None:
-    """From where it stands to where the decision leads; None where it stands elsewhere."""
+    """Apply a decision; None if the error doesn't have the expected status."""
     params = {
         "auth_error_id": decision.auth_error_id,
         "actor": decision.actor,
@@ -127,25 +125,24 @@ def decide(connection: Connection, decision: Decision, now: datetime | None = No
 
 
 def insert_decision(connection: Connection, decision: Decision, now: datetime | None = None) -> bool:
-    """Keep it; False where its id is known."""
+    """Store a decision; False if its id exists."""
     params = asdict(decision) | {"inputs": Jsonb(dict(decision.inputs)), "now": now}
     return connection.execute(QUERIES["insert_decision"], params).fetchone() is not None
 
 
 def decision(connection: Connection, decision_id: UUID) -> Decision | None:
-    """A decision by its id."""
     found = _rows(connection, "decision", {"decision_id": decision_id})
     return _decision(found[0]) if found else None
 
 
 def decisions(connection: Connection, auth_error_id: UUID) -> list[Decision]:
-    """What was decided of an error, the oldest first."""
+    """The decisions on an error, the oldest first."""
     return [_decision(row) for row in _rows(connection, "decisions", {"auth_error_id": auth_error_id})]
 
 
 @dataclass(frozen=True, slots=True)
 class SystemDecision:
-    """What a policy decided, with the policies as they were."""
+    """A decision of a policy, with the policies of its version."""
 
     sequence: int
     decision_id: UUID
@@ -157,7 +154,7 @@ class SystemDecision:
 
 
 def system_decisions(connection: Connection, below: int, limit: int) -> list[SystemDecision]:
-    """Up to `limit`, the newest first, below a sequence."""
+    """Up to `limit` decisions of policies below a sequence, the newest first."""
     rows = _rows(connection, "system_decisions", {"below": below, "limit": limit})
     return [SystemDecision(**row | {"decision_type": DecisionType(row["decision_type"])}) for row in rows]
 
@@ -176,9 +173,9 @@ def transitions(connection: Connection, auth_error_id: UUID) -> list[AuthErrorTr
     ]
 
 
-def page(connection: Connection, which: Filter, place: PageKey, limit: int) -> list[AuthError]:
-    """Up to `limit` errors behind a place, the newest occurrence first."""
-    params = asdict(which) | asdict(place) | {"limit": limit}
+def page(connection: Connection, which: Filter, start: PageKey, limit: int) -> list[AuthError]:
+    """Up to `limit` errors behind a page key, the newest occurrence first."""
+    params = asdict(which) | asdict(start) | {"limit": limit}
     name = "page" if which.cluster_id is None else "page_of_cluster"
     return [_error(row) for row in _rows(connection, name, params)]
 
@@ -191,7 +188,7 @@ def open_of_cluster(
     *,
     escalates: bool = False,
 ) -> list[UUID]:
-    """Up to `limit` errors of a cluster that stand so, the oldest first; with `escalates` none that was escalated."""
+    """Up to `limit` errors of a cluster with these statuses, the oldest first; `escalates`: only unescalated ones."""
     params = {
         "cluster_id": cluster_id,
         "statuses": list(statuses),
@@ -204,7 +201,7 @@ def open_of_cluster(
 def join_cluster(
     connection: Connection, error: AuthError, cluster_id: UUID, hash_version: str, stack_hash: str
 ) -> Cluster:
-    """The cluster of this hash with the error in it; made under `cluster_id` if there was none."""
+    """Add the error to the cluster of its hash and return it; a new cluster gets `cluster_id`."""
     params = {
         "cluster_id": cluster_id,
         "hash_version": hash_version,
@@ -220,51 +217,49 @@ def join_cluster(
 
 
 def cluster(connection: Connection, cluster_id: UUID) -> Cluster | None:
-    """A cluster by its id."""
     found = _rows(connection, "cluster", {"cluster_id": cluster_id})
     return Cluster(**found[0]) if found else None
 
 
 def clusters_of(connection: Connection, auth_error_id: UUID) -> list[Cluster]:
-    """Those that an error is in, the newest version of the hash first."""
+    """The clusters of an error, the newest version of the hash first."""
     return [Cluster(**row) for row in _rows(connection, "clusters_of", {"auth_error_id": auth_error_id})]
 
 
 def clusters(connection: Connection, limit: int) -> list[Cluster]:
-    """Those seen last, the newest first."""
+    """The clusters with the newest errors."""
     return [Cluster(**row) for row in _rows(connection, "clusters", {"limit": limit})]
 
 
 def seen_lately(
     connection: Connection, cluster_id: UUID, minutes: int, at_most: int, now: datetime | None = None
 ) -> int:
-    """How many errors of a cluster were taken in within so many minutes, counted up to `at_most`."""
+    """The number of errors of a cluster that were recorded within `minutes`, counted up to `at_most`."""
     params = {"cluster_id": cluster_id, "minutes": minutes, "at_most": at_most, "now": now}
     (row,) = connection.execute(QUERIES["seen_lately"], params).fetchall()
     return int(row[0])
 
 
 def growing(connection: Connection, now: datetime | None = None) -> tuple[int, int]:
-    """How many clusters had an error within ten minutes, and how many of them are not an hour old."""
+    """The numbers of clusters with an error within ten minutes, and of those less than an hour old."""
     (row,) = connection.execute(QUERIES["growing"], {"now": now}).fetchall()
     return int(row[0]), int(row[1])
 
 
 def escalated_lately(connection: Connection, seconds: int, now: datetime | None = None) -> int:
-    """For how many errors policies called for an operator within so many seconds, of the last 1,000 decisions."""
+    """The number of escalations by policies within `seconds`, among the last 1,000 decisions."""
     (row,) = connection.execute(QUERIES["escalated_lately"], {"seconds": seconds, "now": now}).fetchall()
     return int(row[0])
 
 
 def escalate_cluster(connection: Connection, cluster_id: UUID, now: datetime | None = None) -> None:
-    """Mark that an operator was called to it."""
     connection.execute(QUERIES["escalate_cluster"], {"cluster_id": cluster_id, "now": now})
 
 
 def minutes_since_deploy(
     connection: Connection, service: str | None, now: datetime | None = None
 ) -> int | None:
-    """How many whole minutes ago the newest deployment of a service, or of all, was; None for none."""
+    """Whole minutes since the newest deployment of a service or of all services; None if there is none."""
     row = connection.execute(QUERIES["latest_deploy"], {"service": service, "now": now}).fetchone()
     return None if row is None else int(row[0])
 
@@ -278,7 +273,7 @@ def insert_deploy(
     actor: str,
     now: datetime | None = None,
 ) -> datetime:
-    """Keep a deployment; when it was."""
+    """Store a deployment, and return its time."""
     params = {"deploy_id": deploy_id, "service": service, "label": label, "actor": actor, "now": now}
     (row,) = connection.execute(QUERIES["insert_deploy"], params).fetchall()
     deployed_at: datetime = row[0]
@@ -286,14 +281,14 @@ def insert_deploy(
 
 
 def latest_policies(connection: Connection) -> tuple[int, list[Mapping[str, Any]]] | None:
-    """The version that decides, and its policies; None where none was ever set."""
+    """The version in force and its policies; None if no policies were set."""
     row = connection.execute(QUERIES["latest_policies"]).fetchone()
     return None if row is None else (int(row[0]), list(row[1]))
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySet:
-    """A version of the policies, and who set it, why."""
+    """A version of the policies, with its author and reason."""
 
     version: int
     policies: Sequence[Mapping[str, Any]]
@@ -303,7 +298,7 @@ class PolicySet:
 
 
 def policy_set(connection: Connection, version: int | None = None) -> PolicySet | None:
-    """This version, the newest if none is named; None where there is no such."""
+    """This version, or the newest for None; None if it doesn't exist."""
     found = _rows(connection, "policy_set", {"version": version})
     return PolicySet(**found[0]) if found else None
 
@@ -311,20 +306,20 @@ def policy_set(connection: Connection, version: int | None = None) -> PolicySet 
 def insert_policies(
     connection: Connection, policies: Sequence[Mapping[str, Any]], actor: str, reason: str
 ) -> int:
-    """Keep a new version of the policies; its number."""
+    """Store a new version of the policies, and return its number."""
     params = {"policies": Jsonb(list(policies)), "actor": actor, "reason": reason, "now": None}
     (row,) = connection.execute(QUERIES["insert_policies"], params).fetchall()
     return int(row[0])
 
 
 def not_hashed(connection: Connection, hash_version: str, above: int, limit: int) -> list[AuthError]:
-    """Errors that are in no cluster of this version of the hash, in the order of taking in."""
+    """Analysed errors that are in no cluster of this hash version, in the order of recording."""
     params = {"hash_version": hash_version, "above": above, "limit": limit}
     return [_error(row) for row in _rows(connection, "not_hashed", params)]
 
 
 def clock(connection: Connection, now: datetime | None = None) -> datetime:
-    """Postgres's clock: inside of a transaction, its beginning (D1)."""
+    """Postgres's clock: inside a transaction, the time of its start (D1)."""
     (row,) = connection.execute(QUERIES["clock"], {"now": now}).fetchall()
     found: datetime = row[0]
     return found

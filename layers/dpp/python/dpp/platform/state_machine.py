@@ -33,5 +33,5 @@ class StateMachine[State]:
         return frozenset(transition.target for transition in self.transitions)
 
     def allows(self, source: State | None, target: State) -> bool:
-        """Whether a transition leads from `source` to `target`."""
+        """True if a transition leads from `source` to `target`."""
         return any(one.source == source and one.target == target for one in self.transitions)

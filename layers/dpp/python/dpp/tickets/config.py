@@ -1,4 +1,4 @@
-"""What the ticket functions read from their environment (TIX-1, TIX-5, TIX-7)."""
+"""Settings of the ticket functions (TIX-1, TIX-5, TIX-7)."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -19,43 +19,43 @@ from dpp.tickets.staleness import (
 
 
 class ReportsSettings(Settings):
-    """The S3 bucket that keeps the copies of reports (TIX-4)."""
+    """The S3 bucket for copies of reports (TIX-4)."""
 
     reports_bucket: str = Field(
         alias="DPP_REPORTS_BUCKET",
         min_length=3,
         max_length=63,
-        description="The bucket of copies of the reaper's reports.",
+        description="The bucket for copies of the reaper's reports.",
     )
 
 
 class ReaperSettings(TimeZoneSettings):
-    """The reaper's rules. `excluded_types`: request types that are never stale, separated by commas."""
+    """The reaper's rules. `excluded`: request types that are never stale, separated by commas."""
 
     threshold_seconds: int = Field(
         default=DEFAULT_THRESHOLD_SECONDS,
         alias="DPP_TICKET_REAPER_THRESHOLD_SECONDS",
         ge=MIN_THRESHOLD_SECONDS,
         le=MAX_THRESHOLD_SECONDS,
-        description="For so long nothing is heard of a ticket in progress before it is stale.",
+        description="A ticket in progress is stale after this many seconds without activity.",
     )
     max_clean: int = Field(
         default=DEFAULT_MAX_CLEAN,
         alias="DPP_TICKET_REAPER_MAX_CLEAN",
         ge=1,
         le=MAX_MAX_CLEAN,
-        description="How many stale tickets one run of the reaper ends.",
+        description="The number of stale tickets that one run of the reaper ends at most.",
     )
     excluded: str = Field(
         default="",
         alias="DPP_TICKET_REAPER_EXCLUDED_TYPES",
-        description="Types of tickets that are never stale, between commas.",
+        description="Ticket types that are never stale, separated by commas.",
     )
     breaker_count: int = Field(
         default=100,
         alias="DPP_TICKET_REAPER_BREAKER_COUNT",
         ge=1,
-        description="With more stale tickets than this the reaper ends none until an operator confirms it.",
+        description="With more stale tickets than this, the reaper ends none until an operator confirms.",
     )
     breaker_share: float = Field(
         default=0.5,
@@ -63,17 +63,15 @@ class ReaperSettings(TimeZoneSettings):
         ge=0,
         le=1,
         allow_inf_nan=False,
-        description="The same with 20 of them that are more than this share of all in progress.",
+        description="The same if at least 20 tickets are stale and they exceed this share of all in progress.",
     )
 
     @property
     def excluded_types(self) -> Sequence[RequestType]:
-        """The types that are never stale."""
         return tuple(RequestType(name.strip()) for name in self.excluded.split(",") if name.strip())
 
     @property
     def rules(self) -> ReaperRules:
-        """The rules as the reaper takes them."""
         breaker = Breaker(self.breaker_count, self.breaker_share)
         return ReaperRules(self.threshold_seconds, self.max_clean, breaker, self.excluded_types)
 
@@ -83,5 +81,7 @@ class ReaperSettings(TimeZoneSettings):
             _ = self.excluded_types
         except ValueError:
             known = ", ".join(RequestType)
-            raise ValueError(f"DPP_TICKET_REAPER_EXCLUDED_TYPES: of {known}, separated by commas") from None
+            raise ValueError(
+                f"DPP_TICKET_REAPER_EXCLUDED_TYPES must list types of {known}, separated by commas"
+            ) from None
         return self

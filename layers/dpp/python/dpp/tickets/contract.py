@@ -1,4 +1,4 @@
-"""Bodies of the tickets API, in and out (TIX-5). Bounds are said where they break; no message repeats what was sent."""
+"""Request and response bodies of the tickets API (TIX-5). No error message repeats what the client sent."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -28,16 +28,18 @@ class _Answered(BaseModel):
 
 
 class TicketCreateRequest(_Sent):
-    """The body of POST /api/tickets; `params` are its type's (`PARAMS`)."""
+    """The body of POST /api/tickets; `PARAMS` has the model of `params` for each type."""
 
-    request_id: Annotated[CanonicalUuid, Field(description="Chosen by who files: the same one files once.")]
+    request_id: Annotated[
+        CanonicalUuid, Field(description="Chosen by the client: a repeated request files the ticket once.")
+    ]
     request_type: RequestType
     params: Mapping[str, Any] = {}
-    reason: Annotated[Reason, Field(description="Why; kept with the ticket.")]
+    reason: Annotated[Reason, Field(description="The reason, stored with the ticket.")]
 
 
 class ReaperRunRequest(_Sent):
-    """The body of POST /api/tickets/reaper/run; all of it may be left out."""
+    """The body of POST /api/tickets/reaper/run; every field is optional."""
 
     threshold_seconds: (
         Annotated[
@@ -46,7 +48,7 @@ class ReaperRunRequest(_Sent):
                 strict=True,
                 ge=MIN_THRESHOLD_SECONDS,
                 le=MAX_THRESHOLD_SECONDS,
-                description=f"The deployment's own if not given, {DEFAULT_THRESHOLD_SECONDS} by default.",
+                description=f"The deployment's setting if omitted, {DEFAULT_THRESHOLD_SECONDS} by default.",
             ),
         ]
         | None
@@ -58,16 +60,17 @@ class ReaperRunRequest(_Sent):
                 strict=True,
                 ge=1,
                 le=MAX_MAX_CLEAN,
-                description=f"The deployment's own if not given, {DEFAULT_MAX_CLEAN} by default.",
+                description=f"The deployment's setting if omitted, {DEFAULT_MAX_CLEAN} by default.",
             ),
         ]
         | None
     ) = None
-    dry_run: Annotated[bool, Field(strict=True, description="Report, change nothing, leave no report.")] = (
+    dry_run: Annotated[bool, Field(strict=True, description="Return a report; change and store nothing.")] = (
         False
     )
     confirm_stale_count: Annotated[
-        int, Field(strict=True, ge=0, description="So many may be stale for all that the breaker says.")
+        int,
+        Field(strict=True, ge=0, description="The breaker doesn't trip for up to this many stale tickets."),
     ] = 0
 
 
@@ -88,7 +91,7 @@ class TicketQuery(_Sent):
 
 
 class ResultView(_Answered):
-    """How a ticket ended (000 §4-B)."""
+    """The result of a ticket (000 §4-B)."""
 
     request_id: UUID
     processor_id: str
@@ -98,7 +101,7 @@ class ResultView(_Answered):
 
 
 class TransitionView(_Answered):
-    """One line of a ticket's history."""
+    """One transition of a ticket."""
 
     from_status: TicketStatus | None
     to_status: TicketStatus
@@ -108,7 +111,7 @@ class TransitionView(_Answered):
 
 
 class TicketView(_Answered):
-    """A ticket as it stands."""
+    """The current state of a ticket."""
 
     request_id: UUID
     request_type: RequestType
@@ -124,35 +127,35 @@ class TicketView(_Answered):
 
 
 class WholeTicketView(TicketView):
-    """A ticket with its end, if it came to one, and its history."""
+    """A ticket with its result, if it has ended, and its history."""
 
     result: ResultView | None
     transitions: tuple[TransitionView, ...]
 
 
 class TicketPageView(_Answered):
-    """Tickets, the newest first. `next_cursor`: ask with it for those behind; missing on the last page."""
+    """Tickets, the newest first. `next_cursor` is the cursor of the next page, missing on the last one."""
 
     tickets: tuple[TicketView, ...]
     next_cursor: str | None
 
 
 class WaitingView(_Answered):
-    """How many wait so, and since when the oldest does."""
+    """The number of tickets in this state, and since when the oldest is in it."""
 
     count: int
     oldest_at: Instant | None
 
 
 class RecentView(_Answered):
-    """How many ended so within a day, and within seven."""
+    """The number of tickets that ended like this within a day, and within seven days."""
 
     last_day: int
     last_week: int
 
 
 class CountersView(_Answered):
-    """Of one type, or of all: what is stale is not in progress."""
+    """The counters of one type or of all types. A stale ticket is not counted as in progress."""
 
     open: WaitingView
     in_progress: WaitingView
@@ -162,7 +165,7 @@ class CountersView(_Answered):
 
 
 class OpsCountersView(_Answered):
-    """All tickets, counted."""
+    """The counters of all tickets."""
 
     asof: Instant
     threshold_seconds: int
@@ -171,7 +174,7 @@ class OpsCountersView(_Answered):
 
 
 class EmergencyStopView(_Answered):
-    """Whether the stop is set, and who said so last."""
+    """The emergency stop, and the operator who changed it last."""
 
     stopped: bool
     actor: str

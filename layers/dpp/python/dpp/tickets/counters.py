@@ -1,4 +1,4 @@
-"""The ops counters (TIX-7): tickets by type and state. What is stale is counted as stale, not as in progress."""
+"""The ops counters (TIX-7): tickets by type and state. A stale ticket is not counted as in progress."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,13 +13,12 @@ from dpp.tickets.staleness import ReaperRules
 
 @dataclass(slots=True)
 class Group:
-    """Tickets that wait in one state: how many, and since when the oldest does."""
+    """Tickets in one state: their number, and since when the oldest is in it."""
 
     count: int = 0
     oldest_at: datetime | None = None
 
     def add(self, count: int, oldest_at: datetime | None) -> None:
-        """Count more."""
         self.count += count
         if oldest_at is not None and (self.oldest_at is None or oldest_at < self.oldest_at):
             self.oldest_at = oldest_at
@@ -27,7 +26,7 @@ class Group:
 
 @dataclass(slots=True)
 class Recent:
-    """Tickets that ended so lately: within a day, and within seven."""
+    """Tickets that ended in one state within a day, and within seven days."""
 
     last_day: int = 0
     last_week: int = 0
@@ -35,7 +34,7 @@ class Recent:
 
 @dataclass(slots=True)
 class Counters:
-    """Of one type, or of all together."""
+    """The counters of one type or of all types."""
 
     open: Group = field(default_factory=Group)
     in_progress: Group = field(default_factory=Group)
@@ -44,17 +43,17 @@ class Counters:
     failed: Recent = field(default_factory=Recent)
 
     def waiting(self, state: str) -> Group:
-        """OPEN, IN_PROGRESS or STALE."""
+        """The group of `state`: OPEN, IN_PROGRESS or STALE."""
         return {"OPEN": self.open, "IN_PROGRESS": self.in_progress, "STALE": self.stale}[state]
 
     def ended(self, status: TicketStatus) -> Recent:
-        """DONE or FAILED."""
+        """The group of `status`: DONE or FAILED."""
         return self.done if status is TicketStatus.DONE else self.failed
 
 
 @dataclass(frozen=True, slots=True)
 class OpsCounters:
-    """All tickets at one time; a type that has none has zeros."""
+    """The counters of all tickets at one time; a type without tickets has zeros."""
 
     asof: datetime
     threshold_seconds: int
@@ -63,7 +62,7 @@ class OpsCounters:
 
 
 def count(connection: Connection, rules: ReaperRules, now: datetime | None = None) -> OpsCounters:
-    """Count; each figure is read from an index, what ended is counted for a week back."""
+    """Count all tickets. Every figure is read from an index; ended tickets are counted for a week."""
     total, by_type = Counters(), {kind: Counters() for kind in RequestType}
     with connection.transaction():
         asof = store.clock(connection, now)

@@ -1,8 +1,8 @@
-"""The ops cycle (000 §7; TIX-6): emergency stop, then step 0.25, the reaper, then tickets; with a receipt.
+"""The ops cycle (000 §7; TIX-6): emergency stop, step 0.25 (the reaper), tickets; with a receipt.
 
-One cycle at a time, by a lease. The receipt is written from the cycle's first line on and after each step, so that a
-crash leaves what was done; the next cycle, which may begin when the lease is over, calls it ABANDONED. A step that
-fails is recorded and the next one goes on; the stop ends everything after it.
+A lease allows one cycle at a time. The receipt is written at the start and after each step, so that it shows the
+progress after a crash. The next cycle, which starts after the lease has expired, marks such a receipt ABANDONED. A
+failed step is recorded, and the next step runs; a set emergency stop ends the cycle.
 """
 
 import logging
@@ -40,25 +40,24 @@ from dpp.tickets.store import QUERIES
 _LOG = logging.getLogger("dpp.tickets.cycle")
 LEASE_NAME = "OPS_CYCLE"
 LEASE_SECONDS = 90
-"""Longer than the function that runs it may live (`cdk/dpp_cdk/settings/timings.py`)."""
+"""Longer than the timeout of the function that runs the cycle (`cdk/dpp_cdk/settings/timings.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CycleEffects:
-    """What a cycle touches; its reaper goes by the rules of its processing."""
+    """Connections and clients that a cycle uses; the reaper uses the rules of the processing."""
 
     reaping: ReapEffects
     processing: ProcessEffects
 
     @property
     def rules(self) -> ReaperRules:
-        """What is stale."""
         return self.processing.rules
 
 
 @dataclass(slots=True)
 class Cycle:
-    """What one cycle did, to be measured. `reaped` None: the reaper did not run or failed."""
+    """The results of one cycle, for metrics. `reaped` is None if the reaper did not run or failed."""
 
     receipt: OpsRunReceipt
     reaped: Reaped | None = None
@@ -67,7 +66,7 @@ class Cycle:
 
 
 def run_cycle(effects: CycleEffects, now: datetime | None = None) -> Cycle:
-    """Run one. Raises CycleRunning, and PostgresUnavailable where not even a receipt can be written."""
+    """Run one cycle. Raises CycleRunning, and PostgresUnavailable if no receipt can be written."""
     run_id, database = uuid4(), effects.reaping.database
     try:
         with exclusive.held(database, LEASE_NAME, str(run_id), ttl_seconds=LEASE_SECONDS, now=now):
@@ -77,11 +76,11 @@ def run_cycle(effects: CycleEffects, now: datetime | None = None) -> Cycle:
                 cycle.counters = counters.count(connection, effects.rules, now)
             return cycle
     except LeaseTaken as taken:
-        raise CycleRunning(f"Another ops cycle is under way since {taken.started_at.isoformat()}.") from None
+        raise CycleRunning(taken.started_at, taken.holder) from None
 
 
 def latest(connection: Connection, limit: int = 1) -> list[dict[str, Any]]:
-    """The receipts of the last so many cycles as JSON, the newest first. Raises NoReceiptYet."""
+    """The receipts of the last `limit` cycles as JSON, the newest first. Raises NoReceiptYet."""
     rows = connection.execute(QUERIES["latest_receipts"], {"limit": limit}).fetchall()
     if not rows:
         raise NoReceiptYet
@@ -91,12 +90,13 @@ def latest(connection: Connection, limit: int = 1) -> list[dict[str, Any]]:
 def _begin(database: Database, run_id: UUID, zone: ZoneInfo, now: datetime | None) -> OpsRunReceipt:
     with database.connection() as connection, connection.transaction():
         at = store.clock(connection, now).astimezone(zone)
-        over = Jsonb({"outcome": CycleOutcome.ABANDONED, "finished_at": at.isoformat()})
-        if abandoned := connection.execute(QUERIES["abandon_receipts"], {"over": over, "now": now}).rowcount:
-            _LOG.warning("an earlier cycle never ended", extra={"cycles": abandoned})
+        changes = Jsonb({"outcome": CycleOutcome.ABANDONED, "finished_at": at.isoformat()})
+        params = {"changes": changes, "now": now}
+        if abandoned := connection.execute(QUERIES["abandon_receipts"], params).rowcount:
+            _LOG.warning("an earlier ops cycle did not finish", extra={"cycles": abandoned})
         receipt = OpsRunReceipt(run_id=run_id, started_at=at)
-        params = {"run_id": run_id, "receipt": _as_json(receipt), "now": now}
-        connection.execute(QUERIES["begin_receipt"], params)
+        begun = {"run_id": run_id, "receipt": _as_json(receipt), "now": now}
+        connection.execute(QUERIES["begin_receipt"], begun)
     return receipt
 
 
@@ -112,7 +112,7 @@ def _steps(cycle: Cycle, effects: CycleEffects, now: datetime | None) -> None:
         _record(cycle, effects, now, ticket_reaper=_reaper(cycle, effects, now))
     if not _is_stopped(cycle):
         _record(cycle, effects, now, tickets=_tickets(cycle, effects, now))
-    outcomes = {step.outcome for step in _taken(cycle)}
+    outcomes = {step.outcome for step in _finished(cycle)}
     if StepOutcome.STOPPED in outcomes:
         outcome = CycleOutcome.STOPPED
     else:
@@ -124,13 +124,13 @@ def _steps(cycle: Cycle, effects: CycleEffects, now: datetime | None) -> None:
     _record(cycle, effects, now, outcome=outcome, **skipped)
 
 
-def _taken(cycle: Cycle) -> list[Any]:
+def _finished(cycle: Cycle) -> list[Any]:
     steps = (cycle.receipt.emergency_stop, cycle.receipt.ticket_reaper, cycle.receipt.tickets)
     return [step for step in steps if step is not None]
 
 
 def _is_stopped(cycle: Cycle) -> bool:
-    return any(step.outcome is StepOutcome.STOPPED for step in _taken(cycle))
+    return any(step.outcome is StepOutcome.STOPPED for step in _finished(cycle))
 
 
 def _reaper(cycle: Cycle, effects: CycleEffects, now: datetime | None) -> ReaperStep:
@@ -138,10 +138,10 @@ def _reaper(cycle: Cycle, effects: CycleEffects, now: datetime | None) -> Reaper
         cycle.reaped = reap(ReapRequest(LEASE_NAME, effects.rules), effects.reaping, now)
     except EmergencyStopSet:
         return ReaperStep(outcome=StepOutcome.STOPPED)
-    except ReaperRunning as running:  # by hand, or by a process that died at it
+    except ReaperRunning as running:  # started by an operator, or by a process that crashed
         return ReaperStep(outcome=StepOutcome.SKIPPED, error=str(running))
-    except Exception as error:  # noqa: BLE001 - a failing reaper is recorded and stops nothing (000 §7)
-        return ReaperStep(outcome=StepOutcome.FAILED, error=_told("ticket_reaper", error))
+    except Exception as error:  # noqa: BLE001 - a failed reaper is recorded and does not stop the cycle (000 §7)
+        return ReaperStep(outcome=StepOutcome.FAILED, error=_failure("ticket_reaper", error))
     return reaper_step(cycle.reaped)
 
 
@@ -152,13 +152,13 @@ def _tickets(cycle: Cycle, effects: CycleEffects, now: datetime | None) -> Ticke
         process.process_tickets(effects.processing, processor_id, report, now)
     except EmergencyStopSet:
         return tickets_step(report, StepOutcome.STOPPED)
-    except Exception as error:  # noqa: BLE001 - recorded; the ticket is taken again, and the next cycle goes on
-        return tickets_step(report, StepOutcome.FAILED, _told("tickets", error))
+    except Exception as error:  # noqa: BLE001 - recorded; a later cycle takes the ticket again
+        return tickets_step(report, StepOutcome.FAILED, _failure("tickets", error))
     return tickets_step(report, StepOutcome.OK)
 
 
-def _told(step: str, error: Exception) -> str:
-    """A word for the receipt; the log has where it was."""
+def _failure(step: str, error: Exception) -> str:
+    """Log the failure with its place in the code, and return a short description for the receipt."""
     found = where(error)
     _LOG.error("a step of the ops cycle failed", extra={"step": step, "error": found})
     return (
@@ -169,7 +169,7 @@ def _told(step: str, error: Exception) -> str:
 
 
 def _record(cycle: Cycle, effects: CycleEffects, now: datetime | None, **changes: object) -> None:
-    """Take a step into the receipt, and write it; with an outcome, for good."""
+    """Add a step to the receipt and write it; a receipt with an outcome is final."""
     receipt = cycle.receipt.model_copy(update=changes)
     zone = effects.reaping.zone
     with effects.reaping.database.connection() as connection:

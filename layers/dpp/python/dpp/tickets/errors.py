@@ -1,11 +1,11 @@
-"""What can be wrong about a ticket or the reaper; a class's first line is its message."""
+"""Errors of tickets, the reaper and the ops cycle. The first docstring line of a class is its default message."""
 
 from collections.abc import Mapping
 from datetime import datetime
 
 
 class TicketsError(Exception):
-    """Base of this context's refusals. `members`: what the problem document says besides."""
+    """Base of this context's errors. `members` are additional members of the problem document."""
 
     def __init__(self, detail: str | None = None, **members: str | int) -> None:
         super().__init__(detail or (type(self).__doc__ or "").partition("\n")[0])
@@ -13,11 +13,11 @@ class TicketsError(Exception):
 
 
 class TicketNotFound(TicketsError):
-    """There is no such ticket."""
+    """There is no ticket with this id."""
 
 
 class TicketConflict(TicketsError):
-    """This request_id stands for another request: file under a new one."""
+    """This request_id belongs to a different request. Use a new request_id."""
 
 
 class NoReportYet(TicketsError):
@@ -25,7 +25,7 @@ class NoReportYet(TicketsError):
 
 
 class SnapshotNotFound(TicketsError):
-    """There is no such snapshot."""
+    """There is no snapshot with this name."""
 
 
 class NoReceiptYet(TicketsError):
@@ -33,31 +33,32 @@ class NoReceiptYet(TicketsError):
 
 
 class ReaperRunning(TicketsError):
-    """Another run of the reaper is under way."""
+    """The reaper is already running."""
 
     def __init__(self, started_at: datetime, holder: str) -> None:
-        told = started_at.isoformat(timespec="seconds")
-        super().__init__(
-            f"Another run of the reaper, by {holder}, is under way since {told}.",
-            started_at=told,
-            actor=holder,
-        )
+        since = started_at.isoformat(timespec="seconds")
+        detail = f"The reaper is already running since {since} (started by {holder}). Try again later."
+        super().__init__(detail, started_at=since, actor=holder)
 
 
 class ReaperOvertaken(TicketsError):
-    """The run took longer than its lease, and another has it: nothing was changed."""
+    """The run took longer than its lease, and another run started. Nothing was changed. Try again."""
 
 
 class CycleRunning(TicketsError):
-    """Another ops cycle is under way."""
+    """An ops cycle is already running."""
+
+    def __init__(self, started_at: datetime, holder: str) -> None:
+        since = started_at.isoformat(timespec="seconds")
+        super().__init__(f"An ops cycle is already running since {since} (run {holder}).")
 
 
 class EmergencyStopSet(TicketsError):
-    """The emergency stop is set: nothing is changed until an operator clears it."""
+    """The emergency stop is set. An operator must clear it first."""
 
     def __init__(self, actor: str, reason: str) -> None:
-        super().__init__(f"The emergency stop is set, by {actor}: {reason}", actor=actor)
+        super().__init__(f"The emergency stop is set (by {actor}: {reason}).", actor=actor)
 
 
 class TicketRefused(Exception):
-    """The request can't be carried out, now or later; the message goes into the ticket's result."""
+    """The request can't be carried out now or later. The message becomes the ticket's result."""

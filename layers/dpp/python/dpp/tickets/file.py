@@ -1,4 +1,4 @@
-"""File a ticket (TIX-1): once for a request_id, however often it is asked."""
+"""File a ticket (TIX-1): once for a request_id, however often the request is repeated."""
 
 import logging
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ _LOG = logging.getLogger("dpp.tickets.file")
 
 @dataclass(frozen=True, slots=True)
 class Filed:
-    """A ticket that stands; `created` false where it stood before."""
+    """A filed ticket. `created` is false if an earlier request filed it."""
 
     ticket: Ticket
     created: bool
 
 
 def file(new: NewTicket, database: Database) -> Filed:
-    """File it, or find it filed. Raises TicketConflict where its request_id stands for another request.
+    """File a ticket, or find it if it is filed. Raises TicketConflict if its request_id belongs to another request.
 
-    The same request is one of the same type, parameters and reason, whoever repeats it: it stays the first filer's.
-    One statement, so that a crash leaves it filed or not; the repetition tells.
+    Requests with the same type, parameters and reason are the same; the first operator remains its `requested_by`.
+    After a crash, the ticket is filed or not; repeating the request is safe in both cases.
     """
     with database.connection() as connection:
         filed = store.file_ticket(connection, new)
         known = filed or store.find(connection, new.request_id)
     if known is None:
-        raise AssertionError("a ticket that is known can't be found")
+        raise AssertionError(f"ticket {new.request_id} exists but can't be found")
     if (known.request_type, known.params, known.reason) != (new.request_type, new.params, new.reason):
         raise TicketConflict
     if filed:

@@ -1,4 +1,4 @@
-"""How tickets look over HTTP: problems, the reading of requests, and bodies (TIX-5)."""
+"""Tickets over HTTP: problems, request parsing and response bodies (TIX-5)."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
 
-from dpp.platform.http.problem import ProblemKind
+from dpp.platform.http.problem import NOT_FOUND, ProblemKind
 from dpp.platform.http.request import read_body, read_optional_body, validation_failed
 from dpp.platform.keys.operator_keys import Operator
 from dpp.tickets.contract import (
@@ -45,14 +45,14 @@ from dpp.tickets.store import NewTicket
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
 
-_NOTHING_HERE = "There is nothing here"
+_NOT_FOUND = NOT_FOUND.title
 PROBLEMS: Mapping[type[Exception], ProblemKind] = {
-    TicketNotFound: ProblemKind(404, "TICKET_NOT_FOUND", _NOTHING_HERE),
-    NoReportYet: ProblemKind(404, "NO_REPORT_YET", _NOTHING_HERE),
-    SnapshotNotFound: ProblemKind(404, "SNAPSHOT_NOT_FOUND", _NOTHING_HERE),
-    NoReceiptYet: ProblemKind(404, "NO_RECEIPT_YET", _NOTHING_HERE),
-    TicketConflict: ProblemKind(409, "TICKET_CONFLICT", "The request_id stands for another request"),
-    ReaperRunning: ProblemKind(409, "REAPER_RUNNING", "A run is under way"),
+    TicketNotFound: ProblemKind(404, "TICKET_NOT_FOUND", _NOT_FOUND),
+    NoReportYet: ProblemKind(404, "NO_REPORT_YET", _NOT_FOUND),
+    SnapshotNotFound: ProblemKind(404, "SNAPSHOT_NOT_FOUND", _NOT_FOUND),
+    NoReceiptYet: ProblemKind(404, "NO_RECEIPT_YET", _NOT_FOUND),
+    TicketConflict: ProblemKind(409, "TICKET_CONFLICT", "The request_id belongs to a different request"),
+    ReaperRunning: ProblemKind(409, "REAPER_RUNNING", "The reaper is already running"),
     ReaperOvertaken: ProblemKind(503, "REAPER_OVERTAKEN", "The run took too long"),
     EmergencyStopSet: ProblemKind(409, "EMERGENCY_STOP_SET", "The emergency stop is set"),
 }
@@ -60,13 +60,13 @@ _RETRY_AFTER_SECONDS: Mapping[type[Exception], int] = {ReaperRunning: 10, Reaper
 
 
 def error_headers(error: Exception | None) -> dict[str, str]:
-    """When to come again, where that helps."""
+    """Retry-After for errors that a retry can resolve."""
     seconds = _RETRY_AFTER_SECONDS.get(type(error)) if error else None
     return {} if seconds is None else {"Retry-After": str(seconds)}
 
 
 def read_ticket(event: "APIGatewayProxyEvent", operator: Operator) -> NewTicket:
-    """The ticket in a request. Raises ProblemError."""
+    """Parse the ticket of a request. Raises ProblemError."""
     body = read_body(event, TicketCreateRequest)
     try:
         params = read_params(body.request_type, body.params)
@@ -82,19 +82,19 @@ def read_ticket(event: "APIGatewayProxyEvent", operator: Operator) -> NewTicket:
 
 
 def read_reap_request(event: "APIGatewayProxyEvent", operator: Operator, rules: ReaperRules) -> ReapRequest:
-    """The run that a request asks for: by `rules` in all that it doesn't say. Raises ProblemError."""
+    """Parse a request to run the reaper; `rules` apply where the body has no value. Raises ProblemError."""
     body = read_optional_body(event, ReaperRunRequest)
-    asked = rules.with_overrides(body.threshold_seconds, body.max_clean)
-    return ReapRequest(operator.operator_id, asked, body.confirm_stale_count, body.dry_run)
+    chosen = rules.with_overrides(body.threshold_seconds, body.max_clean)
+    return ReapRequest(operator.operator_id, chosen, body.confirm_stale_count, body.dry_run)
 
 
 def ticket_view(ticket: Ticket, zone: ZoneInfo) -> TicketView:
-    """A ticket, its times in the deployment's zone."""
+    """A ticket, with times in the deployment's time zone."""
     return TicketView(**_ticket_fields(ticket, zone))
 
 
 def whole_view(whole: WholeTicket, zone: ZoneInfo) -> WholeTicketView:
-    """A ticket with its end and its history."""
+    """A ticket with its result and its history."""
     result = whole.result
     return WholeTicketView(
         **_ticket_fields(whole.ticket, zone),
@@ -104,13 +104,11 @@ def whole_view(whole: WholeTicket, zone: ZoneInfo) -> WholeTicketView:
 
 
 def page_view(page: TicketPage, zone: ZoneInfo) -> TicketPageView:
-    """A page of tickets."""
     tickets = tuple(ticket_view(ticket, zone) for ticket in page.tickets)
     return TicketPageView(tickets=tickets, next_cursor=None if page.below is None else str(page.below))
 
 
 def counters_view(found: OpsCounters, zone: ZoneInfo) -> OpsCountersView:
-    """The counters."""
     return OpsCountersView(
         asof=found.asof.astimezone(zone).replace(microsecond=0),
         threshold_seconds=found.threshold_seconds,
@@ -123,7 +121,6 @@ def counters_view(found: OpsCounters, zone: ZoneInfo) -> OpsCountersView:
 
 
 def stop_view(found: EmergencyStop, zone: ZoneInfo) -> EmergencyStopView:
-    """The emergency stop."""
     return EmergencyStopView(**_local(asdict(found), zone))
 
 
@@ -134,7 +131,7 @@ def _ticket_fields(ticket: Ticket, zone: ZoneInfo) -> dict[str, object]:
 
 
 def _local(values: Mapping[str, object], zone: ZoneInfo) -> dict[str, object]:
-    """`values` with every time in the deployment's zone (TIX-7)."""
+    """`values`, with every time in the deployment's time zone (TIX-7)."""
     return {name: _in_zone(value, zone) for name, value in values.items()}
 
 

@@ -1,4 +1,4 @@
-"""What a ticket is, as rows (TIX-1, TIX-2)."""
+"""Tickets, as stored in Postgres (TIX-1, TIX-2)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from uuid import UUID
 from dpp.tickets.machine import TicketStatus
 
 REAPER = "TICKET_REAPER"
-"""The processor that ends what nobody finished."""
+"""The processor_id of the reaper."""
 
 
 class RequestType(StrEnum):
-    """What is asked for."""
+    """The type of a request."""
 
     EXECUTION_ENABLE = "EXECUTION_ENABLE"
     EXECUTION_DISABLE = "EXECUTION_DISABLE"
@@ -24,7 +24,7 @@ class RequestType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """An audited request. `sequence` is the order of filing; `attempts` counts how often it was taken."""
+    """An audited request. `sequence` is the order of filing; `attempts` counts how often processing started."""
 
     request_id: UUID
     sequence: int
@@ -42,7 +42,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class TicketResult:
-    """How a ticket ended (000 §4-B)."""
+    """The result of a ticket (000 §4-B)."""
 
     request_id: UUID
     processor_id: str
@@ -53,7 +53,7 @@ class TicketResult:
 
 @dataclass(frozen=True, slots=True)
 class TicketTransition:
-    """One line of a ticket's history; the database writes it."""
+    """One transition of a ticket; a trigger writes it."""
 
     from_status: TicketStatus | None
     to_status: TicketStatus
@@ -73,7 +73,7 @@ class CleanedTicket:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is in progress: all of it, and what of it is stale."""
+    """The numbers of tickets in progress, and of stale ones among them."""
 
     in_progress: int
     stale: int

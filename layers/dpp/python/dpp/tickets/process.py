@@ -1,9 +1,9 @@
-"""Take tickets in the order of filing and carry them out (TIX-6).
+"""Process tickets in the order of filing (TIX-6).
 
-A ticket is taken by compare-and-swap, carried out by its type's executor, and ended with its result. A crash in
-between leaves it IN_PROGRESS: after ten minutes of silence a later cycle takes it again, and each executor is
-idempotent by `request_id`, so that what was done is done once. After five attempts, or once it is stale, nobody takes
-it any more, and the reaper ends it.
+A ticket is claimed by compare-and-swap, carried out by the executor of its type, and ended with a result. A crash in
+between leaves it IN_PROGRESS. After ten minutes without activity a later cycle claims it again; each executor is
+idempotent by `request_id`, so that the effect happens once. After five attempts, or when the ticket is stale, only the
+reaper ends it.
 """
 
 import logging
@@ -24,31 +24,31 @@ from dpp.tickets.staleness import ReaperRules
 
 _LOG = logging.getLogger("dpp.tickets.process")
 SILENT_SECONDS = 600
-"""After so long without a word its processor is gone: a function lives for a minute."""
+"""After this time without activity, the processor has ended: its function has a timeout of one minute."""
 MAX_ATTEMPTS = 5
 BATCH_LIMIT = 50
 TIME_LIMIT_SECONDS = 30.0
 _MAX_MESSAGE = 1_000
 
 type Executor = Callable[[Ticket], str]
-"""Does what the ticket asks, once for its request_id, and says what was done. Raises TicketRefused where it can't be
-done at all, and DependencyUnavailable where it can't be done now."""
+"""Carries out a ticket, once for its request_id, and returns the result message. Raises TicketRefused if the request
+can never be carried out, and DependencyUnavailable if it can't be carried out now."""
 
 
 class TicketOutcome(StrEnum):
-    """What became of a ticket that was taken."""
+    """The outcome of processing a ticket."""
 
     DONE = "DONE"
     FAILED = "FAILED"
     LEFT = "LEFT"
-    """A dependency failed, or the stop was set: it is taken again later."""
+    """A dependency failed, or the emergency stop was set. A later cycle processes the ticket again."""
     LOST = "LOST"
-    """It was ended or taken over while it was carried out."""
+    """Another processor ended the ticket or took it over in the meantime."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessedTicket:
-    """A ticket that was taken, and what became of it."""
+    """A processed ticket and its outcome."""
 
     request_id: UUID
     request_type: RequestType
@@ -57,7 +57,7 @@ class ProcessedTicket:
 
 @dataclass(frozen=True, slots=True)
 class ProcessEffects:
-    """What processing touches; an executor for every type, and the rules by which the reaper has what is stale."""
+    """Connections that processing uses, an executor for each type, and the rules for staleness."""
 
     database: Database
     executors: Mapping[RequestType, Executor]
@@ -66,26 +66,26 @@ class ProcessEffects:
 
 @dataclass(slots=True)
 class ProcessReport:
-    """What was done, also where it ended with an exception."""
+    """The processed tickets; complete also if processing ended with an exception."""
 
     processed: list[ProcessedTicket] = field(default_factory=list)
     stopped_early: bool = False
 
-    def of(self, outcome: TicketOutcome) -> int:
-        """How many came to this."""
+    def count(self, outcome: TicketOutcome) -> int:
+        """The number of tickets with this outcome."""
         return sum(one.outcome is outcome for one in self.processed)
 
 
 def process_tickets(
     effects: ProcessEffects, processor_id: str, report: ProcessReport, now: datetime | None = None
 ) -> None:
-    """Take and carry out what waits, within the limits. Raises EmergencyStopSet and PostgresUnavailable."""
+    """Process waiting tickets, within the limits. Raises EmergencyStopSet and PostgresUnavailable."""
     deadline = time.monotonic() + TIME_LIMIT_SECONDS
     while (ticket := _take(effects, processor_id, now)) is not None:
         outcome = TicketOutcome.LEFT
         try:
             outcome = _carry_out(effects, ticket, now)
-        finally:  # also where this ends the step: the receipt says at which ticket
+        finally:  # also if an exception ends the step: the receipt then shows the ticket
             report.processed.append(ProcessedTicket(ticket.request_id, ticket.request_type, outcome))
         if len(report.processed) >= BATCH_LIMIT or time.monotonic() > deadline:
             report.stopped_early = True
@@ -93,7 +93,7 @@ def process_tickets(
 
 
 def _take(effects: ProcessEffects, processor_id: str, now: datetime | None) -> Ticket | None:
-    """The next ticket: first one whose processor is gone, since it was filed before all that are open."""
+    """The next ticket. Those of ended processors come first, because they were filed before all open ones."""
     with effects.database.connection() as connection, connection.transaction():
         stop.require_clear(connection)
         return store.take_again(
@@ -107,9 +107,9 @@ def _take(effects: ProcessEffects, processor_id: str, now: datetime | None) -> T
 
 
 def _carry_out(effects: ProcessEffects, ticket: Ticket, now: datetime | None) -> TicketOutcome:
-    """Do it and write the result: what was done is written down even when the stop was set meanwhile."""
+    """Carry out a ticket and store its result, even if the emergency stop was set in the meantime."""
     with effects.database.connection() as connection:
-        stop.require_clear(connection)  # read again before every write (000 §7)
+        stop.require_clear(connection)  # checked again before every write (000 §7)
     fields = {"request_id": str(ticket.request_id), "request_type": ticket.request_type}
     try:
         status, message = TicketStatus.DONE, effects.executors[ticket.request_type](ticket)
@@ -118,12 +118,15 @@ def _carry_out(effects: ProcessEffects, ticket: Ticket, now: datetime | None) ->
     except PostgresUnavailable:
         raise
     except DependencyUnavailable as error:
-        _LOG.error("left for later", extra=fields | {"error": {"dependency": error.dependency}})
+        _LOG.error(
+            "ticket not processed; a later cycle retries it",
+            extra=fields | {"error": {"dependency": error.dependency}},
+        )
         return TicketOutcome.LEFT
     with effects.database.connection() as connection:
         ended = store.finish(connection, ticket, status, message[:_MAX_MESSAGE], now)
     if ended is None:
-        _LOG.error("carried out, but no longer ours to end", extra=fields)
+        _LOG.error("ticket carried out, but another processor has taken it over", extra=fields)
         return TicketOutcome.LOST
     _LOG.info("ticket ended", extra=fields | {"status": status, "attempts": ticket.attempts})
     return TicketOutcome(status)

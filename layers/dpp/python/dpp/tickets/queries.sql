@@ -1,5 +1,5 @@
 -- name: file_ticket
--- One ticket a request_id; zero rows: it is known already, whichever of its unique indexes says so.
+-- File one ticket per request_id; zero rows: the id exists, by either unique index.
 INSERT INTO tickets (
   request_id, request_type, params, reason, requested_by, current_status, moved_by, created_at, updated_at)
 VALUES (
@@ -13,11 +13,11 @@ RETURNING *
 SELECT * FROM tickets WHERE request_id = %(request_id)s
 
 -- name: result
--- How it ended, if it did.
+-- The result of a ticket that has ended.
 SELECT request_id, processor_id, status, processed_at, message FROM ticket_results WHERE request_id = %(request_id)s
 
 -- name: transitions
--- Its history, as the database kept it.
+-- The history of a ticket, as the trigger wrote it.
 SELECT from_status, to_status, actor, attempt, happened_at FROM ticket_transitions
 WHERE request_id = %(request_id)s ORDER BY transition_id
 
@@ -30,7 +30,7 @@ WHERE sequence < %(below)s
 ORDER BY sequence DESC LIMIT %(limit)s
 
 -- name: page_stale
--- What the reaper would end next, the oldest first.
+-- Stale tickets, the oldest first.
 SELECT * FROM tickets
 WHERE current_status = 'IN_PROGRESS'
   AND last_processed_at < coalesce(%(now)s, now()) - make_interval(secs => %(threshold_seconds)s)
@@ -38,7 +38,7 @@ WHERE current_status = 'IN_PROGRESS'
 ORDER BY last_processed_at, request_id LIMIT %(limit)s
 
 -- name: take_open
--- OPEN to IN_PROGRESS: the one that was filed first, of those that nobody has a hand on.
+-- OPEN to IN_PROGRESS: the ticket that was filed first, among unlocked ones.
 UPDATE tickets SET
   current_status = 'IN_PROGRESS', processor_id = %(processor_id)s, moved_by = %(processor_id)s,
   attempts = attempts + 1,
@@ -50,8 +50,8 @@ WHERE current_status = 'OPEN' AND request_id = (
 RETURNING *
 
 -- name: take_again
--- IN_PROGRESS and silent for longer than a processor lives: another takes it over, so many times and no more. What is
--- stale by now is the reaper's alone.
+-- Take over a ticket whose processor was inactive for longer than its function's timeout, up to max_attempts times. A
+-- stale ticket is left to the reaper.
 UPDATE tickets SET
   processor_id = %(processor_id)s, moved_by = %(processor_id)s, attempts = attempts + 1,
   last_processed_at = greatest(coalesce(%(now)s, now()), updated_at),
@@ -67,7 +67,7 @@ WHERE current_status = 'IN_PROGRESS' AND request_id = (
 RETURNING *
 
 -- name: finish
--- IN_PROGRESS to its end, with its result, by the holder of this attempt alone.
+-- IN_PROGRESS to DONE or FAILED, with a result; only by the holder of this attempt.
 WITH ended AS (
   UPDATE tickets SET
     current_status = %(status)s, moved_by = %(processor_id)s,
@@ -82,7 +82,7 @@ WITH ended AS (
 SELECT * FROM ended
 
 -- name: backlog
--- All that is in progress, and what of it the reaper calls stale (TIX-1): read from the index alone.
+-- Tickets in progress, and stale ones among them (TIX-1); an index-only scan.
 SELECT count(*),
        count(*) FILTER (
          WHERE last_processed_at < coalesce(%(now)s, now()) - make_interval(secs => %(threshold_seconds)s)
@@ -90,8 +90,8 @@ SELECT count(*),
 FROM tickets WHERE current_status = 'IN_PROGRESS'
 
 -- name: reap
--- IN_PROGRESS to FAILED with its result (TIX-2), the oldest first. By status and last_processed_at as they are when the
--- row is ours: a heartbeat that came first wins, and a row that somebody has a hand on hides none behind it.
+-- IN_PROGRESS to FAILED with its result (TIX-2), the oldest first. Status and last_processed_at are checked on the locked
+-- row: an earlier heartbeat wins, and a locked row is skipped without hiding later ones.
 WITH stale AS (
   SELECT request_id, last_processed_at FROM tickets
   WHERE current_status = 'IN_PROGRESS'
@@ -113,66 +113,66 @@ WITH stale AS (
 SELECT request_id, request_type, last_processed_at FROM cleaned ORDER BY last_processed_at, request_id
 
 -- name: clock
--- Postgres's own (D1).
+-- Postgres's clock (D1).
 SELECT coalesce(%(now)s, now())
 
 -- name: insert_report
--- The report, in the transaction of what it tells; zero rows: another has this snapshot's name.
+-- Insert a report in the transaction of the changes that it reports; zero rows: the snapshot's key is taken.
 INSERT INTO ticket_reaper_reports (asof, actor, breaker_tripped, snapshot_key, report)
 VALUES (%(asof)s, %(actor)s, %(breaker_tripped)s, %(snapshot_key)s, %(report)s)
 ON CONFLICT (snapshot_key) DO NOTHING
 RETURNING report_id
 
 -- name: latest_report
--- The newest.
+-- The newest report.
 SELECT report_id, snapshot_key, report FROM ticket_reaper_reports ORDER BY report_id DESC LIMIT 1
 
 -- name: report_of_snapshot
--- The one whose copy lies there.
+-- The report with this snapshot.
 SELECT report_id, snapshot_key, report FROM ticket_reaper_reports WHERE snapshot_key = %(snapshot_key)s
 
 -- name: unpublished_reports
--- Those whose copies are not known to stand, the oldest first.
+-- Reports that are not marked as published, the oldest first.
 SELECT report_id, snapshot_key, report FROM ticket_reaper_reports
 WHERE published_at IS NULL ORDER BY report_id LIMIT %(limit)s
 
 -- name: mark_published
--- Its copies stand.
+-- Mark a report as published.
 UPDATE ticket_reaper_reports SET published_at = coalesce(%(now)s, now())
 WHERE report_id = %(report_id)s AND published_at IS NULL
 
 -- name: emergency_stop
--- Whether it is set, by whom and why.
+-- The emergency stop and its last change.
 SELECT stopped, actor, reason, changed_at FROM emergency_stop
 
 -- name: emergency_stop_held
--- The same, and it can't be set before this transaction ends.
+-- The same; it can't be set before this transaction ends.
 SELECT stopped, actor, reason, changed_at FROM emergency_stop FOR SHARE
 
 -- name: set_emergency_stop
--- Set or clear it; the database keeps every change.
+-- Set or clear the stop; a trigger stores every change.
 UPDATE emergency_stop SET
   stopped = %(stopped)s, actor = %(actor)s, reason = %(reason)s,
   changed_at = greatest(coalesce(%(now)s, now()), changed_at)
 RETURNING stopped, actor, reason, changed_at
 
 -- name: emergency_stop_changes
--- The newest first.
+-- Changes of the stop, the newest first.
 SELECT stopped, actor, reason, changed_at FROM emergency_stop_changes ORDER BY change_id DESC LIMIT %(limit)s
 
 -- name: abandon_receipts
--- Cycles that began and will not end: whoever has the lease now knows that nobody else does.
+-- Mark cycles that crashed; the caller holds the lease, so no other cycle is running.
 UPDATE ops_run_receipts SET
-  outcome = 'ABANDONED', finished_at = coalesce(%(now)s, now()), receipt = receipt || %(over)s
+  outcome = 'ABANDONED', finished_at = coalesce(%(now)s, now()), receipt = receipt || %(changes)s
 WHERE outcome = 'RUNNING'
 
 -- name: begin_receipt
--- A cycle begins (TIX-6).
+-- Start a cycle's receipt (TIX-6).
 INSERT INTO ops_run_receipts (run_id, started_at, outcome, receipt)
 VALUES (%(run_id)s, coalesce(%(now)s, now()), 'RUNNING', %(receipt)s)
 
 -- name: write_receipt
--- What the cycle did so far; with an outcome, for good.
+-- Write a cycle's receipt; one with an outcome is final.
 UPDATE ops_run_receipts SET
   receipt = %(receipt)s, outcome = %(outcome)s,
   finished_at = CASE WHEN %(outcome)s <> 'RUNNING' THEN greatest(coalesce(%(now)s, now()), started_at) END
@@ -180,11 +180,11 @@ WHERE run_id = %(run_id)s AND outcome = 'RUNNING'
 RETURNING finished_at
 
 -- name: latest_receipts
--- The newest first.
+-- Receipts, the newest first.
 SELECT receipt FROM ops_run_receipts ORDER BY sequence DESC LIMIT %(limit)s
 
 -- name: count_waiting
--- OPEN and IN_PROGRESS by type, stale ones apart (TIX-7), with the oldest of each.
+-- OPEN and IN_PROGRESS tickets by type, stale ones separately (TIX-7), with the time of the oldest.
 SELECT request_type, 'OPEN', count(*), min(created_at) FROM tickets WHERE current_status = 'OPEN' GROUP BY 1
 UNION ALL
 SELECT request_type,
@@ -195,7 +195,7 @@ SELECT request_type,
 FROM tickets WHERE current_status = 'IN_PROGRESS' GROUP BY 1, 2
 
 -- name: count_ended
--- DONE and FAILED of a day and of a week, by type.
+-- Tickets that ended within a day and within a week, by type.
 SELECT request_type, current_status,
        count(*) FILTER (WHERE updated_at >= coalesce(%(now)s, now()) - interval '1 day'), count(*)
 FROM tickets

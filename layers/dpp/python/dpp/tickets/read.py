@@ -14,7 +14,7 @@ NEWEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class WholeTicket:
-    """A ticket, how it ended if it did, and every transition."""
+    """A ticket, its result if it has ended, and all its transitions."""
 
     ticket: Ticket
     result: TicketResult | None
@@ -23,14 +23,14 @@ class WholeTicket:
 
 @dataclass(frozen=True, slots=True)
 class TicketPage:
-    """Tickets, the newest first; `below` is where the next page begins, None at the end."""
+    """Tickets, the newest first. The next page starts below the sequence `below`; None on the last page."""
 
     tickets: list[Ticket]
     below: int | None
 
 
 def read(connection: Connection, request_id: UUID | None) -> WholeTicket:
-    """One ticket, never half of it (LIFE-12). Raises TicketNotFound, for an id that is none (None), too."""
+    """Read one ticket in one snapshot (LIFE-12). Raises TicketNotFound, also for an invalid id (None)."""
     with one_snapshot(connection):
         ticket = store.find(connection, request_id) if request_id else None
         if ticket is None:
@@ -50,7 +50,6 @@ def page(
     status: TicketStatus | None,
     request_type: RequestType | None,
 ) -> TicketPage:
-    """One page of those that fit."""
     found = store.page(
         connection,
         below=NEWEST if below is None else below,
@@ -58,5 +57,5 @@ def page(
         status=status,
         request_type=request_type,
     )
-    shown = found[:limit]
-    return TicketPage(shown, shown[-1].sequence if len(found) > limit else None)
+    tickets = found[:limit]
+    return TicketPage(tickets, tickets[-1].sequence if len(found) > limit else None)

@@ -1,8 +1,8 @@
-"""One run of the reaper (TIX-1 … TIX-5): end what is stale, write the report in the same transaction, publish it.
+"""One run of the reaper (TIX-1 … TIX-5): end stale tickets, write the report in the same transaction, publish it.
 
-One run at a time, by a lease. A crash before the commit changes nothing, and the next run does it all; a crash after
-it leaves the copies in S3 to the next run (`dpp.tickets.reports`), and the lease to its end, which is three minutes
-after its beginning: until then other runs are told that this one is under way.
+A lease allows one run at a time. A crash before the commit changes nothing. After a crash behind it, the next run
+publishes the copies in S3 (`dpp.tickets.reports`); it can start when the lease expires, three minutes after its start.
+Until then other callers get ReaperRunning.
 """
 
 import logging
@@ -24,12 +24,12 @@ from dpp.tickets.staleness import ReaperRules
 
 _LOG = logging.getLogger("dpp.tickets.reap")
 LEASE_SECONDS = 180
-"""Longer than any function that runs the reaper may live (`cdk/dpp_cdk/settings/timings.py`)."""
+"""Longer than the timeout of every function that runs the reaper (`cdk/dpp_cdk/settings/timings.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReapEffects:
-    """What a run touches, and the zone that its report's times are written in (TIX-7)."""
+    """Connections and clients that a run uses, and the time zone of its report (TIX-7)."""
 
     database: Database
     storage: ObjectStore
@@ -38,7 +38,7 @@ class ReapEffects:
 
 @dataclass(frozen=True, slots=True)
 class ReapRequest:
-    """Who wants a run, and by which rules. `confirmed_stale`: so many may be stale for all that the breaker says."""
+    """A request to run the reaper. The breaker doesn't trip for up to `confirmed_stale` stale tickets."""
 
     actor: str
     rules: ReaperRules
@@ -48,7 +48,7 @@ class ReapRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """What a run did. `snapshot_key` None: a dry run, which leaves no report."""
+    """The result of a run. `snapshot_key` is None for a dry run, which stores no report."""
 
     report: ReaperReport
     backlog: Backlog
@@ -57,42 +57,42 @@ class Reaped:
     published: bool = False
 
 
-def reap(order: ReapRequest, effects: ReapEffects, now: datetime | None = None) -> Reaped:
+def reap(request: ReapRequest, effects: ReapEffects, now: datetime | None = None) -> Reaped:
     """Run the reaper. Raises ReaperRunning, ReaperOvertaken, EmergencyStopSet and DependencyUnavailable.
 
-    S3 that doesn't answer is not among them: the report stands, and its copies follow with the next run.
+    An unavailable S3 is not an error: the report is stored, and the next run publishes its copies.
     """
-    if order.dry_run:
-        return _look(order, effects, now)
+    if request.dry_run:
+        return _dry_run(request, effects, now)
     name, database = REAPER, effects.database
     try:
-        with exclusive.held(database, name, order.actor, ttl_seconds=LEASE_SECONDS, now=now) as lease:
-            return _published(_clean(order, effects, lease, now), effects, now)
+        with exclusive.held(database, name, request.actor, ttl_seconds=LEASE_SECONDS, now=now) as lease:
+            return _published(_clean(request, effects, lease, now), effects, now)
     except LeaseTaken as taken:
         raise ReaperRunning(taken.started_at, taken.holder) from None
     except LeaseOver:
         raise ReaperOvertaken from None
 
 
-def _look(order: ReapRequest, effects: ReapEffects, now: datetime | None) -> Reaped:
-    """What a run would find; it changes nothing, so neither lease nor stop matter."""
+def _dry_run(request: ReapRequest, effects: ReapEffects, now: datetime | None) -> Reaped:
+    """Report what a run would find. It changes nothing, so it needs neither the lease nor a cleared stop."""
     with effects.database.connection() as connection:
-        backlog = store.backlog(connection, order.rules, now)
-        report = _report(order, effects.zone, store.clock(connection, now), backlog, [])
-    return Reaped(report, backlog, order.rules.breaker.trips(backlog, order.confirmed_stale))
+        backlog = store.backlog(connection, request.rules, now)
+        report = _report(request, effects.zone, store.clock(connection, now), backlog, [])
+    return Reaped(report, backlog, request.rules.breaker.trips(backlog, request.confirmed_stale))
 
 
-def _clean(order: ReapRequest, effects: ReapEffects, lease: Lease, now: datetime | None) -> Reaped:
+def _clean(request: ReapRequest, effects: ReapEffects, lease: Lease, now: datetime | None) -> Reaped:
     with effects.database.connection() as connection, connection.transaction():
         exclusive.keep(connection, lease)
         stop.require_clear(connection)
-        backlog = store.backlog(connection, order.rules, now)
-        tripped = order.rules.breaker.trips(backlog, order.confirmed_stale)
-        cleaned = [] if tripped else store.reap(connection, order.rules, now)
-        report = _report(order, effects.zone, store.clock(connection, now), backlog, cleaned)
-        kept = reports.keep(connection, report, actor=order.actor, breaker_tripped=tripped)
-    _tell(kept, order, tripped=tripped)
-    return Reaped(kept.report, backlog, tripped, kept.snapshot_key)
+        backlog = store.backlog(connection, request.rules, now)
+        tripped = request.rules.breaker.trips(backlog, request.confirmed_stale)
+        cleaned = [] if tripped else store.reap(connection, request.rules, now)
+        report = _report(request, effects.zone, store.clock(connection, now), backlog, cleaned)
+        stored = reports.insert(connection, report, actor=request.actor, breaker_tripped=tripped)
+    _log_run(stored, request, tripped=tripped)
+    return Reaped(stored.report, backlog, tripped, stored.snapshot_key)
 
 
 def _published(reaped: Reaped, effects: ReapEffects, now: datetime | None) -> Reaped:
@@ -100,14 +100,15 @@ def _published(reaped: Reaped, effects: ReapEffects, now: datetime | None) -> Re
         reports.publish(effects.database, effects.storage, now)
     except DependencyUnavailable as error:
         _LOG.error(
-            "report not published; the next run will", extra={"error": {"dependency": error.dependency}}
+            "report not published; the next run publishes it",
+            extra={"error": {"dependency": error.dependency}},
         )
         return reaped
     return Reaped(reaped.report, reaped.backlog, reaped.breaker_tripped, reaped.snapshot_key, published=True)
 
 
 def _report(
-    order: ReapRequest, zone: ZoneInfo, at: datetime, backlog: Backlog, cleaned: list[CleanedTicket]
+    request: ReapRequest, zone: ZoneInfo, at: datetime, backlog: Backlog, cleaned: list[CleanedTicket]
 ) -> ReaperReport:
     items = tuple(
         CleanedItem(
@@ -120,7 +121,7 @@ def _report(
     return ReaperReport(
         asof=at.astimezone(zone).replace(microsecond=0),
         decision=Decision.CLEANED if items else Decision.NONE,
-        threshold_seconds=order.rules.threshold_seconds,
+        threshold_seconds=request.rules.threshold_seconds,
         stale_count=backlog.stale,
         cleaned_count=len(items),
         cleaned_items=items,
@@ -128,16 +129,19 @@ def _report(
     )
 
 
-def _tell(kept: StoredReport, order: ReapRequest, *, tripped: bool) -> None:
+def _log_run(stored: StoredReport, request: ReapRequest, *, tripped: bool) -> None:
     fields = {
-        "actor": order.actor,
-        "decision": kept.report.decision,
-        "stale_count": kept.report.stale_count,
-        "cleaned_count": kept.report.cleaned_count,
-        "snapshot_key": kept.snapshot_key,
+        "actor": request.actor,
+        "decision": stored.report.decision,
+        "stale_count": stored.report.stale_count,
+        "cleaned_count": stored.report.cleaned_count,
+        "snapshot_key": stored.snapshot_key,
         "breaker_tripped": tripped,
     }
     if tripped:
-        _LOG.error("so many are stale that none was ended; an operator must confirm it", extra=fields)
+        _LOG.error(
+            "breaker tripped: no stale ticket was ended; end them with `dpp tickets reap --confirm N`",
+            extra=fields,
+        )
     else:
         _LOG.info("reaper ran", extra=fields)

@@ -1,4 +1,4 @@
-"""`ops_run_receipt`: what one ops cycle did, step by step (000 §7; TIX-6)."""
+"""`ops_run_receipt`: the steps of one ops cycle and their outcomes (000 §7; TIX-6)."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -15,19 +15,19 @@ from dpp.tickets.stop import EmergencyStop
 
 
 class CycleOutcome(StrEnum):
-    """How a cycle ended; RUNNING while it has not, ABANDONED where it never did."""
+    """The outcome of a cycle. ABANDONED: it crashed, or its function timed out."""
 
     RUNNING = "RUNNING"
     COMPLETED = "COMPLETED"
     STOPPED = "STOPPED"
-    """The emergency stop was set, before it or under way."""
+    """The emergency stop was set before the cycle or during it."""
     FAILED = "FAILED"
-    """It came to its end, but one of its steps did not."""
+    """The cycle finished, but one of its steps failed."""
     ABANDONED = "ABANDONED"
 
 
 class StepOutcome(StrEnum):
-    """How a step ended."""
+    """The outcome of a step."""
 
     OK = "OK"
     FAILED = "FAILED"
@@ -40,7 +40,7 @@ class _Part(BaseModel):
 
 
 class StopStep(_Part):
-    """Step 0: whether the emergency stop is set."""
+    """Step 0: the emergency stop."""
 
     step: Literal["0"] = "0"
     outcome: StepOutcome
@@ -51,7 +51,7 @@ class StopStep(_Part):
 
 
 class ReaperStep(_Part):
-    """Step 0.25: the reaper. `error` is a word for what failed; its report says the rest."""
+    """Step 0.25: the reaper. `error` describes a failure; the reaper's report has the details of a run."""
 
     step: Literal["0.25"] = "0.25"
     outcome: StepOutcome
@@ -66,7 +66,7 @@ class ReaperStep(_Part):
 
 
 class TicketItem(_Part):
-    """A ticket that was taken."""
+    """A processed ticket."""
 
     request_id: UUID
     request_type: RequestType
@@ -74,7 +74,7 @@ class TicketItem(_Part):
 
 
 class TicketsStep(_Part):
-    """Step 1: tickets selected and carried out."""
+    """Step 1: the processed tickets."""
 
     step: Literal["1"] = "1"
     outcome: StepOutcome
@@ -88,7 +88,7 @@ class TicketsStep(_Part):
 
 
 class OpsRunReceipt(_Part):
-    """The whole receipt; a step that is missing was not reached."""
+    """The receipt of a cycle. A missing step was not reached."""
 
     schema_: Annotated[Literal["OPS_RUN_RECEIPT_V1"], Field(alias="schema")] = "OPS_RUN_RECEIPT_V1"
     run_id: UUID
@@ -101,7 +101,7 @@ class OpsRunReceipt(_Part):
 
 
 def stop_step(found: EmergencyStop, zone: ZoneInfo) -> StopStep:
-    """What the flag said, its time in the deployment's zone."""
+    """Step 0, with its time in the deployment's time zone."""
     return StopStep(
         outcome=StepOutcome.STOPPED if found.stopped else StepOutcome.OK,
         stopped=found.stopped,
@@ -112,7 +112,7 @@ def stop_step(found: EmergencyStop, zone: ZoneInfo) -> StopStep:
 
 
 def reaper_step(reaped: Reaped) -> ReaperStep:
-    """What the reaper did."""
+    """Step 0.25, from the reaper's result."""
     report = reaped.report
     return ReaperStep(
         outcome=StepOutcome.OK,
@@ -127,13 +127,13 @@ def reaper_step(reaped: Reaped) -> ReaperStep:
 
 
 def tickets_step(report: ProcessReport, outcome: StepOutcome, error: str | None = None) -> TicketsStep:
-    """What became of the tickets that were taken."""
+    """Step 1, from the report of the processing."""
     return TicketsStep(
         outcome=outcome,
-        done=report.of(TicketOutcome.DONE),
-        failed=report.of(TicketOutcome.FAILED),
-        left=report.of(TicketOutcome.LEFT),
-        lost=report.of(TicketOutcome.LOST),
+        done=report.count(TicketOutcome.DONE),
+        failed=report.count(TicketOutcome.FAILED),
+        left=report.count(TicketOutcome.LEFT),
+        lost=report.count(TicketOutcome.LOST),
         stopped_early=report.stopped_early,
         items=tuple(map(_item, report.processed)),
         error=error,

@@ -1,4 +1,4 @@
-"""TICKET_REAPER_REPORT_V1 (000 §2, §3): exactly its fields, refused where they contradict each other (TIX-3)."""
+"""TICKET_REAPER_REPORT_V1 (000 §2, §3). A report whose fields contradict each other is rejected (TIX-3)."""
 
 import re
 from datetime import datetime
@@ -23,26 +23,23 @@ _SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", re.ASCII)
 
 
 class Decision(StrEnum):
-    """Whether anything was ended."""
+    """The result of a run: CLEANED if it ended a ticket."""
 
     NONE = "NONE"
     CLEANED = "CLEANED"
 
 
 def raw_path(text: str) -> str:
-    """RAW_PATH_ONLY: a bare relative path. No scheme, host, query or fragment, not absolute, no `.` or `..` in it.
-
-    Raises ValueError.
-    """
+    """RAW_PATH_ONLY: a relative path without scheme, host, query, fragment, `.` and `..`. Raises ValueError."""
     if len(text) > 200 or not all(_SEGMENT.fullmatch(part) for part in text.split("/")):
-        raise ValueError("must be a bare relative path of letters, digits, '_', '-' and '.'")
+        raise ValueError("must be a relative path of letters, digits, '_', '-' and '.'")
     return text
 
 
 type RawPath = Annotated[str, AfterValidator(raw_path)]
 
 Instant = Annotated[AwareDatetime, PlainSerializer(datetime.isoformat, return_type=str)]
-"""With the offset that it has, not turned into `Z` (TIX-7)."""
+"""A time that keeps its UTC offset in JSON; it is not converted to `Z` (TIX-7)."""
 
 
 class _Part(BaseModel):
@@ -50,7 +47,7 @@ class _Part(BaseModel):
 
 
 class CleanedItem(_Part):
-    """A ticket that was ended."""
+    """A stale ticket that the reaper ended."""
 
     request_id: UUID
     request_type: RequestType
@@ -59,7 +56,7 @@ class CleanedItem(_Part):
 
 
 class ReaperReport(_Part):
-    """What one run of the reaper found and did. `stale_count`: all that were stale, ended or not."""
+    """The report of one run of the reaper. `stale_count` includes stale tickets that were not ended."""
 
     schema_: Annotated[Literal["TICKET_REAPER_REPORT_V1"], Field(alias="schema")] = "TICKET_REAPER_REPORT_V1"
     asof: Instant
@@ -75,11 +72,11 @@ class ReaperReport(_Part):
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
         if self.cleaned_count != len(self.cleaned_items) or self.cleaned_count > self.stale_count:
-            raise ValueError("the counts don't fit the items")
+            raise ValueError("cleaned_count must be the number of items and at most stale_count")
         if (self.decision is Decision.CLEANED) != (self.cleaned_count > 0):
-            raise ValueError("the decision doesn't fit the counts")
+            raise ValueError("decision must be CLEANED if and only if cleaned_count is above 0")
         return self
 
     def to_json(self) -> str:
-        """The report as it is published: the seed's fields, in the seed's order."""
+        """The published form, with the fields in the order of 000 §2."""
         return self.model_dump_json(by_alias=True)

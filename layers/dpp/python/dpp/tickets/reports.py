@@ -1,9 +1,9 @@
-"""The reaper's reports: rows, of which the objects in S3 are copies (TIX-3, TIX-4).
+"""The reaper's reports: rows in Postgres, with copies in S3 (TIX-3, TIX-4).
 
-A report is a row of the transaction that it tells of. Afterwards it is published: its snapshot first, then `latest`,
-then the row says so. A crash in between, or S3 that is down, leaves a row which the next run publishes before its own;
-to write a copy twice harms nothing, since it is the same. One run at a time publishes (`dpp.tickets.reap`), so that
-`latest` never goes back.
+A report is inserted in the transaction of the changes that it reports. It is published afterwards: first its snapshot,
+then `latest`, then the row is marked. After a crash in between, or if S3 is unavailable, the next run publishes the
+report before its own; writing the same copy twice is harmless. One run at a time publishes (`dpp.tickets.reap`), so
+`latest` never goes back to an older report.
 """
 
 import logging
@@ -27,15 +27,17 @@ _PUBLISHED_AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True)
 class StoredReport:
-    """A report that stands in its row."""
+    """A report, as stored in Postgres."""
 
     report_id: int
     snapshot_key: str
     report: ReaperReport
 
 
-def keep(connection: Connection, report: ReaperReport, *, actor: str, breaker_tripped: bool) -> StoredReport:
-    """Write a report as a row, with the snapshot's name as its evidence."""
+def insert(
+    connection: Connection, report: ReaperReport, *, actor: str, breaker_tripped: bool
+) -> StoredReport:
+    """Insert a report, with the key of its snapshot as its evidence."""
     for nth in count(1):
         key = snapshot_key(report.asof, nth)
         whole = report.model_copy(update={"evidence_refs": (key,)})
@@ -57,7 +59,7 @@ def latest(connection: Connection) -> StoredReport:
     row = connection.execute(QUERIES["latest_report"]).fetchone()
     if row is None:
         raise NoReportYet
-    return _kept(row)
+    return _stored(row)
 
 
 def of_snapshot(connection: Connection, name: str) -> StoredReport:
@@ -66,26 +68,29 @@ def of_snapshot(connection: Connection, name: str) -> StoredReport:
     row = connection.execute(QUERIES["report_of_snapshot"], params).fetchone()
     if row is None:
         raise SnapshotNotFound
-    return _kept(row)
+    return _stored(row)
 
 
 def publish(database: Database, storage: ObjectStore, now: datetime | None = None) -> int:
-    """Write the copies that are not known to stand, the oldest first; how many. Raises DependencyUnavailable."""
+    """Publish the reports that are not marked as published, the oldest first, and return their number.
+
+    Raises DependencyUnavailable.
+    """
     with database.connection() as connection:
         due = connection.execute(QUERIES["unpublished_reports"], {"limit": _PUBLISHED_AT_ONCE}).fetchall()
     published = 0
-    for kept in map(_kept, due):
-        copy = kept.report.to_json().encode()
-        storage.put_json(kept.snapshot_key, copy)
+    for stored in map(_stored, due):
+        copy = stored.report.to_json().encode()
+        storage.put_json(stored.snapshot_key, copy)
         storage.put_json(LATEST_KEY, copy)
         with database.connection() as connection:
-            connection.execute(QUERIES["mark_published"], {"report_id": kept.report_id, "now": now})
+            connection.execute(QUERIES["mark_published"], {"report_id": stored.report_id, "now": now})
         published += 1
     if published > 1:
-        _LOG.info("reports that were left published", extra={"reports": published - 1})
+        _LOG.info("published reports of earlier runs", extra={"reports": published - 1})
     return published
 
 
-def _kept(row: tuple[Any, ...]) -> StoredReport:
+def _stored(row: tuple[Any, ...]) -> StoredReport:
     report_id, key, report = row
     return StoredReport(int(report_id), str(key), ReaperReport.model_validate(report))

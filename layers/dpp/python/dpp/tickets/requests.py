@@ -1,4 +1,4 @@
-"""What a ticket may ask for: the parameters of each type (TIX-1). Nothing here knows how it is done."""
+"""The parameters of each ticket type (TIX-1). The executors are in `functions/ops_cycle/executors.py`."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from dpp.platform.http.fields import CanonicalUuid
 from dpp.tickets.model import RequestType
 
 MAX_REDRIVEN = 100
-"""As many messages as one firing of the ops cycle has time for."""
+"""The number of messages that one ops cycle has time for."""
 
 
 def _amount(text: str) -> str:
@@ -20,31 +20,31 @@ def _amount(text: str) -> str:
     except AmountError as error:
         raise ValueError(str(error)) from None
     if micros == 0:
-        raise ValueError("must be more than nothing")
+        raise ValueError("must be greater than 0")
     return text
 
 
 class Params(BaseModel):
-    """Base of the parameters: nothing unknown is taken."""
+    """Base of the parameters; unknown fields are rejected."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ExecutionParams(Params):
-    """Of EXECUTION_ENABLE and EXECUTION_DISABLE: one pack, or without one all of them."""
+    """EXECUTION_ENABLE and EXECUTION_DISABLE: one pack, or all packs if it is omitted."""
 
     pack_type: PackType | None = None
 
 
 class BudgetCreditParams(Params):
-    """Of BUDGET_CREDIT: US dollars with at most 4 places, as text."""
+    """BUDGET_CREDIT: US dollars as text, with at most 4 decimal places."""
 
     tenant_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
     amount_usd: Annotated[str, StringConstraints(strict=True), AfterValidator(_amount)]
 
 
 class DlqRedriveParams(Params):
-    """Of DLQ_REDRIVE: the dead letters of these runs, or without them all; at most `limit` are looked at."""
+    """DLQ_REDRIVE: the dead letters of these runs, or of all; at most `limit` messages are read."""
 
     run_ids: Annotated[list[CanonicalUuid], Field(min_length=1, max_length=MAX_REDRIVEN)] | None = None
     limit: Annotated[int, Field(ge=1, le=MAX_REDRIVEN, strict=True)] = MAX_REDRIVEN
@@ -59,5 +59,5 @@ PARAMS: Mapping[RequestType, type[Params]] = {
 
 
 def read_params(request_type: RequestType, given: Mapping[str, object]) -> dict[str, Any]:
-    """The parameters as they are filed: as JSON, without what was not said. Raises pydantic's ValidationError."""
+    """The parameters as JSON, without omitted fields. Raises pydantic's ValidationError."""
     return PARAMS[request_type].model_validate(dict(given)).model_dump(mode="json", exclude_none=True)

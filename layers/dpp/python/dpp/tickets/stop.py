@@ -1,7 +1,7 @@
-"""The emergency stop (TIX-6): a flag that an operator sets and clears with a reason, kept with every change.
+"""The emergency stop (TIX-6): a flag that an operator sets and clears with a reason. Every change is stored.
 
-Whoever is about to change something because of the ops cycle calls `require_clear` in the transaction of the change:
-setting the flag waits for such transactions, and after it none begins.
+Every change by the ops cycle calls `require_clear` in its transaction. Setting the flag waits for such transactions,
+and no new one can start after it.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from dpp.tickets.store import QUERIES
 
 @dataclass(frozen=True, slots=True)
 class EmergencyStop:
-    """Whether it is set, who said so last, why and when."""
+    """The flag, and its last change."""
 
     stopped: bool
     actor: str
@@ -23,12 +23,11 @@ class EmergencyStop:
 
 
 def read(connection: Connection) -> EmergencyStop:
-    """As it stands."""
     return _one(connection, "emergency_stop", {})
 
 
 def require_clear(connection: Connection) -> None:
-    """Go on, and let nobody set it before this transaction ends. Raises EmergencyStopSet."""
+    """Check that the stop is clear, and prevent setting it until the transaction ends. Raises EmergencyStopSet."""
     found = _one(connection, "emergency_stop_held", {})
     if found.stopped:
         raise EmergencyStopSet(found.actor, found.reason)
@@ -37,13 +36,13 @@ def require_clear(connection: Connection) -> None:
 def decide(
     connection: Connection, *, stopped: bool, actor: str, reason: str, now: datetime | None = None
 ) -> EmergencyStop:
-    """Set or clear it; each call is kept, one that changes nothing too. `reason`: 1 to 500 characters."""
+    """Set or clear the stop. Each call is stored, even if it changes nothing. `reason`: 1 to 500 characters."""
     params = {"stopped": stopped, "actor": actor, "reason": reason, "now": now}
     return _one(connection, "set_emergency_stop", params)
 
 
 def changes(connection: Connection, limit: int) -> list[EmergencyStop]:
-    """The last so many changes, the newest first."""
+    """The last `limit` changes, the newest first."""
     return [
         EmergencyStop(*row) for row in connection.execute(QUERIES["emergency_stop_changes"], {"limit": limit})
     ]
@@ -52,5 +51,5 @@ def changes(connection: Connection, limit: int) -> list[EmergencyStop]:
 def _one(connection: Connection, query: str, params: dict[str, object]) -> EmergencyStop:
     row = connection.execute(QUERIES[query], params).fetchone()
     if row is None:
-        raise AssertionError("the emergency stop has no row: was it deleted by hand?")
+        raise AssertionError("the table emergency_stop has no row; insert it as its migration does")
     return EmergencyStop(*row)

@@ -1,6 +1,6 @@
-"""The SQL of tickets, and nothing else. Zero rows of a compare-and-swap come back as None, never as an error.
+"""The SQL of tickets. A compare-and-swap returns None for zero rows and never raises.
 
-`now` moves the clock in tests; in production it is None and Postgres's own clock decides (D1).
+`now` sets the clock in tests; in production it is None, and Postgres's clock decides (D1).
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ _TICKET_COLUMNS = frozenset(field.name for field in fields(Ticket))
 
 @dataclass(frozen=True, slots=True)
 class NewTicket:
-    """What is filed; `params` as JSON has it."""
+    """A ticket to be filed; `params` are JSON values."""
 
     request_id: UUID
     request_type: RequestType
@@ -41,7 +41,7 @@ class NewTicket:
 
 
 def file_ticket(connection: Connection, new: NewTicket, now: datetime | None = None) -> Ticket | None:
-    """File it; None where its request_id is known."""
+    """File a ticket; None if its request_id exists."""
     params = {
         "request_id": new.request_id,
         "request_type": new.request_type,
@@ -54,12 +54,10 @@ def file_ticket(connection: Connection, new: NewTicket, now: datetime | None = N
 
 
 def find(connection: Connection, request_id: UUID) -> Ticket | None:
-    """The ticket."""
     return _one(connection, "ticket", {"request_id": request_id})
 
 
 def result_of(connection: Connection, request_id: UUID) -> TicketResult | None:
-    """How a ticket ended."""
     rows = _rows(connection, "result", {"request_id": request_id})
     return TicketResult(**rows[0] | {"status": TicketStatus(rows[0]["status"])}) if rows else None
 
@@ -86,7 +84,7 @@ def page(
     status: TicketStatus | None = None,
     request_type: RequestType | None = None,
 ) -> list[Ticket]:
-    """Up to `limit` tickets filed before the one whose sequence is `below`, the newest first."""
+    """Up to `limit` tickets with a sequence below `below`, the newest first."""
     params = {"below": below, "limit": limit, "status": status, "request_type": request_type}
     return [_ticket(row) for row in _rows(connection, "page_tickets", params)]
 
@@ -99,7 +97,7 @@ def page_stale(
 
 
 def take_open(connection: Connection, processor_id: str, now: datetime | None = None) -> Ticket | None:
-    """The next ticket in the order of filing, taken; None where none is open."""
+    """Claim the next ticket in the order of filing; None if none is open."""
     return _one(connection, "take_open", {"processor_id": processor_id, "now": now})
 
 
@@ -112,7 +110,7 @@ def take_again(
     max_attempts: int,
     now: datetime | None = None,
 ) -> Ticket | None:
-    """A ticket whose processor has been silent for so long and that is not stale yet, taken over; None for none."""
+    """Take over a ticket that was inactive for `silent_seconds` and is not stale; None if there is none."""
     params = _stale(rules, now) | {
         "processor_id": processor_id,
         "silent_seconds": silent_seconds,
@@ -124,7 +122,7 @@ def take_again(
 def finish(
     connection: Connection, ticket: Ticket, status: TicketStatus, message: str, now: datetime | None = None
 ) -> Ticket | None:
-    """End a ticket that this attempt holds, with its result; None where another has ended or taken it."""
+    """End a ticket that this attempt holds, with its result; None if another processor ended or took it."""
     params = {
         "request_id": ticket.request_id,
         "processor_id": ticket.processor_id,
@@ -137,13 +135,12 @@ def finish(
 
 
 def backlog(connection: Connection, rules: ReaperRules, now: datetime | None = None) -> Backlog:
-    """How many are in progress, and how many of them are stale."""
     row = connection.execute(QUERIES["backlog"], _stale(rules, now)).fetchone()
     return Backlog(*row) if row else Backlog(0, 0)
 
 
 def reap(connection: Connection, rules: ReaperRules, now: datetime | None = None) -> list[CleanedTicket]:
-    """End up to `max_clean` stale tickets with their results; those that were ended (TIX-2)."""
+    """End up to `max_clean` stale tickets, store their results, and return them (TIX-2)."""
     params = _stale(rules, now) | {
         "max_clean": rules.max_clean,
         "processor_id": REAPER,
@@ -156,7 +153,7 @@ def reap(connection: Connection, rules: ReaperRules, now: datetime | None = None
 
 
 def clock(connection: Connection, now: datetime | None = None) -> datetime:
-    """Postgres's clock: inside of a transaction, its beginning (D1)."""
+    """Postgres's clock: inside a transaction, the time of its start (D1)."""
     rows = connection.execute(QUERIES["clock"], {"now": now}).fetchall()
     found: datetime = rows[0][0]
     return found
@@ -164,7 +161,7 @@ def clock(connection: Connection, now: datetime | None = None) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How many tickets of a type are OPEN, IN_PROGRESS or STALE, and since when the oldest is."""
+    """The tickets of a type in `state` (OPEN, IN_PROGRESS or STALE), and since when the oldest is in it."""
 
     request_type: RequestType
     state: str
@@ -174,7 +171,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How many tickets of a type ended so within a day and within a week."""
+    """The tickets of a type that ended in `status` within a day and within a week."""
 
     request_type: RequestType
     status: TicketStatus
@@ -183,13 +180,13 @@ class Ended:
 
 
 def count_waiting(connection: Connection, rules: ReaperRules, now: datetime | None = None) -> list[Waiting]:
-    """What waits, by type; what is stale is not in progress (TIX-7)."""
+    """Tickets that have not ended, by type and state. A stale ticket is not counted as in progress (TIX-7)."""
     rows = connection.execute(QUERIES["count_waiting"], _stale(rules, now))
     return [Waiting(RequestType(kind), state, count, oldest) for kind, state, count, oldest in rows]
 
 
 def count_ended(connection: Connection, now: datetime | None = None) -> list[Ended]:
-    """What ended lately, by type."""
+    """Tickets that ended within a week, by type and status."""
     rows = connection.execute(QUERIES["count_ended"], {"now": now})
     return [Ended(RequestType(kind), TicketStatus(status), day, week) for kind, status, day, week in rows]
 

@@ -1,6 +1,6 @@
-"""Bodies of the authentication errors API, in and out (004 §5.1; AUTH-1, AUTH-11), named as the source document does.
+"""Request and response bodies of the authentication errors API (004 §5.1; AUTH-1, AUTH-11).
 
-Bounds are said where they break; no message repeats what was sent.
+Fields have the names of the source document. No error message repeats what the client sent.
 """
 
 import re
@@ -24,10 +24,10 @@ from dpp.auth_errors.outbox.events import EventType
 from dpp.platform.http.fields import CanonicalUuid, PageLimit, Reason
 
 MAX_BODY_BYTES = 4 * 2**20
-"""Longer than others': a trace of megabytes is cut, not refused. Lambda takes 6 MB of event."""
+"""Larger than for other bodies: a stack trace of megabytes is cut, not rejected. Lambda's limit is 6 MB per event."""
 
 _EARLIEST, _LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
-# RFC 3339, with an offset: what Java's OffsetDateTime writes and reads (004 §5.1), seconds optional.
+# RFC 3339 with an offset, as Java's OffsetDateTime writes and reads it (004 §5.1); seconds are optional.
 _INSTANT = re.compile(
     r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:\d{2}(?::\d{2})?)", re.ASCII
 )
@@ -38,21 +38,21 @@ def _instant(value: object) -> object:
     if isinstance(value, datetime):
         return value
     if not isinstance(value, str) or not _INSTANT.fullmatch(value):
-        raise ValueError("must be a time with its offset, such as 2026-01-31T09:30:00+09:00")
+        raise ValueError("must be a time with a UTC offset, such as 2026-01-31T09:30:00+09:00")
     try:
         return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", value.upper())).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise ValueError("must be a time that exists") from None
+        raise ValueError("must be an existing time") from None
 
 
 def _in_range(value: datetime) -> datetime:
     if not _EARLIEST <= value < _LATEST:
-        raise ValueError("must be of this century")
+        raise ValueError("must be a time in the years 2000 to 2099")
     return value
 
 
 Instant = Annotated[datetime, BeforeValidator(_instant), AfterValidator(_in_range)]
-"""A time with its offset, kept as UTC; finer than a microsecond is cut."""
+"""A time with a UTC offset, stored as UTC with microseconds."""
 
 
 def _message(value: str | None) -> str | None:
@@ -62,7 +62,7 @@ def _message(value: str | None) -> str | None:
 def _trace(value: str) -> str:
     cleaned = clean(value, MAX_STACKTRACE_CHARACTERS)
     if cleaned is None:
-        raise ValueError("must be more than space")
+        raise ValueError("must not be blank")
     return cleaned
 
 
@@ -72,7 +72,7 @@ def _path(value: str | None) -> str | None:
 
 def _cursor(value: str) -> str:
     if not _CURSOR.fullmatch(value):
-        raise ValueError("must be a nextCursor as it was answered")
+        raise ValueError("must be a nextCursor of an earlier response")
     return value
 
 
@@ -102,9 +102,10 @@ class AuthErrorRequest(_Sent):
     """The body of POST /api/auth-errors."""
 
     request_id: Annotated[
-        RequestId, Field(description="The failed request's id: the same one is recorded once for a reporter.")
+        RequestId,
+        Field(description="The failed request's id. A reporter's repeated report is recorded once."),
     ]
-    occurred_at: Annotated[Instant, Field(description="With its offset.")]
+    occurred_at: Annotated[Instant, Field(description="With a UTC offset.")]
     http_status: Annotated[int, Field(strict=True, ge=100, le=599)]
     exception_class: ClassName
     stacktrace: Annotated[
@@ -123,7 +124,7 @@ class AuthErrorRequest(_Sent):
             str,
             StringConstraints(strict=True),
             AfterValidator(_path),
-            Field(description="Kept without its query."),
+            Field(description="Stored without its query."),
         ]
         | None
     ) = None
@@ -133,7 +134,7 @@ class DecisionRequest(_Sent):
     """The body of POST /api/auth-errors/{authErrorId}/decisions."""
 
     decision_id: Annotated[
-        CanonicalUuid, Field(description="Chosen by who decides: the same one decides once.")
+        CanonicalUuid, Field(description="Chosen by the client: a repeated request decides once.")
     ]
     decision_type: DecisionType
     reason: Reason
@@ -161,7 +162,7 @@ class AuthErrorQuery(_Sent):
 
 
 class AuthErrorReceiptView(_Answered):
-    """What a reporter is told of its error."""
+    """The response to a report."""
 
     auth_error_id: UUID
     request_id: str
@@ -170,7 +171,7 @@ class AuthErrorReceiptView(_Answered):
 
 
 class AuthErrorView(_Answered):
-    """An error as operators see it in a list."""
+    """An error in a list for operators."""
 
     auth_error_id: UUID
     request_id: str
@@ -204,7 +205,7 @@ class ClusterView(_Answered):
 
 
 class DecisionView(_Answered):
-    """What was decided, by whom, why, from what."""
+    """A decision, with its actor, reason and inputs."""
 
     decision_id: UUID
     decision_type: DecisionType
@@ -220,7 +221,7 @@ class DecisionView(_Answered):
 
 
 class AuthErrorTransitionView(_Answered):
-    """One line of an error's history."""
+    """One transition of an error."""
 
     from_status: AuthErrorStatus | None
     to_status: AuthErrorStatus
@@ -230,7 +231,7 @@ class AuthErrorTransitionView(_Answered):
 
 
 class EventView(_Answered):
-    """An event of an error: on its way in the outbox, and in the consumer's ledger."""
+    """An event of an error, with its state in the outbox and at the consumer."""
 
     outbox_id: int
     event_type: EventType
@@ -248,7 +249,7 @@ class EventView(_Answered):
 
 
 class WholeAuthErrorView(AuthErrorView):
-    """An error with all that is known of it."""
+    """An error with its clusters, decisions, history and events."""
 
     http_method: str | None
     request_path: str | None
@@ -262,20 +263,20 @@ class WholeAuthErrorView(AuthErrorView):
 
 
 class AuthErrorPageView(_Answered):
-    """Errors, the newest occurrence first. `nextCursor`: ask with it for those behind; missing on the last page."""
+    """Errors, the newest occurrence first. `nextCursor` is the cursor of the next page, missing on the last one."""
 
     auth_errors: tuple[AuthErrorView, ...]
     next_cursor: str | None
 
 
 class ClusterPageView(_Answered):
-    """The clusters that were seen last."""
+    """The clusters with the newest errors."""
 
     clusters: tuple[ClusterView, ...]
 
 
 class ClusterDecidedView(_Answered):
-    """How many errors of a cluster were decided; with `more`, ask again for those that are left."""
+    """The number of decided errors of a cluster. If `more` is true, repeat the request for the rest."""
 
     decided: int
     more: bool

@@ -1,4 +1,4 @@
-"""How authentication errors look over HTTP: problems, the reading of requests, and bodies (AUTH-1, AUTH-11)."""
+"""Authentication errors over HTTP: problems, request parsing and response bodies (AUTH-1, AUTH-11)."""
 
 import re
 from collections.abc import Mapping
@@ -35,60 +35,59 @@ from dpp.auth_errors.errors import (
 )
 from dpp.auth_errors.model import AuthError, AuthErrorReport, Cluster, Decision
 from dpp.auth_errors.store import Filter, PageKey
-from dpp.platform.http.problem import ProblemKind
+from dpp.platform.http.problem import NOT_FOUND, ProblemKind
 from dpp.platform.http.request import read_body, read_query
 from dpp.platform.keys.operator_keys import Operator
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
 
-_NOTHING_HERE = "There is nothing here"
 PROBLEMS: Mapping[type[Exception], ProblemKind] = {
-    AuthErrorNotFound: ProblemKind(404, "AUTH_ERROR_NOT_FOUND", _NOTHING_HERE),
-    ClusterNotFound: ProblemKind(404, "CLUSTER_NOT_FOUND", _NOTHING_HERE),
-    AuthErrorConflict: ProblemKind(409, "AUTH_ERROR_CONFLICT", "The requestId stands for another error"),
-    DecisionConflict: ProblemKind(409, "DECISION_CONFLICT", "The decisionId stands for another decision"),
-    DecisionRefused: ProblemKind(409, "DECISION_REFUSED", "The error can't be decided so"),
+    AuthErrorNotFound: ProblemKind(404, "AUTH_ERROR_NOT_FOUND", NOT_FOUND.title),
+    ClusterNotFound: ProblemKind(404, "CLUSTER_NOT_FOUND", NOT_FOUND.title),
+    AuthErrorConflict: ProblemKind(409, "AUTH_ERROR_CONFLICT", "The requestId belongs to a different error"),
+    DecisionConflict: ProblemKind(409, "DECISION_CONFLICT", "The decisionId belongs to a different decision"),
+    DecisionRefused: ProblemKind(409, "DECISION_REFUSED", "The error's status doesn't allow this decision"),
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def error_headers(_error: Exception | None) -> dict[str, str]:
-    """No header of this context's own."""
+    """No error of this context has headers of its own."""
     return {}
 
 
 def read_report(event: "APIGatewayProxyEvent") -> AuthErrorReport:
-    """The report in a request, sanitised. Raises ProblemError."""
+    """Parse and sanitise the report of a request. Raises ProblemError."""
     return AuthErrorReport(**read_body(event, AuthErrorRequest, MAX_BODY_BYTES).model_dump())
 
 
 def read_decision(event: "APIGatewayProxyEvent", operator: Operator) -> OperatorDecision:
-    """The decision in a request. Raises ProblemError."""
+    """Parse the decision of a request. Raises ProblemError."""
     body = read_body(event, DecisionRequest)
     return OperatorDecision(body.decision_id, body.decision_type, operator.operator_id, body.reason)
 
 
 def read_cluster_decision(event: "APIGatewayProxyEvent", operator: Operator) -> OperatorDecision:
-    """The decision about all errors of a cluster; each gets an id of its own. Raises ProblemError."""
+    """Parse a decision on all errors of a cluster; each error gets its own decision id. Raises ProblemError."""
     body = read_body(event, ClusterDecisionRequest)
     return OperatorDecision(uuid4(), body.decision_type, operator.operator_id, body.reason)
 
 
 def read_filter(event: "APIGatewayProxyEvent") -> tuple[Filter, PageKey | None, int]:
-    """Which errors a request asks for, from where, how many. Raises ProblemError."""
+    """Parse the filter, the start and the size of a page. Raises ProblemError."""
     query = read_query(event, AuthErrorQuery)
     which = Filter(query.status, query.exception_class, query.cluster_id, query.occurred_since)
-    place = PageKey(query.occurred_before, 0) if query.occurred_before else None
+    start = PageKey(query.occurred_before, 0) if query.occurred_before else None
     if query.cursor:
         cursor = parse_cursor(query.cursor)
-        place = min(cursor, place, key=lambda one: (one.before, one.below)) if place else cursor
-    return which, place, query.limit
+        start = min(cursor, start, key=lambda one: (one.before, one.below)) if start else cursor
+    return which, start, query.limit
 
 
 def receipt(error: AuthError) -> AuthErrorReceiptView:
-    """What a reporter is told."""
+    """The response to a report."""
     return AuthErrorReceiptView(
         auth_error_id=error.auth_error_id,
         request_id=error.dedup_key,
@@ -98,12 +97,10 @@ def receipt(error: AuthError) -> AuthErrorReceiptView:
 
 
 def error_view(error: AuthError) -> AuthErrorView:
-    """An error in a list."""
     return AuthErrorView.model_validate(_fields(error))
 
 
 def whole_view(whole: WholeAuthError) -> WholeAuthErrorView:
-    """An error with all that is known of it."""
     return WholeAuthErrorView.model_validate(
         _fields(whole.error)
         | {
@@ -118,38 +115,33 @@ def whole_view(whole: WholeAuthError) -> WholeAuthErrorView:
 
 
 def page_view(page: Page) -> AuthErrorPageView:
-    """A page of errors."""
-    cursor = None if page.place is None else format_cursor(page.place)
+    cursor = None if page.next_key is None else format_cursor(page.next_key)
     return AuthErrorPageView(auth_errors=tuple(error_view(one) for one in page.errors), next_cursor=cursor)
 
 
 def cluster_view(cluster: Cluster) -> ClusterView:
-    """A cluster."""
     return ClusterView.model_validate(asdict(cluster))
 
 
 def clusters_view(clusters: list[Cluster]) -> ClusterPageView:
-    """Clusters."""
     return ClusterPageView(clusters=tuple(cluster_view(one) for one in clusters))
 
 
 def decision_view(decision: Decision) -> DecisionView:
-    """A decision."""
     return DecisionView.model_validate(asdict(decision))
 
 
 def cluster_decided_view(decided: ClusterDecided) -> ClusterDecidedView:
-    """What a decision about a cluster did."""
     return ClusterDecidedView(decided=decided.decided, more=decided.more)
 
 
-def format_cursor(place: PageKey) -> str:
-    """A place as text: microseconds since 1970, and the sequence."""
-    return f"{(place.before - _EPOCH) // _MICROSECOND}_{place.below}"
+def format_cursor(key: PageKey) -> str:
+    """A page key as text: microseconds since 1970, and the sequence."""
+    return f"{(key.before - _EPOCH) // _MICROSECOND}_{key.below}"
 
 
 def parse_cursor(cursor: str) -> PageKey:
-    """The place that `format_cursor` wrote."""
+    """The inverse of `format_cursor`."""
     micros, below = re.split("_", cursor, maxsplit=1)
     return PageKey(_EPOCH + int(micros) * _MICROSECOND, int(below))
 

@@ -1,4 +1,4 @@
-"""Read authentication errors: one with all that is known of it, or pages of them; clusters."""
+"""Read authentication errors: one with its details, or pages of them; clusters."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,14 +27,14 @@ class WholeAuthError:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Errors, the newest occurrence first; `place` is where the next page begins, None at the end."""
+    """Errors, the newest occurrence first. The next page starts at `next_key`; None on the last page."""
 
     errors: list[AuthError]
-    place: PageKey | None
+    next_key: PageKey | None
 
 
 def read(connection: Connection, auth_error_id: UUID | None) -> WholeAuthError:
-    """One error, never half of it (LIFE-12). Raises AuthErrorNotFound, for an id that is none (None), too."""
+    """Read one error in one snapshot (LIFE-12). Raises AuthErrorNotFound, also for an invalid id (None)."""
     with one_snapshot(connection):
         error = store.find(connection, auth_error_id) if auth_error_id else None
         if error is None:
@@ -49,16 +49,16 @@ def read(connection: Connection, auth_error_id: UUID | None) -> WholeAuthError:
         )
 
 
-def page(connection: Connection, which: Filter, place: PageKey | None, limit: int) -> Page:
-    """One page of those that fit."""
-    found = store.page(connection, which, place or NEWEST, limit + 1)
-    shown = found[:limit]
+def page(connection: Connection, which: Filter, start: PageKey | None, limit: int) -> Page:
+    """One page of the errors that match the filter."""
+    found = store.page(connection, which, start or NEWEST, limit + 1)
+    errors = found[:limit]
     more = len(found) > limit
-    return Page(shown, PageKey(shown[-1].occurred_at, shown[-1].sequence) if more else None)
+    return Page(errors, PageKey(errors[-1].occurred_at, errors[-1].sequence) if more else None)
 
 
 def cluster(connection: Connection, cluster_id: UUID | None) -> Cluster:
-    """One cluster. Raises ClusterNotFound."""
+    """Raises ClusterNotFound."""
     found = store.cluster(connection, cluster_id) if cluster_id else None
     if found is None:
         raise ClusterNotFound

@@ -1,4 +1,4 @@
-"""Take an authentication error in (AUTH-1, AUTH-2): once for a requestId, with its event in the same transaction."""
+"""Record an authentication error (AUTH-1, AUTH-2): once for a requestId, with its event in the same transaction."""
 
 import logging
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _LOG = logging.getLogger("dpp.auth_errors.api.record")
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """An error that stands; `created` false where it stood before."""
+    """A recorded error. `created` is false if an earlier report created it."""
 
     error: AuthError
     created: bool
@@ -31,29 +31,29 @@ def record(
     waker: Waker,
     now: datetime | None = None,
 ) -> Recorded:
-    """Take it in, or find it taken in. Raises AuthErrorConflict where its requestId stands for another report.
+    """Record an error, or find it if it is recorded. Raises AuthErrorConflict if its requestId has another report.
 
-    One transaction: a crash leaves both the error and its event, or neither, and the repetition tells which. A crash
-    before the publisher was woken costs up to a minute, until its schedule fires.
+    The error and its event are one transaction, and repeating the report is safe. After a crash before the publisher
+    is woken, the event waits up to a minute for the publisher's schedule.
     """
     digest = payload_hash(report)
     with database.connection() as connection:
         with connection.transaction():
-            taken = store.record(
+            created = store.record(
                 connection, uuid4(), report, reported_by=reported_by, payload_hash=digest, now=now
             )
-            if taken is not None:
-                event = events.recorded(taken.auth_error_id, taken.dedup_key, taken.occurred_at)
+            if created is not None:
+                event = events.recorded(created.auth_error_id, created.dedup_key, created.occurred_at)
                 tables.enqueue(connection, event, now)
-        known = taken or store.find_by_key(connection, reported_by, report.request_id)
+        known = created or store.find_by_key(connection, reported_by, report.request_id)
     if known is None:
-        raise AssertionError("an authentication error that is known can't be found")
+        raise AssertionError("the authentication error of a known requestId can't be found")
     if known.payload_hash != digest:
         raise AuthErrorConflict
-    if taken is not None:
+    if created is not None:
         waker.wake()
         _LOG.info(
             "authentication error recorded",
             extra={"auth_error_id": str(known.auth_error_id), "reported_by": reported_by},
         )
-    return Recorded(known, created=taken is not None)
+    return Recorded(known, created=created is not None)

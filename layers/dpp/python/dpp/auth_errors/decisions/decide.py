@@ -1,7 +1,7 @@
-"""Decide what becomes of an error (AUTH-11): an operator by a word, the system by its policies.
+"""Decisions on errors (AUTH-11), by operators and by policies.
 
-Each decision is kept with its actor, its reason and the inputs it saw, in the transaction that moves the error, so that
-a crash leaves both or neither; a repetition under the same decision_id finds it made.
+Each decision is stored with its actor, reason and inputs, in the transaction that changes the error's status. A
+repeated request with the same decision_id finds the stored decision.
 """
 
 import logging
@@ -19,12 +19,12 @@ from dpp.platform.db.postgres import Connection, Database
 
 _LOG = logging.getLogger("dpp.auth_errors.decisions.decide")
 MAX_OF_CLUSTER = 500
-"""As many errors of a cluster as one call decides."""
+"""The number of errors of a cluster that one call decides at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorDecision:
-    """What an operator decides; `decision_id` is chosen by who decides, the same one decides once."""
+    """A decision that an operator requests; repeated requests with one `decision_id` decide once."""
 
     decision_id: UUID
     decision_type: DecisionType
@@ -34,34 +34,34 @@ class OperatorDecision:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decision that stands; `made` false where it stood before."""
+    """A stored decision. `made` is false if an earlier request made it."""
 
     decision: Decision
     made: bool
 
 
 def decide(
-    order: OperatorDecision, auth_error_id: UUID | None, database: Database, now: datetime | None = None
+    requested: OperatorDecision, auth_error_id: UUID | None, database: Database, now: datetime | None = None
 ) -> Decided:
-    """Decide of one error. Raises AuthErrorNotFound (for no id, too), DecisionRefused, DecisionConflict."""
+    """Decide on one error. Raises AuthErrorNotFound (also for None), DecisionRefused, DecisionConflict."""
     with database.connection() as connection, connection.transaction():
         error = store.lock(connection, auth_error_id) if auth_error_id else None
         if error is None:
             raise AuthErrorNotFound
-        if (known := store.decision(connection, order.decision_id)) is not None:
-            return Decided(_same(known, order, error), made=False)
-        if not ERROR_MACHINE.allows(error.status, DECIDED[order.decision_type]):
-            raise DecisionRefused(order.decision_type, error.status)
-        decision = _of_operator(connection, order, error, now)
-        if not store.insert_decision(connection, decision, now):  # under this id, of another error, just now
+        if (known := store.decision(connection, requested.decision_id)) is not None:
+            return Decided(_require_same(known, requested, error), made=False)
+        if not ERROR_MACHINE.allows(error.status, DECIDED[requested.decision_type]):
+            raise DecisionRefused(requested.decision_type, error.status)
+        decision = _operator_decision(connection, requested, error, now)
+        if not store.insert_decision(connection, decision, now):  # a concurrent decision on another error
             raise DecisionConflict
         _move(connection, decision, now)
     _LOG.info(
         "decided",
         extra={
             "auth_error_id": str(error.auth_error_id),
-            "decision": order.decision_type,
-            "actor": order.actor,
+            "decision": requested.decision_type,
+            "actor": requested.actor,
         },
     )
     return Decided(decision, made=True)
@@ -69,37 +69,36 @@ def decide(
 
 @dataclass(frozen=True, slots=True)
 class ClusterDecided:
-    """How many errors of a cluster were decided, and whether some are left to be."""
+    """The number of decided errors of a cluster; `more` is true if open ones are left."""
 
     decided: int
     more: bool
 
 
 def decide_cluster(
-    order: OperatorDecision,
+    requested: OperatorDecision,
     cluster_id: UUID | None,
     database: Database,
     *,
     limit: int = MAX_OF_CLUSTER,
     now: datetime | None = None,
 ) -> ClusterDecided:
-    """Decide of all errors of a cluster that may be decided so, the oldest first, up to `limit`.
+    """Decide on all errors of a cluster that allow this decision, the oldest first, up to `limit`.
 
-    Each is a decision of its own, under an id of its own: what a crash or another's decision left is found again.
-    Raises ClusterNotFound.
+    Each error gets a decision with its own id, so the call can be repeated after a crash. Raises ClusterNotFound.
     """
-    statuses = _may_be_decided(order.decision_type)
+    statuses = _decidable_statuses(requested.decision_type)
     with database.connection() as connection:
         if cluster_id is None or store.cluster(connection, cluster_id) is None:
             raise ClusterNotFound
-        escalates = order.decision_type is DecisionType.ESCALATE
+        escalates = requested.decision_type is DecisionType.ESCALATE
         ids = store.open_of_cluster(connection, cluster_id, statuses, limit + 1, escalates=escalates)
     decided = 0
     for auth_error_id in ids[:limit]:
-        one = OperatorDecision(uuid4(), order.decision_type, order.actor, order.reason)
+        one = OperatorDecision(uuid4(), requested.decision_type, requested.actor, requested.reason)
         try:
             decided += decide(one, auth_error_id, database, now).made
-        except DecisionRefused:  # somebody was faster
+        except DecisionRefused:  # decided concurrently
             continue
     return ClusterDecided(decided, more=len(ids) > limit)
 
@@ -107,19 +106,19 @@ def decide_cluster(
 def decide_by_policy(
     connection: Connection, error: AuthError, cluster: Cluster, now: datetime | None = None
 ) -> Decision | None:
-    """What the policies decide of an error just analysed, in the caller's transaction; None where none matches."""
-    kept = store.latest_policies(connection)
-    if kept is None:
+    """Decide on an analysed error by the policies, in the caller's transaction; None if no policy matches."""
+    latest = store.latest_policies(connection)
+    if latest is None:
         return None
-    version, data = kept
+    version, data = latest
     try:
         found = policies.read_policies(data)
     except (
         policies.PoliciesRefused
-    ) as refused:  # kept by an older version: analyses go on, and none is decided
+    ) as refused:  # stored by another version: the analysis is valid without a decision
         _LOG.error("policies can't be read", extra={"version": version, "error": str(refused)})
         return None
-    inputs = gather(connection, error, cluster, policies.windows(found), now)
+    inputs = collect_inputs(connection, error, cluster, policies.windows(found), now)
     policy = policies.first_match(found, inputs)
     if policy is None:
         return None
@@ -144,14 +143,14 @@ def decide_by_policy(
     return decision
 
 
-def gather(
+def collect_inputs(
     connection: Connection,
     error: AuthError,
     cluster: Cluster,
     windows: dict[int, int],
     now: datetime | None,
 ) -> policies.Inputs:
-    """What policies look at, by Postgres's clock (D1)."""
+    """The inputs of policies, by Postgres's clock (D1)."""
     at = store.clock(connection, now)
     return policies.Inputs(
         exception_class=error.exception_class,
@@ -172,8 +171,8 @@ def _minutes(now: datetime, then: datetime | None) -> int | None:
     return None if then is None else max(0, int((now - then).total_seconds()) // 60)
 
 
-def _of_operator(
-    connection: Connection, order: OperatorDecision, error: AuthError, now: datetime | None
+def _operator_decision(
+    connection: Connection, requested: OperatorDecision, error: AuthError, now: datetime | None
 ) -> Decision:
     clusters = store.clusters_of(connection, error.auth_error_id)
     inputs = {
@@ -188,39 +187,39 @@ def _of_operator(
             for one in clusters
         ],
     }
-    if order.decision_type is DecisionType.ESCALATE and clusters:
+    if requested.decision_type is DecisionType.ESCALATE and clusters:
         store.escalate_cluster(connection, clusters[0].cluster_id, now)
     return Decision(
-        decision_id=order.decision_id,
+        decision_id=requested.decision_id,
         auth_error_id=error.auth_error_id,
-        decision_type=order.decision_type,
+        decision_type=requested.decision_type,
         decided_by=DecidedBy.OPERATOR,
-        actor=order.actor,
-        reason=order.reason,
+        actor=requested.actor,
+        reason=requested.reason,
         inputs=inputs,
         policy_version=None,
         policy_name=None,
         from_status=error.status,
-        to_status=DECIDED[order.decision_type],
+        to_status=DECIDED[requested.decision_type],
         decided_at=store.clock(connection, now),
     )
 
 
 def _move(connection: Connection, decision: Decision, now: datetime | None) -> None:
     if store.decide(connection, decision, now) is None:
-        raise AssertionError("an error that is locked was moved")
+        raise AssertionError(f"the locked error {decision.auth_error_id} changed its status")
 
 
-def _same(known: Decision, order: OperatorDecision, error: AuthError) -> Decision:
-    """The decision that stands under this id. Raises DecisionConflict where it is another."""
-    of_order = (error.auth_error_id, order.decision_type, order.reason)
-    if (known.auth_error_id, known.decision_type, known.reason) != of_order:
+def _require_same(known: Decision, requested: OperatorDecision, error: AuthError) -> Decision:
+    """The stored decision, if it equals the requested one. Raises DecisionConflict."""
+    expected = (error.auth_error_id, requested.decision_type, requested.reason)
+    if (known.auth_error_id, known.decision_type, known.reason) != expected:
         raise DecisionConflict
     return known
 
 
-def _may_be_decided(decision_type: DecisionType) -> Sequence[AuthErrorStatus]:
-    """Where an error may stand to be decided so. An escalation of what was escalated says nothing new."""
+def _decidable_statuses(decision_type: DecisionType) -> Sequence[AuthErrorStatus]:
+    """The open statuses that allow this decision."""
     target = DECIDED[decision_type]
     return [
         status

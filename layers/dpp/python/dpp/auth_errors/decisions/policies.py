@@ -1,7 +1,7 @@
-"""Decisions by the system, as data (AUTH-11): a policy names what must hold, and what is decided then.
+"""Policies: decisions by the system, as data (AUTH-11). A policy has conditions and a decision.
 
-Pure: the same inputs under the same policies give the same decision, so that any decision can be replayed from what
-was kept with it. The first policy that matches decides.
+Pure: the same inputs with the same policies give the same decision, so any decision can be replayed from its stored
+inputs. The first matching policy decides.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,14 +29,14 @@ class _Data(BaseModel):
 
 
 class ClusterRate(_Data):
-    """So many errors of the cluster, this one among them, within so many minutes by the platform's clock."""
+    """At least `at_least` errors of the cluster, including this one, within `within_minutes` by Postgres's clock."""
 
     at_least: Annotated[int, Field(strict=True, ge=1, le=MAX_SEEN)]
     within_minutes: Minutes
 
 
 class When(_Data):
-    """What must hold, all of it; what is left out holds always."""
+    """The conditions of a policy: all must hold. An omitted condition always holds."""
 
     exception_class: _Texts | None = None
     http_status: (
@@ -53,7 +53,7 @@ class When(_Data):
 
 
 class Policy(_Data):
-    """One policy."""
+    """A policy: `decide` is the decision if the conditions of `when` hold."""
 
     name: Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
     when: When
@@ -65,30 +65,30 @@ _POLICIES = TypeAdapter(Annotated[tuple[Policy, ...], Field(max_length=MAX_POLIC
 
 
 class PoliciesRefused(ValueError):
-    """They can't be read; each line names a place and what it needs."""
+    """Invalid policies. Each line of the message names a place and its requirement."""
 
 
 def read_policies(data: object) -> tuple[Policy, ...]:
-    """Policies from JSON's own types. Raises PoliciesRefused."""
+    """Parse policies from JSON values. Raises PoliciesRefused."""
     try:
         found = _POLICIES.validate_python(data)
     except ValidationError as error:
-        faults = (f"{'.'.join(map(str, one['loc'])) or 'policies'}: {one['msg']}" for one in error.errors())
-        raise PoliciesRefused("\n".join(faults)) from None
+        lines = (f"{'.'.join(map(str, one['loc'])) or 'policies'}: {one['msg']}" for one in error.errors())
+        raise PoliciesRefused("\n".join(lines)) from None
     names = [policy.name for policy in found]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise PoliciesRefused(f"named twice: {', '.join(twice)}")
+    if duplicates := sorted({name for name in names if names.count(name) > 1}):
+        raise PoliciesRefused(f"policy names must be unique; used more than once: {', '.join(duplicates)}")
     return found
 
 
 def as_data(policies: Sequence[Policy]) -> list[Mapping[str, Any]]:
-    """As they are kept."""
+    """The stored form of policies."""
     return [policy.model_dump(mode="json", by_alias=True, exclude_none=True) for policy in policies]
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a decision is made from. `seen`: errors of the cluster by a window's minutes; None of a time: never."""
+    """The inputs of a decision. `seen`: errors of the cluster by minutes of a window. A time of None means never."""
 
     exception_class: str
     http_status: int
@@ -100,7 +100,7 @@ class Inputs:
     seen: Mapping[int, int]
 
     def as_data(self) -> dict[str, Any]:
-        """As they are kept with the decision."""
+        """The form that is stored with the decision."""
         return {
             "exceptionClass": self.exception_class,
             "httpStatus": self.http_status,
@@ -114,7 +114,7 @@ class Inputs:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "Inputs":
-        """What `as_data` wrote."""
+        """The inverse of `as_data`."""
         return cls(
             exception_class=data["exceptionClass"],
             http_status=data["httpStatus"],
@@ -128,7 +128,7 @@ class Inputs:
 
 
 def windows(policies: Sequence[Policy]) -> dict[int, int]:
-    """What has to be counted: for each window's minutes, up to how many."""
+    """The windows that must be counted: minutes to the highest count that matters."""
     found: dict[int, int] = {}
     for policy in policies:
         if (seen := policy.when.seen) is not None:
@@ -137,7 +137,7 @@ def windows(policies: Sequence[Policy]) -> dict[int, int]:
 
 
 def first_match(policies: Sequence[Policy], inputs: Inputs) -> Policy | None:
-    """The policy that decides, None where none does."""
+    """The policy that decides, or None."""
     return next((policy for policy in policies if _holds(policy.when, inputs)), None)
 
 
@@ -160,5 +160,5 @@ def _among(allowed: Sequence[object] | None, value: object) -> bool:
     return allowed is None or value in allowed
 
 
-def _within(minutes: int | None, ago: int | None) -> bool:
-    return minutes is None or (ago is not None and ago < minutes)
+def _within(minutes: int | None, age_minutes: int | None) -> bool:
+    return minutes is None or (age_minutes is not None and age_minutes < minutes)

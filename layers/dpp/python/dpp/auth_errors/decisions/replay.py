@@ -1,6 +1,6 @@
-"""Replay what policies decided (AUTH-11): the kept inputs under the kept policies give the kept decision.
+"""Replay decisions of policies (AUTH-11): stored inputs with stored policies must give the stored decision.
 
-It reads and changes nothing. A decision that comes out otherwise was made by code that judged otherwise than today's.
+A replay changes nothing. A different result means that the code has changed since the decision.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,25 +19,25 @@ _NEWEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A decision, as it was made and as it would be made now; `now` None: no policy matches.
+    """A decision as stored and as replayed: the policy's name and its decision.
 
-    `fault`: why it can't be made now; then `now` says nothing.
+    `replayed` is None if no policy matches, or if `failure` names why it can't be replayed.
     """
 
     decision_id: UUID
     version: int
-    kept: tuple[str, str]
-    now: tuple[str, str] | None
-    fault: str | None = None
+    stored: tuple[str, str]
+    replayed: tuple[str, str] | None
+    failure: str | None = None
 
     @property
     def differs(self) -> bool:
-        """Whether it would not be decided so again."""
-        return self.fault is not None or self.now != self.kept
+        """True if the replay doesn't give the stored decision."""
+        return self.failure is not None or self.replayed != self.stored
 
 
 def replay(connection: Connection, limit: int) -> Iterator[Replayed]:
-    """Up to `limit` decisions of policies, the newest first. `kept` and `now`: the policy's name and its decision."""
+    """Replay up to `limit` decisions of policies, the newest first."""
     below, left = _NEWEST, limit
     read: dict[int, tuple[Policy, ...] | None] = {}
     while left > 0:
@@ -47,23 +47,23 @@ def replay(connection: Connection, limit: int) -> Iterator[Replayed]:
         for one in found:
             if one.version not in read:
                 read[one.version] = _read(one.policies)
-            yield _again(one, read[one.version])
+            yield _replay_one(one, read[one.version])
         below, left = found[-1].sequence, left - len(found)
 
 
-def _again(decision: SystemDecision, policies: tuple[Policy, ...] | None) -> Replayed:
-    kept = (decision.policy_name, decision.decision_type.value)
+def _replay_one(decision: SystemDecision, policies: tuple[Policy, ...] | None) -> Replayed:
+    stored = (decision.policy_name, decision.decision_type.value)
     if policies is None:
-        fault = f"the policies of version {decision.version} can't be read"
-        return Replayed(decision.decision_id, decision.version, kept, None, fault)
+        failure = f"the policies of version {decision.version} can't be read"
+        return Replayed(decision.decision_id, decision.version, stored, None, failure)
     try:
         inputs = Inputs.from_data(decision.inputs)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        fault = f"its inputs can't be read: {type(error).__name__}"
-        return Replayed(decision.decision_id, decision.version, kept, None, fault)
+        failure = f"its inputs can't be read: {type(error).__name__}"
+        return Replayed(decision.decision_id, decision.version, stored, None, failure)
     policy = first_match(policies, inputs)
-    now = None if policy is None else (policy.name, policy.decide.value)
-    return Replayed(decision.decision_id, decision.version, kept, now)
+    replayed = None if policy is None else (policy.name, policy.decide.value)
+    return Replayed(decision.decision_id, decision.version, stored, replayed)
 
 
 def _read(data: Sequence[Mapping[str, Any]]) -> tuple[Policy, ...] | None:

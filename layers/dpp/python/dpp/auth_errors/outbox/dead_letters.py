@@ -1,14 +1,14 @@
-"""The dead-letter queue of events (AUTH-7, AUTH-8): what stands in it, sent again or dropped by an operator.
+"""The dead-letter queue of events (AUTH-7, AUTH-8): list, redrive and drop its messages.
 
-A message here is a copy. What becomes of the event is decided by its rows, never by the message:
+A message here is a copy. The event's rows decide what happens, never the message:
 
-- an event that is DEAD waits for nobody but an operator: redrive gives it all its tries again, and deletes the copy;
-- one that was handled since, or is under way again, needs no copy: redrive deletes it;
-- a message that names no event of ours (a header is missing, the outbox has no such row) was never an event, or is one
-  that the outbox sends again by itself: it is left, and dropped once somebody has looked at it.
+- A DEAD event waits for an operator. Redrive revives it with all its retries, and deletes the copy.
+- For an event that was handled or is in progress, redrive deletes the copy.
+- A message without an event (a header is missing, or the outbox has no such row) is left; if it was an event, the
+  outbox sends it again. Drop it after a check.
 
-A crash between two steps harms nothing: the message is deleted last, and who finds it again finds its event under way.
-A drop deletes the copy alone: an event that is DEAD stays so, and `redrive` by its outbox id still revives it.
+A crash between two steps is harmless: the message is deleted last, and a repeated redrive finds its event in progress.
+Drop deletes the copy only: a DEAD event stays DEAD, and `redrive` by its outbox id still revives it.
 """
 
 from collections.abc import Iterator
@@ -27,68 +27,68 @@ from dpp.platform.aws.queue import Queue, ReceivedMessage
 from dpp.platform.db.postgres import Database
 
 WAIT_SECONDS = 1
-"""How long SQS looks for messages before it says that there are none."""
+"""The time that SQS waits for messages."""
 
 
 class Action(StrEnum):
-    """What was done with a message."""
+    """The action on a message."""
 
     REVIVED = "REVIVED"
-    """Its event has all its tries again, and the message is deleted."""
+    """Its event has all its retries again, and the message is deleted."""
     DELETED = "DELETED"
     LEFT = "LEFT"
 
 
 @dataclass(frozen=True, slots=True)
 class EventDeadLetter:
-    """A message of the dead-letter queue, and its event as the outbox has it, None where it has none."""
+    """A message of the dead-letter queue, and its event in the outbox, or None."""
 
     message: ReceivedMessage
     entry: OutboxEntry | None
 
     @property
     def outbox_id(self) -> int | None:
-        """The event that the message says it is; None where that can't be read."""
+        """The outbox id in the message's attributes; None if it is missing or invalid."""
         return outbox_id_of(self.message.attributes)
 
     @property
     def event_type(self) -> str | None:
-        """As the message says it."""
+        """The event type in the message's attributes."""
         return self.message.attributes.get(EVENT_TYPE_HEADER)
 
     @property
     def reason(self) -> str | None:
-        """Why it is dead; None where it came here by another way than the consumer's."""
+        """The reason that the consumer wrote; None if the message came here by another way."""
         return self.message.attributes.get(REASON_HEADER)
 
     @property
     def detail(self) -> str | None:
-        """The same in words."""
+        """The details of the reason, as text."""
         return self.message.attributes.get(DETAIL_HEADER)
 
     @property
     def status(self) -> DeliveryStatus:
-        """Where its event stands."""
+        """The delivery status of its event."""
         return delivery_status(self.entry)
 
     @property
     def ids(self) -> frozenset[str]:
-        """By which it can be chosen: its event's outbox id and its own."""
+        """The ids that select it: its event's outbox id and its message id."""
         named = self.message.attributes.get(OUTBOX_ID_HEADER)
         return frozenset(one for one in (self.message.message_id, named) if one)
 
 
 @dataclass(frozen=True, slots=True)
 class HandledDeadLetter:
-    """A message and what was done with it."""
+    """A message and the action on it."""
 
-    letter: EventDeadLetter
+    dead_letter: EventDeadLetter
     action: Action
 
 
 @dataclass(frozen=True, slots=True)
 class EventDeadLetterEffects:
-    """What an operator's command touches: the rows, the dead-letter queue, and what wakes the publisher."""
+    """Connections and clients that an operator's command uses."""
 
     database: Database
     dead_letters: Queue
@@ -96,44 +96,42 @@ class EventDeadLetterEffects:
 
 
 def list_dead_letters(effects: EventDeadLetterEffects, choice: Choice) -> list[EventDeadLetter]:
-    """What stands in the queue, and where its events stand. Counts as a receive of each, which decides nothing here."""
+    """List messages of the queue with their events. It counts as a receive of each; this queue has no receive limit."""
     with held(effects.dead_letters, WAIT_SECONDS) as hold:
-        return list(_letters(effects, hold, choice))
+        return list(_chosen(effects, hold, choice))
 
 
 def send_again(effects: EventDeadLetterEffects, choice: Choice) -> Iterator[HandledDeadLetter]:
-    """Revive the events that are DEAD, delete the copies that nobody needs, leave what is no event of ours.
+    """Revive DEAD events, delete copies that are no longer needed, and leave messages without an event.
 
-    Yields each as it is done. Raises DependencyUnavailable; what was yielded is done.
+    Yields each message when it is done. Raises DependencyUnavailable.
     """
     with held(effects.dead_letters, WAIT_SECONDS) as hold:
-        for letter in _letters(effects, hold, choice):
-            if letter.entry is None:
-                yield HandledDeadLetter(letter, Action.LEFT)
+        for dead_letter in _chosen(effects, hold, choice):
+            if dead_letter.entry is None:
+                yield HandledDeadLetter(dead_letter, Action.LEFT)
                 continue
-            done = list(redrive([letter.entry.outbox_id], effects.database, effects.waker))
-            hold.delete(letter.message)
+            done = list(redrive([dead_letter.entry.outbox_id], effects.database, effects.waker))
+            hold.delete(dead_letter.message)
             revived = any(one.revived for one in done)
-            yield HandledDeadLetter(letter, Action.REVIVED if revived else Action.DELETED)
+            yield HandledDeadLetter(dead_letter, Action.REVIVED if revived else Action.DELETED)
 
 
 def drop(effects: EventDeadLetterEffects, choice: Choice) -> Iterator[HandledDeadLetter]:
-    """Delete messages, and touch no event. Yields each as it is done. Raises DependencyUnavailable."""
+    """Delete messages without changing events. Yields each when it is done. Raises DependencyUnavailable."""
     with held(effects.dead_letters, WAIT_SECONDS) as hold:
-        for letter in _letters(effects, hold, choice):
-            hold.delete(letter.message)
-            yield HandledDeadLetter(letter, Action.DELETED)
+        for dead_letter in _chosen(effects, hold, choice):
+            hold.delete(dead_letter.message)
+            yield HandledDeadLetter(dead_letter, Action.DELETED)
 
 
-def _letters(
-    effects: EventDeadLetterEffects, hold: HeldMessages, choice: Choice
-) -> Iterator[EventDeadLetter]:
+def _chosen(effects: EventDeadLetterEffects, hold: HeldMessages, choice: Choice) -> Iterator[EventDeadLetter]:
     for message in hold.take(choice.limit):
         outbox_id = outbox_id_of(message.attributes)
         entry = None if outbox_id is None else _entry(effects.database, outbox_id)
-        letter = EventDeadLetter(message, entry)
-        if choice.takes(letter):
-            yield letter
+        dead_letter = EventDeadLetter(message, entry)
+        if choice.takes(dead_letter):
+            yield dead_letter
 
 
 def _entry(database: Database, outbox_id: int) -> OutboxEntry | None:

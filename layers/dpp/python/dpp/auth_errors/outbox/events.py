@@ -14,11 +14,11 @@ OUTBOX_ID_HEADER = "outboxId"
 EVENT_TYPE_HEADER = "eventType"
 AGGREGATE_TYPE_HEADER = "aggregateType"
 HEADERS = (OUTBOX_ID_HEADER, EVENT_TYPE_HEADER, AGGREGATE_TYPE_HEADER)
-"""What every message carries as attributes; one that lacks any of them is a dead letter at once."""
+"""Attributes that every message must have; a message without one of them is a dead letter at once."""
 
 
 class EventType(StrEnum):
-    """What happened."""
+    """The type of an event."""
 
     RECORDED = "auth.error.recorded.v1"
     ANALYSIS_REQUESTED = "auth.error.analysis.requested.v1"
@@ -32,7 +32,7 @@ _KEYS: Mapping[EventType, str] = {
 
 @dataclass(frozen=True, slots=True)
 class EventDescriptor:
-    """What the outbox keeps of an event: its type, its error, and what it says."""
+    """An event to be published: its type, its error and its payload."""
 
     event_type: EventType
     auth_error_id: UUID
@@ -40,18 +40,18 @@ class EventDescriptor:
 
     @property
     def idempotency_key(self) -> str:
-        """One event of a type for an error; of the error's id, never of its requestId (004 §4)."""
+        """One event per type and error. The key uses the error's id, never its requestId (004 §4)."""
         return f"{AGGREGATE_TYPE}:{_KEYS[self.event_type]}:{self.auth_error_id}"
 
     @property
     def payload_hash(self) -> str:
-        """SHA-256 of the payload, its members in order."""
+        """SHA-256 of the payload with sorted keys."""
         text = json.dumps(dict(self.payload), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def recorded(auth_error_id: UUID, request_id: str, occurred_at: datetime) -> EventDescriptor:
-    """`auth.error.recorded.v1`: an error was taken in."""
+    """`auth.error.recorded.v1`: an error was recorded."""
     payload = {
         "authErrorId": str(auth_error_id),
         "requestId": request_id,

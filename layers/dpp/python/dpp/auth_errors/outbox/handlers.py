@@ -1,7 +1,7 @@
-"""What is done about each event (AUTH-9, AUTH-10), in the transaction of the consumer's ledger.
+"""The handlers of events (AUTH-9, AUTH-10). They run in the transaction that marks the message DONE.
 
-The error is locked first and asked where it stands: what is terminal is skipped, and so is what has gone further than
-the event, so that events out of order or delivered twice change nothing (AUTH-3).
+The error is locked first. A handler skips an error that is terminal or further than the event, so events that arrive
+late or twice change nothing (AUTH-3).
 """
 
 from collections.abc import Callable, Mapping
@@ -20,12 +20,12 @@ from dpp.auth_errors.traces.stack_hash import VERSION, stack_hash
 from dpp.platform.db.postgres import Connection
 
 CONSUMER = "PLATFORM/CONSUMER"
-"""Who moves an error while its events are handled; no tenant and no operator has a stroke in its name."""
+"""The actor of transitions by the consumer; names of tenants and operators have no slash."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerResult:
-    """What a handler did. `enqueued`: there is something new to publish."""
+    """The result of a handler. `enqueued`: it added an event to the outbox."""
 
     skipped: bool = False
     enqueued: bool = False
@@ -38,12 +38,12 @@ type Handler = Callable[[Connection, AuthError, datetime | None], HandlerResult]
 
 
 def on_recorded(connection: Connection, error: AuthError, now: datetime | None = None) -> HandlerResult:
-    """Ask for an analysis."""
+    """Request an analysis."""
     if error.status not in {AuthErrorStatus.NEW, AuthErrorStatus.RETRY}:
         return SKIPPED
     moved = store.request_analysis(connection, error.auth_error_id, CONSUMER, now)
     if moved is None:
-        raise AssertionError("an error that is locked was moved")
+        raise AssertionError(f"the locked error {error.auth_error_id} changed its status")
     event = events.analysis_requested(
         error.auth_error_id, error.dedup_key, error.occurred_at, moved.updated_at
     )
@@ -53,7 +53,7 @@ def on_recorded(connection: Connection, error: AuthError, now: datetime | None =
 def on_analysis_requested(
     connection: Connection, error: AuthError, now: datetime | None = None
 ) -> HandlerResult:
-    """Find the error's cluster, and let the policies decide. Raises EventTooEarly."""
+    """Add the error to its cluster, and decide by the policies. Raises EventTooEarly."""
     if error.status is AuthErrorStatus.NEW:
         raise EventTooEarly
     if error.status in TERMINAL or error.status is AuthErrorStatus.ANALYSIS_COMPLETED:
@@ -61,7 +61,7 @@ def on_analysis_requested(
     found = stack_hash(error.exception_class, error.stacktrace)
     moved = store.complete_analysis(connection, error.auth_error_id, CONSUMER, now)
     if moved is None:
-        raise AssertionError("an error that is locked was moved")
+        raise AssertionError(f"the locked error {error.auth_error_id} changed its status")
     cluster = store.join_cluster(connection, moved, uuid4(), VERSION, found.digest)
     return HandlerResult(decision=decide_by_policy(connection, moved, cluster, now))
 

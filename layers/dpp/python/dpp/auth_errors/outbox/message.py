@@ -1,4 +1,4 @@
-"""A message of the event queue, read strictly: what can't be read is a dead letter at once (004 §5.2; AUTH-7)."""
+"""Parses messages of the event queue strictly: a malformed one is a dead letter at once (004 §5.2; AUTH-7)."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _OUTBOX_ID = re.compile("[1-9][0-9]{0,17}", re.ASCII)
 
 
 class DeadLetterReason(StrEnum):
-    """Why a message is dead; goes with it as an attribute."""
+    """The reason of a dead letter, stored as its attribute."""
 
     MISSING_HEADER = "MISSING_HEADER"
     BAD_HEADER = "BAD_HEADER"
@@ -35,14 +35,14 @@ class DeadLetterReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EventMessage:
-    """As it came off the queue; `headers` are its attributes."""
+    """A message of the queue; `headers` are its attributes."""
 
     body: str = field(repr=False)
     headers: Mapping[str, str]
 
 
 class MalformedMessage(Exception):
-    """It will never be readable; `detail` names the place, and quotes nothing."""
+    """A message that can never be parsed. `detail` names the invalid part and quotes no content."""
 
     def __init__(self, reason: DeadLetterReason, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -51,13 +51,13 @@ class MalformedMessage(Exception):
 
 
 def outbox_id_of(headers: Mapping[str, str]) -> int | None:
-    """The event that a message's headers name; None where they name none that could be."""
+    """The outbox id in a message's headers; None if it is missing or invalid."""
     text = headers.get(OUTBOX_ID_HEADER, "")
     return int(text) if _OUTBOX_ID.fullmatch(text) else None
 
 
 def read(message: EventMessage) -> EventRef:
-    """What the message says it is. Raises MalformedMessage."""
+    """The event that the message names. Raises MalformedMessage."""
     missing = [name for name in HEADERS if not message.headers.get(name)]
     if missing:
         raise MalformedMessage(DeadLetterReason.MISSING_HEADER, ", ".join(missing))

@@ -1,9 +1,8 @@
-"""Publish what the outbox holds (AUTH-4): claim, send, finalize, each event by one owner at a time.
+"""Publish the events of the outbox (AUTH-4): claim, send, finalize. Each event has one owner at a time.
 
-A crash between any two lines leaves an event PENDING, or PROCESSING with an owner that does not come back; the next
-firing takes it over once that was so for longer than a publisher lives, and sends it, perhaps a second time, which the
-consumer's ledger makes harmless. Whatever was published and came to no end for a quarter of an hour is sent again, so
-that a message which a queue lost loses nothing.
+After a crash at any line an event is PENDING, or PROCESSING with a dead owner. A later tick takes it over when the
+owner has exceeded a publisher's timeout, and sends it, perhaps a second time, which the consumer handles once. An event
+that was published but not handled for a quarter of an hour is sent again, so a lost message loses no event.
 """
 
 import json
@@ -26,27 +25,27 @@ from dpp.platform.errors import QueueUnavailable
 _LOG = logging.getLogger("dpp.auth_errors.outbox.publish")
 
 SILENT_SECONDS = 60
-"""An owner that has had an event for longer is dead: no publisher lives so long (checked where timeouts are set)."""
+"""An owner that has had an event for longer is dead: it exceeds a publisher's timeout (checked where those are set)."""
 
 RESEND_SECONDS = 900
-"""Past the longest step of the retry ladder, so that what only waits is not sent again."""
+"""Longer than the longest retry delay, so that an event that waits for a retry is not sent again."""
 
 TIME_LIMIT_SECONDS = 20.0
 CLAIM_LIMIT = 100
 WAKE = "wake"
-"""The message that wakes the publisher; whatever else comes by its queue is the schedule's beat."""
+"""The message that wakes the publisher; any other message of its queue is a tick of its schedule."""
 
 _OUTAGE = "the queue did not answer"
 
 
 class Waker:
-    """Tells the publisher that there is something to do; where that fails, its schedule finds it within a minute."""
+    """Wakes the publisher. If that fails, the publisher's schedule finds the event within a minute."""
 
     def __init__(self, queue: Queue | None) -> None:
         self._queue = queue
 
     def wake(self) -> None:
-        """Send the message; a failure is logged and harms nothing."""
+        """Send the wake message. A failure is logged and harmless."""
         if self._queue is None:
             return
         try:
@@ -57,7 +56,7 @@ class Waker:
 
 @dataclass(frozen=True, slots=True)
 class PublishEffects:
-    """What publishing touches, and by which policy."""
+    """Connections and clients that publishing uses, and the retry policy."""
 
     database: Database
     queue: Queue
@@ -66,7 +65,7 @@ class PublishEffects:
 
 @dataclass(slots=True)
 class PublishReport:
-    """What one firing did. `delays_seconds`: from each event's beginning to its publication."""
+    """The result of one publishing. `delays_seconds`: from the creation of each event to its publication."""
 
     published: int = 0
     taken_over: int = 0
@@ -78,13 +77,13 @@ class PublishReport:
     delays_seconds: list[float] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, object]:
-        """For the log."""
+        """The counts, for the log."""
         counts = ("published", "taken_over", "sent_again", "put_back", "dead", "lost")
         return {name: getattr(self, name) for name in counts} | {"stopped_early": self.stopped_early}
 
 
 class _Outage(Exception):
-    """The queue doesn't answer; what is left waits for the next firing."""
+    """The queue doesn't answer; the remaining events wait for the next tick."""
 
 
 def publish(
@@ -94,9 +93,9 @@ def publish(
     scheduled: bool = True,
     elapsed: Callable[[], float] = time.monotonic,
 ) -> PublishReport:
-    """Publish all that is due, within 20 s. Raises PostgresUnavailable.
+    """Publish all due events, within 20 s. On a `scheduled` tick, lost messages are sent again too.
 
-    With `scheduled`, lost messages are sent again too.
+    Raises PostgresUnavailable.
     """
     report, owner, until = PublishReport(), uuid4(), elapsed() + TIME_LIMIT_SECONDS
     try:
@@ -122,19 +121,18 @@ def _claimed(effects: PublishEffects, owner: UUID, now: datetime | None) -> list
 def _taken_over(
     effects: PublishEffects, owner: UUID, report: PublishReport, now: datetime | None
 ) -> list[ClaimedEvent]:
-    """What dead owners left; one that outlived its tries so often is what kills them, and is dead itself."""
+    """Take over events of dead owners. An event without retries left is marked dead: it may crash its publishers."""
     with effects.database.connection() as connection:
         taken = tables.take_over(connection, owner, CLAIM_LIMIT, SILENT_SECONDS, now)
         report.taken_over += len(taken)
         for event in (one for one in taken if one.retry_count > effects.policy.max_retries):
-            error = "each of its publishers did not come back"
             tables.put_back(
                 connection,
                 owner,
                 event.outbox_id,
                 retry_count=event.retry_count,
                 next_retry_at=None,
-                error=error,
+                error="every publisher that claimed it crashed or timed out",
             )
             report.dead += 1
     return [event for event in taken if event.retry_count <= effects.policy.max_retries]
@@ -173,7 +171,7 @@ def _finalize(
         marked = tables.mark_published(connection, owner, [event.outbox_id for event in sent], now)
         at = store.clock(connection, now)
     report.published += marked
-    report.lost += len(sent) - marked  # taken over meanwhile: the new owner's, who sends it once more
+    report.lost += len(sent) - marked  # taken over in the meantime; the new owner sends it again
     report.delays_seconds += [max(0.0, (at - event.created_at).total_seconds()) for event in sent]
 
 
@@ -189,8 +187,8 @@ def _put_back(
     with effects.database.connection() as connection, connection.transaction():
         at = store.clock(connection, now)
         for event, error in failed:
-            fault = FailureKind.OUTAGE if error == _OUTAGE else FailureKind.MESSAGE
-            decided = effects.policy.after_failure(event.retry_count, at, fault)
+            kind = FailureKind.OUTAGE if error == _OUTAGE else FailureKind.MESSAGE
+            decided = effects.policy.after_failure(event.retry_count, at, kind)
             dead = isinstance(decided, Dead)
             tables.put_back(
                 connection,
@@ -205,7 +203,7 @@ def _put_back(
 
 
 def _send_again(effects: PublishEffects, report: PublishReport, now: datetime | None) -> None:
-    """What a queue lost. It is marked before it is sent: a crash in between costs another quarter of an hour."""
+    """Send lost messages again. They are marked first: a crash in between delays them by a quarter of an hour."""
     with effects.database.connection() as connection:
         lost = tables.send_again(connection, CLAIM_LIMIT, RESEND_SECONDS, now)
     for start in range(0, len(lost), MAX_BATCH):
@@ -218,7 +216,7 @@ def _send_again(effects: PublishEffects, report: PublishReport, now: datetime | 
 
 
 def message_of(event: ClaimedEvent) -> OutgoingMessage:
-    """An event as it is sent: its payload, with the headers that the consumer asks for (004 §5.2)."""
+    """The message of an event: its payload, with the headers that the consumer requires (004 §5.2)."""
     headers = {
         events.OUTBOX_ID_HEADER: str(event.outbox_id),
         events.EVENT_TYPE_HEADER: event.event_type.value,

@@ -1,9 +1,9 @@
-"""Give dead events all their tries again (AUTH-4, AUTH-5, AUTH-8), as an operator asks for it.
+"""Revive dead events with all their retries (AUTH-4, AUTH-5, AUTH-8), on an operator's request.
 
-Each event is a transaction of its own: in the outbox it goes back to PENDING, in the ledger its row does and its event
-is marked to be sent again. A crash between two of them leaves the rest dead, and the repetition finds it so. One before
-the publisher was woken costs up to a minute, until its schedule fires; what only the ledger had dead waits for that in
-any case, since a wake publishes nothing that was published before.
+Each event is one transaction. An event that is DEAD in the outbox returns to PENDING; a processed message that is DEAD
+returns to PENDING too, and its event is marked to be sent again. After a crash the remaining events are still dead, and
+the command can be repeated. Without a wake, an event waits up to a minute for the publisher's schedule. An event that
+was published before always waits for it, because a wake publishes only new events.
 """
 
 import logging
@@ -22,17 +22,16 @@ _BATCH = 200
 
 
 class DeliveryStatus(StrEnum):
-    """Where an event stands, as far as it matters to who would send it again."""
+    """The status of an event's delivery."""
 
     UNKNOWN = "UNKNOWN"
-    """The outbox has no such event: it was cleared long ago, or never was."""
+    """The outbox has no such event: it was deleted after its retention, or never existed."""
     UNDER_WAY = "UNDER_WAY"
     HANDLED = "HANDLED"
     DEAD = "DEAD"
 
 
 def delivery_status(entry: OutboxEntry | None) -> DeliveryStatus:
-    """Where this event stands."""
     if entry is None:
         return DeliveryStatus.UNKNOWN
     if OutboxStatus.DEAD is entry.status or ProcessedStatus.DEAD is entry.processed_status:
@@ -44,7 +43,7 @@ def delivery_status(entry: OutboxEntry | None) -> DeliveryStatus:
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """An event that was asked for. `revived`: it was dead and is no longer; `status_before` is its status before."""
+    """A requested event, its status before, and whether it was revived."""
 
     outbox_id: int
     status_before: DeliveryStatus
@@ -52,9 +51,9 @@ class Redriven:
 
 
 def redrive(outbox_ids: Sequence[int], database: Database, waker: Waker) -> Iterator[Redriven]:
-    """Revive those of them that are dead, and wake the publisher at the end.
+    """Revive the dead ones of these events, and wake the publisher at the end.
 
-    Yields each as it is done. Raises DependencyUnavailable; what was yielded is done.
+    Yields each event when it is done. Raises DependencyUnavailable.
     """
     revived = 0
     try:
@@ -68,7 +67,7 @@ def redrive(outbox_ids: Sequence[int], database: Database, waker: Waker) -> Iter
 
 
 def redrive_all(database: Database, waker: Waker, limit: int) -> Iterator[Redriven]:
-    """The same of all that is dead, the oldest first, up to `limit`; what dies again meanwhile is left dead."""
+    """The same for all dead events, the oldest first, up to `limit`. Events that die again meanwhile stay dead."""
     seen: set[int] = set()
     while len(seen) < limit:
         with database.connection() as connection:
@@ -82,8 +81,8 @@ def redrive_all(database: Database, waker: Waker, limit: int) -> Iterator[Redriv
 
 def _revive(outbox_id: int, database: Database) -> Redriven:
     with database.connection() as connection, connection.transaction():
-        was = delivery_status(next(iter(tables.entries(connection, [outbox_id])), None))
+        before = delivery_status(next(iter(tables.entries(connection, [outbox_id])), None))
         revived = tables.revive(connection, outbox_id)
     if revived:
         _LOG.info("event revived", extra={"outbox_id": outbox_id})
-    return Redriven(outbox_id, was, revived)
+    return Redriven(outbox_id, before, revived)

@@ -1,20 +1,17 @@
-"""When a failed step is tried again, and when it is dead: one policy for outbox and consumer (004 §7; AUTH-8)."""
+"""The retry policy of publisher and consumer (004 §7; AUTH-8)."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
 LADDER_SECONDS = (10, 60, 600)
-"""10 s, 1 min, 10 min (004 §7); from there on always the last."""
+"""The delays of retries: 10 s, 1 min, 10 min (004 §7); the last one repeats."""
 
 DEFAULT_MAX_RETRIES = 5
 
 
 class FailureKind(Enum):
-    """Whose fault a failure is.
-
-    An outage says nothing of the message: to let it die of one would lose every event of a half-hour's outage.
-    """
+    """The cause of a failure. An outage never makes a message dead: half an hour of it would lose every event."""
 
     MESSAGE = auto()
     PERMANENT = auto()
@@ -23,7 +20,7 @@ class FailureKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Try again; `retry_count` includes the failure just met, and is what the row keeps."""
+    """Retry at `next_retry_at`. `retry_count` includes the new failure; the row stores it."""
 
     retry_count: int
     delay_seconds: int
@@ -32,29 +29,29 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """Never again by itself."""
+    """No more retries."""
 
     retry_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Retries so often. A pure function of the count, the fault and the time that it is given."""
+    """Up to `max_retries` retries. Pure."""
 
     max_retries: int = DEFAULT_MAX_RETRIES
 
     def __post_init__(self) -> None:
         if not 0 <= self.max_retries <= 1_000:
-            raise ValueError(f"max_retries is from 0 to 1000, not {self.max_retries}")
+            raise ValueError(f"max_retries must be from 0 to 1000, not {self.max_retries}")
 
     def after_failure(
-        self, retry_count: int, now: datetime, fault: FailureKind = FailureKind.MESSAGE
+        self, retry_count: int, now: datetime, kind: FailureKind = FailureKind.MESSAGE
     ) -> Retry | Dead:
-        """What becomes of a step that failed `retry_count` times before and failed again at `now`."""
+        """The next step after a failure at `now` that follows `retry_count` earlier ones."""
         count = retry_count + 1
-        if fault is FailureKind.PERMANENT:
+        if kind is FailureKind.PERMANENT:
             return Dead(count)
-        if fault is FailureKind.OUTAGE:
+        if kind is FailureKind.OUTAGE:
             count = min(count, self.max_retries)
         elif count > self.max_retries:
             return Dead(count)

@@ -1,6 +1,6 @@
-"""The SQL of the outbox and of the consumer's ledger, and nothing else (AUTH-4, AUTH-5).
+"""The SQL of the outbox and of processed messages (AUTH-4, AUTH-5).
 
-`now` moves the clock in tests; in production it is None and Postgres's own clock decides (D1).
+`now` sets the clock in tests; in production it is None, and Postgres's clock decides (D1).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ from dpp.auth_errors.outbox.events import AGGREGATE_TYPE, EventDescriptor, Event
 from dpp.platform.db.postgres import Connection, named_rows
 from dpp.platform.db.sql import Queries
 
-QUERIES = Queries("dpp.auth_errors.outbox.tables", "outbox.sql")
+QUERIES = Queries("dpp.auth_errors.outbox", "outbox.sql")
 
 
 def enqueue(connection: Connection, event: EventDescriptor, now: datetime | None = None) -> bool:
-    """Put an event into the outbox; False where it is there. Raises OutboxConflict for its key with other words."""
+    """Add an event to the outbox; False if it is there. Raises OutboxConflict for its key with another payload."""
     params = {
         "aggregate_type": AGGREGATE_TYPE,
         "auth_error_id": event.auth_error_id,
@@ -41,14 +41,14 @@ def enqueue(connection: Connection, event: EventDescriptor, now: datetime | None
 
 
 def claim(connection: Connection, owner: UUID, limit: int, now: datetime | None = None) -> list[ClaimedEvent]:
-    """Up to `limit` events that are due, now this owner's, in the order in which they were enqueued."""
+    """Claim up to `limit` due events for this owner, in the order of enqueueing."""
     return _claimed(connection, "claim", {"owner": owner, "limit": limit, "now": now})
 
 
 def take_over(
     connection: Connection, owner: UUID, limit: int, silent_seconds: int, now: datetime | None = None
 ) -> list[ClaimedEvent]:
-    """Up to `limit` events whose owner has had them for over `silent_seconds`, now this owner's."""
+    """Claim up to `limit` events whose owner has had them for more than `silent_seconds`."""
     params = {"owner": owner, "limit": limit, "silent_seconds": silent_seconds, "now": now}
     return _claimed(connection, "take_over", params)
 
@@ -56,7 +56,7 @@ def take_over(
 def send_again(
     connection: Connection, limit: int, silent_seconds: int, now: datetime | None = None
 ) -> list[ClaimedEvent]:
-    """Up to `limit` published events that nobody came to an end with for so long, and nobody is at."""
+    """Up to `limit` events that were published `silent_seconds` ago, are not handled and have no lease."""
     params = {"limit": limit, "silent_seconds": silent_seconds, "now": now}
     return _claimed(connection, "send_again", params)
 
@@ -64,7 +64,7 @@ def send_again(
 def mark_published(
     connection: Connection, owner: UUID, outbox_ids: Sequence[int], now: datetime | None = None
 ) -> int:
-    """To PUBLISHED, what is still this owner's; how many were."""
+    """Mark events that this owner still has as PUBLISHED, and return their number."""
     params = {"owner": owner, "outbox_ids": list(outbox_ids), "now": now}
     return connection.execute(QUERIES["mark_published"], params).rowcount
 
@@ -78,7 +78,7 @@ def put_back(
     next_retry_at: datetime | None,
     error: str,
 ) -> bool:
-    """To PENDING until then, or without a time to DEAD; False where it is another's by now."""
+    """To PENDING until `next_retry_at`, or to DEAD if it is None; False if another owner has the event."""
     params = {
         "owner": owner,
         "outbox_id": outbox_id,
@@ -91,7 +91,7 @@ def put_back(
 
 @dataclass(frozen=True, slots=True)
 class EventRef:
-    """What a message says it is; the ledger takes it only where the outbox says the same."""
+    """The event that a message names. It must match the outbox's row."""
 
     outbox_id: int
     event_type: EventType
@@ -99,12 +99,12 @@ class EventRef:
 
 
 def ensure_row_exists(connection: Connection, named: EventRef, now: datetime | None = None) -> None:
-    """Make the message's ledger row, if there is none and the outbox has such an event; the only way one is made."""
+    """Insert the processed message if there is none and the outbox has the event. No other code inserts one."""
     connection.execute(QUERIES["ensure_row_exists"], _named(named) | {"now": now})
 
 
 def processed(connection: Connection, named: EventRef) -> ProcessedMessage | None:
-    """The message's ledger row; None where the outbox has no such event."""
+    """The processed message; None if the outbox has no such event."""
     rows = named_rows(connection, QUERIES["processed"], _named(named))
     return ProcessedMessage(**rows[0] | {"status": ProcessedStatus(rows[0]["status"])}) if rows else None
 
@@ -118,7 +118,7 @@ def take_lease(
     max_retries: int,
     now: datetime | None = None,
 ) -> int | None:
-    """Have the message for so long; which attempt this is, None where it can't be had."""
+    """Lease the message, and return the number of this attempt; None if it can't be leased."""
     params = _named(named) | {
         "owner": owner,
         "lease_seconds": lease_seconds,
@@ -130,14 +130,14 @@ def take_lease(
 
 
 def finish(connection: Connection, outbox_id: int, owner: UUID, now: datetime | None = None) -> float | None:
-    """To DONE; seconds from the event to here, None where the lease is another's."""
+    """To DONE; returns the seconds since the event was created, or None if another owner has the lease."""
     params = {"outbox_id": outbox_id, "owner": owner, "now": now}
     row = connection.execute(QUERIES["finish"], params).fetchone()
     return None if row is None else float(row[0])
 
 
 def lock_lease(connection: Connection, outbox_id: int, owner: UUID) -> bool:
-    """Whether the lease is this owner's, and will be until the transaction ends."""
+    """Lock the lease until the transaction ends; False if another owner has it."""
     params = {"outbox_id": outbox_id, "owner": owner}
     return connection.execute(QUERIES["lock_lease"], params).fetchone() is not None
 
@@ -151,7 +151,7 @@ def wait(
     error: str,
     now: datetime | None = None,
 ) -> bool:
-    """To RETRY_WAIT until then; False where the lease is another's."""
+    """To RETRY_WAIT until `next_retry_at`; False if another owner has the lease."""
     params = {
         "outbox_id": outbox_id,
         "owner": owner,
@@ -165,18 +165,18 @@ def wait(
 def mark_dead(
     connection: Connection, outbox_id: int, owner: UUID | None, error: str, now: datetime | None = None
 ) -> bool:
-    """To DEAD: by the lease's owner, or without one where nobody has it; False where that is not so."""
+    """To DEAD: by the lease's owner, or (`owner` None) if no lease is valid. False if it did not apply."""
     params = {"outbox_id": outbox_id, "owner": owner, "error": error, "now": now}
     return connection.execute(QUERIES["mark_dead"], params).rowcount == 1
 
 
 def mark_dead_lettered(connection: Connection, outbox_id: int, now: datetime | None = None) -> None:
-    """Its copy stands in the dead-letter queue."""
+    """Mark that the event's copy was sent to the dead-letter queue."""
     connection.execute(QUERIES["mark_dead_lettered"], {"outbox_id": outbox_id, "now": now})
 
 
 def revive(connection: Connection, outbox_id: int, now: datetime | None = None) -> bool:
-    """Give a dead event all its tries again, in the outbox or in the ledger; False where it isn't dead."""
+    """Revive a dead event with all its retries, in the outbox or at the consumer; False if it isn't dead."""
     params = {"outbox_id": outbox_id, "now": now}
     changed = [
         connection.execute(QUERIES[name], params).rowcount for name in ("revive_outbox", "revive_processed")
@@ -185,30 +185,29 @@ def revive(connection: Connection, outbox_id: int, now: datetime | None = None) 
 
 
 def entries(connection: Connection, outbox_ids: Sequence[int]) -> list[OutboxEntry]:
-    """These events with what the ledger says of them, the oldest first."""
+    """These events with their processed messages, the oldest first."""
     rows = named_rows(connection, QUERIES["entries"], {"outbox_ids": list(outbox_ids)})
     return [_entry(row) for row in rows]
 
 
 def dead_ids(connection: Connection, limit: int) -> list[int]:
-    """What died, the oldest first."""
+    """Dead events, the oldest first."""
     return [int(row[0]) for row in connection.execute(QUERIES["dead_ids"], {"limit": limit})]
 
 
 def waiting_ids(connection: Connection, limit: int) -> list[int]:
-    """What is on its way, the oldest first."""
+    """Events that are not handled, the oldest first."""
     return [int(row[0]) for row in connection.execute(QUERIES["waiting_ids"], {"limit": limit})]
 
 
 def ids_of_error(connection: Connection, auth_error_id: UUID) -> list[int]:
-    """The events of an error."""
     rows = connection.execute(QUERIES["ids_of_error"], {"auth_error_id": auth_error_id})
     return sorted(int(row[0]) for row in rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """What waits in the outbox, for how many seconds the oldest is due, and what waits or died besides."""
+    """Events that wait in the outbox, for how many seconds the oldest is due, and waiting or dead ones elsewhere."""
 
     unpublished: int
     oldest_due_seconds: float
@@ -218,13 +217,12 @@ class Lag:
 
 
 def lag(connection: Connection, now: datetime | None = None) -> Lag:
-    """As it stands."""
     (row,) = connection.execute(QUERIES["lag"], {"now": now}).fetchall()
     return Lag(int(row[0]), float(row[1]), int(row[2]), int(row[3]), int(row[4]))
 
 
 def unhandled(connection: Connection, now: datetime | None = None) -> tuple[int, float]:
-    """How many events are in the queue that nobody works on, up to 1,000, and for how many seconds the oldest is."""
+    """The number of published events without a lease or retry, up to 1,000, and the age of the oldest in seconds."""
     (row,) = connection.execute(QUERIES["unhandled"], {"now": now}).fetchall()
     return int(row[0]), float(row[1])
 

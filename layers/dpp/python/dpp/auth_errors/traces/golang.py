@@ -1,18 +1,18 @@
 """Panics and goroutine dumps of Go, and errors printed with their stacks (`%+v` of pkg/errors) (AUTH-10). Pure.
 
-Of a dump the first goroutine counts, which is the one that failed; of it, what lies below the first panic, since what
-lies above is who recovered. Of errors with stacks, each wrap has a stack of its own, the root cause first.
+In a dump the first goroutine counts, because it is the one that failed. Its frames below the first panic count; those
+above it recovered the panic. Errors with stacks have one stack for each wrap, the root cause first.
 """
 
 import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from dpp.auth_errors.traces.model import Frame, Kind, Link, Trace
+from dpp.auth_errors.traces.model import Frame, FrameKind, Link, Trace
 from dpp.auth_errors.traces.names import class_name, go_path
 
 REACH_FRAMES = 30
-"""So many frames of a trace that was cut count: with 130 to 200 characters each, they lie within 6,000."""
+"""The number of frames that count in a truncated trace: at 130 to 200 characters each, they fit into 6,000."""
 
 _FILE = re.compile(r"\s*(?P<path>(?:[A-Za-z]:)?[^\s:][^:]*\.(?:go|s|c|cpp)):\d+(?: \+0x[0-9a-f]+)?\s*")
 _GOROUTINE = re.compile(r"\s*goroutine \d+ [^\[\]]*\[[^\[\]]*\]:\s*")
@@ -33,7 +33,7 @@ _STANDARD = {
     "unique", "unsafe", "weak",
 }  # fmt: skip
 _HIDDEN = ("runtime.", "runtime/", "internal/", "reflect.", "testing.", "sync.")
-_DOORS = (
+_ENTRY_POINTS = (
     "google.golang.org/grpc.(*Server)", "google.golang.org/grpc.getChain", "google.golang.org/grpc.chain",
     "github.com/gin-gonic/gin.", "github.com/go-chi/chi.", "github.com/labstack/echo.",
     "github.com/gofiber/fiber.", "github.com/gorilla/mux.", "github.com/valyala/fasthttp.",
@@ -54,7 +54,7 @@ def parse(lines: Sequence[str], full: bool) -> Trace:
 
 
 def _panicked(lines: Sequence[str]) -> str:
-    """What was panicked with, where that says more than a message: a run-time error's kind, a value's type."""
+    """The kind of a run-time error, or the type of the panic's value; empty for a plain message."""
     for line in lines:
         if match := _RUNTIME_ERROR.match(line):
             return match["error"].strip()
@@ -74,13 +74,13 @@ def _goroutine(lines: Sequence[str]) -> tuple[Frame, ...]:
 
 
 def _stacks(lines: Sequence[str], reach_frames: int) -> list[Link]:
-    """One link a stack, the last wrap first: a line that belongs to no frame is the message of the next wrap."""
+    """One link for each stack, the last wrap first. A line that is part of no frame is the next wrap's message."""
     links: list[Link] = []
     frames: list[Frame] = []
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         if frame := _placed(line, below):
             frames.append(frame)
-            reach_frames -= frame.kind is not Kind.HIDDEN
+            reach_frames -= frame.kind is not FrameKind.HIDDEN
         elif not _FILE.fullmatch(line) and frames:
             links.append(Link("", tuple(frames)))
             frames = []
@@ -90,7 +90,7 @@ def _stacks(lines: Sequence[str], reach_frames: int) -> list[Link]:
 
 
 def _placed(line: str, below: str) -> Frame | None:
-    """The frame of two lines: a function, and below it its file."""
+    """The frame of two lines: a function, and its file on the next line."""
     file = _FILE.fullmatch(below)
     if file is None or _FILE.fullmatch(line) or not line.strip():
         return None
@@ -102,11 +102,11 @@ def _placed(line: str, below: str) -> Frame | None:
     return Frame(name, _kind(name, file["path"].replace("\\", "/")))
 
 
-def _kind(name: str, path: str) -> Kind:
+def _kind(name: str, path: str) -> FrameKind:
     if name.startswith(_HIDDEN):
-        return Kind.HIDDEN
+        return FrameKind.HIDDEN
     standard = name.partition("/")[0].partition(".")[0] in _STANDARD
     if not standard and not _OWN_FILE.search(path):
-        return Kind.APPLICATION
+        return FrameKind.APPLICATION
     served = name.endswith((".ServeHTTP", ".(*conn).serve"))
-    return Kind.DOOR if served or name.startswith(_DOORS) else Kind.LIBRARY
+    return FrameKind.ENTRY_POINT if served or name.startswith(_ENTRY_POINTS) else FrameKind.LIBRARY

@@ -1,21 +1,21 @@
 """Stack traces of the JVM: Java, Kotlin, Scala, Groovy (AUTH-10). Pure.
 
-The outermost error stands first and its root cause last, each with its innermost frame first. Frames that a cause
-shares with what it caused may be folded ("... 12 more"); they are unfolded, and then left out, so that it makes no
-difference. A suppressed error counts for nothing: it says what went wrong while a resource was closed, which
-happens beside the same failure or doesn't.
+The outermost error comes first and the root cause last, each with its innermost frame first. Frames that a cause shares
+with the error that it caused may be folded ("... 12 more"). They are unfolded and then removed, so folding makes no
+difference. Suppressed errors don't count: they report problems while a resource was closed, which may or may not occur
+with the same failure.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dpp.auth_errors.traces.jvm_packages import DOORS, HIDDEN, LIBRARIES
-from dpp.auth_errors.traces.model import Frame, Kind, Link, Trace, visible
+from dpp.auth_errors.traces.jvm_packages import ENTRY_POINTS, HIDDEN, LIBRARIES
+from dpp.auth_errors.traces.model import Frame, FrameKind, Link, Trace, visible
 from dpp.auth_errors.traces.names import class_name, jvm_class, jvm_path
 
 REACH_FRAMES = 45
-"""So many frames of a trace that was cut count: with 100 to 130 characters each, they lie within 6,000."""
+"""The number of frames that count in a truncated trace: at 100 to 130 characters each, they fit into 6,000."""
 
 _FRAME = re.compile(
     r"\s*at\s+(?P<name>[^()]*[^()\s])"
@@ -86,11 +86,11 @@ def _captioned(caption: re.Match[str]) -> _Draft:
 
 
 def _take(draft: _Draft, line: str) -> int:
-    """Add to the draft what the line says of it; 1 where this is a frame that isn't hidden."""
+    """Add a line to the draft; returns 1 for a frame that isn't hidden, else 0."""
     if match := _FRAME.fullmatch(line):
         frame = _frame(match["name"])
         draft.frames.append(frame)
-        return int(frame.kind is not Kind.HIDDEN)
+        return int(frame.kind is not FrameKind.HIDDEN)
     if match := _FOLDED.fullmatch(line):
         draft.folded = int(match["frames"])
     elif not draft.error and not draft.frames and (match := _HEADER.fullmatch(line)):
@@ -110,13 +110,13 @@ def _links(drafts: Sequence[_Draft], cut: bool) -> list[Link]:
 
 
 def _own(frames: Sequence[Frame], enclosing: Sequence[Frame], cut: bool) -> Sequence[Frame]:
-    """The frames without those that the enclosing error ends with too, or (`cut`) may have ended with."""
+    """The frames without those at the end of the enclosing error; if `cut`, without those that may be at its end."""
     ends = range(len(enclosing), 0, -1) if cut else (len(enclosing),)
     return frames[: len(frames) - max((_shared(frames, enclosing, end) for end in ends), default=0)]
 
 
 def _shared(frames: Sequence[Frame], enclosing: Sequence[Frame], end: int) -> int:
-    """How many frames from the last one on are those of the enclosing error from `end` on, both backwards."""
+    """The number of last frames that equal the enclosing error's frames before `end`, compared backwards."""
     most = min(len(frames), end)
     for nth in range(most):
         if frames[-1 - nth] != enclosing[end - 1 - nth]:
@@ -127,15 +127,15 @@ def _shared(frames: Sequence[Frame], enclosing: Sequence[Frame], end: int) -> in
 def _frame(raw: str) -> Frame:
     owner, _, method = jvm_path(raw).rpartition(".")
     if f"{owner}.".startswith(HIDDEN) or _PROXY.search(owner) or _ACCESSOR.fullmatch(method):
-        return Frame(f"{owner}.{method}", Kind.HIDDEN)
+        return Frame(f"{owner}.{method}", FrameKind.HIDDEN)
     owner = jvm_class(owner)
     method = _METHOD_SUFFIX.sub("", method.removeprefix("CGLIB$"))
     if method == "invokeSuspend":
         owner, method = _suspended(owner)
     name = f"{owner}.{method}" if owner else method
-    if name.startswith(DOORS):
-        return Frame(name, Kind.DOOR)
-    return Frame(name, Kind.LIBRARY if name.startswith(LIBRARIES) else Kind.APPLICATION)
+    if name.startswith(ENTRY_POINTS):
+        return Frame(name, FrameKind.ENTRY_POINT)
+    return Frame(name, FrameKind.LIBRARY if name.startswith(LIBRARIES) else FrameKind.APPLICATION)
 
 
 def _suspended(owner: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Which packages of the JVM are not the application's (AUTH-10); whatever is in none of them is."""
+"""JVM packages that are not part of an application (AUTH-10); all other packages are."""
 
 HIDDEN = (
     "java.lang.reflect.", "java.lang.invoke.", "sun.reflect.", "jdk.internal.reflect.", "jdk.proxy",
@@ -11,7 +11,7 @@ HIDDEN = (
     "io.opentelemetry.", "io.micrometer.", "com.newrelic.", "datadog.", "co.elastic.apm.",
 )  # fmt: skip
 
-DOORS = (
+ENTRY_POINTS = (
     "javax.servlet.http.HttpServlet.", "jakarta.servlet.http.HttpServlet.", "org.apache.catalina.core.",
     "org.apache.catalina.valves.", "org.apache.catalina.connector.", "org.apache.coyote.", "org.apache.tomcat.",
     "org.eclipse.jetty.server.", "org.eclipse.jetty.servlet.", "org.eclipse.jetty.ee", "io.undertow.",

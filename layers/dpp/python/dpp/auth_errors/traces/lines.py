@@ -1,27 +1,27 @@
-"""As much of a stack trace as is read, in lines (AUTH-10). Pure."""
+"""Splits a stack trace into the lines that are parsed (AUTH-10). Pure."""
 
 from dataclasses import dataclass
 from typing import Final
 
 KEPT_CHARACTERS: Final = 8_000
-"""As many as the platform keeps of a stack trace (004 §5.1): what is beyond could be in no other record of it."""
+"""The platform stores this many characters of a stack trace (004 §5.1), so no stored trace has more."""
 
 LINE_CHARACTERS: Final = 2_000
-"""No frame is longer; the bound is for the regular expressions, which see one line each."""
+"""No frame is longer. The limit bounds the run time of the regular expressions, which match single lines."""
 
 _TRIMMED_AT_MOST = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """`full`: as long as the platform keeps, so that its end is most likely not where the trace ended."""
+class TraceText:
+    """The lines of a trace. `full`: it has the maximum length, so it was most likely truncated."""
 
     lines: tuple[str, ...]
     full: bool
 
 
-def read(stacktrace: str) -> Text:
-    """Lines end at LF, CR LF or CR; blanks around the text are no part of it."""
+def read(stacktrace: str) -> TraceText:
+    """Split a trace at LF, CR LF or CR; surrounding white space is removed."""
     text = stacktrace.replace("\r\n", "\n").replace("\r", "\n").strip()[:KEPT_CHARACTERS].rstrip()
     lines = tuple(line[:LINE_CHARACTERS] for line in text.split("\n"))
-    return Text(lines, full=len(text) >= KEPT_CHARACTERS - _TRIMMED_AT_MOST)
+    return TraceText(lines, full=len(text) >= KEPT_CHARACTERS - _TRIMMED_AT_MOST)

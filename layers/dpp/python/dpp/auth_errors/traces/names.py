@@ -1,4 +1,4 @@
-"""Names of classes without what compilers, proxies and runs add to them (AUTH-10). Pure."""
+"""Class names without the parts that compilers, proxies and single runs add (AUTH-10). Pure."""
 
 import re
 
@@ -20,23 +20,23 @@ _BUILTIN = re.compile(r"(?:builtins|__main__)\.(?=\w)")
 
 
 def jvm_class(name: str) -> str:
-    """`Tokens$$SpringCGLIB$$0` is `Tokens`, and `Tokens$1` is `Tokens$#`: the first and the second may swap."""
+    """`Tokens$$SpringCGLIB$$0` becomes `Tokens`, and `Tokens$1` becomes `Tokens$#`: a build may swap numbers."""
     name = _GENERATED.sub("", name)
     return _SCRIPT.sub("Script", _CLOSURE.sub("_closure", _NUMBERED.sub("$#", name)))
 
 
 def jvm_path(name: str) -> str:
-    """Without loader and module: `java.base@17.0.2/java.lang.Thread.run` is `java.lang.Thread.run`."""
+    """Removes loader and module: `java.base@17.0.2/java.lang.Thread.run` becomes `java.lang.Thread.run`."""
     return _HIDDEN_CLASS.sub("", name).rpartition("/")[2]
 
 
 def go_path(name: str) -> str:
-    """Without versions of modules, nor where they are vendored."""
+    """Removes module versions and vendor folders."""
     return _GO_VERSION.sub("", name.rpartition("/vendor/")[2])
 
 
 def class_name(text: str) -> str:
-    """The class of an error of any language, as it is compared: no message, address, version or proxy."""
+    """The class of an error of any language, for comparison: without message, address, version and proxy."""
     name = " ".join(text.lstrip()[:_NAME_CHARACTERS].split())
     if quoted := _PYTHON_CLASS.match(name):
         name = quoted[1]
@@ -48,5 +48,5 @@ def class_name(text: str) -> str:
 
 
 def simple_name(name: str) -> str:
-    """The last part of a class's name: `jwt.exceptions.ExpiredSignatureError` is `ExpiredSignatureError`."""
+    """The last part of a class name: `jwt.exceptions.ExpiredSignatureError` becomes `ExpiredSignatureError`."""
     return re.split(r"[.$:/* ]", name.partition(" [")[0])[-1]

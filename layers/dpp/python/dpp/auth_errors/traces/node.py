@@ -1,7 +1,7 @@
 """Stack traces of V8: Node and browsers (AUTH-10). Pure.
 
-The outermost error stands first, its causes and the errors that it holds beside each other below it, each with its
-innermost frame first, and with ten frames at the most unless somebody has set `Error.stackTraceLimit`.
+The outermost error comes first; its causes and the errors of a group follow. Each has its innermost frame first, and at
+most ten frames unless `Error.stackTraceLimit` is set.
 """
 
 import re
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from dpp.auth_errors.traces.model import Frame, Kind, Link, Trace
+from dpp.auth_errors.traces.model import Frame, FrameKind, Link, Trace, library_kind
 from dpp.auth_errors.traces.names import class_name
-from dpp.auth_errors.traces.paths import own_path
+from dpp.auth_errors.traces.paths import application_path
 
 REACH_FRAMES = 30
-"""So many frames of a trace that was cut count."""
+"""The number of frames that count in a truncated trace."""
 
 _FRAME = re.compile(
     r"\s*at\s+(?:(?P<function>\S.*?) \((?P<place>.*)\)|(?P<bare>\S(?:(?! \().)*))[\s{},\[\]]*"
@@ -45,7 +45,7 @@ _HIDDEN = (
     "dd-trace/", "newrelic/", "elastic-apm-node/", "shimmer/", "@sentry/",
 )  # fmt: skip
 _HIDDEN_FUNCTIONS = {"__awaiter", "fulfilled", "rejected", "asyncGeneratorStep", "_asyncToGenerator"}
-_DOORS = (
+_ENTRY_POINTS = (
     "express/lib/router/", "express/lib/application", "express/lib/express", "router/index", "router/lib/",
     "koa-compose/", "koa/lib/application", "@koa/router/", "fastify/lib/", "@fastify/middie/", "@nestjs/core/",
     "connect/index", "next/dist/", "@hapi/hapi/lib/", "@trpc/server/", "graphql/execution/", "hono/dist/",
@@ -56,7 +56,7 @@ _DOORS = (
 
 @dataclass(slots=True)
 class _Draft:
-    """`gap_at`: before which frame so many (`gap`) are left out, which are the cause's, too."""
+    """One error. `gap` frames are left out before the frame at `gap_at`; its cause has the same ones."""
 
     error: str
     member: bool = False
@@ -74,7 +74,7 @@ def parse(lines: Sequence[str], full: bool) -> Trace:
     cut = full or not (is_frame(lines[-1]) or _END.search(lines[-1]))
     drafts = _drafts(lines, REACH_FRAMES if cut else len(lines))
     if cut and len(drafts) > 1 and not drafts[-1].frames and not drafts[-1].has_message:
-        drafts.pop()  # the cut may have gone through the name of its class
+        drafts.pop()  # the class name may be truncated
     for draft, cause in pairwise(drafts):
         _unfold(draft, cause)
     return Trace("node", tuple(Link(draft.error, tuple(draft.frames), draft.member) for draft in drafts))
@@ -86,7 +86,7 @@ def _drafts(lines: Sequence[str], reach_frames: int) -> list[_Draft]:
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         if frame := _parsed(line):
             drafts[-1].frames.append(frame)
-            reach_frames -= frame.kind is not Kind.HIDDEN
+            reach_frames -= frame.kind is not FrameKind.HIDDEN
         elif folded := _FOLDED.fullmatch(line):
             drafts[-1].gap_at, drafts[-1].gap = len(drafts[-1].frames), int(folded["frames"])
         elif _MEMBERS.fullmatch(line):
@@ -101,12 +101,12 @@ def _drafts(lines: Sequence[str], reach_frames: int) -> list[_Draft]:
 
 
 def _caption(line: str, below: str) -> re.Match[str] | None:
-    """The line as one that begins an error: a cause by its words, any other by its name and by a frame below."""
+    """Match a line that starts an error: a cause by its prefix, another error by its name and a frame below it."""
     return _CAUSE.fullmatch(line.rstrip(" {,")) or (_HEADER.fullmatch(line) if is_frame(below) else None)
 
 
 def _unfold(draft: _Draft, cause: _Draft) -> None:
-    """Put back the frames that were left out because the cause has the same below the same one."""
+    """Restore the frames that were left out because the cause has the same frames below the same frame."""
     if not draft.gap or not draft.gap_at or draft.frames[draft.gap_at - 1] not in cause.frames:
         return
     start = cause.frames.index(draft.frames[draft.gap_at - 1]) + 1
@@ -126,7 +126,7 @@ def _parsed(line: str) -> Frame | None:
         return _placed(evaluated["path"], function) if evaluated else None
     if placed := _PLACED.fullmatch(place):
         return _placed(placed["path"], function)
-    return Frame(function, Kind.HIDDEN) if _NO_PLACE.fullmatch(place) else None
+    return Frame(function, FrameKind.HIDDEN) if _NO_PLACE.fullmatch(place) else None
 
 
 def _function(raw: str) -> str:
@@ -142,10 +142,8 @@ def _placed(path: str, function: str) -> Frame:
     _, installed, package = path.rpartition("node_modules/")
     if installed or path.startswith(("node:", "internal/")):
         module = package if installed else "node:" + path.removeprefix("node:").removesuffix(".js")
-        hidden = module.startswith(_HIDDEN)
-        kind = Kind.HIDDEN if hidden else Kind.DOOR if module.startswith(_DOORS) else Kind.LIBRARY
-        return Frame(f"{module}:{function}", kind)
-    folder, slash, file = own_path(path).rpartition("/")
+        return Frame(f"{module}:{function}", library_kind(module, _HIDDEN, _ENTRY_POINTS))
+    folder, slash, file = application_path(path).rpartition("/")
     file = _NUMBERED_CHUNK.sub("#", _BUNDLE_HASH.sub("", file))
-    kind = Kind.HIDDEN if function in _HIDDEN_FUNCTIONS else Kind.APPLICATION
+    kind = FrameKind.HIDDEN if function in _HIDDEN_FUNCTIONS else FrameKind.APPLICATION
     return Frame(f"{folder}{slash}{file}:{function}", kind)

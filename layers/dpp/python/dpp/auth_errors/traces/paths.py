@@ -1,4 +1,4 @@
-"""Files of an application, wherever it is installed (AUTH-10). Pure."""
+"""Paths of an application's files, independent of its installation folder (AUTH-10). Pure."""
 
 import re
 
@@ -12,10 +12,10 @@ _ROOT = re.compile(
 )
 
 
-def own_path(path: str) -> str:
-    """The last folder and the name of a file, below the folder that applications are usually installed to.
+def application_path(path: str) -> str:
+    """The last folder and the name of a file, below the usual installation folders of applications.
 
-    The root itself can't be told from a folder below it, so that no more than one folder may count.
+    Only one folder counts, because an unknown root folder can't be distinguished from a folder below it.
     """
     path = _QUERY.sub("", path.replace("\\", "/"))
     if scheme := _SCHEME.match(path):

@@ -1,12 +1,12 @@
-"""Texts of a format that isn't known, line by line (AUTH-10). Pure.
+"""Texts of an unknown format, line by line (AUTH-10). Pure.
 
-What is most likely a value is left out: quoted text, numbers, addresses, tokens, folders. The words stay.
+Likely values are removed: quoted text, numbers, addresses, tokens and folders. The words remain.
 """
 
 import re
 from collections.abc import Sequence
 
-from dpp.auth_errors.traces.model import Frame, Kind, Link, Trace
+from dpp.auth_errors.traces.model import Frame, FrameKind, Link, Trace
 from dpp.auth_errors.traces.names import class_name
 
 _HEADER = re.compile(
@@ -20,15 +20,15 @@ _NUMBER = re.compile(r"\d+")
 
 def parse(lines: Sequence[str], full: bool) -> Trace:
     if full and len(lines) > 1:
-        lines = lines[:-1]  # the cut went through the last one
+        lines = lines[:-1]  # the last line is truncated
     header = _HEADER.fullmatch(lines[0].strip())
     texts = [_caused(line) or _normal(line) for line in lines[1 if header else 0 :]]
     error = class_name(header["error"]) if header else ""
-    return Trace("text", (Link(error, tuple(Frame(text, Kind.LINE) for text in texts if text)),))
+    return Trace("text", (Link(error, tuple(Frame(text, FrameKind.LINE) for text in texts if text)),))
 
 
 def _caused(line: str) -> str:
-    """A cause that is printed without frames, without its message."""
+    """The class of a cause that is printed without frames."""
     relation, caused, rest = line.strip().partition("Caused by: ")
     header = _HEADER.fullmatch(rest) if caused and not relation else None
     return caused + class_name(header["error"]) if header else ""

@@ -1,20 +1,20 @@
 """Tracebacks of Python (AUTH-10). Pure.
 
-The root cause stands first, the outermost error last; each has its innermost frame and its class at its end, so that
-what is cut off is what failed last. Of such a traceback the errors that are there to their end count as ever, and of
-the one that isn't, the frames that are there.
+The root cause comes first and the outermost error last. Each error ends with its innermost frame and its class, so a
+truncated traceback loses those of the last error. In such a traceback complete errors count as usual, and an incomplete
+error counts with the frames that it has.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dpp.auth_errors.traces.model import Frame, Kind, Link, Trace, visible
+from dpp.auth_errors.traces.model import Frame, FrameKind, Link, Trace, library_kind, visible
 from dpp.auth_errors.traces.names import class_name
-from dpp.auth_errors.traces.paths import own_path
+from dpp.auth_errors.traces.paths import application_path
 
 REACH_FRAMES = 35
-"""So many frames of a trace that was cut count: with 130 to 170 characters each, they lie within 6,000."""
+"""The number of frames that count in a truncated trace: at 130 to 170 characters each, they fit into 6,000."""
 
 _FRAME = re.compile(r'(?P<indent>\s*)File "(?P<path>[^"]*)", line \d+, in (?P<function>.*\S)\s*')
 _START = re.compile(r"\s*(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):\s*")
@@ -37,7 +37,7 @@ _HIDDEN = (
     "importlib/", "functools.py", "contextlib.py", "anyio/_backends/", "asgiref/", "starlette/concurrency.py",
     "django/views/decorators/", "opentelemetry/", "sentry_sdk/", "ddtrace/", "newrelic/", "elasticapm/",
 )  # fmt: skip
-_DOORS = (
+_ENTRY_POINTS = (
     "asyncio/base_events.py", "asyncio/events.py", "asyncio/runners.py", "threading.py", "runpy.py",
     "socketserver.py", "starlette/", "fastapi/routing.py", "fastapi/applications.py", "fastapi/dependencies/",
     "fastapi/middleware/", "uvicorn/", "hypercorn/", "gunicorn/", "mangum/", "awslambdaric/",
@@ -50,7 +50,7 @@ _DOORS = (
 
 @dataclass(slots=True)
 class _Draft:
-    """`closed`: its error line has been read, after which comes nothing but its message. Frames: outermost first."""
+    """One error, frames outermost first. `closed`: its error line was read, so only its message follows."""
 
     member: bool
     error: str = ""
@@ -61,7 +61,7 @@ class _Draft:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _State:
     drafts: list[_Draft] = field(default_factory=list)
     grouped: bool = False
     depth: int = 0
@@ -72,21 +72,21 @@ def is_frame(line: str) -> bool:
 
 
 def parse(lines: Sequence[str], _full: bool) -> Trace:
-    reading = _Reading(grouped=any(_BAR.match(line) and is_frame(line) for line in lines))
+    state = _State(grouped=any(_BAR.match(line) and is_frame(line) for line in lines))
     for line in lines:
-        _take(reading, line)
-    drafts = reading.drafts
+        _read_line(state, line)
+    drafts = state.drafts
     if not drafts[-1].closed:
         if is_frame(lines[-1]):
-            del drafts[-1].frames[-1:]  # a whole one would have had its source or the error below it
-        return Trace("python", _outermost_first(_within_reach(drafts)))
-    if ":" not in lines[-1] and _ERROR.fullmatch(_bare(reading, lines[-1]).strip()):
-        drafts[-1].error = ""  # the cut may have gone through the name
+            del drafts[-1].frames[-1:]  # truncated: its source or the error would follow
+        return Trace("python", _outermost_first(_truncated_links(drafts)))
+    if ":" not in lines[-1] and _ERROR.fullmatch(_without_bar(state, lines[-1]).strip()):
+        drafts[-1].error = ""  # the class name may be truncated
     return Trace("python", _outermost_first([_link(draft) for draft in drafts]))
 
 
-def _within_reach(drafts: Sequence[_Draft]) -> list[Link]:
-    """What counts of a traceback that was cut: `REACH_FRAMES` as printed, and classes of what ends within them."""
+def _truncated_links(drafts: Sequence[_Draft]) -> list[Link]:
+    """The part of a truncated traceback that counts: its first `REACH_FRAMES`, and the errors that end within them."""
     links: list[Link] = []
     left = REACH_FRAMES
     for draft in drafts:
@@ -111,52 +111,51 @@ def _innermost_first(frames: Sequence[Frame]) -> tuple[Frame, ...]:
     return tuple(reversed(frames))
 
 
-def _take(reading: _Reading, line: str) -> None:
-    """Add to what has been read what the line says."""
-    if reading.grouped and _separates(reading, line):
+def _read_line(state: _State, line: str) -> None:
+    if state.grouped and _is_separator(state, line):
         return
-    if _START.fullmatch(_bare(reading, line)):
-        reading.grouped = reading.grouped or _GROUP_START.match(line) is not None
-        _begin(reading)
+    if _START.fullmatch(_without_bar(state, line)):
+        state.grouped = state.grouped or _GROUP_START.match(line) is not None
+        _start_error(state)
         return
-    line = _bare(reading, line)
+    line = _without_bar(state, line)
     if line.lstrip().startswith(_RELATIONS):
-        _begin(reading)
+        _start_error(state)
         return
-    if not reading.drafts:
+    if not state.drafts:
         if not _FRAME.fullmatch(line):
             return
-        reading.drafts.append(_Draft(member=False))
-    _take_of(reading.drafts[-1], line)
+        state.drafts.append(_Draft(member=False))
+    _read_error_line(state.drafts[-1], line)
 
 
-def _begin(reading: _Reading) -> None:
-    if not reading.drafts or reading.drafts[-1].frames or reading.drafts[-1].closed:
-        reading.drafts.append(_Draft(member=reading.depth > 0))
+def _start_error(state: _State) -> None:
+    if not state.drafts or state.drafts[-1].frames or state.drafts[-1].closed:
+        state.drafts.append(_Draft(member=state.depth > 0))
 
 
-def _bare(reading: _Reading, line: str) -> str:
-    return _BAR.sub("", line, count=1) if reading.grouped else line
+def _without_bar(state: _State, line: str) -> str:
+    return _BAR.sub("", line, count=1) if state.grouped else line
 
 
-def _separates(reading: _Reading, line: str) -> bool:
+def _is_separator(state: _State, line: str) -> bool:
     if member := _MEMBER.fullmatch(line):
-        reading.depth += 1 if member["opens"] else 0
+        state.depth += 1 if member["opens"] else 0
         return True
     if _MEMBERS_END.fullmatch(line):
-        reading.depth = max(0, reading.depth - 1)
+        state.depth = max(0, state.depth - 1)
         return True
     return False
 
 
-def _take_of(draft: _Draft, line: str) -> None:
+def _read_error_line(draft: _Draft, line: str) -> None:
     if draft.closed or not line.strip():
         return
     if match := _FRAME.fullmatch(line):
         draft.frames.append(_frame(match["path"], match["function"]))
         draft.indent, draft.source_next = len(match["indent"]), True
     elif draft.source_next and draft.indent == 0:
-        draft.source_next = False  # indents were lost: the line below a frame is its source
+        draft.source_next = False  # without indents, the line below a frame is its source
     elif len(line) - len(line.lstrip()) <= max(0, draft.indent - 1) and (
         match := _ERROR.fullmatch(line.strip())
     ):
@@ -170,17 +169,12 @@ def _frame(path: str, function: str) -> Frame:
     elif match := _FROZEN.fullmatch(path):
         module = match[1].replace(".", "/") + ".py"
     elif path.startswith("<"):
-        return Frame(f"{_RUN_NUMBER.sub('', path)}:{function}", Kind.LIBRARY)
+        return Frame(f"{_RUN_NUMBER.sub('', path)}:{function}", FrameKind.LIBRARY)
     else:
-        return Frame(f"{own_path(path)}:{function}", _own_kind(function))
-    return Frame(f"{module}:{function}", _library_kind(module, function))
+        return Frame(f"{application_path(path)}:{function}", _application_kind(function))
+    kind = FrameKind.HIDDEN if function in _HIDDEN_FUNCTIONS else library_kind(module, _HIDDEN, _ENTRY_POINTS)
+    return Frame(f"{module}:{function}", kind)
 
 
-def _own_kind(function: str) -> Kind:
-    return Kind.HIDDEN if function in _HIDDEN_FUNCTIONS else Kind.APPLICATION
-
-
-def _library_kind(module: str, function: str) -> Kind:
-    if module.startswith(_HIDDEN) or function in _HIDDEN_FUNCTIONS:
-        return Kind.HIDDEN
-    return Kind.DOOR if module.startswith(_DOORS) else Kind.LIBRARY
+def _application_kind(function: str) -> FrameKind:
+    return FrameKind.HIDDEN if function in _HIDDEN_FUNCTIONS else FrameKind.APPLICATION

@@ -1,12 +1,12 @@
-"""Which language a stack trace is of (AUTH-10). Pure."""
+"""Recognises the language of a stack trace (AUTH-10). Pure."""
 
 from collections.abc import Callable, Sequence
 
 from dpp.auth_errors.traces import golang, jvm, node, plain, python
-from dpp.auth_errors.traces.lines import Text
+from dpp.auth_errors.traces.lines import TraceText
 from dpp.auth_errors.traces.model import Trace
 
-# In this order, because a frame of the JVM may look like one of Node, too.
+# The order matters: a frame of the JVM may also match Node's pattern.
 _LANGUAGES: tuple[tuple[Callable[[str], bool], Callable[[Sequence[str], bool], Trace]], ...] = (
     (python.is_frame, python.parse),
     (golang.is_frame, golang.parse),
@@ -15,8 +15,8 @@ _LANGUAGES: tuple[tuple[Callable[[str], bool], Callable[[Sequence[str], bool], T
 )
 
 
-def parse(text: Text) -> Trace:
-    """The trace by the language of its first frame: what quotes another one in a message has its own around it."""
+def parse(text: TraceText) -> Trace:
+    """Parse a trace in the language of its first frame; a trace that a message quotes comes after it."""
     for line in text.lines:
         for is_frame, parse_lines in _LANGUAGES:
             if is_frame(line):
