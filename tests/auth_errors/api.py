@@ -33,7 +33,7 @@ TRACE = (
 
 
 def a_report(**changes: Any) -> dict[str, Any]:
-    """A valid body of POST /api/auth-errors; a field that is changed to `...` is left out."""
+    """A valid body of POST /api/auth-errors; a field set to `...` is omitted."""
     body: dict[str, Any] = {
         "requestId": f"req-{uuid4()}",
         "occurredAt": "2026-02-13T09:30:00+09:00",
@@ -54,7 +54,6 @@ class Queues:
 
     @classmethod
     def made(cls) -> "Queues":
-        """New ones."""
         sqs = boto3.client("sqs")
         urls = [
             sqs.create_queue(QueueName=f"{name}-{uuid4().hex}")["QueueUrl"]
@@ -63,7 +62,7 @@ class Queues:
         return cls(*urls)
 
     def waiting(self, url: str) -> list[dict[str, Any]]:
-        """Take every message of one of them."""
+        """Receive and delete every message of a queue."""
         sqs, found = boto3.client("sqs"), list[dict[str, Any]]()
         while batch := sqs.receive_message(
             QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
@@ -75,7 +74,7 @@ class Queues:
 
 
 class AuthErrorsApi:
-    """A client with the key of a tenant and that of the operator kim; the function's environment is the one given."""
+    """A client with keys of a tenant and of the operator kim; `environ` is the function's environment."""
 
     def __init__(
         self, database: Database, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
@@ -94,7 +93,7 @@ class AuthErrorsApi:
     @classmethod
     @contextmanager
     def of_world(cls, world: World, monkeypatch: pytest.MonkeyPatch) -> "Iterator[AuthErrorsApi]":
-        """A client of one world's, with a wake queue of its own."""
+        """A client of a world, with its own wake queue."""
         environ = world.environ() | {"DPP_AUTH_ERROR_WAKE_QUEUE_URL": Queues.made().wake}
         client = cls(world.database, environ, monkeypatch)
         try:
@@ -103,7 +102,7 @@ class AuthErrorsApi:
             client.close()
 
     def key_of(self, tenant_id: str) -> str:
-        """A key of a tenant that is made if there is none."""
+        """A new key of a tenant, which is created if needed."""
         minted = api_keys.mint()
         with self.database.connection() as connection:
             create_tenant(connection, tenant_id, "A tenant", 60)
@@ -111,7 +110,7 @@ class AuthErrorsApi:
         return minted.token
 
     def close(self) -> None:
-        """Close what the function's wiring opened; the next call wires it anew."""
+        """Close the function's connections; the next call builds new ones."""
         if wiring.cache_info().currsize:
             wiring().database.close()
         wiring.cache_clear()
@@ -124,7 +123,7 @@ class AuthErrorsApi:
         return self.call("POST", "/api/auth-errors", token=token or self.tenant, body=text)
 
     def reported(self, **changes: Any) -> str:
-        """A new error's id."""
+        """Report an error and return its id."""
         answer = self.report(a_report(**changes))
         assert answer.status == 201, answer.text
         found: str = answer.body["authErrorId"]
@@ -151,7 +150,7 @@ class AuthErrorsApi:
         query: Mapping[str, list[str]] | None = None,
         body: str | bytes | None = None,
     ) -> Answer:
-        """Any call; without a token the key is in the headers, or nowhere."""
+        """Call any route; without `token`, the key comes from `headers`, if at all."""
         values = {} if body is None else {"Content-Type": ["application/json"]}
         values |= {name: [value] for name, value in (headers or {}).items()}
         if token is not None:
@@ -163,18 +162,18 @@ class AuthErrorsApi:
 
 @dataclass(frozen=True, slots=True)
 class Machinery:
-    """Publisher and consumer in this process, so that a test can have errors analysed."""
+    """Publisher and consumer in this process."""
 
     database: Database
     queues: Queues
     policy: RetryPolicy = field(default_factory=RetryPolicy)
 
     def publish(self, now: datetime | None = None) -> None:
-        """One firing of the publisher."""
+        """Publish due events."""
         publish(PublishEffects(self.database, Queue(self.queues.events), self.policy), now)
 
     def consume(self, now: datetime | None = None, **handlers: Any) -> list[str]:
-        """Consume what is in the queue; how each ended. `handlers`: by the event type's name, in place of ours."""
+        """Consume the queue's messages and return the outcomes. `handlers` replace the defaults, by event type name."""
         effects = ConsumeEffects.of(self.database, Queue(self.queues.dead_letters), Waker(None), self.policy)
         mine = dict(effects.handlers) | {
             kind: handlers[kind.name] for kind in effects.handlers if kind.name in handlers
@@ -188,13 +187,12 @@ class Machinery:
         return ended
 
     def run(self, now: datetime | None = None) -> None:
-        """Until every error is analysed."""
+        """Analyse every error."""
         for _ in range(2):
             self.publish(now)
             self.consume(now)
 
     def clusters_of(self, auth_error_id: str) -> list[UUID]:
-        """The clusters that an error is in."""
         with self.database.connection() as connection:
             rows = connection.execute(
                 "SELECT cluster_id FROM auth_error_cluster_item WHERE auth_error_id = %s", (auth_error_id,)
@@ -202,8 +200,8 @@ class Machinery:
         return [row[0] for row in rows]
 
 
-def the_documents_own(client: AuthErrorsApi) -> None:
-    """The error and the cluster that the document's examples name."""
+def insert_example_rows(client: AuthErrorsApi) -> None:
+    """Insert the error and the cluster that the OpenAPI examples name."""
     client.reported(requestId="to-be-copied")
     with client.database.connection() as connection, connection.transaction():
         connection.execute("CREATE TEMP TABLE copy ON COMMIT DROP AS SELECT * FROM auth_error")

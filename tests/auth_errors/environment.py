@@ -1,4 +1,4 @@
-"""Authentication errors on real Postgres, with queues in memory whose time a test moves."""
+"""Authentication errors on real Postgres, with queues in memory whose clock a test sets."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ VISIBILITY_SECONDS = 150
 
 @dataclass(slots=True)
 class Environment:
-    """The parts, and short ways to use them."""
+    """The database, the queues and shortcuts to use them."""
 
     url: str
     database: Database
@@ -52,23 +52,22 @@ class Environment:
     _looking: psycopg.Connection[Any] | None = None
 
     def queue(self, url: str) -> Queue:
-        """A queue of this test's."""
         return Queue(url, lambda: cast(Any, self.sqs))
 
     @property
     def now(self) -> datetime:
-        """Postgres's clock, moved by as much as the queues'."""
+        """Postgres's clock, moved together with the queues' clock."""
         if self._origin is None:
             with self.database.connection() as connection:
                 self._origin = store.clock(connection)
         return self._origin + timedelta(seconds=self.sqs.seconds)
 
     def pass_time(self, seconds: float) -> None:
-        """Both clocks."""
+        """Move both clocks."""
         self.sqs.seconds += seconds
 
     def report(self, **changes: Any) -> AuthErrorReport:
-        """A report as HTTP would hand it on."""
+        """A report, as the HTTP layer passes it."""
         plain = AuthErrorReport(
             request_id=f"r-{uuid4()}",
             occurred_at=AT_NOON,
@@ -79,24 +78,22 @@ class Environment:
         return replace(plain, **changes)
 
     def record(self, reported_by: str = TENANT, **changes: Any) -> Recorded:
-        """Post a report."""
+        """Record a report."""
         waker = Waker(self.queue(WAKE))
         return record(self.report(**changes), reported_by, self.database, waker, self.now)
 
     def post(self, **changes: Any) -> UUID:
-        """A new error's id."""
+        """Record an error and return its id."""
         return self.record(**changes).error.auth_error_id
 
     def publish_effects(self, database: Database | None = None) -> PublishEffects:
-        """What a publisher touches."""
         return PublishEffects(database or self.database, self.queue(EVENTS), self.policy)
 
     def publish(self, *, scheduled: bool = True) -> PublishReport:
-        """One firing of the publisher."""
+        """Publish due events."""
         return publish(self.publish_effects(), self.now, scheduled=scheduled)
 
     def consume_effects(self, database: Database | None = None) -> ConsumeEffects:
-        """What a consumer touches."""
         return ConsumeEffects(
             database or self.database,
             self.queue(DEAD_LETTERS),
@@ -106,11 +103,10 @@ class Environment:
         )
 
     def consume(self, message: EventMessage) -> Consumed:
-        """One message."""
         return consume(message, self.consume_effects(), self.now)
 
     def deliver(self) -> list[Consumed]:
-        """Whatever the queue shows, as the function does it."""
+        """Consume all visible messages, as the function does."""
         events, done = self.queue(EVENTS), []
         while shown := events.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS):
             for one in shown:
@@ -123,19 +119,19 @@ class Environment:
         return done
 
     def recover(self, rounds: int = 12, seconds: float = 200) -> None:
-        """Time passes, the publisher fires, messages are delivered."""
+        """Repeat: publish, deliver, pass time."""
         for _ in range(rounds):
             self.publish()
             self.deliver()
             self.pass_time(seconds)
 
     def run_until_idle(self) -> None:
-        """Publish and deliver until nothing is due at this instant."""
+        """Publish and deliver until nothing is due now."""
         while self.publish(scheduled=False).published + len(self.deliver()):
             pass
 
     def message(self, auth_error_id: UUID, event_type: EventType = EventType.RECORDED) -> EventMessage:
-        """The message of an event, whether or not it was published."""
+        """The message of an event, published or not."""
         entry = next(one for one in self.events(auth_error_id) if one.event_type is event_type)
         headers = {
             "outboxId": str(entry.outbox_id),
@@ -145,27 +141,23 @@ class Environment:
         return EventMessage(f'{{"authErrorId": "{auth_error_id}"}}', headers)
 
     def error(self, auth_error_id: UUID) -> AuthError:
-        """As it stands."""
         with self.database.connection() as connection:
             found = store.find(connection, auth_error_id)
         assert found is not None
         return found
 
     def status(self, auth_error_id: UUID) -> AuthErrorStatus:
-        """Where it stands."""
         return self.error(auth_error_id).status
 
     def details(self, auth_error_id: UUID) -> WholeAuthError:
-        """With all that is known of it."""
         with self.database.connection() as connection:
             return read.read(connection, auth_error_id)
 
     def events(self, auth_error_id: UUID) -> list[OutboxEntry]:
-        """Its events."""
         return self.details(auth_error_id).events
 
-    def ledger(self, auth_error_id: UUID, event_type: EventType = EventType.RECORDED) -> ProcessedMessage:
-        """The ledger row of one of its events."""
+    def processed(self, auth_error_id: UUID, event_type: EventType = EventType.RECORDED) -> ProcessedMessage:
+        """The processed message of one of its events."""
         entry = next(one for one in self.events(auth_error_id) if one.event_type is event_type)
         named = tables.EventRef(entry.outbox_id, event_type, auth_error_id)
         with self.database.connection() as connection:
@@ -175,11 +167,11 @@ class Environment:
         return row
 
     def dead_letters(self) -> list[Kept]:
-        """What lies in the dead-letter queue."""
+        """The messages of the dead-letter queue."""
         return self.sqs.of(DEAD_LETTERS)
 
     def rows(self, statement: str, params: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
-        """What a statement finds; what it sets on the session ends with it."""
+        """Execute a statement on a session that is reset afterwards."""
         if self._looking is None or self._looking.closed:
             self._looking = psycopg.connect(self.url, autocommit=True)
         try:
@@ -189,20 +181,19 @@ class Environment:
             self._looking.execute("RESET ALL")
 
     def close(self) -> None:
-        """Close what was opened."""
         self.database.close()
         if self._looking is not None:
             self._looking.close()
 
 
 def reasons(letters: list[Kept]) -> list[str]:
-    """Why each of them is dead."""
+    """The reasons of dead letters."""
     return [one.attributes["deadLetterReason"]["StringValue"] for one in letters]
 
 
 @contextmanager
 def open_environment(url: str) -> Iterator[Environment]:
-    """A desk on this database, with a tenant that reports."""
+    """An environment on this database, with a tenant that reports."""
     env = Environment(url, Database(url))
     try:
         with env.database.connection() as connection:

@@ -1,7 +1,7 @@
-"""The outbox's publisher and consumer as processes of their own: killed by test_kills.py, measured by bench/outbox.
+"""The outbox's publisher and consumer as processes: killed by test_kills.py, measured by bench/outbox.
 
-Each stands for a function with its event source mapping: up to ten messages at a time are received, handed to the use
-case, and those that are done with are deleted together at the end, so that a kill brings all of them again.
+Each stands for a function with its event source mapping: it receives up to ten messages, passes them to the use case,
+and deletes the handled ones together at the end, so that after a kill all of them are delivered again.
 """
 
 import json
@@ -35,8 +35,8 @@ _TICK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """For how long a publisher, a consumer and a message may be silent: in production 60, 60 and 900 s."""
+class Timeouts:
+    """The timeouts of a publisher, a consumer and a message: 60, 60 and 900 s in production."""
 
     silent_seconds: int
     lease_seconds: int
@@ -45,16 +45,16 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Where the processes work. Without `patience` by production's times; `visibility_seconds` are the queues'."""
+    """The servers that the processes use. Without `timeouts`, production's; `visibility_seconds` is the queues'."""
 
     database_url: str
     endpoint: str
     visibility_seconds: int = 120
     max_retries: int = 5
-    patience: Patience | None = None
+    timeouts: Timeouts | None = None
 
     def client(self) -> "SQSClient":
-        """The real client, which asks once."""
+        """An SQS client without retries."""
         return boto3.client(
             "sqs",
             endpoint_url=self.endpoint,
@@ -73,30 +73,30 @@ class Servers:
 type EffectsOf = Callable[[Servers, "SQSClient"], ConsumeEffects]
 
 
-def consume_effects(place: Servers, client: "SQSClient") -> ConsumeEffects:
-    """As the consumer's wiring makes them."""
+def consume_effects(servers: Servers, client: "SQSClient") -> ConsumeEffects:
+    """The effects, as the consumer's wiring builds them."""
     return ConsumeEffects(
-        Database(place.database_url),
-        place.queue("dead-letters", client),
-        Waker(place.queue("wakes", client)),
-        RetryPolicy(place.max_retries),
+        Database(servers.database_url),
+        servers.queue("dead-letters", client),
+        Waker(servers.queue("wakes", client)),
+        RetryPolicy(servers.max_retries),
         HANDLERS,
     )
 
 
-def publisher(place: Servers) -> None:
-    """Publish when woken, and every two seconds for the schedule's minute."""
-    _begin(place)
-    client = place.client()
-    wakes, starter, tick_at = place.queue("wakes", client), os.getppid(), time.monotonic()
+def publisher(servers: Servers) -> None:
+    """Publish when woken, and every two seconds instead of the schedule's minute."""
+    _begin(servers)
+    client = servers.client()
+    wakes, starter, tick_at = servers.queue("wakes", client), os.getppid(), time.monotonic()
     effects = PublishEffects(
-        Database(place.database_url),
-        place.queue("events", client),
-        RetryPolicy(place.max_retries),
+        Database(servers.database_url),
+        servers.queue("events", client),
+        RetryPolicy(servers.max_retries),
     )
     while os.getppid() == starter:
         woken = wakes.receive(
-            at_most=MAX_BATCH, invisible_seconds=place.visibility_seconds, wait_seconds=_WAIT_SECONDS
+            at_most=MAX_BATCH, invisible_seconds=servers.visibility_seconds, wait_seconds=_WAIT_SECONDS
         )
         scheduled = time.monotonic() >= tick_at
         if woken or scheduled:
@@ -106,15 +106,15 @@ def publisher(place: Servers) -> None:
         _delete(client, wakes, [one.receipt_handle for one in woken])
 
 
-def consumer(place: Servers, effects_of: EffectsOf = consume_effects, log: Path | None = None) -> None:
-    """Consume. In `log` a line for each analysed error: its id, and the time right after its commit."""
-    _begin(place)
-    client = place.client()
-    events, starter, effects = place.queue("events", client), os.getppid(), effects_of(place, client)
+def consumer(servers: Servers, effects_of: EffectsOf = consume_effects, log: Path | None = None) -> None:
+    """Consume. `log` gets a line for each analysed error: its id, and the time right after its commit."""
+    _begin(servers)
+    client = servers.client()
+    events, starter, effects = servers.queue("events", client), os.getppid(), effects_of(servers, client)
     while os.getppid() == starter:
         done, analysed = [], []
         for received in events.receive(
-            at_most=MAX_BATCH, invisible_seconds=place.visibility_seconds, wait_seconds=_WAIT_SECONDS
+            at_most=MAX_BATCH, invisible_seconds=servers.visibility_seconds, wait_seconds=_WAIT_SECONDS
         ):
             consumed = consume(EventMessage(received.body, received.attributes), effects)
             if log and consumed.outcome is ConsumeOutcome.HANDLED:
@@ -128,13 +128,13 @@ def consumer(place: Servers, effects_of: EffectsOf = consume_effects, log: Path 
             _note(log, analysed)
 
 
-def _begin(place: Servers) -> None:
-    """A busy machine may take long to connect; and nobody waits for minutes here to see what is taken over."""
+def _begin(servers: Servers) -> None:
+    """Prepare for a busy machine: connecting may take long, and takeovers must not wait for minutes."""
     vars(postgres)["_CONNECT_TIMEOUT_SECONDS"] = 20
-    if (patience := place.patience) is not None:
-        vars(publish_module)["SILENT_SECONDS"] = patience.silent_seconds
-        vars(publish_module)["RESEND_SECONDS"] = patience.resend_seconds
-        vars(consume_module)["LEASE_SECONDS"] = patience.lease_seconds
+    if (timeouts := servers.timeouts) is not None:
+        vars(publish_module)["SILENT_SECONDS"] = timeouts.silent_seconds
+        vars(publish_module)["RESEND_SECONDS"] = timeouts.resend_seconds
+        vars(consume_module)["LEASE_SECONDS"] = timeouts.lease_seconds
 
 
 def _delete(client: "SQSClient", queue: Queue, receipt_handles: Sequence[str]) -> None:

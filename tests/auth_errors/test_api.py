@@ -1,4 +1,4 @@
-"""The API of authentication errors (AUTH-1, AUTH-11): every route, every refusal, who may ask, and what is kept."""
+"""The API of authentication errors (AUTH-1, AUTH-11): routes, rejections, authentication, and stored values."""
 
 import json
 from collections.abc import Iterator
@@ -52,13 +52,12 @@ def client(database_url: str, queues: Queues, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def machinery(client: AuthErrorsApi, queues: Queues) -> Machinery:
-    """Publisher and consumer beside the API."""
     return Machinery(client.database, queues)
 
 
 @pytest.fixture(scope="module")
 def shared_url(postgres_server: PostgresServer) -> str:
-    """One database for all tests of what is refused: none of them leaves anything."""
+    """One database for tests of rejected requests: they must not write anything."""
     name = f"auth_{uuid4().hex}"
     with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
         admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
@@ -82,8 +81,8 @@ def rows(database: Database, statement: str, *params: object) -> list[tuple[Any,
         return connection.execute(statement.encode(), params).fetchall()
 
 
-def kept(client: AuthErrorsApi, field: str, **changes: Any) -> str | None:
-    """A field of a new error, as the table has it."""
+def stored(client: AuthErrorsApi, field: str, **changes: Any) -> str | None:
+    """A field of a new error, as stored."""
     found = client.reported(**changes)
     [(value,)] = rows(
         client.database, f"SELECT {A_KEPT_FIELD[field]} FROM auth_error WHERE auth_error_id = %s", found
@@ -91,11 +90,11 @@ def kept(client: AuthErrorsApi, field: str, **changes: Any) -> str | None:
     return None if value is None else str(value)
 
 
-class TestWhoMayAsk:
+class TestAuthentication:
     """Services report with a tenant's key; operators read and decide with theirs (AUTH-1, AUTH-11)."""
 
     @pytest.mark.parametrize(("method", "path"), ROUTES)
-    def test_a_key_of_the_wrong_kind_is_the_same_401_as_none(
+    def test_wrong_kind_of_key_gets_the_same_401_as_no_key(
         self, refusing: AuthErrorsApi, method: str, path: str
     ) -> None:
         with refusing.database.connection() as connection:
@@ -113,7 +112,7 @@ class TestWhoMayAsk:
         [(status, _)] = told
         assert status == 401
 
-    def test_the_keys_name_who_reports_and_who_decides(self, client: AuthErrorsApi) -> None:
+    def test_keys_identify_reporter_and_operator(self, client: AuthErrorsApi) -> None:
         found = client.reported()
         client.decide(f"/{found}", {"decisionId": AN_ID, "decisionType": "IGNORE", "reason": "noise"})
         whole = client.ask(f"/{found}").body
@@ -124,7 +123,7 @@ class TestWhoMayAsk:
 class TestReporting:
     """POST /api/auth-errors (AUTH-1, AUTH-2)."""
 
-    def test_an_error_is_recorded_with_its_event_and_the_publisher_woken(
+    def test_report_records_error_and_event_and_wakes_the_publisher(
         self, client: AuthErrorsApi, queues: Queues
     ) -> None:
         answer = client.report(a_report(requestId="req-1"))
@@ -142,9 +141,7 @@ class TestReporting:
         "field", ["requestId", "occurredAt", "httpStatus", "exceptionClass", "stacktrace"]
     )
     @pytest.mark.parametrize("value", [..., None, []])
-    def test_each_required_field_is_asked_for(
-        self, refusing: AuthErrorsApi, field: str, value: object
-    ) -> None:
+    def test_missing_required_field_is_422(self, refusing: AuthErrorsApi, field: str, value: object) -> None:
         answer = refusing.report(a_report(**{field: value}))
         assert (answer.status, answer.body["reason_code"]) == (422, "VALIDATION_FAILED")
         assert [fault["pointer"] for fault in answer.body["errors"]] == [f"/{field}"]
@@ -191,14 +188,14 @@ class TestReporting:
     def test_what_does_not_fit_is_422_at_its_place(
         self, refusing: AuthErrorsApi, changes: dict[str, Any], pointer: str
     ) -> None:
-        """Unknown fields, too."""
+        """Unknown fields too."""
         answer = refusing.report(a_report(**changes))
         assert (answer.status, answer.body["reason_code"]) == (422, "VALIDATION_FAILED"), answer.text
         assert [fault["pointer"] for fault in answer.body["errors"]] == [pointer]
 
     @pytest.mark.parametrize("escape", [r"\u0000", r"\ud800", r"\udfff\ud83d"])
     @pytest.mark.parametrize("field", ["stacktrace", "requestId", "exceptionMessage"])
-    def test_text_that_can_not_be_kept_is_400_and_leaves_nothing(
+    def test_unstorable_text_is_400_and_stores_nothing(
         self, refusing: AuthErrorsApi, field: str, escape: str
     ) -> None:
         """NUL and lone surrogates (D12)."""
@@ -207,24 +204,24 @@ class TestReporting:
         assert (answer.status, answer.body["reason_code"]) == (400, "MALFORMED_REQUEST")
 
     @pytest.mark.parametrize("raw", ["{", "NaN", b"\xff", '{"requestId": "a", "requestId": "b"}'])
-    def test_what_is_no_json_is_400(self, refusing: AuthErrorsApi, raw: str | bytes) -> None:
+    def test_invalid_json_is_400(self, refusing: AuthErrorsApi, raw: str | bytes) -> None:
         assert refusing.report(raw=raw).status == 400
 
-    def test_another_media_type_is_415(self, refusing: AuthErrorsApi) -> None:
+    def test_other_media_type_is_415(self, refusing: AuthErrorsApi) -> None:
         headers = {"Content-Type": "text/plain"}
         answer = refusing.call(
             "POST", "/api/auth-errors", token=refusing.tenant, headers=headers, body=json.dumps(a_report())
         )
         assert answer.status == 415
 
-    def test_no_refusal_repeats_what_was_sent(self, refusing: AuthErrorsApi) -> None:
+    def test_rejections_do_not_repeat_the_input(self, refusing: AuthErrorsApi) -> None:
         answer = refusing.report(a_report(httpStatus="s3cret", stacktrace="", service="s3cret !"))
         assert answer.status == 422
         assert "s3cret" not in answer.text
 
 
 class TestSanitization:
-    """What is kept of a report's text (AUTH-1)."""
+    """How the text of a report is stored (AUTH-1)."""
 
     @pytest.mark.parametrize(
         ("field", "bound"),
@@ -236,49 +233,49 @@ class TestSanitization:
         ],
     )
     @pytest.mark.parametrize(("last", "after"), [("z", "y"), (ASTRAL, "y"), ("z", ASTRAL), (ASTRAL, ASTRAL)])
-    def test_it_is_cut_by_code_points_and_none_is_halved(
+    def test_text_is_cut_at_code_points(
         self, client: AuthErrorsApi, field: str, bound: int, last: str, after: str
     ) -> None:
         whole = "x" * (bound - 1) + last
-        assert kept(client, field, **{field: whole}) == whole
-        assert kept(client, field, **{field: whole + after}) == whole
+        assert stored(client, field, **{field: whole}) == whole
+        assert stored(client, field, **{field: whole + after}) == whole
 
-    def test_line_ends_are_made_one_and_the_ends_trimmed(self, client: AuthErrorsApi) -> None:
+    def test_line_ends_are_normalised_and_text_is_trimmed(self, client: AuthErrorsApi) -> None:
         text = "\r\n  a\r\nb\rc\n\n\td \r\n"
-        assert kept(client, "stacktrace", stacktrace=text) == "a\nb\nc\n\n\td"
-        assert kept(client, "exceptionMessage", exceptionMessage=text) == "a\nb\nc\n\n\td"
+        assert stored(client, "stacktrace", stacktrace=text) == "a\nb\nc\n\n\td"
+        assert stored(client, "exceptionMessage", exceptionMessage=text) == "a\nb\nc\n\n\td"
 
-    def test_line_ends_are_made_one_before_the_cut(self, client: AuthErrorsApi) -> None:
-        """AUTH-1: a CRLF is one character of the 8 000."""
-        found = kept(client, "stacktrace", stacktrace="x\r\n" * 5_000)
+    def test_line_ends_are_normalised_before_the_cut(self, client: AuthErrorsApi) -> None:
+        """AUTH-1: a CRLF is one of the 8,000 characters."""
+        found = stored(client, "stacktrace", stacktrace="x\r\n" * 5_000)
         assert found == ("x\n" * 4_000).rstrip()
 
-    def test_a_cut_that_ends_in_space_is_trimmed_again(self, client: AuthErrorsApi) -> None:
-        assert kept(client, "exceptionMessage", exceptionMessage="x" + " " * 2_000 + "y") == "x"
+    def test_text_is_trimmed_again_after_the_cut(self, client: AuthErrorsApi) -> None:
+        assert stored(client, "exceptionMessage", exceptionMessage="x" + " " * 2_000 + "y") == "x"
 
     @pytest.mark.parametrize("empty", ["", "   ", "\r\n\t", None])
     @pytest.mark.parametrize("field", ["exceptionMessage", "rootCauseMessage", "requestPath"])
-    def test_what_is_empty_is_absent(self, client: AuthErrorsApi, field: str, empty: str | None) -> None:
+    def test_empty_text_is_absent(self, client: AuthErrorsApi, field: str, empty: str | None) -> None:
         found = client.reported(**{field: empty})
         assert field not in client.ask(f"/{found}").body
 
     @pytest.mark.parametrize(
         "path", ["/login?code=s3cret", "/login#s3cret", "/login?a=1#s3cret?x", " /login?s3cret ", "/login"]
     )
-    def test_a_path_is_kept_without_its_query(self, client: AuthErrorsApi, path: str) -> None:
+    def test_path_is_stored_without_query(self, client: AuthErrorsApi, path: str) -> None:
         found = client.reported(requestPath=path)
         assert client.ask(f"/{found}").body["requestPath"] == "/login"
         [(row,)] = rows(client.database, "SELECT auth_error::text FROM auth_error")
         assert "s3cret" not in row
 
-    def test_a_path_that_is_all_query_is_absent(self, client: AuthErrorsApi) -> None:
-        assert kept(client, "requestPath", requestPath="?code=1") is None
+    def test_path_with_only_a_query_is_absent(self, client: AuthErrorsApi) -> None:
+        assert stored(client, "requestPath", requestPath="?code=1") is None
 
-    def test_a_trace_of_two_megabytes_is_cut_and_not_refused(self, client: AuthErrorsApi) -> None:
-        found = kept(client, "stacktrace", stacktrace="x" * 2 * 2**20)
+    def test_stack_trace_of_two_megabytes_is_cut(self, client: AuthErrorsApi) -> None:
+        found = stored(client, "stacktrace", stacktrace="x" * 2 * 2**20)
         assert found == "x" * 8_000
 
-    def test_a_body_above_four_mebibytes_is_413(self, client: AuthErrorsApi) -> None:
+    def test_body_above_four_mebibytes_is_413(self, client: AuthErrorsApi) -> None:
         room = 4 * 2**20 - len(json.dumps(a_report(requestId="r", stacktrace="")))
         assert client.report(a_report(requestId="r", stacktrace="x" * room)).status == 201
         answer = client.report(a_report(requestId="s", stacktrace="x" * (room + 1)))
@@ -296,7 +293,9 @@ class TestSanitization:
             ("2028-02-29T23:59:59Z", "2028-02-29T23:59:59Z"),
         ],
     )
-    def test_times_are_kept_as_instants(self, client: AuthErrorsApi, written: str, told: str | None) -> None:
+    def test_times_are_stored_as_instants(
+        self, client: AuthErrorsApi, written: str, told: str | None
+    ) -> None:
         answer = client.report(a_report(occurredAt=written))
         if told is None:
             assert answer.status == 422
@@ -305,9 +304,9 @@ class TestSanitization:
 
 
 class TestDuplicates:
-    """One error a requestId of a reporter (AUTH-1)."""
+    """One error per reporter and requestId (AUTH-1)."""
 
-    def test_the_same_report_finds_the_first_result(self, client: AuthErrorsApi, queues: Queues) -> None:
+    def test_repeated_report_returns_the_first_result(self, client: AuthErrorsApi, queues: Queues) -> None:
         body = a_report()
         first = client.report(body)
         again = client.report(body)
@@ -317,7 +316,7 @@ class TestDuplicates:
         assert rows(client.database, "SELECT count(*) FROM outbox_message") == [(1,)]
         assert len(queues.waiting(queues.wake)) == 1
 
-    def test_the_first_result_says_where_the_error_stands_by_now(
+    def test_repeated_report_returns_the_current_status(
         self, client: AuthErrorsApi, machinery: Machinery
     ) -> None:
         body = a_report()
@@ -336,7 +335,7 @@ class TestDuplicates:
             {"exceptionClass": " java.lang.IllegalStateException "},
         ],
     )
-    def test_what_is_kept_alike_is_the_same_report(
+    def test_reports_with_equal_stored_values_are_the_same(
         self, client: AuthErrorsApi, changes: dict[str, Any]
     ) -> None:
         """The same instant with another offset, other line ends, an empty message."""
@@ -345,7 +344,7 @@ class TestDuplicates:
         again = client.report(body | changes)
         assert (again.status, again.body) == (200, first.body)
 
-    def test_what_was_cut_off_makes_no_other_report(self, client: AuthErrorsApi) -> None:
+    def test_cut_text_does_not_make_a_different_report(self, client: AuthErrorsApi) -> None:
         body = a_report(stacktrace="x" * 8_000)
         client.report(body)
         assert client.report(body | {"stacktrace": "x" * 9_000}).status == 200
@@ -361,7 +360,7 @@ class TestDuplicates:
             {"exceptionMessage": "no"},
         ],
     )
-    def test_another_report_under_its_id_is_409_and_changes_nothing(
+    def test_different_report_with_the_same_id_is_409_and_changes_nothing(
         self, client: AuthErrorsApi, changes: dict[str, Any]
     ) -> None:
         body = a_report()
@@ -372,7 +371,7 @@ class TestDuplicates:
         assert (answer.status, answer.body["reason_code"]) == (409, "AUTH_ERROR_CONFLICT")
         assert rows(client.database, every) == before
 
-    def test_the_same_id_of_another_tenant_is_its_own(self, client: AuthErrorsApi) -> None:
+    def test_same_id_of_another_tenant_is_a_different_error(self, client: AuthErrorsApi) -> None:
         body = a_report()
         first = client.report(body)
         other = client.report(body | {"stacktrace": "another"}, token=client.key_of("t_other"))
@@ -380,10 +379,10 @@ class TestDuplicates:
         assert first.body["authErrorId"] != other.body["authErrorId"]
 
 
-class TestTheWakeQueue:
-    """The publisher is woken, and a wake that fails costs a minute at most (AUTH-2)."""
+class TestWakeQueue:
+    """The publisher is woken; a failed wake delays an event by a minute at most (AUTH-2)."""
 
-    def test_a_wake_that_fails_fails_no_report(
+    def test_report_succeeds_if_the_wake_fails(
         self, database_url: str, aws: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         nowhere = "https://sqs.us-east-1.amazonaws.com/123456789012/gone"
@@ -398,10 +397,10 @@ class TestTheWakeQueue:
         assert "publisher not woken" in caplog.text
 
 
-def test_no_log_line_holds_what_was_reported(
+def test_logs_hold_nothing_of_a_report(
     client: AuthErrorsApi, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """RUN-31: neither trace, message, path nor key; of a refused report neither."""
+    """RUN-31: no trace, message, path or key, also of rejected reports."""
     caplog.set_level("DEBUG", "dpp")
     words = {
         name: f"{name}-s3cret"

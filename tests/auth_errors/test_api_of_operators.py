@@ -1,4 +1,4 @@
-"""What operators ask of authentication errors (AUTH-11): pages, one error whole, clusters, decisions."""
+"""The API of authentication errors for operators (AUTH-11): pages, details, clusters, decisions."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,7 +26,7 @@ def ids(body: dict[str, Any]) -> list[str]:
 
 
 def all_pages(client: AuthErrorsApi, limit: int, **query: str) -> list[str]:
-    """Every page, by its cursor."""
+    """The ids of all pages, by cursor."""
     found: list[str] = []
     while True:
         body = client.ask(limit=str(limit), **query).body
@@ -40,8 +40,8 @@ def all_pages(client: AuthErrorsApi, limit: int, **query: str) -> list[str]:
 class TestPages:
     """GET /api/auth-errors."""
 
-    def test_pages_lead_on_over_equal_times(self, client: AuthErrorsApi) -> None:
-        """The newest occurrence first; of one instant the one that was taken in last."""
+    def test_pages_continue_over_equal_times(self, client: AuthErrorsApi) -> None:
+        """The newest occurrence first; at the same instant, the one that was recorded last."""
         same = [client.reported(occurredAt=NOON.isoformat()) for _ in range(5)]
         early = client.reported(occurredAt=(NOON - timedelta(seconds=1)).isoformat())
         late = client.reported(occurredAt=(NOON + timedelta(microseconds=1)).isoformat())
@@ -49,15 +49,15 @@ class TestPages:
         for limit in (1, 2, 3, 7, 100):
             assert all_pages(client, limit) == wanted
 
-    def test_a_full_last_page_says_that_it_is_the_last(self, client: AuthErrorsApi) -> None:
+    def test_full_last_page_has_no_cursor(self, client: AuthErrorsApi) -> None:
         for _ in range(2):
             client.reported()
         assert "nextCursor" not in client.ask(limit="2").body
 
-    def test_an_empty_list_is_one(self, client: AuthErrorsApi) -> None:
+    def test_empty_list_is_returned(self, client: AuthErrorsApi) -> None:
         assert client.ask().body == {"authErrors": []}
 
-    def test_it_is_narrowed_by_status_and_class(self, client: AuthErrorsApi, machinery: Machinery) -> None:
+    def test_filter_by_status_and_class(self, client: AuthErrorsApi, machinery: Machinery) -> None:
         analysed = client.reported(exceptionClass="a.B")
         machinery.run()
         new = client.reported(exceptionClass="a.B")
@@ -68,7 +68,7 @@ class TestPages:
         assert ids(client.ask(exceptionClass="a.B", status="NEW").body) == [new]
         assert ids(client.ask(exceptionClass="a").body) == []
 
-    def test_it_is_narrowed_by_cluster(self, client: AuthErrorsApi, machinery: Machinery) -> None:
+    def test_filter_by_cluster(self, client: AuthErrorsApi, machinery: Machinery) -> None:
         mine = [client.reported() for _ in range(3)]
         client.reported(exceptionClass="a.C")
         machinery.run()
@@ -77,8 +77,8 @@ class TestPages:
         assert ids(client.ask(clusterId=str(cluster), status="NEW").body) == []
         assert ids(client.ask(clusterId=AN_ID).body) == []
 
-    def test_it_is_narrowed_by_time(self, client: AuthErrorsApi) -> None:
-        """`occurredSince` is included, `occurredBefore` is not, and a cursor never leaves them."""
+    def test_filter_by_time(self, client: AuthErrorsApi) -> None:
+        """`occurredSince` is inclusive, `occurredBefore` is exclusive, and a cursor respects both."""
         found = [client.reported(occurredAt=(NOON + timedelta(hours=n)).isoformat()) for n in range(5)]
         at = [(NOON + timedelta(hours=n)).isoformat() for n in range(5)]
         assert ids(client.ask(occurredSince=at[3]).body) == [found[4], found[3]]
@@ -114,24 +114,22 @@ class TestPages:
             ({"status": ["NEW", "RETRY"]}, 400),
         ],
     )
-    def test_a_wrong_query_is_refused(
+    def test_invalid_query_is_rejected(
         self, refusing: AuthErrorsApi, query: dict[str, str | list[str]], status: int
     ) -> None:
         assert refusing.ask(**query).status == status  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("cursor", [f"{'9' * 17}_1", f"1_{'9' * 18}", "0_0", "00_00"])
-    def test_a_cursor_that_nobody_gave_is_no_fault_of_ours(
-        self, refusing: AuthErrorsApi, cursor: str
-    ) -> None:
+    def test_forged_cursor_is_no_server_error(self, refusing: AuthErrorsApi, cursor: str) -> None:
         assert refusing.ask(cursor=cursor).status in {200, 422}
 
 
-class TestOne:
+class TestDetails:
     """GET /api/auth-errors/{authErrorId}."""
 
     @pytest.mark.parametrize("path", ["", "/decisions"])
     @pytest.mark.parametrize("place", ["", "/clusters"])
-    def test_what_is_unknown_and_what_is_no_id_are_alike(
+    def test_unknown_and_invalid_ids_get_the_same_404(
         self, refusing: AuthErrorsApi, place: str, path: str
     ) -> None:
         told = set()
@@ -143,8 +141,8 @@ class TestOne:
         code = "CLUSTER_NOT_FOUND" if place else "AUTH_ERROR_NOT_FOUND"
         assert [(status, reason) for status, reason, _ in told] == [(404, code)]
 
-    def test_it_is_shown_whole(self, client: AuthErrorsApi, machinery: Machinery) -> None:
-        """Clusters, decisions, history, and the events with what the ledger says of them."""
+    def test_details_have_everything(self, client: AuthErrorsApi, machinery: Machinery) -> None:
+        """Clusters, decisions, history, and events with their processed messages."""
         sent = a_report(
             exceptionMessage="no session",
             rootCauseClass="a.Root",
@@ -184,7 +182,7 @@ class TestOne:
         assert client.ask(f"/clusters/{cluster['clusterId']}").body == cluster
         assert client.ask("/clusters").body == {"clusters": [cluster]}
 
-    def test_clusters_come_in_the_order_of_their_last_error(
+    def test_clusters_are_sorted_by_their_last_error(
         self, client: AuthErrorsApi, machinery: Machinery
     ) -> None:
         for name in ("a.A", "a.B", "a.A"):
@@ -199,7 +197,7 @@ class TestOne:
 class TestDecisions:
     """POST …/decisions (AUTH-11)."""
 
-    def test_a_decision_is_made_once(self, client: AuthErrorsApi) -> None:
+    def test_repeated_decision_is_made_once(self, client: AuthErrorsApi) -> None:
         found, body = client.reported(), a_decision()
         first = client.decide(f"/{found}", body)
         again = client.decide(f"/{found}", body)
@@ -210,7 +208,7 @@ class TestDecisions:
         assert rows(client.database, "SELECT count(*) FROM auth_error_decision") == [(1,)]
 
     @pytest.mark.parametrize("changes", [{"reason": "another"}, {"decisionType": "IGNORE"}])
-    def test_another_decision_under_the_id_is_409(
+    def test_different_decision_with_the_same_id_is_409(
         self, client: AuthErrorsApi, changes: dict[str, Any]
     ) -> None:
         found, body = client.reported(), a_decision()
@@ -218,7 +216,7 @@ class TestDecisions:
         answer = client.decide(f"/{found}", body | changes)
         assert (answer.status, answer.body["reason_code"]) == (409, "DECISION_CONFLICT")
 
-    def test_the_id_of_a_decision_about_another_error_is_409(self, client: AuthErrorsApi) -> None:
+    def test_decision_id_of_another_error_is_409(self, client: AuthErrorsApi) -> None:
         one, other, body = client.reported(), client.reported(), a_decision()
         client.decide(f"/{one}", body)
         answer = client.decide(f"/{other}", body)
@@ -226,7 +224,7 @@ class TestDecisions:
         assert client.ask(f"/{other}").body["status"] == "NEW"
 
     @pytest.mark.parametrize("decision", EVERY_DECISION)
-    def test_what_ended_is_decided_no_more(self, client: AuthErrorsApi, decision: str) -> None:
+    def test_terminal_error_rejects_decisions(self, client: AuthErrorsApi, decision: str) -> None:
         found = client.reported()
         client.decide(f"/{found}", a_decision(decisionType="IGNORE"))
         before = client.ask(f"/{found}").body
@@ -236,7 +234,7 @@ class TestDecisions:
         assert client.ask(f"/{found}").body == before
 
     @pytest.mark.parametrize("decision", ["PROCESS", "ESCALATE"])
-    def test_before_the_analysis_there_is_nothing_to_process_or_escalate(
+    def test_process_and_escalate_need_an_analysis(
         self, client: AuthErrorsApi, machinery: Machinery, decision: str
     ) -> None:
         found = client.reported()
@@ -248,10 +246,10 @@ class TestDecisions:
         assert answer.body["toStatus"] == wanted
         assert ("escalatedAt" in client.ask(f"/{found}").body) is (decision == "ESCALATE")
 
-    def test_a_decision_ends_an_error_whose_events_are_still_under_way(
+    def test_decision_ends_an_error_with_pending_events(
         self, client: AuthErrorsApi, machinery: Machinery
     ) -> None:
-        """AUTH-3: what is terminal every handler skips."""
+        """AUTH-3: every handler skips a terminal error."""
         found = client.reported()
         client.decide(f"/{found}", a_decision())
         machinery.publish()
@@ -269,13 +267,13 @@ class TestDecisions:
             ({"actor": "lee"}, "/actor"),
         ],
     )
-    def test_what_does_not_fit_is_422_at_its_place(
+    def test_invalid_decision_is_422_with_its_pointer(
         self, refusing: AuthErrorsApi, changes: dict[str, Any], pointer: str
     ) -> None:
         answer = refusing.decide(f"/{AN_ID}", a_decision(**changes))
         assert [fault["pointer"] for fault in answer.body["errors"]] == [pointer]
 
-    def test_a_cluster_is_decided_as_far_as_its_errors_may(
+    def test_cluster_decision_applies_where_it_is_allowed(
         self, client: AuthErrorsApi, machinery: Machinery
     ) -> None:
         found = [client.reported() for _ in range(3)]
@@ -291,14 +289,14 @@ class TestDecisions:
         assert stands == ["IGNORED", "PROCESSED", "PROCESSED", "ANALYSIS_COMPLETED"]
 
     @pytest.mark.parametrize("decision", ["RESOLVE", "ESCALATE"])
-    def test_a_cluster_of_more_than_a_call_decides_is_asked_again(
+    def test_large_cluster_is_decided_by_repeated_calls(
         self,
         client: AuthErrorsApi,
         machinery: Machinery,
         monkeypatch: pytest.MonkeyPatch,
         decision: str,
     ) -> None:
-        """An escalation comes to an end, too, though its errors stay where they are."""
+        """Escalations end too, though they leave the status unchanged."""
         monkeypatch.setitem(decide_cluster.__kwdefaults__ or {}, "limit", 2)
         found = [client.reported() for _ in range(5)]
         machinery.run()
@@ -312,7 +310,7 @@ class TestDecisions:
             {"decided": 0, "more": False},
         ]
 
-    def test_a_clusters_decision_has_no_id_of_its_own(self, refusing: AuthErrorsApi) -> None:
+    def test_cluster_decision_rejects_a_decision_id(self, refusing: AuthErrorsApi) -> None:
         answer = refusing.decide(f"/clusters/{AN_ID}", a_decision())
         assert [fault["pointer"] for fault in answer.body["errors"]] == ["/decisionId"]
 
@@ -328,17 +326,15 @@ class TestDecisions:
         ("GET", f"/clusters/{AN_ID}/decisions", "POST"),
     ],
 )
-def test_a_method_that_a_path_has_not_is_405(
-    refusing: AuthErrorsApi, method: str, path: str, allow: str
-) -> None:
+def test_unsupported_method_is_405(refusing: AuthErrorsApi, method: str, path: str, allow: str) -> None:
     answer = refusing.call(method, f"/api/auth-errors{path}", token=refusing.operator)
     assert (answer.status, answer.headers["Allow"]) == (405, allow)
 
 
 @pytest.mark.parametrize("path", [f"/{AN_ID}/x", f"/clusters/{AN_ID}/x/y", "s"])
-def test_an_unknown_path_is_404(refusing: AuthErrorsApi, path: str) -> None:
+def test_unknown_path_is_404(refusing: AuthErrorsApi, path: str) -> None:
     assert refusing.ask(path).status == 404
 
 
-def test_no_cost_headers_where_nothing_costs(refusing: AuthErrorsApi) -> None:
+def test_responses_have_no_cost_headers(refusing: AuthErrorsApi) -> None:
     assert not [name for name in refusing.ask().headers if name.startswith("X-DPP-Cost")]

@@ -1,6 +1,5 @@
-"""Errors of one failure are found together, under every version of the stack hash (AUTH-10)."""
+"""Errors of the same failure share a cluster, for every version of the stack hash (AUTH-10)."""
 
-import threading
 from datetime import timedelta
 from uuid import UUID, uuid4
 
@@ -15,6 +14,7 @@ from dpp.auth_errors.store import Filter
 from dpp.auth_errors.traces.stack_hash import StackHash
 from dpp.platform.db.postgres import Database
 from tests.auth_errors.environment import AT_NOON, OTHER_TRACE, TRACE, Environment
+from tests.support.threads import at_once
 
 
 def _cluster(env: Environment, auth_error_id: UUID) -> UUID:
@@ -22,7 +22,7 @@ def _cluster(env: Environment, auth_error_id: UUID) -> UUID:
     return cluster.cluster_id
 
 
-def test_the_same_failure_is_one_cluster_and_another_is_another(env: Environment) -> None:
+def test_same_failure_shares_a_cluster(env: Environment) -> None:
     first = env.post()
     moved = env.post(stacktrace=TRACE.replace(":41", ":57"))
     other = env.post(stacktrace=OTHER_TRACE, exception_class="com.example.auth.BadSignature")
@@ -34,7 +34,7 @@ def test_the_same_failure_is_one_cluster_and_another_is_another(env: Environment
     assert cluster.exception_class == "com.example.auth.TokenExpired"
 
 
-def test_a_cluster_tells_when_it_was_seen_first_and_last(env: Environment) -> None:
+def test_cluster_has_first_and_last_times(env: Environment) -> None:
     first = env.post()
     begun = env.error(first).created_at
     env.run_until_idle()
@@ -48,7 +48,7 @@ def test_a_cluster_tells_when_it_was_seen_first_and_last(env: Environment) -> No
         assert store.growing(connection, env.now + timedelta(minutes=11)) == (0, 0)
 
 
-def test_a_repetition_is_counted_once(env: Environment) -> None:
+def test_repetition_is_counted_once(env: Environment) -> None:
     auth_error_id = env.post()
     env.run_until_idle()
     (cluster,) = env.details(auth_error_id).clusters
@@ -57,31 +57,23 @@ def test_a_repetition_is_counted_once(env: Environment) -> None:
     assert again == cluster
 
 
-def test_analyses_at_once_count_each_error_once(env: Environment) -> None:
+def test_concurrent_analyses_count_each_error_once(env: Environment) -> None:
     ids = [env.post() for _ in range(12)]
     env.publish()
     env.deliver()
     messages = [env.message(one, EventType.ANALYSIS_REQUESTED) for one in ids]
-    start = threading.Barrier(3)
 
-    def work() -> None:
-        database = Database(env.url)
-        start.wait()
+    def work(database: Database) -> None:
         for message in messages:
             consume(message, env.consume_effects(database), env.now)
-        database.close()
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(env.url, *[work] * 3)
     env.recover(rounds=2)
     assert env.rows("SELECT error_count FROM auth_error_cluster") == [(12,)]
     assert env.rows("SELECT count(*) FROM auth_error_cluster_item") == [(12,)]
 
 
-def test_a_later_version_finds_clusters_anew_and_loses_none(
+def test_new_hash_version_adds_clusters_and_keeps_old_ones(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [env.post() for _ in range(3)]
@@ -96,15 +88,15 @@ def test_a_later_version_finds_clusters_anew_and_loses_none(
         new, kept = env.details(one).clusters
         assert (new.hash_version, new.error_count) == ("v2", 3)
         assert (kept.cluster_id, kept.hash_version, kept.error_count) == (old, "v1", 3)
-    # What has no analysis yet waits for it.
+    # An error without an analysis is not rehashed.
     env.post()
     assert rehash.rehash(env.database) == (0, None)
 
 
 class TestPages:
-    """By cursor, with filters."""
+    """Pages by cursor, with filters."""
 
-    def test_pages_meet_each_error_once_the_newest_first(self, env: Environment) -> None:
+    def test_pages_have_each_error_once_newest_first(self, env: Environment) -> None:
         ids = [env.post(occurred_at=AT_NOON + timedelta(hours=n // 3)) for n in range(8)]
         found, place = list[UUID](), None
         with env.database.connection() as connection:
@@ -115,7 +107,7 @@ class TestPages:
                     break
         assert found == list(reversed(ids))
 
-    def test_filters_narrow(self, env: Environment) -> None:
+    def test_filters(self, env: Environment) -> None:
         one = env.post()
         other = env.post(
             stacktrace=OTHER_TRACE,
@@ -137,7 +129,7 @@ class TestPages:
             assert ids(Filter(cluster_id=_cluster(env, other), since=AT_NOON)) == set()
             assert ids(Filter(cluster_id=UUID(int=0))) == set()
 
-    def test_what_is_not_there_is_not_found(self, env: Environment) -> None:
+    def test_unknown_ids_are_not_found(self, env: Environment) -> None:
         with env.database.connection() as connection:
             for one in (None, UUID(int=0)):
                 with pytest.raises(AuthErrorNotFound):

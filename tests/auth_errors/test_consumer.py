@@ -1,7 +1,6 @@
-"""Delivered at least once, in any order, to consumers that die: each takes effect once (AUTH-3, AUTH-5, AUTH-7)."""
+"""Messages are delivered at least once, in any order; effects happen once (AUTH-3, AUTH-5, AUTH-7)."""
 
 import json
-import threading
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -12,27 +11,28 @@ import pytest
 from dpp.auth_errors.errors import OutboxConflict
 from dpp.auth_errors.machine import AuthErrorStatus, ProcessedStatus
 from dpp.auth_errors.outbox import tables
-from dpp.auth_errors.outbox.consume import LEASE_SECONDS, Consumed, ConsumeOutcome, consume
+from dpp.auth_errors.outbox.consume import LEASE_SECONDS, ConsumeOutcome, consume
 from dpp.auth_errors.outbox.events import EventType
 from dpp.auth_errors.outbox.handlers import HANDLERS, HandlerResult, on_analysis_requested, on_recorded
 from dpp.auth_errors.outbox.message import EventMessage
 from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.errors import QueueUnavailable
 from tests.auth_errors.environment import DEAD_LETTERS, EVENTS, WAKE, Environment, reasons
+from tests.support.threads import at_once
 
 
-class _Fault(Exception):
-    """A handler's own."""
+class _HandlerError(Exception):
+    """An unexpected error of a handler."""
 
 
 def _fails(*_: object) -> HandlerResult:
-    raise _Fault("with the words of a service")
+    raise _HandlerError("with the words of a service")
 
 
 class TestOnce:
-    """AUTH-5: one ledger row an event, one effect a row."""
+    """AUTH-5: one processed message per event, with one effect."""
 
-    def test_from_recorded_to_analysed(self, env: Environment) -> None:
+    def test_both_events_lead_from_new_to_analysed(self, env: Environment) -> None:
         """AUTH-9: both events, in their order."""
         auth_error_id = env.post()
         env.publish()
@@ -53,7 +53,7 @@ class TestOnce:
         ]
         assert [(one.processed_status, one.attempts) for one in whole.events] == [("DONE", 1), ("DONE", 1)]
 
-    def test_a_message_that_comes_again_changes_nothing(self, env: Environment) -> None:
+    def test_repeated_message_changes_nothing(self, env: Environment) -> None:
         auth_error_id = env.post()
         env.run_until_idle()
         before = env.details(auth_error_id)
@@ -62,32 +62,21 @@ class TestOnce:
                 assert env.consume(env.message(auth_error_id, event_type)).outcome is ConsumeOutcome.SKIPPED
         assert env.details(auth_error_id) == before
 
-    def test_of_consumers_at_once_one_handles_it(self, env: Environment) -> None:
+    def test_concurrent_consumers_handle_a_message_once(self, env: Environment) -> None:
         auth_error_id = env.post()
-        message, start, found = env.message(auth_error_id), threading.Barrier(4), list[Consumed]()
+        message, found = env.message(auth_error_id), list[ConsumeOutcome]()
 
-        def work() -> None:
-            database = Database(env.url)
-            start.wait()
-            found.append(consume(message, env.consume_effects(database), env.now))
-            database.close()
+        def work(database: Database) -> None:
+            found.append(consume(message, env.consume_effects(database), env.now).outcome)
 
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert [one.outcome for one in found].count(ConsumeOutcome.HANDLED) == 1
-        assert {one.outcome for one in found} <= {
-            ConsumeOutcome.HANDLED,
-            ConsumeOutcome.SKIPPED,
-            ConsumeOutcome.EARLY,
-        }
+        at_once(env.url, *[work] * 4)
+        assert found.count(ConsumeOutcome.HANDLED) == 1
+        assert set(found) <= {ConsumeOutcome.HANDLED, ConsumeOutcome.SKIPPED, ConsumeOutcome.EARLY}
         assert env.rows("SELECT count(*) FROM outbox_message") == [(2,)]
-        assert env.ledger(auth_error_id).attempts == 1
+        assert env.processed(auth_error_id).attempts == 1
 
-    def test_the_row_is_made_by_the_code_path_alone(self, env: Environment) -> None:
-        """004 §3.3: no default of the table's says anything, so a row that says nothing is refused."""
+    def test_processed_message_needs_explicit_values(self, env: Environment) -> None:
+        """004 §3.3: the table has no defaults, so an incomplete row is rejected."""
         env.post()
         with pytest.raises(psycopg.errors.NotNullViolation):
             env.rows("INSERT INTO processed_message (outbox_id) SELECT outbox_id FROM outbox_message")
@@ -103,11 +92,11 @@ class TestOnce:
 
 
 class TestTerminal:
-    """AUTH-3: what is terminal is skipped by every handler, whenever its event comes."""
+    """AUTH-3: every handler skips a terminal error, at any time."""
 
     @pytest.mark.parametrize("event_type", list(EventType))
     @pytest.mark.parametrize("status", ["PROCESSED", "FAILED", "RESOLVED", "IGNORED"])
-    def test_a_terminal_error_is_skipped(self, env: Environment, status: str, event_type: EventType) -> None:
+    def test_terminal_error_is_skipped(self, env: Environment, status: str, event_type: EventType) -> None:
         auth_error_id = env.post()
         if event_type is EventType.ANALYSIS_REQUESTED:
             env.publish()
@@ -121,21 +110,21 @@ class TestTerminal:
         consumed = env.consume(env.message(auth_error_id, event_type))
         assert consumed.outcome is ConsumeOutcome.SKIPPED
         assert env.error(auth_error_id) == before
-        assert env.ledger(auth_error_id, event_type).status is ProcessedStatus.DONE
+        assert env.processed(auth_error_id, event_type).status is ProcessedStatus.DONE
         assert env.rows("SELECT count(*) FROM auth_error_cluster") == [(0,)]
 
-    def test_a_failure_moves_nothing_that_ended_meanwhile(self, env: Environment) -> None:
+    def test_failure_does_not_change_a_terminal_error(self, env: Environment) -> None:
         auth_error_id = env.post()
 
         def decided_meanwhile(connection: Connection, *_: object) -> HandlerResult:
-            raise _Fault
+            raise _HandlerError
 
         env.handlers[EventType.RECORDED] = decided_meanwhile
         env.rows("UPDATE auth_error SET status = 'IGNORED'")
         assert env.consume(env.message(auth_error_id)).outcome is ConsumeOutcome.RETRY
         assert env.status(auth_error_id) is AuthErrorStatus.IGNORED
 
-    def test_an_analysis_that_comes_too_early_waits(self, env: Environment) -> None:
+    def test_early_analysis_event_waits(self, env: Environment) -> None:
         auth_error_id = env.post()
         env.publish()
         env.deliver()
@@ -144,10 +133,10 @@ class TestTerminal:
         consumed = env.consume(message)
         assert (consumed.outcome, consumed.return_in_seconds) == (ConsumeOutcome.RETRY, 10)
         error = env.error(auth_error_id)
-        assert error.last_failure == "The event came before the one that it follows from."
+        assert error.last_failure == "The event arrived before the event that precedes it."
 
-    def test_recorded_after_its_analysis_is_skipped(self, env: Environment) -> None:
-        """Out of order, with the ledger's memory gone."""
+    def test_recorded_event_after_the_analysis_is_skipped(self, env: Environment) -> None:
+        """Out of order, and without a processed message."""
         auth_error_id = env.post()
         env.run_until_idle()
         env.rows("SET session_replication_role = replica; DELETE FROM processed_message")
@@ -156,31 +145,31 @@ class TestTerminal:
 
 
 class TestRetries:
-    """AUTH-8: the ladder, and the row decides."""
+    """AUTH-8: the delays of retries; the row decides the time."""
 
-    def test_ten_seconds_a_minute_ten_minutes_and_dead(self, env: Environment) -> None:
+    def test_delays_are_10s_1min_10min_then_dead(self, env: Environment) -> None:
         auth_error_id = env.post()
         env.handlers[EventType.RECORDED] = _fails
         message, waits = env.message(auth_error_id), []
         for attempt in range(1, 7):
             consumed = env.consume(message)
             waits.append(consumed.return_in_seconds)
-            assert env.ledger(auth_error_id).attempts == attempt
+            assert env.processed(auth_error_id).attempts == attempt
             if consumed.return_in_seconds:
-                row, error = env.ledger(auth_error_id), env.error(auth_error_id)
+                row, error = env.processed(auth_error_id), env.error(auth_error_id)
                 assert row.status is ProcessedStatus.RETRY_WAIT
                 assert row.next_retry_at == env.now + timedelta(seconds=consumed.return_in_seconds)
                 assert (error.status, error.next_retry_at) == (AuthErrorStatus.RETRY, row.next_retry_at)
                 assert error.retry_count == attempt
                 env.pass_time(consumed.return_in_seconds)
         assert waits == [10, 60, 600, 600, 600, None]
-        assert env.ledger(auth_error_id).status is ProcessedStatus.DEAD
+        assert env.processed(auth_error_id).status is ProcessedStatus.DEAD
         assert reasons(env.dead_letters()) == ["MAX_RETRIES_EXCEEDED"]
-        # Nothing that a service said goes into a row or a letter.
+        # No text of a service goes into a row or a dead letter.
         assert "words" not in json.dumps([one.attributes for one in env.dead_letters()])
-        assert env.error(auth_error_id).last_failure == "tests.auth_errors.test_consumer._Fault"
+        assert env.error(auth_error_id).last_failure == "tests.auth_errors.test_consumer._HandlerError"
 
-    def test_a_message_before_its_time_waits_for_the_row(self, env: Environment) -> None:
+    def test_early_message_waits_until_the_row_is_due(self, env: Environment) -> None:
         auth_error_id = env.post()
         env.handlers[EventType.RECORDED] = _fails
         message = env.message(auth_error_id)
@@ -189,12 +178,12 @@ class TestRetries:
         env.pass_time(4)
         early = env.consume(message)
         assert (early.outcome, early.return_in_seconds) == (ConsumeOutcome.EARLY, 6)
-        assert env.ledger(auth_error_id).attempts == 1
+        assert env.processed(auth_error_id).attempts == 1
         env.pass_time(6)
         assert env.consume(message).outcome is ConsumeOutcome.HANDLED
         assert env.status(auth_error_id) is AuthErrorStatus.ANALYSIS_REQUESTED
 
-    def test_an_analysis_that_failed_is_done_later(self, env: Environment) -> None:
+    def test_failed_analysis_is_retried(self, env: Environment) -> None:
         auth_error_id = env.post()
         env.handlers[EventType.ANALYSIS_REQUESTED] = _fails
         env.recover(rounds=1)
@@ -205,7 +194,7 @@ class TestRetries:
         env.recover(rounds=2)
         assert env.status(auth_error_id) is AuthErrorStatus.ANALYSIS_COMPLETED
 
-    def test_what_no_retry_helps_is_dead_at_once(self, env: Environment) -> None:
+    def test_permanent_failure_is_dead_at_once(self, env: Environment) -> None:
         auth_error_id = env.post()
 
         def conflicts(*_: object) -> HandlerResult:
@@ -214,14 +203,14 @@ class TestRetries:
         env.handlers[EventType.RECORDED] = conflicts
         consumed = env.consume(env.message(auth_error_id))
         assert (consumed.outcome, consumed.reason) == (ConsumeOutcome.DEAD_LETTERED, "NOT_RETRYABLE")
-        assert env.ledger(auth_error_id).status is ProcessedStatus.DEAD
+        assert env.processed(auth_error_id).status is ProcessedStatus.DEAD
 
-    def test_what_a_failed_handler_did_is_undone(self, env: Environment) -> None:
+    def test_failed_handler_is_rolled_back(self, env: Environment) -> None:
         auth_error_id = env.post()
 
         def half(connection: Connection, *rest: Any) -> HandlerResult:
             on_recorded(connection, *rest)
-            raise _Fault
+            raise _HandlerError
 
         env.handlers[EventType.RECORDED] = half
         env.consume(env.message(auth_error_id))
@@ -230,9 +219,9 @@ class TestRetries:
 
 
 class TestLeases:
-    """AUTH-5: sixty seconds, counted when taken."""
+    """AUTH-5: leases of 60 s, counted when taken."""
 
-    def test_a_message_that_another_has_comes_again_when_its_lease_is_over(self, env: Environment) -> None:
+    def test_leased_message_is_delivered_again_after_the_lease(self, env: Environment) -> None:
         auth_error_id = env.post()
         message = env.message(auth_error_id)
         self._take(env, auth_error_id)
@@ -240,17 +229,17 @@ class TestLeases:
         assert (found.outcome, found.return_in_seconds) == (ConsumeOutcome.EARLY, LEASE_SECONDS)
         env.pass_time(LEASE_SECONDS)
         assert env.consume(message).outcome is ConsumeOutcome.HANDLED
-        assert env.ledger(auth_error_id).attempts == 2
+        assert env.processed(auth_error_id).attempts == 2
 
-    def test_a_consumer_that_dies_mid_lease_five_times_is_outlived(self, env: Environment) -> None:
+    def test_message_survives_five_crashed_consumers(self, env: Environment) -> None:
         auth_error_id = env.post()
         for _ in range(5):
             self._take(env, auth_error_id)
             env.pass_time(LEASE_SECONDS)
-        assert env.ledger(auth_error_id).attempts == 5
+        assert env.processed(auth_error_id).attempts == 5
         assert env.consume(env.message(auth_error_id)).outcome is ConsumeOutcome.HANDLED
 
-    def test_one_that_kills_each_consumer_is_dead_and_says_so(self, env: Environment) -> None:
+    def test_message_that_crashes_every_consumer_is_dead(self, env: Environment) -> None:
         auth_error_id = env.post()
         message = env.message(auth_error_id)
         for _ in range(6):
@@ -258,14 +247,14 @@ class TestLeases:
             assert env.consume(message).outcome is ConsumeOutcome.EARLY
             env.pass_time(LEASE_SECONDS)
         assert env.consume(message).outcome is ConsumeOutcome.DEAD_LETTERED
-        assert env.ledger(auth_error_id).status is ProcessedStatus.DEAD
-        (letter,) = env.dead_letters()
-        detail = letter.attributes["deadLetterDetail"]["StringValue"]
+        assert env.processed(auth_error_id).status is ProcessedStatus.DEAD
+        (dead_letter,) = env.dead_letters()
+        detail = dead_letter.attributes["deadLetterDetail"]["StringValue"]
         assert detail == "the lease of every attempt expired"
         assert env.consume(message).outcome is ConsumeOutcome.SKIPPED
         assert len(env.dead_letters()) == 1
 
-    def test_one_that_slept_past_its_lease_leaves_nothing(self, env: Environment) -> None:
+    def test_consumer_with_an_expired_lease_changes_nothing(self, env: Environment) -> None:
         auth_error_id = env.post()
         message = env.message(auth_error_id)
 
@@ -312,11 +301,11 @@ def _message(env: Environment, **headers: str | None) -> EventMessage:
 
 
 class TestMalformed:
-    """AUTH-7: to the dead letters at once, with the reason; nothing waits and nothing is retried."""
+    """AUTH-7: malformed messages go to the DLQ at once with a reason, without a retry."""
 
     @pytest.mark.parametrize("name", ["outboxId", "eventType", "aggregateType"])
     @pytest.mark.parametrize("value", [None, ""])
-    def test_a_header_that_is_missing(self, env: Environment, name: str, value: str | None) -> None:
+    def test_missing_header(self, env: Environment, name: str, value: str | None) -> None:
         self._is_dead(env, _message(env, **{name: value}), "MISSING_HEADER")
 
     @pytest.mark.parametrize(
@@ -331,24 +320,24 @@ class TestMalformed:
             {"aggregateType": "run"},
         ],
     )
-    def test_a_header_that_says_nothing(self, env: Environment, headers: dict[str, str | None]) -> None:
+    def test_invalid_header(self, env: Environment, headers: dict[str, str | None]) -> None:
         self._is_dead(env, _message(env, **headers), "BAD_HEADER")
 
     @pytest.mark.parametrize(
         "body", ["", "{", "nonsense", '{"authErrorId": NaN}', '{"a": "\\u0000"}', '{"a":1,"a":1}', "[" * 100]
     )
-    def test_a_body_that_is_no_json(self, env: Environment, body: str) -> None:
+    def test_invalid_json(self, env: Environment, body: str) -> None:
         good = _message(env)
         self._is_dead(env, EventMessage(body, good.headers), "BAD_JSON")
 
     @pytest.mark.parametrize(
         "body", ["{}", "[]", '"x"', "null", '{"authErrorId": 7}', '{"authErrorId": "x"}']
     )
-    def test_a_body_that_names_no_error(self, env: Environment, body: str) -> None:
+    def test_body_without_an_error_id(self, env: Environment, body: str) -> None:
         good = _message(env)
         self._is_dead(env, EventMessage(body, good.headers), "NO_AUTH_ERROR_ID")
 
-    def test_an_error_that_is_not_there(self, env: Environment) -> None:
+    def test_unknown_error(self, env: Environment) -> None:
         good = _message(env)
         self._is_dead(
             env, EventMessage(f'{{"authErrorId": "{uuid4()}"}}', good.headers), "AUTH_ERROR_NOT_FOUND"
@@ -357,21 +346,21 @@ class TestMalformed:
     @pytest.mark.parametrize(
         "headers", [{"outboxId": "999999"}, {"eventType": "auth.error.analysis.requested.v1"}]
     )
-    def test_an_event_that_the_outbox_does_not_know_so(
+    def test_event_that_differs_from_the_outbox(
         self, env: Environment, headers: dict[str, str | None]
     ) -> None:
         self._is_dead(env, _message(env, **headers), "UNKNOWN_EVENT")
 
-    def test_the_event_that_it_may_have_been_is_handled_all_the_same(self, env: Environment) -> None:
+    def test_event_of_a_malformed_message_is_sent_again(self, env: Environment) -> None:
         auth_error_id = env.post()
         env.publish()
         (sent,) = env.sqs.of(EVENTS)
-        sent.body = "{"  # what a queue must not do
+        sent.body = "{"  # corrupted by the queue
         assert [one.outcome for one in env.deliver()] == [ConsumeOutcome.DEAD_LETTERED]
         env.recover()
         assert env.status(auth_error_id) is AuthErrorStatus.ANALYSIS_COMPLETED
 
-    def test_a_letter_that_is_not_taken_comes_again(self, env: Environment) -> None:
+    def test_message_is_delivered_again_if_the_dlq_is_unavailable(self, env: Environment) -> None:
         message = _message(env, outboxId=None)
         env.sqs.is_away = True
         with pytest.raises(QueueUnavailable):
@@ -387,19 +376,19 @@ class TestMalformed:
             reason,
             None,
         )
-        (letter,) = env.dead_letters()
-        assert reasons([letter]) == [reason]
-        assert letter.attributes["deadLetterDetail"]["StringValue"]
-        assert letter.body == (message.body or "null")
+        (dead_letter,) = env.dead_letters()
+        assert reasons([dead_letter]) == [reason]
+        assert dead_letter.attributes["deadLetterDetail"]["StringValue"]
+        assert dead_letter.body == (message.body or "null")
         assert env.rows("SELECT count(*) FROM processed_message") == [(0,)]
 
 
 class TestDead:
-    """What died is told until its letter stands, and an operator gives it all its tries again."""
+    """A dead event's copy is sent until it is marked; an operator revives the event."""
 
-    def test_a_letter_lost_between_row_and_queue_is_sent_by_the_next_delivery(self, env: Environment) -> None:
+    def test_unsent_dead_letter_is_sent_by_the_next_delivery(self, env: Environment) -> None:
         auth_error_id = env.post()
-        env.handlers.clear()  # a KeyError: a bug of ours
+        env.handlers.clear()  # a KeyError: a bug
         message = env.message(auth_error_id)
         for wait in (10, 60, 600, 600, 600):
             env.consume(message)
@@ -408,17 +397,17 @@ class TestDead:
         with pytest.raises(QueueUnavailable):
             env.consume(message)
         env.sqs.is_away = False
-        assert env.ledger(auth_error_id).status is ProcessedStatus.DEAD
+        assert env.processed(auth_error_id).status is ProcessedStatus.DEAD
         assert env.sqs.of(DEAD_LETTERS) == []
         assert env.consume(message).outcome is ConsumeOutcome.DEAD_LETTERED
         assert env.consume(message).outcome is ConsumeOutcome.SKIPPED
         assert len(env.dead_letters()) == 1
 
-    def test_revived_it_is_sent_and_handled(self, env: Environment) -> None:
+    def test_revived_event_is_sent_and_handled(self, env: Environment) -> None:
         auth_error_id = env.post()
         env.handlers.clear()
         env.recover(rounds=12, seconds=700)
-        assert env.ledger(auth_error_id).status is ProcessedStatus.DEAD
+        assert env.processed(auth_error_id).status is ProcessedStatus.DEAD
         env.handlers.update(HANDLERS)
         env.recover(rounds=3)
         assert env.status(auth_error_id) is AuthErrorStatus.RETRY

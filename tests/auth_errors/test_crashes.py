@@ -1,8 +1,8 @@
-"""Every call that recording, publishing and consuming make to Postgres and SQS, gone wrong in every way.
+"""Crashes at every call to Postgres and SQS while errors are recorded, published and consumed.
 
-The points are recorded from the code as it runs, so that a new call is crashed without being listed. After each crash
-time passes and healthy processes run; then every promise is kept: each error that was taken in is analysed once, its
-events are handled once each, it is in one cluster and counted once there, and what died has its letter.
+The crash points are recorded from a run of the code, so that a new call is covered without being listed. After each
+crash time passes and healthy processes run. Then the invariants hold: each recorded error is analysed once, its events
+are handled once each, it is in one cluster and counted once there, and a dead event has a dead letter.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,7 +36,6 @@ from tests.auth_errors.environment import (
 from tests.support.counted_drivers import CountedDatabase, counted_queue
 from tests.support.crash_points import Killed, Kind, Points
 
-WAYS = {(way.source, way.target) for way in ERROR_MACHINE.transitions}
 _EMPTY = """
 SET session_replication_role = replica;
 DELETE FROM auth_error_decision; DELETE FROM auth_error_cluster_item; DELETE FROM auth_error_cluster;
@@ -44,24 +43,24 @@ DELETE FROM processed_message; DELETE FROM outbox_message; DELETE FROM auth_erro
 """
 
 
-class _Fault(Exception):
-    """A handler's own."""
+class _HandlerError(Exception):
+    """An unexpected error of a handler."""
 
 
 @dataclass(slots=True)
 class Process:
-    """One process whose calls are counted."""
+    """A process whose calls are counted."""
 
     env: Environment
     database: CountedDatabase
     points: Points
 
     def queue(self, url: str) -> Queue:
-        """A queue, counted."""
+        """A queue whose calls are counted."""
         return counted_queue(url, self.env.sqs, self.points)
 
     def work(self, handlers: dict[EventType, Callable[..., HandlerResult]]) -> None:
-        """Handle what the queue shows as the function does; Lambda deletes what the function is done with."""
+        """Handle the visible messages, as the function does; Lambda deletes handled ones."""
         env = self.env
         effects = ConsumeEffects(
             self.database, self.queue(DEAD_LETTERS), Waker(self.queue(WAKE)), env.policy, handlers
@@ -75,7 +74,7 @@ class Process:
                 self.queue(EVENTS).extend_visibility(one.receipt_handle, consumed.return_in_seconds)
 
 
-REQUEST_ID = "the-one-that-is-posted"
+REQUEST_ID = "the-report-of-the-scenario"
 
 
 def _record(process: Process) -> None:
@@ -95,17 +94,17 @@ def _consume(process: Process) -> None:
 
 def _fail(process: Process) -> None:
     def fails(*_: object) -> HandlerResult:
-        raise _Fault
+        raise _HandlerError
 
     process.work(dict.fromkeys(EventType, fails))
 
 
-def _nothing(_desk: Environment) -> None:
-    """As it was arranged."""
+def _nothing(_env: Environment) -> None:
+    """The arranged state, unchanged."""
 
 
-def _left_by_the_dead(env: Environment) -> None:
-    """One event that an owner died with, one that a queue lost, and one that is due."""
+def _left_by_crashes(env: Environment) -> None:
+    """An event of a dead owner, an event whose message was lost, and a due event."""
     with env.database.connection() as connection:
         claimed = tables.claim(connection, uuid4(), 10, env.now)
         first = claimed[0].outbox_id
@@ -128,8 +127,8 @@ def _to_be_analyzed(env: Environment) -> None:
     env.publish()
 
 
-def _worn_out(env: Environment) -> None:
-    """Each of its consumers died; the next one buries it."""
+def _without_attempts(env: Environment) -> None:
+    """Every consumer crashed; the next one marks the message dead."""
     env.publish()
     for auth_error_id in _ids(env):
         message = env.message(auth_error_id)
@@ -149,47 +148,47 @@ def _worn_out(env: Environment) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
-    """What a process does, and what is there before; `dead`: its events end as dead letters."""
+class Scenario:
+    """The actions of a process and the state before it. `dead`: its events end as dead letters."""
 
     does: Callable[[Process], None]
     before: Callable[[Environment], None] = _nothing
     dead: bool = False
 
 
-ACTS = {
-    "record": Act(_record),
-    "publish": Act(_publish, _left_by_the_dead),
-    "consume-recorded": Act(_consume, _published),
-    "consume-analysis": Act(_consume, _to_be_analyzed),
-    "consume-failing": Act(_fail, _published),
-    "consume-worn-out": Act(_consume, _worn_out, dead=True),
+SCENARIOS = {
+    "record": Scenario(_record),
+    "publish": Scenario(_publish, _left_by_crashes),
+    "consume-recorded": Scenario(_consume, _published),
+    "consume-analysis": Scenario(_consume, _to_be_analyzed),
+    "consume-failing": Scenario(_fail, _published),
+    "consume-worn-out": Scenario(_consume, _without_attempts, dead=True),
 }
 
 
-def arrange(env: Environment, act: str) -> None:
-    """Two errors of one failure and one of another, brought to where the act begins."""
+def arrange(env: Environment, name: str) -> None:
+    """Create two errors of one failure and one of another, in the state where the scenario starts."""
     env.rows(_EMPTY)
     env.sqs.queues.clear()
     for trace in (None, None, OTHER_TRACE):
         env.post(**({"stacktrace": trace} if trace else {}))
-    ACTS[act].before(env)
+    SCENARIOS[name].before(env)
 
 
-def play(env: Environment, act: str, points: Points) -> None:
-    """Let the process act until it is done, fails or is killed."""
+def run(env: Environment, name: str, points: Points) -> None:
+    """Run the process until it is done, fails or is killed."""
     database = CountedDatabase(env.url, points)
     try:
         with suppress(Killed, DependencyUnavailable):
-            ACTS[act].does(Process(env, database, points))
+            SCENARIOS[name].does(Process(env, database, points))
     finally:
         database.close()
     points.land()
 
 
-def come_to_rest(env: Environment, act: str) -> None:
-    """A client that heard nothing repeats its post; time passes, and healthy processes run."""
-    if act == "record":
+def recover(env: Environment, name: str) -> None:
+    """The client repeats its reports, time passes, and healthy processes run."""
+    if name == "record":
         env.record(request_id=REQUEST_ID)
     for _ in range(4):
         env.pass_time(1_000)
@@ -197,33 +196,34 @@ def come_to_rest(env: Environment, act: str) -> None:
         env.deliver()
 
 
-def broken(env: Environment, act: str) -> Iterator[str]:
-    """Every promise that does not hold."""
+def broken(env: Environment, name: str) -> Iterator[str]:
+    """The invariants that don't hold."""
     ids = _ids(env)
     for auth_error_id in ids:
-        yield from _of_error(env, act, auth_error_id)
+        yield from _broken_of_error(env, name, auth_error_id)
     clusters = env.rows(
         "SELECT c.error_count, count(i.auth_error_id) FROM auth_error_cluster c"
         " LEFT JOIN auth_error_cluster_item i USING (cluster_id) GROUP BY c.cluster_id"
     )
     if any(counted != found for counted, found in clusters):
         yield f"clusters {clusters}"
-    if not ACTS[act].dead and sum(counted for counted, _ in clusters) != len(ids):
+    if not SCENARIOS[name].dead and sum(counted for counted, _ in clusters) != len(ids):
         yield f"{len(ids)} errors in clusters {clusters}"
     if env.sqs.of(EVENTS):
         yield f"{len(env.sqs.of(EVENTS))} messages are left"
-    letters = reasons(env.dead_letters())
-    if ACTS[act].dead != bool(letters) or (letters and len(letters) < len(ids)):
-        yield f"letters {letters}"
+    dead_letters = reasons(env.dead_letters())
+    if SCENARIOS[name].dead != bool(dead_letters) or (dead_letters and len(dead_letters) < len(ids)):
+        yield f"dead letters {dead_letters}"
 
 
-def _of_error(env: Environment, act: str, auth_error_id: UUID) -> Iterator[str]:
+def _broken_of_error(env: Environment, name: str, auth_error_id: UUID) -> Iterator[str]:
     whole = env.details(auth_error_id)
-    ways = [(one.from_status, one.to_status) for one in whole.transitions]
-    if not set(ways) <= WAYS or [way[0] for way in ways[1:]] != [way[1] for way in ways[:-1]]:
-        yield f"{auth_error_id} went {ways}"
+    moves = [(one.from_status, one.to_status) for one in whole.transitions]
+    allowed = all(ERROR_MACHINE.allows(*move) for move in moves)
+    if not allowed or [move[0] for move in moves[1:]] != [move[1] for move in moves[:-1]]:
+        yield f"{auth_error_id} has the transitions {moves}"
     events = [(one.status, one.processed_status, one.handled_at is not None) for one in whole.events]
-    if ACTS[act].dead:
+    if SCENARIOS[name].dead:
         if events != [("PUBLISHED", "DEAD", True)]:
             yield f"{auth_error_id} has {events}"
         return
@@ -232,8 +232,8 @@ def _of_error(env: Environment, act: str, auth_error_id: UUID) -> Iterator[str]:
     if events != [("PUBLISHED", "DONE", True)] * 2:
         yield f"{auth_error_id} has {events}"
     for status in ("NEW", "ANALYSIS_REQUESTED", "ANALYSIS_COMPLETED"):
-        if sum(target == status for _, target in ways) != 1:
-            yield f"{auth_error_id} came to {status} in {ways}"
+        if sum(target == status for _, target in moves) != 1:
+            yield f"{auth_error_id} did not reach {status} once: {moves}"
     if len(whole.clusters) != 1:
         yield f"{auth_error_id} is in {whole.clusters}"
 
@@ -244,18 +244,18 @@ def _ids(env: Environment) -> list[UUID]:
 
 @pytest.fixture(scope="module")
 def env(shared_env: Environment) -> Environment:
-    """One database for all: it is emptied each time."""
+    """One database for all tests, emptied before each."""
     return shared_env
 
 
-@pytest.mark.parametrize("act", list(ACTS))
-def test_every_port_is_among_the_points(env: Environment, act: str) -> None:
-    """A recording with a hole in it would be green, too."""
-    arrange(env, act)
-    points = Points(act)
-    play(env, act, points)
-    met = {(point.port, point.call) for point in points.met}
-    wanted = {
+@pytest.mark.parametrize("name", list(SCENARIOS))
+def test_crash_points_include_every_port(env: Environment, name: str) -> None:
+    """Incomplete crash points would pass, too."""
+    arrange(env, name)
+    points = Points(name)
+    run(env, name, points)
+    found = {(point.port, point.call) for point in points.met}
+    expected = {
         "record": {("postgres", "record"), ("postgres", "enqueue"), ("sqs", "send_message")},
         "publish": {
             ("postgres", "claim"),
@@ -283,45 +283,43 @@ def test_every_port_is_among_the_points(env: Environment, act: str) -> None:
             ("sqs", "send_message"),
         },
     }
-    assert wanted[act] <= met
+    assert expected[name] <= found
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-@pytest.mark.parametrize("act", list(ACTS))
+@pytest.mark.parametrize("name", list(SCENARIOS))
 @pytest.mark.timeout(300)
-def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(
-    env: Environment, act: str, kind: Kind
-) -> None:
-    """AUTH-2, AUTH-4, AUTH-5: all calls of this path, one after the other."""
-    arrange(env, act)
-    recording = Points(act)
-    play(env, act, recording)
+def test_crash_at_any_call_loses_and_repeats_nothing(env: Environment, name: str, kind: Kind) -> None:
+    """AUTH-2, AUTH-4, AUTH-5: at each call of the scenario, one after the other."""
+    arrange(env, name)
+    recording = Points(name)
+    run(env, name, recording)
     for point in recording.met:
         if kind not in point.kinds:
             continue
-        arrange(env, act)
-        points = Points(act, at=point.number, kind=kind)
-        play(env, act, points)
+        arrange(env, name)
+        points = Points(name, at=point.number, kind=kind)
+        run(env, name, points)
         assert points.met[point.number - 1] == point
-        come_to_rest(env, act)
-        assert list(broken(env, act)) == [], f"{point.id}, {kind}"
+        recover(env, name)
+        assert list(broken(env, name)) == [], f"{point.id}, {kind}"
 
 
-def test_an_event_that_is_called_handled_when_it_is_sent_would_be_seen(env: Environment) -> None:
-    """A check that can't fail is none: a message is lost, and nobody sends it again."""
+def test_marking_events_handled_when_sent_is_detected(env: Environment) -> None:
+    """The invariants must detect a lost message that is not sent again."""
     arrange(env, "consume-recorded")
     env.rows("UPDATE outbox_message SET handled_at = now()")
     env.sqs.queues.clear()
-    come_to_rest(env, "consume-recorded")
+    recover(env, "consume-recorded")
     assert any("is NEW" in one for one in broken(env, "consume-recorded"))
 
 
-def test_a_letter_that_is_noted_before_it_is_sent_would_be_seen(
+def test_marking_a_dead_letter_before_sending_it_is_detected(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other order of the two, and a process that dies in between."""
+    """The reverse order, with a crash in between."""
 
-    def noted_first(queue: Queue, _message: object) -> None:
+    def marked_first(queue: Queue, _message: object) -> None:
         if queue.url == DEAD_LETTERS:
             env.rows("UPDATE processed_message SET dead_lettered_at = updated_at WHERE status = 'DEAD'")
             env.rows("UPDATE outbox_message SET handled_at = now()")
@@ -329,14 +327,14 @@ def test_a_letter_that_is_noted_before_it_is_sent_would_be_seen(
 
     arrange(env, "consume-worn-out")
     with monkeypatch.context() as patch:
-        patch.setattr(Queue, "send_with_headers", noted_first)
-        play(env, "consume-worn-out", Points("consume-worn-out"))
-    come_to_rest(env, "consume-worn-out")
-    assert any("letters" in one for one in broken(env, "consume-worn-out"))
+        patch.setattr(Queue, "send_with_headers", marked_first)
+        run(env, "consume-worn-out", Points("consume-worn-out"))
+    recover(env, "consume-worn-out")
+    assert any("dead letters" in one for one in broken(env, "consume-worn-out"))
 
 
-def test_the_emptied_database_is_empty(env: Environment) -> None:
-    """Else a crash would be judged by what another left."""
+def test_emptied_database_is_empty(env: Environment) -> None:
+    """Otherwise, rows of one crash would affect the next."""
     env.rows(_EMPTY)
     with psycopg.connect(env.url) as connection:
         assert connection.execute("SELECT count(*) FROM auth_error").fetchone() == (0,)

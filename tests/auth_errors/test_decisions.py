@@ -1,6 +1,6 @@
-"""Decisions by operators and by policies: kept, explained, replayable (AUTH-11)."""
+"""Decisions by operators and by policies: stored, explained, replayable (AUTH-11)."""
 
-import threading
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -23,6 +23,7 @@ from dpp.auth_errors.errors import AuthErrorNotFound, ClusterNotFound, DecisionC
 from dpp.auth_errors.machine import DECIDED, ERROR_MACHINE, TERMINAL, AuthErrorStatus, DecisionType
 from dpp.platform.db.postgres import Database
 from tests.auth_errors.environment import OTHER_TRACE, Environment
+from tests.support.threads import at_once
 
 BURST: dict[str, Any] = {
     "name": "burst-after-deploy",
@@ -36,7 +37,7 @@ BURST: dict[str, Any] = {
 }
 
 
-def _order(decision_type: DecisionType = DecisionType.RESOLVE, **changes: Any) -> OperatorDecision:
+def _decision(decision_type: DecisionType = DecisionType.RESOLVE, **changes: Any) -> OperatorDecision:
     values: dict[str, Any] = {
         "decision_id": uuid4(),
         "decision_type": decision_type,
@@ -59,117 +60,100 @@ def _set(env: Environment, *data: dict[str, Any]) -> int:
 
 
 class TestOperators:
-    """An operator decides by a word, once."""
+    """An operator's decision takes effect once."""
 
     @pytest.mark.parametrize("decision_type", list(DecisionType))
-    def test_a_decision_leads_where_the_table_says(
-        self, env: Environment, decision_type: DecisionType
-    ) -> None:
+    def test_decision_leads_to_its_status(self, env: Environment, decision_type: DecisionType) -> None:
         auth_error_id = _analyzed(env)
-        decided = decide(_order(decision_type), auth_error_id, env.database, env.now)
+        decided = decide(_decision(decision_type), auth_error_id, env.database, env.now)
         assert decided.made
         whole = env.details(auth_error_id)
         assert whole.error.status is DECIDED[decision_type]
         assert (whole.error.escalated_at is not None) == (decision_type is DecisionType.ESCALATE)
-        (kept,) = whole.decisions
-        assert (kept.actor, kept.reason, kept.decided_by) == ("kim", "known", "OPERATOR")
-        assert kept.inputs["status"] == "ANALYSIS_COMPLETED"
-        assert [one["errorCount"] for one in kept.inputs["clusters"]] == [1]
+        (stored,) = whole.decisions
+        assert (stored.actor, stored.reason, stored.decided_by) == ("kim", "known", "OPERATOR")
+        assert stored.inputs["status"] == "ANALYSIS_COMPLETED"
+        assert [one["errorCount"] for one in stored.inputs["clusters"]] == [1]
         if decision_type is not DecisionType.ESCALATE:
             assert whole.transitions[-1].actor == "kim"
 
-    def test_the_same_decision_again_is_found_made(self, env: Environment) -> None:
-        auth_error_id, order = _analyzed(env), _order()
-        first = decide(order, auth_error_id, env.database)
-        again = decide(order, auth_error_id, env.database)
+    def test_repeated_decision_is_made_once(self, env: Environment) -> None:
+        auth_error_id, requested = _analyzed(env), _decision()
+        first = decide(requested, auth_error_id, env.database)
+        again = decide(requested, auth_error_id, env.database)
         assert (again.made, again.decision) == (False, first.decision)
         assert len(env.details(auth_error_id).decisions) == 1
 
-    def test_another_under_the_same_id_is_refused(self, env: Environment) -> None:
-        one, other, order = _analyzed(env), _analyzed(env), _order()
-        decide(order, one, env.database)
+    def test_different_decision_with_the_same_id_is_rejected(self, env: Environment) -> None:
+        one, other, requested = _analyzed(env), _analyzed(env), _decision()
+        decide(requested, one, env.database)
         for auth_error_id, changed in (
-            (one, _order(decision_id=order.decision_id, reason="another")),
-            (one, _order(DecisionType.IGNORE, decision_id=order.decision_id)),
-            (other, order),
+            (one, _decision(decision_id=requested.decision_id, reason="another")),
+            (one, _decision(DecisionType.IGNORE, decision_id=requested.decision_id)),
+            (other, requested),
         ):
             with pytest.raises(DecisionConflict):
                 decide(changed, auth_error_id, env.database)
         assert env.status(other) is AuthErrorStatus.ANALYSIS_COMPLETED
 
     @pytest.mark.parametrize("decision_type", list(DecisionType))
-    def test_what_ended_is_decided_no_more(self, env: Environment, decision_type: DecisionType) -> None:
+    def test_terminal_error_rejects_decisions(self, env: Environment, decision_type: DecisionType) -> None:
         auth_error_id = _analyzed(env)
-        decide(_order(), auth_error_id, env.database)
+        decide(_decision(), auth_error_id, env.database)
         with pytest.raises(DecisionRefused, match="RESOLVED"):
-            decide(_order(decision_type), auth_error_id, env.database)
+            decide(_decision(decision_type), auth_error_id, env.database)
 
     @pytest.mark.parametrize("decision_type", list(DecisionType))
-    def test_what_is_not_analysed_may_only_be_closed(
+    def test_error_without_analysis_can_only_be_closed(
         self, env: Environment, decision_type: DecisionType
     ) -> None:
         auth_error_id = env.post()
         if decision_type in {DecisionType.PROCESS, DecisionType.ESCALATE}:
             with pytest.raises(DecisionRefused):
-                decide(_order(decision_type), auth_error_id, env.database)
+                decide(_decision(decision_type), auth_error_id, env.database)
         else:
-            decide(_order(decision_type), auth_error_id, env.database)
+            decide(_decision(decision_type), auth_error_id, env.database)
             assert env.status(auth_error_id) in TERMINAL
 
-    def test_of_two_operators_at_once_one_decides(self, env: Environment) -> None:
+    def test_concurrent_decisions_take_effect_once(self, env: Environment) -> None:
         auth_error_id = _analyzed(env)
-        start, outcomes = threading.Barrier(2), list[str]()
+        outcomes = list[str]()
 
-        def work(decision_type: DecisionType) -> None:
-            database = Database(env.url)
-            start.wait()
+        def work(decision_type: DecisionType, database: Database) -> None:
             try:
-                decide(_order(decision_type), auth_error_id, database)
+                decide(_decision(decision_type), auth_error_id, database)
                 outcomes.append("made")
             except DecisionRefused:
                 outcomes.append("refused")
-            database.close()
 
-        threads = [
-            threading.Thread(target=work, args=(one,)) for one in (DecisionType.RESOLVE, DecisionType.IGNORE)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(env.url, partial(work, DecisionType.RESOLVE), partial(work, DecisionType.IGNORE))
         assert sorted(outcomes) == ["made", "refused"]
         assert len(env.details(auth_error_id).decisions) == 1
 
-    def test_nothing_is_decided_of_what_is_not_there(self, env: Environment) -> None:
+    def test_unknown_errors_and_clusters_are_not_found(self, env: Environment) -> None:
         for auth_error_id in (uuid4(), None):
             with pytest.raises(AuthErrorNotFound):
-                decide(_order(), auth_error_id, env.database)
+                decide(_decision(), auth_error_id, env.database)
             with pytest.raises(ClusterNotFound):
-                decide_cluster(_order(), auth_error_id, env.database)
+                decide_cluster(_decision(), auth_error_id, env.database)
 
-    def test_a_cluster_is_decided_a_batch_at_a_time(self, env: Environment) -> None:
+    def test_cluster_is_decided_in_batches(self, env: Environment) -> None:
         ids = [_analyzed(env) for _ in range(5)]
         apart = _analyzed(env, stacktrace=OTHER_TRACE, exception_class="com.example.auth.BadSignature")
-        decide(_order(DecisionType.IGNORE), ids[1], env.database)
+        decide(_decision(DecisionType.IGNORE), ids[1], env.database)
         (cluster,) = env.details(ids[0]).clusters
-        first = decide_cluster(_order(), cluster.cluster_id, env.database, limit=3)
+        first = decide_cluster(_decision(), cluster.cluster_id, env.database, limit=3)
         assert (first.decided, first.more) == (3, True)
-        second = decide_cluster(_order(), cluster.cluster_id, env.database, limit=3)
+        second = decide_cluster(_decision(), cluster.cluster_id, env.database, limit=3)
         assert (second.decided, second.more) == (1, False)
-        assert [env.status(one) for one in ids] == [
-            "RESOLVED",
-            "IGNORED",
-            "RESOLVED",
-            "RESOLVED",
-            "RESOLVED",
-        ]
+        assert [env.status(one) for one in ids] == ["RESOLVED", "IGNORED", *["RESOLVED"] * 3]
         assert env.status(apart) is AuthErrorStatus.ANALYSIS_COMPLETED
 
 
-class TestSystem:
-    """Policies decide in the transaction of the analysis, from inputs that are kept."""
+class TestPolicies:
+    """Policies decide in the transaction of the analysis, with stored inputs."""
 
-    def test_the_same_failure_often_after_a_deployment_is_escalated_once(self, env: Environment) -> None:
+    def test_frequent_failure_after_a_deployment_is_escalated_once(self, env: Environment) -> None:
         version = _set(env, BURST)
         with env.database.connection() as connection:
             store.insert_deploy(connection, uuid4(), service=None, label="v2", actor="kim", now=env.now)
@@ -187,7 +171,7 @@ class TestSystem:
         error = env.error(ids[2])
         assert (error.status, error.escalated_at is not None) == (AuthErrorStatus.ANALYSIS_COMPLETED, True)
 
-    def test_without_a_deployment_or_too_slow_nothing_is(self, env: Environment) -> None:
+    def test_slow_failure_or_no_deployment_is_not_escalated(self, env: Environment) -> None:
         _set(env, BURST)
         ids = [_analyzed(env) for _ in range(4)]
         with env.database.connection() as connection:
@@ -197,7 +181,7 @@ class TestSystem:
         ids += [_analyzed(env) for _ in range(2)]
         assert not any(env.details(one).decisions for one in ids)
 
-    def test_the_first_policy_that_matches_decides(self, env: Environment) -> None:
+    def test_first_matching_policy_decides(self, env: Environment) -> None:
         ignore = {"name": "first", "when": {"httpStatus": [401]}, "decide": "IGNORE", "reason": "noise"}
         _set(env, ignore, ignore | {"name": "second", "decide": "FAIL"})
         one, other = _analyzed(env), _analyzed(env, http_status=403)
@@ -205,18 +189,18 @@ class TestSystem:
         assert env.details(one).decisions[0].policy_name == "first"
         assert env.status(other) is AuthErrorStatus.ANALYSIS_COMPLETED
 
-    def test_each_decision_is_replayed_from_what_was_kept(self, env: Environment) -> None:
-        """The same inputs under the same policies: the same decision, whatever the policies are by now."""
+    def test_decisions_are_replayed_from_stored_inputs(self, env: Environment) -> None:
+        """The same inputs and policies give the same decision, also after the policies have changed."""
         _set(env, {"name": "noise", "when": {"httpStatus": [401]}, "decide": "IGNORE", "reason": "noise"})
         _analyzed(env)
         _set(env)
         with env.database.connection() as connection:
-            (kept,) = store.system_decisions(connection, 2**63 - 1, 10)
-        policy = first_match(read_policies(kept.policies), Inputs.from_data(kept.inputs))
+            (stored,) = store.system_decisions(connection, 2**63 - 1, 10)
+        policy = first_match(read_policies(stored.policies), Inputs.from_data(stored.inputs))
         assert policy is not None
-        assert (policy.name, policy.decide) == (kept.policy_name, kept.decision_type)
+        assert (policy.name, policy.decide) == (stored.policy_name, stored.decision_type)
 
-    def test_policies_that_this_version_cannot_read_decide_nothing_and_stop_no_analysis(
+    def test_unreadable_policies_do_not_stop_analyses(
         self, env: Environment, caplog: pytest.LogCaptureFixture
     ) -> None:
         with env.database.connection() as connection:
@@ -254,12 +238,10 @@ WHENS = st.fixed_dictionaries(
 
 
 class TestRules:
-    """Pure: no clock, no database."""
+    """Pure rules, without clock and database."""
 
     @given(st.lists(WHENS, max_size=5), INPUTS)
-    def test_the_same_inputs_give_the_same_decision(
-        self, whens: list[dict[str, Any]], inputs: Inputs
-    ) -> None:
+    def test_same_inputs_give_the_same_decision(self, whens: list[dict[str, Any]], inputs: Inputs) -> None:
         found = self._policies(whens)
         decided = first_match(found, inputs)
         assert (
@@ -267,7 +249,7 @@ class TestRules:
         )
 
     @given(WHENS, WHENS, INPUTS)
-    def test_what_asks_for_more_holds_no_oftener(
+    def test_a_stricter_condition_never_matches_more_inputs(
         self, one: dict[str, Any], other: dict[str, Any], inputs: Inputs
     ) -> None:
         both = first_match(self._policies([{**one, **other}]), inputs)
@@ -275,12 +257,12 @@ class TestRules:
         apart = [first_match(self._policies([when]), inputs) for when in (overridden, other)]
         assert (both is not None) == all(apart)
 
-    def test_what_is_to_be_counted_is_the_most_that_a_window_asks_for(self) -> None:
+    def test_windows_have_the_highest_count_of_the_policies(self) -> None:
         whens = [{"seen": {"atLeast": n, "withinMinutes": m}} for n, m in ((3, 10), (7, 10), (2, 5))]
         assert windows(self._policies([*whens, {}])) == {10: 7, 5: 2}
 
     @pytest.mark.parametrize(
-        ("data", "told"),
+        ("data", "place"),
         [
             ([{}], "name"),
             ([BURST, BURST], "used more than once: burst-after-deploy"),
@@ -295,11 +277,11 @@ class TestRules:
             ([BURST | {"name": f"p{n}"} for n in range(101)], "policies"),
         ],
     )
-    def test_policies_that_cannot_be_read_are_refused_with_the_place(self, data: object, told: str) -> None:
-        with pytest.raises(PoliciesRefused, match=told):
+    def test_invalid_policies_are_rejected_with_the_place(self, data: object, place: str) -> None:
+        with pytest.raises(PoliciesRefused, match=place):
             read_policies(data)
 
-    def test_no_decision_leads_where_the_machine_has_no_way(self) -> None:
+    def test_every_decision_has_a_transition(self) -> None:
         for kind, target in DECIDED.items():
             assert ERROR_MACHINE.allows(AuthErrorStatus.ANALYSIS_COMPLETED, target), kind
 

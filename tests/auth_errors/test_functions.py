@@ -1,4 +1,4 @@
-"""Publisher and consumer as Lambda calls them, with SQS by moto (AUTH-4, AUTH-5, AUTH-7, AUTH-8)."""
+"""Publisher and consumer as Lambda calls them, with SQS in moto (AUTH-4, AUTH-5, AUTH-7, AUTH-8)."""
 
 import json
 from collections.abc import Iterator
@@ -26,29 +26,26 @@ from tests.support.sqs_memory import Kept
 
 @dataclass(slots=True)
 class Queues:
-    """The three queues."""
-
     sqs: Any
     events: str
     dead_letters: str
     wake: str
 
     def received(self, url: str) -> list[Any]:
-        """What a queue shows, hidden for ten minutes from then on."""
+        """Receive a queue's messages, hidden for ten minutes afterwards."""
         found = self.sqs.receive_message(
             QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=600, MessageAttributeNames=["All"]
         )
         return list(found.get("Messages", []))
 
-    def letters(self) -> list[str]:
-        """Why each dead letter is dead."""
+    def dead_letter_reasons(self) -> list[str]:
         found = self.received(self.dead_letters)
         return reasons([Kept(one["Body"], one["MessageAttributes"]) for one in found])
 
 
 @pytest.fixture
 def queues(env: Environment, aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queues]:
-    """Queues of this test's own, and both functions wired to them."""
+    """New queues, with both functions wired to them."""
     sqs: Any = boto3.client("sqs")
     urls = [sqs.create_queue(QueueName=f"q-{uuid4().hex}")["QueueUrl"] for _ in range(3)]
     found = Queues(sqs, *urls)
@@ -74,7 +71,7 @@ def _publish(body: str = "wake") -> Any:
 
 
 def _consume(messages: list[Any]) -> list[str]:
-    """The ids that are to come again."""
+    """The ids of messages that will be delivered again."""
     records = [
         {
             "messageId": one["MessageId"],
@@ -99,7 +96,7 @@ def _post(env: Environment, count: int) -> list[UUID]:
     return [env.post() for _ in range(count)]
 
 
-def test_posted_published_analysed(env: Environment, queues: Queues) -> None:
+def test_report_is_published_and_analysed(env: Environment, queues: Queues) -> None:
     ids = _post(env, 3)
     assert _publish()["published"] == 3
     assert _consume(queues.received(queues.events)) == []
@@ -109,10 +106,10 @@ def test_posted_published_analysed(env: Environment, queues: Queues) -> None:
     assert {env.status(one) for one in ids} == {"ANALYSIS_COMPLETED"}
 
 
-def test_one_poison_message_costs_the_others_nothing(
+def test_poison_messages_do_not_affect_others(
     env: Environment, queues: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch whose first message is malformed, and whose second fails in its handler."""
+    """A batch whose first message is malformed, and whose second one fails in its handler."""
     ids = _post(env, 4)
     _publish()
     first, second, *others = queues.received(queues.events)
@@ -126,13 +123,13 @@ def test_one_poison_message_costs_the_others_nothing(
 
     _handle_with(monkeypatch, fails_on_one)
     assert _consume([first, second, *others]) == [second["MessageId"]]
-    assert queues.letters() == ["BAD_JSON"]
+    assert queues.dead_letter_reasons() == ["BAD_JSON"]
     statuses = {str(one): env.status(one) for one in ids}
     assert statuses[poisoned] == "RETRY"
     assert sorted(statuses.values()) == ["ANALYSIS_REQUESTED", "ANALYSIS_REQUESTED", "NEW", "RETRY"]
 
 
-def test_a_message_that_failed_is_hidden_by_the_ladder(
+def test_failed_message_is_hidden_until_its_retry(
     env: Environment, queues: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (auth_error_id,) = _post(env, 1)
@@ -158,28 +155,28 @@ def _handle_with(monkeypatch: pytest.MonkeyPatch, handler: Any) -> None:
     monkeypatch.setitem(cast(Any, consumer_wiring()[0].handlers), EventType.RECORDED, handler)
 
 
-def test_a_wake_publishes_and_a_beat_looks_after_the_rest(
+def test_wake_publishes_and_tick_sends_lost_messages_again(
     env: Environment, queues: Queues, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _post(env, 1)
     _publish()
     assert "OutboxLag" not in capsys.readouterr().out
     _publish('{"source": "aws.events"}')
-    told = capsys.readouterr().out
-    assert "OutboxLag" in told
-    assert "EventsDead" in told
-    assert "Firings" in told
+    logged = capsys.readouterr().out
+    assert "OutboxLag" in logged
+    assert "EventsDead" in logged
+    assert "Firings" in logged
     answer: Any = publisher.handler({}, lambda_context())
     assert answer["batchItemFailures"] == []
     assert "Firings" in capsys.readouterr().out
 
 
-def test_no_word_of_a_service_is_logged(
+def test_logs_hold_no_text_of_a_service(
     env: Environment, queues: Queues, capsys: pytest.CaptureFixture[str]
 ) -> None:
     env.post(exception_message="a secret word", stacktrace="at secret.Word(S.java:1)", request_path="/secret")
     for _ in range(2):
-        _publish("beat")
+        _publish("tick")
         _consume(queues.received(queues.events))
     assert "secret" not in capsys.readouterr().out
 
@@ -188,8 +185,8 @@ def test_no_word_of_a_service_is_logged(
     ("days", "retries", "fits"),
     [(23, 5, True), (22, 5, False), (1, 5, False), (30, 5, True), (22, 100, False), (23, 100, True)],
 )
-def test_a_memory_that_forgets_too_early_is_refused(days: int, retries: int, fits: bool) -> None:
-    """AUTH-5: the redelivery window is twice in the queue, once in the dead letters, and every retry."""
+def test_retention_below_the_redelivery_window_is_rejected(days: int, retries: int, fits: bool) -> None:
+    """AUTH-5: the redelivery window is twice in the queue, once in the DLQ, and every retry."""
     if fits:
         check_outbox_days(days, retries)
     else:
@@ -197,6 +194,6 @@ def test_a_memory_that_forgets_too_early_is_refused(days: int, retries: int, fit
             check_outbox_days(days, retries)
 
 
-def test_by_default_it_remembers_for_a_month_and_retries_five_times() -> None:
+def test_default_retention_and_retries() -> None:
     assert Retention().outbox_days == 30
     assert RetrySettings.load({}).policy.max_retries == 5

@@ -1,12 +1,12 @@
-"""Publishers and consumers are killed by SIGKILL while errors come in (AUTH-4, AUTH-5): each is handled once.
+"""Publishers and consumers are killed by SIGKILL while errors are reported (AUTH-4, AUTH-5): each is handled once.
 
-Real processes on real Postgres, with the real SQS client on a queue that delivers. Each handler leaves a line in a
-table that keeps nobody from writing it twice, in the transaction of its effects, so that what the states of an error
-would hide is counted, too. Two planted faults have to be seen by the same checks.
+Real processes use real Postgres, and the real SQS client with a queue that delivers. Each handler inserts a row into a
+table without a unique key, in the transaction of its effects, so that repeated effects are counted even if an error's
+status hides them. The invariants must also detect two planted faults.
 
-What takes a minute in production takes two seconds here (SILENT_SECONDS, LEASE_SECONDS, set in the processes that are
-killed); time itself is Postgres's own. Nothing is sent again for being silent (RESEND_SECONDS): this queue loses no
-message, so whatever would need that was lost by us, and is seen as an event that gets nowhere.
+A minute in production is two seconds here (SILENT_SECONDS, LEASE_SECONDS, set in the processes); the clock is
+Postgres's. No event is sent again after RESEND_SECONDS: this queue loses no message, so an event that would need it was
+lost by the code, and shows as stuck.
 """
 
 import multiprocessing
@@ -39,8 +39,8 @@ from dpp.money.credits import create_tenant
 from dpp.platform.db.postgres import Connection, Database
 from tests.auth_errors.subprocess_workers import (
     EffectsOf,
-    Patience,
     Servers,
+    Timeouts,
     consume_effects,
     consumer,
     publisher,
@@ -52,14 +52,14 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 TENANT, FAILURES = "t_kills", 25
-PATIENCE = Patience(silent_seconds=2, lease_seconds=2, resend_seconds=3_600)
-# Processes are forked from one that has imported everything: a new one is at work within a tenth of a second.
+TIMEOUTS = Timeouts(silent_seconds=2, lease_seconds=2, resend_seconds=3_600)
+# The fork server has imported everything, so a new process starts within a tenth of a second.
 SPAWNING = multiprocessing.get_context("forkserver")
 SPAWNING.set_forkserver_preload(["pytest", __name__])
 
 
-def counting(place: Servers, client: "SQSClient") -> ConsumeEffects:
-    """Effects whose handlers leave a line each, in the transaction that they are given."""
+def counting(servers: Servers, client: "SQSClient") -> ConsumeEffects:
+    """Effects whose handlers insert a row each, in the transaction of the event."""
 
     def counted(handler: Handler) -> Handler:
         def handle(connection: Connection, error: AuthError, now: datetime | None) -> HandlerResult:
@@ -69,21 +69,19 @@ def counting(place: Servers, client: "SQSClient") -> ConsumeEffects:
 
         return handle
 
-    effects = consume_effects(place, client)
+    effects = consume_effects(servers, client)
     return replace(effects, handlers={kind: counted(one) for kind, one in effects.handlers.items()})
 
 
-def effects_apart(done_first: bool, place: Servers, client: "SQSClient") -> ConsumeEffects:
-    """A planted fault: DONE is in another transaction than what the event changes, before it or after it."""
+def effects_apart(done_first: bool, servers: Servers, client: "SQSClient") -> ConsumeEffects:
+    """A planted fault: DONE is committed in another transaction than the handler's changes, before or after it."""
 
     def handle(delivery: consume._Delivery) -> Consumed:
         first, second = (finish, change) if done_first else (change, finish)
         with delivery.effects.database.connection() as connection:
             with connection.transaction():
                 first(connection, delivery)
-            if (
-                random.random() < 0.05
-            ):  # so that some deaths are here, however the machine shares its time out
+            if random.random() < 0.05:  # some kills happen here, at any speed of the machine
                 os.kill(os.getpid(), signal.SIGKILL)
             with connection.transaction():
                 second(connection, delivery)
@@ -100,42 +98,41 @@ def effects_apart(done_first: bool, place: Servers, client: "SQSClient") -> Cons
             raise LeaseLost
 
     vars(consume)["_handle"] = handle
-    return counting(place, client)
+    return counting(servers, client)
 
 
 @dataclass(slots=True)
-class Crew:
-    """Two publishers and two consumers; whoever is killed is followed by another at once."""
+class Workers:
+    """Two publishers and two consumers; a killed one is replaced at once."""
 
-    place: Servers
+    servers: Servers
     effects_of: EffectsOf
     chance: random.Random
-    at_work: dict[tuple[str, int], ForkServerProcess] = field(default_factory=dict)
+    running: dict[tuple[str, int], ForkServerProcess] = field(default_factory=dict)
     kills: Counter[str] = field(default_factory=Counter)
 
     def start(self, kind: str, number: int) -> None:
-        """One process."""
         target = publisher if kind == "publisher" else partial(consumer, effects_of=self.effects_of)
-        process = SPAWNING.Process(target=target, args=(self.place,), daemon=True)
+        process = SPAWNING.Process(target=target, args=(self.servers,), daemon=True)
         process.start()
-        self.at_work[kind, number] = process
+        self.running[kind, number] = process
 
-    def tend(self) -> None:
-        """Have whoever killed itself followed by another."""
-        for kind, number in [at for at, process in self.at_work.items() if not process.is_alive()]:
+    def replace_dead(self) -> None:
+        """Replace workers that killed themselves."""
+        for kind, number in [at for at, process in self.running.items() if not process.is_alive()]:
             self.end(kind, number)
             self.start(kind, number)
 
     def kill(self, kind: str) -> None:
-        """One of a kind, whatever it is doing."""
+        """Kill one worker of a kind, at any point."""
         number = self.chance.randrange(2)
         self.end(kind, number)
         self.kills[kind] += 1
         self.start(kind, number)
 
     def end(self, kind: str, number: int) -> None:
-        """By SIGKILL, and by nothing else: none may have ended by itself."""
-        process = self.at_work.pop((kind, number))
+        """Kill one worker; it must not have ended by itself."""
+        process = self.running.pop((kind, number))
         process.kill()
         process.join(10)
         assert process.exitcode == -signal.SIGKILL
@@ -143,23 +140,23 @@ class Crew:
 
 
 @contextmanager
-def crew_at_work(place: Servers, effects_of: EffectsOf) -> Iterator[Crew]:
-    """All four, ended at the end."""
-    crew = Crew(place, effects_of, random.Random(4))
+def running_workers(servers: Servers, effects_of: EffectsOf) -> Iterator[Workers]:
+    """All four workers, killed at the end."""
+    workers = Workers(servers, effects_of, random.Random(4))
     try:
         for kind in ("publisher", "consumer"):
             for number in range(2):
-                crew.start(kind, number)
-        yield crew
+                workers.start(kind, number)
+        yield workers
     finally:
-        for kind, number in list(crew.at_work):
-            crew.end(kind, number)
+        for kind, number in list(workers.running):
+            workers.end(kind, number)
 
 
-def _post(place: Servers, numbers: range, each_seconds: float, posted: list[int]) -> None:
-    """As a service reports, one error after another at its pace."""
-    waker = Waker(place.queue("wakes"))
-    with closing(Database(place.database_url)) as database:
+def _post(servers: Servers, numbers: range, each_seconds: float, posted: list[int]) -> None:
+    """Report errors one after another, as a service does."""
+    waker = Waker(servers.queue("wakes"))
+    with closing(Database(servers.database_url)) as database:
         for number in numbers:
             failure = number % FAILURES
             report = AuthErrorReport(
@@ -176,54 +173,54 @@ def _post(place: Servers, numbers: range, each_seconds: float, posted: list[int]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """So many errors at the most in so many seconds, and so many publishers and so many consumers killed meanwhile."""
+    """Limits of errors and seconds, and the numbers of publishers and consumers to kill meanwhile."""
 
     errors: int
     posting_seconds: float
     kills_each: int
 
 
-def _run(run: Run, place: Servers, effects_of: EffectsOf) -> Mapping[str, int]:
-    """Until all has come to rest; how many were killed. The kills are spread over the posts, not over time."""
+def _run(run: Run, servers: Servers, effects_of: EffectsOf) -> Mapping[str, int]:
+    """Run until everything is handled, and return the kills. They are spread over the reports, not over time."""
     share, posted = run.errors // 4, list[int]()
     parts = [range(start, start + share) for start in range(0, run.errors, share)]
     with (
-        psycopg.connect(place.database_url, autocommit=True) as connection,
+        psycopg.connect(servers.database_url, autocommit=True) as connection,
         ThreadPoolExecutor(4) as posters,
-        crew_at_work(place, effects_of) as crew,
+        running_workers(servers, effects_of) as workers,
     ):
         create_tenant(connection, TENANT, "Kills", 1)
         connection.execute("CREATE TABLE effects (auth_error_id uuid, handler text)")
         pace = run.posting_seconds / share
-        posts = [posters.submit(_post, place, part, pace, posted) for part in parts]
-        while (killed := crew.kills.total()) < 2 * run.kills_each:
-            crew.tend()
+        posts = [posters.submit(_post, servers, part, pace, posted) for part in parts]
+        while (killed := workers.kills.total()) < 2 * run.kills_each:
+            workers.replace_dead()
             if len(posted) >= run.errors * (killed + 1) / (2 * run.kills_each + 1) or all(
                 post.done() for post in posts
             ):
-                time.sleep(crew.chance.uniform(0, 0.2))
-                crew.kill(("publisher", "consumer")[killed % 2])
+                time.sleep(workers.chance.uniform(0, 0.2))
+                workers.kill(("publisher", "consumer")[killed % 2])
             time.sleep(0.02)
         for post in posts:
             post.result()
-        _come_to_rest(place, connection, crew)
-        return crew.kills
+        _wait_until_idle(servers, connection, workers)
+        return workers.kills
 
 
-def _come_to_rest(place: Servers, connection: psycopg.Connection[tuple[int]], crew: Crew) -> None:
-    """Every event is handled, and no message is left that could be handled once more; it may not stand still."""
-    client, url, seen = place.client(), place.queue("events").url, ("", "")
+def _wait_until_idle(servers: Servers, connection: psycopg.Connection[tuple[int]], workers: Workers) -> None:
+    """Wait until every event is handled and no message is left; progress must not stop."""
+    client, url, seen = servers.client(), servers.queue("events").url, ("", "")
     moved_at = time.monotonic()
     while (left := _left(connection, client, url)) != ("0", "0"):
         if left != seen:
             seen, moved_at = left, time.monotonic()
-        assert time.monotonic() < moved_at + 30, f"{left[0]} events and {left[1]} messages get nowhere"
-        crew.tend()
+        assert time.monotonic() < moved_at + 30, f"{left[0]} events and {left[1]} messages are stuck"
+        workers.replace_dead()
         time.sleep(0.2)
 
 
 def _left(connection: psycopg.Connection[tuple[int]], client: "SQSClient", url: str) -> tuple[str, str]:
-    """How many events are on their way, and how many messages."""
+    """The numbers of unhandled events and of messages."""
     ((events,),) = connection.execute(
         "SELECT count(*) FROM outbox_message WHERE status <> 'PUBLISHED' OR handled_at IS NULL"
     ).fetchall()
@@ -231,9 +228,9 @@ def _left(connection: psycopg.Connection[tuple[int]], client: "SQSClient", url: 
     return str(events), found["Attributes"]["ApproximateNumberOfMessages"]
 
 
-PROMISES = {
+INVARIANTS = {
     "each error was analysed": "SELECT count(*) FROM auth_error WHERE status = 'ANALYSIS_COMPLETED'",
-    "each error went the way once": """
+    "each error made its transitions once": """
         SELECT count(*) FROM (
           SELECT FROM auth_error_transition GROUP BY auth_error_id
           HAVING array_agg(to_status ORDER BY transition_id) = '{NEW,ANALYSIS_REQUESTED,ANALYSIS_COMPLETED}') AS one""",
@@ -249,55 +246,53 @@ PROMISES = {
     "each error is in one cluster": """
         SELECT count(*) FROM (
           SELECT FROM auth_error_cluster_item GROUP BY auth_error_id HAVING count(*) = 1) AS one""",
-    "clusters count what is in them": """
+    "clusters have the right error count": """
         SELECT sum(error_count) FROM auth_error_cluster c
         WHERE error_count = (SELECT count(*) FROM auth_error_cluster_item i WHERE i.cluster_id = c.cluster_id)""",
 }
-"""For how many errors each promise is kept."""
+"""The number of errors for which each invariant holds."""
 
 
-def _kept(place: Servers) -> dict[str, int]:
-    with psycopg.connect(place.database_url) as connection:
+def _held(servers: Servers) -> dict[str, int]:
+    with psycopg.connect(servers.database_url) as connection:
         found = {}
-        for promise, query in PROMISES.items():
+        for invariant, query in INVARIANTS.items():
             ((count,),) = connection.execute(query.encode()).fetchall()
-            found[promise] = int(count or 0)
+            found[invariant] = int(count or 0)
         return found
 
 
-def _place(database_url: str, endpoint: str) -> Servers:
-    # A message may be taken over often, and none of these deaths is its own fault.
-    return Servers(database_url, endpoint, visibility_seconds=4, max_retries=50, patience=PATIENCE)
+def _servers(database_url: str, endpoint: str) -> Servers:
+    # A message may be taken over often, without being the cause of a crash.
+    return Servers(database_url, endpoint, visibility_seconds=4, max_retries=50, timeouts=TIMEOUTS)
 
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
-    """A queue that delivers, of this test's own."""
+    """A new SQS server that delivers messages."""
     with sqs_server() as found:
         yield found
 
 
-@pytest.mark.timeout(300)  # a busy machine takes its time; what stands still for half a minute fails at once
-def test_no_error_is_lost_or_handled_twice_while_publishers_and_consumers_are_killed(
-    database_url: str, endpoint: str
-) -> None:
-    """Four reporters, two publishers and two consumers, of whom most die on the way; `make crash`: of 2,000 errors."""
-    place = _place(database_url, endpoint)
+@pytest.mark.timeout(300)  # for a busy machine; without progress for half a minute it fails earlier
+def test_kills_lose_and_repeat_no_error(database_url: str, endpoint: str) -> None:
+    """Four reporters, two publishers and two consumers, most of which are killed; `make crash` uses 2,000 errors."""
+    servers = _servers(database_url, endpoint)
     errors, seconds, kills_each = (2_000, 15, 12) if WHOLE else (500, 5, 5)
-    kills = _run(Run(errors, posting_seconds=seconds, kills_each=kills_each), place, counting)
-    assert _kept(place) == dict.fromkeys(PROMISES, errors)
-    assert place.queue("dead-letters").receive(at_most=1, invisible_seconds=1) == []
+    kills = _run(Run(errors, posting_seconds=seconds, kills_each=kills_each), servers, counting)
+    assert _held(servers) == dict.fromkeys(INVARIANTS, errors)
+    assert servers.queue("dead-letters").receive(at_most=1, invisible_seconds=1) == []
     assert kills == {"publisher": kills_each, "consumer": kills_each}
 
 
 @pytest.mark.parametrize("done_first", [True, False], ids=["lost", "twice"])
-def test_effects_that_are_committed_apart_from_done_are_seen(
+def test_effects_in_another_transaction_than_done_are_detected(
     database_url: str, endpoint: str, done_first: bool
 ) -> None:
-    """A check that can't fail is none: with DONE first a kill loses effects, with DONE last it repeats them."""
-    place, errors = _place(database_url, endpoint), 100
-    _run(Run(errors, posting_seconds=2, kills_each=4), place, partial(effects_apart, done_first))
-    kept = _kept(place)
-    assert kept["each handler's effects were committed once"] < errors
-    assert (kept["each error was analysed"] < errors) == done_first
-    assert kept["clusters count what is in them"] <= errors
+    """The invariants must detect it: with DONE first a kill loses effects, with DONE last it repeats them."""
+    servers, errors = _servers(database_url, endpoint), 100
+    _run(Run(errors, posting_seconds=2, kills_each=4), servers, partial(effects_apart, done_first))
+    held = _held(servers)
+    assert held["each handler's effects were committed once"] < errors
+    assert (held["each error was analysed"] < errors) == done_first
+    assert held["clusters have the right error count"] <= errors

@@ -1,6 +1,5 @@
-"""From the outbox to the queue: nothing lost, nothing skipped, one owner at a time (AUTH-4, AUTH-8)."""
+"""From the outbox to the queue: no event is lost or skipped, and each has one owner (AUTH-4, AUTH-8)."""
 
-import threading
 from datetime import timedelta
 from uuid import uuid4
 
@@ -12,6 +11,7 @@ from dpp.auth_errors.outbox.publish import RESEND_SECONDS, SILENT_SECONDS, Publi
 from dpp.auth_errors.outbox.retry_policy import RetryPolicy
 from dpp.platform.db.postgres import Database
 from tests.auth_errors.environment import EVENTS, Environment
+from tests.support.threads import at_once
 
 
 def _statuses(env: Environment) -> list[str]:
@@ -21,7 +21,7 @@ def _statuses(env: Environment) -> list[str]:
 class TestPublishing:
     """AUTH-4: PENDING, PROCESSING with an owner, PUBLISHED."""
 
-    def test_an_event_goes_out_with_its_headers_and_its_payload(self, env: Environment) -> None:
+    def test_event_is_sent_with_headers_and_payload(self, env: Environment) -> None:
         auth_error_id = env.post(request_id="r1")
         report = env.publish()
         assert (report.published, report.dead, report.lost) == (1, 0, 0)
@@ -37,35 +37,28 @@ class TestPublishing:
         assert '"requestId": "r1"' in sent.body
         assert event.status is OutboxStatus.PUBLISHED
 
-    def test_nothing_is_sent_twice_by_two_firings(self, env: Environment) -> None:
+    def test_second_tick_sends_nothing_twice(self, env: Environment) -> None:
         for _ in range(25):
             env.post()
         assert [env.publish().published, env.publish().published] == [25, 0]
         assert len(env.sqs.of(EVENTS)) == 25
 
-    def test_two_publishers_at_once_share_the_work(self, env: Environment) -> None:
+    def test_concurrent_publishers_share_the_work(self, env: Environment) -> None:
         for _ in range(300):
             env.post()
-        start, reports = threading.Barrier(2), list[PublishReport]()
+        reports = list[PublishReport]()
 
-        def fire() -> None:
-            database = Database(env.url)
-            start.wait()
+        def work(database: Database) -> None:
             reports.append(publish(env.publish_effects(database), env.now))
-            database.close()
 
-        threads = [threading.Thread(target=fire) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(env.url, work, work)
         assert sum(report.published for report in reports) == 300
         assert sum(report.lost for report in reports) == 0
         assert len({sent.attributes["outboxId"]["StringValue"] for sent in env.sqs.of(EVENTS)}) == 300
         assert len(env.sqs.of(EVENTS)) == 300
 
-    def test_what_commits_in_reverse_order_is_not_skipped(self, env: Environment) -> None:
-        """The earlier id is committed after the later one was published."""
+    def test_late_commit_is_not_skipped(self, env: Environment) -> None:
+        """The lower id is committed after the higher one was published."""
         late = env.post()
         env.rows("SET session_replication_role = replica; DELETE FROM outbox_message")
         with psycopg.connect(env.url) as slow:
@@ -82,7 +75,7 @@ class TestPublishing:
         assert env.publish().published == 1
         assert env.events(late)[0].outbox_id < env.events(early)[0].outbox_id
 
-    def test_of_one_error_no_event_goes_before_an_earlier_one(self, env: Environment) -> None:
+    def test_events_of_an_error_keep_their_order(self, env: Environment) -> None:
         auth_error_id = env.post()
         env.run_until_idle()
         # As if both still had to go, the first of them later.
@@ -100,9 +93,9 @@ class TestPublishing:
 
 
 class TestFailures:
-    """AUTH-8: the policy decides, next_retry_at in the database tells when."""
+    """AUTH-8: the policy decides, and next_retry_at in the database is the time."""
 
-    def test_an_event_that_is_refused_waits_and_costs_the_others_nothing(self, env: Environment) -> None:
+    def test_rejected_event_waits_without_affecting_others(self, env: Environment) -> None:
         poison, well = env.post(request_id="poison"), env.post(request_id="well")
         env.sqs.refused = {"poison": "InvalidMessageContents"}
         report = env.publish()
@@ -113,7 +106,7 @@ class TestFailures:
         assert event.next_retry_at == env.now + timedelta(seconds=10)
         assert env.events(well)[0].status is OutboxStatus.PUBLISHED
 
-    def test_it_is_dead_past_the_last_retry_and_an_operator_revives_it(self, env: Environment) -> None:
+    def test_event_is_dead_after_the_last_retry_and_can_be_revived(self, env: Environment) -> None:
         auth_error_id = env.post(request_id="poison")
         env.sqs.refused = {"poison": "InvalidMessageContents"}
         counts = []
@@ -135,7 +128,7 @@ class TestFailures:
             assert not tables.revive(connection, event.outbox_id, env.now)
         assert env.publish().published == 1
 
-    def test_no_event_dies_of_an_outage(self, env: Environment) -> None:
+    def test_outage_makes_no_event_dead(self, env: Environment) -> None:
         for _ in range(12):
             env.post()
         env.sqs.is_away = True
@@ -148,7 +141,7 @@ class TestFailures:
         env.sqs.is_away = False
         assert env.publish().published == 12
 
-    def test_an_outage_in_the_middle_puts_back_what_was_not_sent(self, env: Environment) -> None:
+    def test_outage_during_a_batch_puts_back_unsent_events(self, env: Environment) -> None:
         for _ in range(15):
             env.post()
         real, calls = env.sqs.send_message_batch, list[int]()
@@ -165,9 +158,9 @@ class TestFailures:
 
 
 class TestOwners:
-    """AUTH-4: finalized by the owner alone; taken over by elapsed time alone, on Postgres's clock."""
+    """AUTH-4: only the owner finalizes; takeover by elapsed time only, on Postgres's clock."""
 
-    def test_a_crash_between_send_and_finalize_sends_again_later(self, env: Environment) -> None:
+    def test_crash_between_send_and_finalize_sends_again(self, env: Environment) -> None:
         auth_error_id = env.post()
         with env.database.connection() as connection:
             (event,) = tables.claim(connection, uuid4(), 10, env.now)
@@ -179,7 +172,7 @@ class TestOwners:
         (entry,) = env.events(auth_error_id)
         assert (entry.outbox_id, entry.status) == (event.outbox_id, OutboxStatus.PUBLISHED)
 
-    def test_an_owner_that_wakes_after_its_takeover_finalizes_nothing(self, env: Environment) -> None:
+    def test_owner_finalizes_nothing_after_a_takeover(self, env: Environment) -> None:
         auth_error_id = env.post()
         sleeper, other = uuid4(), uuid4()
         with env.database.connection() as connection:
@@ -194,7 +187,7 @@ class TestOwners:
             assert env.events(auth_error_id)[0].status is OutboxStatus.PROCESSING
             assert tables.mark_published(connection, other, [event.outbox_id], env.now) == 1
 
-    def test_an_event_that_kills_each_of_its_publishers_is_dead(self, env: Environment) -> None:
+    def test_event_that_crashes_every_publisher_is_dead(self, env: Environment) -> None:
         auth_error_id = env.post()
         for _ in range(RetryPolicy().max_retries + 1):
             with env.database.connection() as connection:
@@ -208,7 +201,7 @@ class TestOwners:
         assert event.status is OutboxStatus.DEAD
         assert event.last_error == "every publisher that claimed it crashed or timed out"
 
-    def test_a_firing_that_takes_long_leaves_the_rest_to_the_next(self, env: Environment) -> None:
+    def test_tick_stops_at_its_time_limit(self, env: Environment) -> None:
         for _ in range(150):
             env.post()
         clock = iter(range(0, 10_000, 15))
@@ -223,18 +216,18 @@ class TestOwners:
         assert (late.taken_over, late.published, late.stopped_early) == (100, 100, True)
         assert env.publish().published == 50
 
-    def test_the_clock_of_whoever_publishes_decides_nothing(self, env: Environment) -> None:
-        """D1: no time of a process's own comes into any statement; ten minutes off is as well as right."""
+    def test_clock_of_the_publisher_has_no_effect(self, env: Environment) -> None:
+        """D1: no statement gets the process's time; a clock that is ten minutes off makes no difference."""
         env.post()
         report = publish(env.publish_effects())  # without a time, as in production
         assert report.published == 1
         assert publish(env.publish_effects(), elapsed=lambda: -600.0).published == 0
 
 
-class TestWhatAQueueLost:
-    """Published, and never handled: sent again, in its time."""
+class TestLostMessages:
+    """Published but never handled events are sent again after some time."""
 
-    def test_it_is_sent_again_and_handled_once(self, env: Environment) -> None:
+    def test_lost_message_is_sent_again_and_handled_once(self, env: Environment) -> None:
         auth_error_id = env.post()
         env.publish()
         env.sqs.queues[EVENTS] = []
@@ -247,13 +240,13 @@ class TestWhatAQueueLost:
         env.run_until_idle()
         assert env.status(auth_error_id) == "ANALYSIS_COMPLETED"
 
-    def test_what_waits_in_the_ledger_or_is_done_is_not_sent_again(self, env: Environment) -> None:
+    def test_waiting_or_handled_event_is_not_sent_again(self, env: Environment) -> None:
         env.post()
         env.run_until_idle()
         env.pass_time(RESEND_SECONDS * 4)
         assert env.publish().sent_again == 0
 
-    def test_what_was_handled_before_its_publisher_could_note_it_is_done(self, env: Environment) -> None:
+    def test_event_handled_before_it_is_marked_published_is_done(self, env: Environment) -> None:
         auth_error_id = env.post()
         with env.database.connection() as connection:
             tables.claim(connection, uuid4(), 10, env.now)

@@ -1,4 +1,4 @@
-"""Among very many events and errors, each statement reads what it takes and little more (AUTH-4, AUTH-5)."""
+"""With many events and errors, each statement reads only the rows that it needs (AUTH-4, AUTH-5)."""
 
 import json
 from collections.abc import Iterator
@@ -94,7 +94,7 @@ _PARAMS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
-    """Sixty thousand errors with their events; whatever a test does is rolled back."""
+    """Sixty thousand errors with their events; each test is rolled back."""
     with plans.database(postgres_server) as connection:
         create_tenant(connection, "t_plans", "plans", 60)
         for statement in _FILL.split(";\n"):
@@ -141,7 +141,7 @@ def _explained(connection: psycopg.Connection[Any], query: str, **changes: Any) 
         ("growing", {}, 100),
     ],
 )
-def test_no_statement_reads_more_than_it_answers(
+def test_statements_read_only_their_rows(
     full: psycopg.Connection[Any], query: str, changes: dict[str, Any], at_most: int
 ) -> None:
     plan = _explained(full, query, **changes)
@@ -150,7 +150,7 @@ def test_no_statement_reads_more_than_it_answers(
     assert pages(plan) <= at_most, json.dumps(plan)
 
 
-def test_a_firing_claims_what_is_due_in_its_order(full: psycopg.Connection[Any]) -> None:
+def test_claim_takes_due_events_in_order(full: psycopg.Connection[Any]) -> None:
     plan = _explained(full, "claim")
     assert plan["Actual Rows"] == 50
     indexes = {node.get("Index Name") for node in nodes(plan)}

@@ -1,6 +1,5 @@
-"""Taken in once, with its event, whatever comes twice (AUTH-1, AUTH-2, AUTH-3, AUTH-6)."""
+"""Errors are recorded once, with their event (AUTH-1, AUTH-2, AUTH-3, AUTH-6)."""
 
-import threading
 from datetime import timedelta, timezone
 from typing import Any
 from uuid import uuid4
@@ -25,12 +24,13 @@ from dpp.auth_errors.outbox.publish import Waker
 from dpp.money.credits import create_tenant
 from dpp.platform.db.postgres import Database
 from tests.auth_errors.environment import AT_NOON, TENANT, WAKE, Environment
+from tests.support.threads import at_once
 
 
 class TestOnce:
-    """AUTH-1: one error a requestId of a reporter."""
+    """AUTH-1: one error per reporter and requestId."""
 
-    def test_a_new_error_is_new_and_has_its_event(self, env: Environment) -> None:
+    def test_new_error_has_its_event(self, env: Environment) -> None:
         recorded = env.record()
         assert recorded.created
         whole = env.details(recorded.error.auth_error_id)
@@ -42,7 +42,7 @@ class TestOnce:
         ]
         assert len(env.sqs.of(WAKE)) == 1
 
-    def test_the_same_again_answers_the_first_and_wakes_nobody(self, env: Environment) -> None:
+    def test_repeated_report_returns_the_first_without_a_wake(self, env: Environment) -> None:
         first = env.record(request_id="r1")
         again = env.record(request_id="r1")
         assert not again.created
@@ -50,7 +50,7 @@ class TestOnce:
         assert env.rows("SELECT count(*) FROM outbox_message") == [(1,)]
         assert len(env.sqs.of(WAKE)) == 1
 
-    def test_the_same_instant_with_another_offset_is_the_same(self, env: Environment) -> None:
+    def test_same_instant_with_another_offset_is_the_same_report(self, env: Environment) -> None:
         first = env.record(request_id="r1")
         seoul = AT_NOON.astimezone(timezone(timedelta(hours=9)))
         assert env.record(request_id="r1", occurred_at=seoul).error == first.error
@@ -66,7 +66,7 @@ class TestOnce:
             {"service": "login"},
         ],
     )
-    def test_another_payload_is_refused_and_changes_nothing(
+    def test_different_payload_is_rejected_and_changes_nothing(
         self, env: Environment, changes: dict[str, Any]
     ) -> None:
         first = env.record(request_id="r1")
@@ -75,33 +75,25 @@ class TestOnce:
         assert env.error(first.error.auth_error_id) == first.error
         assert env.rows("SELECT count(*) FROM outbox_message") == [(1,)]
 
-    def test_each_reporter_has_its_own_request_ids(self, env: Environment) -> None:
+    def test_request_ids_are_per_reporter(self, env: Environment) -> None:
         with env.database.connection() as connection:
             create_tenant(connection, "t_other", "Another", 60)
         mine, theirs = env.record(request_id="r1"), env.record("t_other", request_id="r1", http_status=403)
         assert theirs.created
         assert theirs.error.auth_error_id != mine.error.auth_error_id
 
-    def test_of_two_at_once_one_is_recorded(self, env: Environment) -> None:
+    def test_concurrent_reports_are_recorded_once(self, env: Environment) -> None:
         report, found = env.report(), list[Recorded]()
-        start = threading.Barrier(4)
 
-        def post() -> None:
-            database = Database(env.url)
-            start.wait()
+        def post(database: Database) -> None:
             found.append(record(report, TENANT, database, Waker(None)))
-            database.close()
 
-        threads = [threading.Thread(target=post) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(env.url, *[post] * 4)
         assert sorted(one.created for one in found) == [False, False, False, True]
         assert len({one.error.auth_error_id for one in found}) == 1
         assert env.rows("SELECT count(*) FROM outbox_message") == [(1,)]
 
-    def test_a_wake_that_fails_fails_no_post(self, env: Environment) -> None:
+    def test_report_succeeds_if_the_wake_fails(self, env: Environment) -> None:
         env.sqs.is_away = True
         recorded = env.record()
         env.sqs.is_away = False
@@ -109,10 +101,10 @@ class TestOnce:
         assert env.publish().published == 1
 
 
-class TestTogether:
-    """AUTH-2, AUTH-6: error and event stand or fall together; an event is one instance and never changes."""
+class TestTransaction:
+    """AUTH-2, AUTH-6: an error and its event are one transaction; an event never changes."""
 
-    def test_an_event_that_is_refused_takes_its_error_with_it(
+    def test_rejected_event_rolls_its_error_back(
         self, env: Environment, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refused(*_: object) -> bool:
@@ -123,7 +115,7 @@ class TestTogether:
             env.record()
         assert env.rows("SELECT count(*) FROM auth_error") == [(0,)]
 
-    def test_keys_are_of_the_error_and_not_of_its_request(self, env: Environment) -> None:
+    def test_event_keys_use_the_error_id(self, env: Environment) -> None:
         auth_error_id = env.post(request_id="r1")
         env.run_until_idle()
         assert env.rows("SELECT idempotency_key FROM outbox_message ORDER BY outbox_id") == [
@@ -131,7 +123,7 @@ class TestTogether:
             (f"auth_error:analysis_requested:{auth_error_id}",),
         ]
 
-    def test_the_same_event_is_enqueued_once_and_other_words_are_refused(self, env: Environment) -> None:
+    def test_event_is_enqueued_once_and_another_payload_is_rejected(self, env: Environment) -> None:
         auth_error_id = env.post()
         event = events.recorded(auth_error_id, "r1", AT_NOON)
         env.rows("SET session_replication_role = replica; DELETE FROM outbox_message")
@@ -154,12 +146,12 @@ class TestTogether:
             "next_retry_at = NULL",
         ],
     )
-    def test_the_database_takes_no_change_of_an_event(self, env: Environment, change: str) -> None:
+    def test_database_rejects_changes_of_an_event(self, env: Environment, change: str) -> None:
         env.post()
         with pytest.raises(psycopg.errors.CheckViolation):
             env.rows(f"UPDATE outbox_message SET {change}")
 
-    def test_the_database_takes_no_key_that_is_not_the_errors(self, env: Environment) -> None:
+    def test_database_rejects_foreign_idempotency_keys(self, env: Environment) -> None:
         auth_error_id = env.post()
         with pytest.raises(psycopg.errors.CheckViolation):
             env.rows(
@@ -179,15 +171,15 @@ _SHAPES: dict[AuthErrorStatus, str] = {
 
 
 class TestMachine:
-    """AUTH-3: eight states, and no way but those of the table, whoever writes."""
+    """AUTH-3: eight states and the machine's transitions, whoever writes."""
 
-    def test_there_are_eight_states_of_which_four_are_terminal(self) -> None:
+    def test_eight_states_four_of_them_terminal(self) -> None:
         assert len(AuthErrorStatus) == 8
         assert {"PROCESSED", "FAILED", "RESOLVED", "IGNORED"} == TERMINAL
 
     @pytest.mark.parametrize("target", list(AuthErrorStatus))
     @pytest.mark.parametrize("source", list(AuthErrorStatus))
-    def test_the_database_goes_the_ways_of_the_table_and_no_other(
+    def test_database_allows_exactly_the_transitions_of_the_machine(
         self, shared_env: Environment, source: AuthErrorStatus, target: AuthErrorStatus
     ) -> None:
         auth_error_id = shared_env.post()
@@ -213,8 +205,10 @@ class TestMachine:
             ("processed_message", ProcessedStatus, PROCESSED_MACHINE),
         ],
     )
-    def test_so_do_outbox_and_ledger(self, env: Environment, table: str, states: Any, machine: Any) -> None:
-        """AUTH-4, AUTH-5: all pairs; the shape of a row is another constraint's business."""
+    def test_outbox_and_processed_messages_too(
+        self, env: Environment, table: str, states: Any, machine: Any
+    ) -> None:
+        """AUTH-4, AUTH-5: all pairs, without the constraints of a row's shape."""
         env.post()
         env.run_until_idle()
         env.rows(f"ALTER TABLE {table} DROP CONSTRAINT {table}_shape")
@@ -241,7 +235,7 @@ class TestMachine:
             "payload_hash = repeat('a', 64)",
         ],
     )
-    def test_what_was_reported_never_changes(self, env: Environment, change: str) -> None:
+    def test_reported_values_never_change(self, env: Environment, change: str) -> None:
         env.post()
         with pytest.raises(psycopg.errors.CheckViolation) as refused:
             env.rows(f"UPDATE auth_error SET {change}")
@@ -254,7 +248,7 @@ class TestMachine:
             with pytest.raises(psycopg.errors.RestrictViolation):
                 env.rows(statement)
 
-    def test_a_lost_compare_and_swap_is_a_value(self, env: Environment) -> None:
+    def test_lost_compare_and_swap_returns_none(self, env: Environment) -> None:
         auth_error_id = env.post()
         with env.database.connection() as connection:
             assert store.complete_analysis(connection, auth_error_id, "x") is None

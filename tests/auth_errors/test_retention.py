@@ -1,4 +1,4 @@
-"""What of authentication errors outlives its use (LIFE-8; AUTH-5): handled events, and errors that were decided."""
+"""Retention of authentication errors (LIFE-8; AUTH-5): handled events and decided errors."""
 
 from datetime import datetime, timedelta
 
@@ -13,7 +13,7 @@ def _days_on(env: Environment, days: float) -> datetime:
     return env.now + timedelta(days=days)
 
 
-def test_what_was_done_goes_with_its_ledger_row_and_not_before_its_time(env: Environment) -> None:
+def test_handled_event_is_deleted_with_its_processed_message(env: Environment) -> None:
     old = env.post()
     env.run_until_idle()
     env.pass_time(20 * 86_400)
@@ -28,17 +28,17 @@ def test_what_was_done_goes_with_its_ledger_row_and_not_before_its_time(env: Env
     assert (use.rows, use.rows_a_day) == (2, 2)
 
 
-def test_what_died_stays_until_somebody_looked(env: Environment) -> None:
+def test_dead_event_stays_until_an_operator_revives_it(env: Environment) -> None:
     env.handlers.clear()
     auth_error_id = env.post()
     env.recover(rounds=12, seconds=700)
     env.pass_time(400 * 86_400)
     with env.database.connection() as connection:
         assert deleted(connection, OUTBOX, _days_on(env, 1)) == 0
-    assert env.ledger(auth_error_id).status == "DEAD"
+    assert env.processed(auth_error_id).status == "DEAD"
 
 
-def test_an_error_goes_when_it_is_over_and_nothing_of_it_is_on_its_way(env: Environment) -> None:
+def test_terminal_error_without_pending_events_is_deleted(env: Environment) -> None:
     analysed, decided = env.post(), env.post()
     env.run_until_idle()
     env.rows(

@@ -1,4 +1,4 @@
-"""One policy for outbox and consumer, a pure function (AUTH-8)."""
+"""The retry policy of publisher and consumer (AUTH-8)."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +12,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 COUNTS = st.integers(0, 1_200)
 
 
-def test_the_ladder_is_ten_seconds_a_minute_ten_minutes() -> None:
+def test_delays_are_10s_1min_10min() -> None:
     policy = RetryPolicy(max_retries=5)
     found = [policy.after_failure(count, NOW) for count in range(6)]
     delays = [one.delay_seconds if isinstance(one, Retry) else None for one in found]
@@ -21,9 +21,7 @@ def test_the_ladder_is_ten_seconds_a_minute_ten_minutes() -> None:
 
 
 @given(st.integers(0, 1_000), COUNTS, st.sampled_from(FailureKind))
-def test_a_failure_counts_and_is_dead_only_past_the_last_retry(
-    most: int, count: int, fault: FailureKind
-) -> None:
+def test_dead_only_after_the_last_retry(most: int, count: int, fault: FailureKind) -> None:
     decided = RetryPolicy(most).after_failure(count, NOW, fault)
     if fault is FailureKind.PERMANENT:
         assert decided == Dead(count + 1)
@@ -36,7 +34,7 @@ def test_a_failure_counts_and_is_dead_only_past_the_last_retry(
 
 
 @given(st.integers(1, 1_000), COUNTS, st.integers(-(10**9), 10**9))
-def test_the_time_is_that_of_the_ladder_after_the_time_given(most: int, count: int, shift: int) -> None:
+def test_retry_time_is_now_plus_the_delay(most: int, count: int, shift: int) -> None:
     at = NOW + timedelta(seconds=shift)
     decided = RetryPolicy(most).after_failure(count, at)
     if isinstance(decided, Retry):
@@ -45,18 +43,18 @@ def test_the_time_is_that_of_the_ladder_after_the_time_given(most: int, count: i
 
 
 @given(COUNTS, COUNTS)
-def test_a_later_failure_never_waits_less(first: int, second: int) -> None:
+def test_later_failure_never_waits_less(first: int, second: int) -> None:
     policy = RetryPolicy(1_000)
     one, other = (policy.after_failure(count, NOW) for count in sorted((first, second)))
     if isinstance(one, Retry) and isinstance(other, Retry):
         assert one.delay_seconds <= other.delay_seconds
 
 
-def test_the_same_question_has_the_same_answer() -> None:
+def test_policy_is_deterministic() -> None:
     assert RetryPolicy().after_failure(2, NOW) == RetryPolicy().after_failure(2, NOW)
 
 
 @pytest.mark.parametrize("most", [-1, 1_001])
-def test_a_policy_that_makes_no_sense_is_refused(most: int) -> None:
+def test_invalid_policy_is_rejected(most: int) -> None:
     with pytest.raises(ValueError, match="max_retries"):
         RetryPolicy(most)

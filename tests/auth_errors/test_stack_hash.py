@@ -1,4 +1,4 @@
-"""AUTH-10: one failure is recognised among thousands, however it is printed, and two are never taken for one."""
+"""AUTH-10: a failure has one hash in every printed form, and two failures never have the same hash."""
 
 import re
 import time
@@ -32,7 +32,7 @@ class Variant:
 
 
 def _variants(failure: Failure) -> list[Variant]:
-    """Whatever the variations make of the failure; none of them decides whether the platform cuts the trace."""
+    """All variations of a failure that don't change whether the platform truncates its trace."""
     variants = []
     for name, vary in VARIATIONS[failure.language].items():
         varied = vary(failure.stacktrace)
@@ -63,7 +63,7 @@ def _named(name: str) -> Failure:
 
 
 @pytest.mark.parametrize("variant", SAME, ids=lambda variant: variant.id)
-def test_the_same_failure_has_the_same_hash(variant: Variant) -> None:
+def test_variations_of_a_failure_have_the_same_hash(variant: Variant) -> None:
     form = normal_form(variant.failure.exception_class, variant.stacktrace)
     assert form == normal_form(variant.failure.exception_class, variant.failure.stacktrace)
 
@@ -73,16 +73,16 @@ def test_the_same_failure_has_the_same_hash(variant: Variant) -> None:
     [(failure, other) for failure, _, other in CONTRASTED],
     ids=[f"{failure.language}-{failure.name}-{name}" for failure, name, _ in CONTRASTED],
 )
-def test_what_differs_in_one_thing_that_counts_has_another_hash(failure: Failure, other: Failure) -> None:
+def test_significant_difference_changes_the_hash(failure: Failure, other: Failure) -> None:
     assert _hash(failure) != _hash(other)
 
 
 @pytest.mark.parametrize(("one", "other"), DISTINCT, ids=lambda failure: failure.name)
-def test_two_failures_have_two_hashes(one: Failure, other: Failure) -> None:
+def test_different_failures_have_different_hashes(one: Failure, other: Failure) -> None:
     assert _hash(one) != _hash(other)
 
 
-def test_the_corpus_and_the_tables_are_as_large_as_they_promise() -> None:
+def test_corpus_and_variations_have_their_minimum_size() -> None:
     for language in LANGUAGES:
         assert len([failure for failure in FAILURES if failure.language == language]) >= 6
         assert len([variant for variant in SAME if variant.failure.language == language]) >= 24
@@ -93,7 +93,7 @@ def test_the_corpus_and_the_tables_are_as_large_as_they_promise() -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_precision_and_recall_over_every_pair(language: str) -> None:
-    """Every two texts of one failure are the same, every two of different ones are not; a contrast is another one."""
+    """Texts of one failure are equal, texts of different failures differ; a contrast is another failure."""
     labelled = [(failure.name, _hash(failure)) for failure in FAILURES if failure.language == language]
     labelled += [(v.failure.name, v.hashed()) for v in SAME if v.failure.language == language]
     labelled += [(f"{f.name} {name}", _hash(o)) for f, name, o in CONTRASTED if f.language == language]
@@ -113,14 +113,14 @@ def test_precision_and_recall_over_every_pair(language: str) -> None:
 
 
 @pytest.mark.parametrize("failure", [f for f in FAILURES if f.is_cut], ids=lambda failure: failure.name)
-def test_it_makes_no_difference_where_behind_6000_characters_a_trace_is_cut(failure: Failure) -> None:
+def test_truncation_behind_6000_characters_makes_no_difference(failure: Failure) -> None:
     hashes = {stack_hash(failure.exception_class, failure.stacktrace[:at]) for at in range(6_000, 8_001, 37)}
     assert hashes == {_hash(failure)}
 
 
 @pytest.mark.parametrize("failure", [f for f in FAILURES if not f.is_cut], ids=lambda failure: failure.name)
-def test_a_line_that_is_cut_in_its_middle_is_no_place(failure: Failure) -> None:
-    """Whatever is left of a trace counts by what it counts by when it is cut between two lines, and by nothing else."""
+def test_truncated_line_does_not_count(failure: Failure) -> None:
+    """The rest of the trace counts as if it were truncated between two lines."""
     text, lines = failure.stacktrace, failure.stacktrace.splitlines(keepends=True)
     between = ["".join(lines[:nth]) for nth in range(1, len(lines) + 1)]
     known = {line for part in between for line in normal_form(failure.exception_class, part).splitlines()}
@@ -130,8 +130,8 @@ def test_a_line_that_is_cut_in_its_middle_is_no_place(failure: Failure) -> None:
         assert form[0] != language or set(form) <= known, (at, set(form) - known)
 
 
-def test_what_is_cut_off_can_tell_nothing_apart() -> None:
-    """The limits: a cause behind the frames that count, and the innermost frames of a long traceback of Python."""
+def test_truncated_parts_make_no_difference() -> None:
+    """The limits: a cause behind the significant frames, and the innermost frames of a long Python traceback."""
     deep = _named("password_wrong_behind_many_filters")
     assert stack_hash(deep.exception_class, deep.stacktrace.replace("PepperMissing", "SaltMissing")) == _hash(
         deep
@@ -140,22 +140,22 @@ def test_what_is_cut_off_can_tell_nothing_apart() -> None:
     assert stack_hash(long.exception_class, long.stacktrace.replace("in check", "in renew")) == _hash(long)
 
 
-def test_a_trace_that_is_whole_and_then_cut_is_two() -> None:
-    """The limit: what a cut takes away is what a whole one is known by."""
+def test_complete_and_truncated_trace_may_differ() -> None:
+    """The limit: truncation removes significant parts of a complete trace."""
     for name in ("django_simplejwt_invalid", "ldap_unreachable"):
         failure = _named(name)
         assert stack_hash(failure.exception_class, failure.stacktrace[:2_600]) != _hash(failure)
 
 
-def test_what_a_suppressed_error_was_caused_by_is_a_cause_where_indents_are_lost() -> None:
-    """The limit: without indents nothing tells whose cause it is."""
+def test_cause_of_a_suppressed_error_counts_without_indents() -> None:
+    """The limit: without indents, the parent of a cause is unknown."""
     failure = _named("oauth_client_refused")
     flat = re.sub(r"(?m)^\s+", "", failure.stacktrace)
     assert "SocketException" in normal_form(failure.exception_class, flat)
     assert "SocketException" not in normal_form(failure.exception_class, failure.stacktrace)
 
 
-def test_nothing_but_what_the_platform_keeps_is_read() -> None:
+def test_only_stored_characters_are_read() -> None:
     for failure in FAILURES:
         longer = failure.stacktrace.strip() + "\n" + "more\n" * 2_000
         assert stack_hash(failure.exception_class, longer) == stack_hash(
@@ -163,7 +163,7 @@ def test_nothing_but_what_the_platform_keeps_is_read() -> None:
         )
 
 
-def test_the_normal_form_says_what_is_compared() -> None:
+def test_normal_form() -> None:
     failure = _named("spring_bearer_bad_signature")
     assert normal_form(failure.exception_class, failure.stacktrace) == "\n".join(
         [
@@ -184,8 +184,8 @@ def test_the_normal_form_says_what_is_compared() -> None:
     )
 
 
-def test_the_hash_is_of_the_normal_form_and_names_its_version() -> None:
-    """A rule that changes by accident changes this digest: every cluster would be split by it."""
+def test_hash_is_of_the_normal_form() -> None:
+    """A changed digest means a changed rule, which would split every cluster."""
     hashed = _hash(_named("jsonwebtoken_expired"))
     assert hashed == StackHash(VERSION, "ac5d50e5266ecdd37023ab9b5679e4b9bd5af065f7d51ef148c2441374887776")
     assert VERSION == "v1"
@@ -206,7 +206,7 @@ def test_the_hash_is_of_the_normal_form_and_names_its_version() -> None:
         ("*github.com/golang-jwt/jwt/v4.ValidationError", "*github.com/golang-jwt/jwt/v5.ValidationError"),
     ],
 )
-def test_a_class_is_compared_by_its_name_alone(one: str, other: str) -> None:
+def test_class_is_compared_by_name(one: str, other: str) -> None:
     assert stack_hash(one, "") == stack_hash(other, "")
 
 
@@ -219,7 +219,7 @@ def test_a_class_is_compared_by_its_name_alone(one: str, other: str) -> None:
         ("", "Error"),
     ],
 )
-def test_two_classes_are_two(one: str, other: str) -> None:
+def test_different_classes_differ(one: str, other: str) -> None:
     assert stack_hash(one, "") != stack_hash(other, "")
 
 
@@ -253,7 +253,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize(("text", "same", "other"), UNKNOWN.values(), ids=UNKNOWN.keys())
-def test_a_text_of_another_format_counts_by_its_words(text: str, same: str, other: str) -> None:
+def test_unknown_format_counts_by_its_words(text: str, same: str, other: str) -> None:
     assert normal_form("E", text) == normal_form("E", same)
     assert stack_hash("E", text) != stack_hash("E", other)
 
@@ -275,19 +275,19 @@ _TEXTS = st.one_of(st.text(), st.lists(_FRAGMENTS | st.text(max_size=20), max_si
 
 
 @given(st.text(), _TEXTS)
-def test_any_two_texts_have_a_hash_and_always_the_same(exception_class: str, stacktrace: str) -> None:
+def test_any_text_has_a_stable_hash(exception_class: str, stacktrace: str) -> None:
     hashed = stack_hash(exception_class, stacktrace)
     assert re.fullmatch(r"[0-9a-f]{64}", hashed.digest)
     assert hashed == stack_hash(exception_class, stacktrace)
 
 
 @pytest.mark.parametrize("text", ["", " \n\t\r\n ", "\x00", "\ud800\udfff", "\x85\u2028\x0b"])
-def test_no_text_at_all_has_a_hash(text: str) -> None:
+def test_empty_text_has_a_hash(text: str) -> None:
     assert stack_hash(text, text).version == VERSION
 
 
 @given(st.sampled_from(FAILURES), st.integers(0, 999_999))
-def test_whatever_the_numbers_behind_colons_are(failure: Failure, number: int) -> None:
+def test_numbers_behind_colons_make_no_difference(failure: Failure, number: int) -> None:
     if not failure.is_cut:
         renumbered = re.sub(r"(?<=:)\d+(?=[:)\s])", str(number), failure.stacktrace)
         assert stack_hash(failure.exception_class, renumbered) == _hash(failure)
@@ -318,7 +318,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_two_megabytes_of_anything_take_less_than_a_second(text: str) -> None:
+def test_hash_of_two_megabytes_takes_less_than_a_second(text: str) -> None:
     for exception_class, stacktrace in (("E", text), (text, ""), ("E", text[:7_999])):
         started = time.process_time()
         stack_hash(exception_class, stacktrace)

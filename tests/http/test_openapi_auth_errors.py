@@ -14,7 +14,7 @@ from schemathesis.core.failures import FailureGroup
 
 from dpp.auth_errors.api.http import PROBLEMS
 from dpp_cli.docs.openapi import auth_error_examples as examples
-from tests.auth_errors.api import AuthErrorsApi, Machinery, Queues, a_report, the_documents_own
+from tests.auth_errors.api import AuthErrorsApi, Machinery, Queues, a_report, insert_example_rows
 from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of, show, validator
 from tests.support.api import Answer
 from tests.support.world import World
@@ -28,7 +28,7 @@ OF_AUTH_ERRORS = SCHEMA.include(path_regex=f"^{ROOT}")
 def errors(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[AuthErrorsApi]:
     """The API of a world in which the document's own error stands, analysed, in the document's own cluster."""
     with AuthErrorsApi.of_world(world, monkeypatch) as client:
-        the_documents_own(client)
+        insert_example_rows(client)
         yield client
 
 

@@ -25,7 +25,7 @@ from dpp.workspaces.api import create as creating
 from dpp.workspaces.api.contract import WorkspaceChangeRequest, WorkspaceCreateRequest
 from dpp.workspaces.providers.s3_archives import S3Archives
 from dpp_cli.paths import ROOT
-from tests.auth_errors.api import AuthErrorsApi, the_documents_own
+from tests.auth_errors.api import AuthErrorsApi, insert_example_rows
 from tests.lifecycle.environment import ASKS, NOON, open_environment
 from tests.local.shell import OperatorShell, named_rows
 from tests.support.operator_api import OperatorApi
@@ -95,7 +95,7 @@ def test_every_command_about_authentication_errors_works(
     monkeypatch.setenv("DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL", world.queue_url)
     monkeypatch.chdir(ROOT)
     with AuthErrorsApi.of_world(world, monkeypatch) as client:
-        the_documents_own(client)
+        insert_example_rows(client)
     with world.database.connection() as connection:
         owner = uuid4()
         [event] = tables.claim(connection, owner, 1)
@@ -118,7 +118,7 @@ def test_the_requests_about_authentication_errors_are_accepted(
         if "curl" in block
     ]
     with AuthErrorsApi.of_world(world, monkeypatch) as client:
-        the_documents_own(client)
+        insert_example_rows(client)
         for one, token in zip(found, (client.tenant, client.operator), strict=True):
             assert one is not None
             answer = client.call("POST", f"/api/auth-errors{one[1]}", token=token, body=one[2])

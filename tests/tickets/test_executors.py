@@ -81,7 +81,7 @@ class TestBudgetCredit:
         self, world: World, env: Environment, owners: Owners, tenant: Tenant
     ) -> None:
         ticket = credit_ticket(env, tenant.tenant_id, "9007199254.7409")
-        with pytest.raises(TicketRefused, match="beyond"):
+        with pytest.raises(TicketRefused, match="exceed"):
             carry_out(owners, ticket)
         assert world.position(tenant).balance_usd_micros == 1_000_000
 

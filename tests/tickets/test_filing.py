@@ -1,6 +1,5 @@
 """Filing and reading tickets (TIX-1): once a request_id, in order, with a history that nobody can change."""
 
-import threading
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -13,6 +12,7 @@ from dpp.tickets.file import Filed, file
 from dpp.tickets.machine import MACHINE, TicketStatus
 from dpp.tickets.model import RequestType
 from dpp.tickets.store import NewTicket
+from tests.support.threads import at_once
 from tests.tickets.environment import Environment
 
 
@@ -65,23 +65,11 @@ def test_another_request_under_the_same_id_is_refused(env: Environment, changes:
 
 
 def test_of_twenty_at_once_one_files(env: Environment) -> None:
-    new, answers = new_ticket(), []
-
-    def ask() -> None:
-        database = env.new_database()
-        try:
-            answers.append(file(new, database))
-        finally:
-            database.close()
-
-    threads = [threading.Thread(target=ask) for _ in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(answers) == 20
-    assert [one.created for one in answers].count(True) == 1
-    assert {one.ticket.request_id for one in answers} == {new.request_id}
+    new, filed = new_ticket(), list[Filed]()
+    at_once(env.url, *[lambda database: filed.append(file(new, database))] * 20)
+    assert len(filed) == 20
+    assert [one.created for one in filed].count(True) == 1
+    assert {one.ticket.request_id for one in filed} == {new.request_id}
 
 
 def test_pages_show_every_ticket_once_the_newest_first(env: Environment) -> None:

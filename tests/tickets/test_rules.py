@@ -43,7 +43,7 @@ def test_a_raw_path_is_a_bare_relative_one(path: str) -> None:
     ],
 )  # fmt: skip
 def test_whatever_else_is_none(path: str) -> None:
-    with pytest.raises(ValueError, match="bare relative path"):
+    with pytest.raises(ValueError, match="relative path"):
         raw_path(path)
 
 

@@ -1,4 +1,4 @@
-"""Failures as they are printed, one a file: the class that is reported in the first line, below it the trace."""
+"""Printed failures, one per file: the reported class in the first line, the trace below it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ class Failure:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the platform would cut the trace, or may have: it keeps 8,000 characters."""
+        """True if the platform would truncate the trace, or may have: it stores 8,000 characters."""
         return len(self.stacktrace.strip()) >= 7_950
 
 

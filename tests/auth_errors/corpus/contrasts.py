@@ -1,4 +1,4 @@
-"""What makes another failure of a failure, by language (AUTH-10)."""
+"""Changes that turn a failure into another one, by language (AUTH-10)."""
 
 import re
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _CAUSES = {
 
 
 def _functions(failure: Failure) -> list[str]:
-    """As they are printed, the innermost first, each once."""
+    """The functions of a trace as printed, the innermost first, each once."""
     for pattern in _FUNCTIONS[failure.language]:
         if found := re.findall(pattern, failure.stacktrace, re.MULTILINE):
             ordered = found[::-1] if failure.language == "python" else found

@@ -1,4 +1,4 @@
-"""What may happen to a failure's trace without making it another failure, by language (AUTH-10)."""
+"""Changes of a trace that keep the failure the same, by language (AUTH-10)."""
 
 import re
 from collections.abc import Callable
@@ -29,7 +29,7 @@ COMMON: dict[str, Variation] = {
 
 
 def _unfolded(text: str) -> str:
-    """Every cause with the frames that it shares with the error around it."""
+    """Each cause with the frames that it shares with the enclosing error."""
     printed: list[str] = []
     around: list[str] = []
     frames: list[str] = []
@@ -47,7 +47,7 @@ def _unfolded(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """Every cause without the frames that it shares with the error around it, as the JVM prints it."""
+    """Each cause without the frames that it shares with the enclosing error, as the JVM prints it."""
     first, *causes = text.rstrip().split("\nCaused by: ")
     printed = [first]
     around = [line for line in first.splitlines() if line.startswith("\tat ")]
@@ -63,7 +63,7 @@ def _folded(text: str) -> str:
 
 
 def _with_frames(variation: Variation) -> Variation:
-    """A variation that adds or leaves out frames, which may be among those that are folded."""
+    """A variation that adds or removes frames, which may be folded ones."""
 
     def apply(text: str) -> str:
         return text if variation(text) == text else _folded(variation(_unfolded(text)))
@@ -79,7 +79,7 @@ def _root_cause_first(text: str) -> str:
 
 
 def _another_filter(text: str) -> str:
-    """One filter more in the chain, among the last frames of the outermost error."""
+    """One more filter in the chain, among the last frames of the outermost error."""
     at = "\tat org.apache.catalina.core.ApplicationFilterChain.internalDoFilter("
     filters = (
         "\tat com.example.web.LocaleFilter.doFilterInternal(LocaleFilter.java:19)\n"
