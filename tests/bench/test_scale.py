@@ -91,7 +91,7 @@ def test_numbers_equal_those_of_code_and_schema() -> None:
     assert model.LARGEST["source_workers"] == sizes._MOST_OF_A_QUEUE
     schema = (ROOT / "migrations" / "sql" / "0001_metered_runs.up.sql").read_text(encoding="utf-8")
     assert f"rate_limit_per_minute BETWEEN 1 AND {page.MAX_RATE_PER_MINUTE})" in schema
-    queries = (ROOT / "layers/dpp/python/dpp/runs/queries.sql").read_text(encoding="utf-8")
+    queries = (ROOT / "layers/dpp/python/dpp/runs/submit.sql").read_text(encoding="utf-8")
     assert f"+ interval '{DAY.live_days:.0f} days'" in queries
     prod = PROD.database
     assert model.DATABASES[prod.instance_class][2] == pytest.approx(prod.max_connections, abs=1)

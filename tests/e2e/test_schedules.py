@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from dpp.runs import store
+from dpp.runs import store, submit_store
 from dpp.runs.model import Run
 from tests.e2e.conftest import E2eTenant, Platform
 from tests.support.world import a_request
@@ -24,9 +24,9 @@ def left_behind(platform: Platform, tenant: E2eTenant, *, age: timedelta, sent: 
     assert row is not None
     then = row[0] - age
     platform.ledger.reserve(tenant.tenant_id, str(run_id), request.reserved_usd_micros, 0)
-    run = store.insert(platform.database, request, run_id, then)
+    run = submit_store.insert(platform.database, request, run_id, then)
     if sent:
-        store.mark_enqueued(platform.database, run, then)
+        submit_store.mark_enqueued(platform.database, run, then)
     return run
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from dpp.packs.contract import PackType
 from dpp.platform.errors import RedisUnavailable
-from dpp.runs import admission, store
+from dpp.runs import admission, submit_store
 from dpp.runs.errors import ExecutionDisabled, IdempotencyConflict
 from dpp.runs.machine import Status
 from dpp.runs.submit import SubmitEffects, submit
@@ -104,7 +104,7 @@ def test_disabled_between_the_reservation_and_the_insert(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The insert itself asks, so no look before it can be stale; the money comes back in full."""
-    tenant, insert = world.tenant(), store.insert
+    tenant, insert = world.tenant(), submit_store.insert
 
     def disable_then_insert(*args: Any) -> Any:
         assert world.position(tenant).open_reservations_usd_micros == 0
@@ -112,7 +112,7 @@ def test_disabled_between_the_reservation_and_the_insert(
         disable(world.database)
         return insert(*args)
 
-    monkeypatch.setattr(store, "insert", disable_then_insert)
+    monkeypatch.setattr(submit_store, "insert", disable_then_insert)
     with pytest.raises(ExecutionDisabled) as refused:
         world.submit(tenant)
     assert refused.value.costs.budget_remaining_usd_micros == A_CREDIT
@@ -122,14 +122,14 @@ def test_disabled_between_the_reservation_and_the_insert(
 
 def test_disabled_after_the_insert_keeps_the_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Accepted is accepted: the run waits, parked, until it is enabled or its hour is over."""
-    tenant, insert = world.tenant(), store.insert
+    tenant, insert = world.tenant(), submit_store.insert
 
     def insert_then_disable(*args: Any) -> Any:
         run = insert(*args)
         disable(world.database)
         return run
 
-    monkeypatch.setattr(store, "insert", insert_then_disable)
+    monkeypatch.setattr(submit_store, "insert", insert_then_disable)
     assert world.run(world.submit(tenant).run).status == Status.QUEUED
     assert message_count(world) == 1
 
@@ -149,7 +149,7 @@ def test_a_submit_takes_as_many_trips_as_without_a_switch(
 
         monkeypatch.setattr(connection, "execute", counted)
     world.submit(tenant)
-    assert statements == [store.QUERIES["insert_run"], store.QUERIES["mark_enqueued"]]
+    assert statements == [submit_store.QUERIES["insert_run"], submit_store.QUERIES["mark_enqueued"]]
 
 
 def test_a_key_taken_by_another_payload_is_a_conflict_while_disabled(world: World) -> None:

@@ -11,7 +11,7 @@ import pytest
 from dpp.money.ledger import Ledger
 from dpp.platform.aws.queue import Queue
 from dpp.platform.db.postgres import Database
-from dpp.runs import admission, store
+from dpp.runs import admission, submit_store
 from dpp.runs.errors import IdempotencyConflict, IdempotencyInProgress, RunsError
 from dpp.runs.model import SubmitRequest
 from dpp.runs.submit import SubmitEffects, Submitted, submit
@@ -104,7 +104,7 @@ def test_fifty_posts_at_once_without_redis_memory_make_one_run(
 
 
 STEPS: dict[str, tuple[Any, str]] = {
-    "before the insert": (store, "insert"),
+    "before the insert": (submit_store, "insert"),
     "before the mapping": (admission, "remember"),
 }
 

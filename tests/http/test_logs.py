@@ -18,7 +18,7 @@ import run_reaper.handler
 import run_worker.handler
 import runs_submit.handler
 from dpp.packs.contract import PackFailure, PackReason
-from dpp.runs import store
+from dpp.runs import submit_store
 from dpp.runs.api.contract import RunCreateRequest
 from tests.http.faulty import Faulty
 from tests.http.state import raw_messages
@@ -221,7 +221,7 @@ def test_a_500_logs_where_and_not_what(
 
     body = a_body(inputs={"question": MARKER})
     for explode in (overflow, invalid, chained):
-        monkeypatch.setattr(store, "insert", explode)
+        monkeypatch.setattr(submit_store, "insert", explode)
         assert api.submit(tenant, body).status == 500
     classes = [record["error"]["class"] for record in logs.records("unexpected error")]
     assert classes == [

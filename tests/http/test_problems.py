@@ -10,7 +10,7 @@ from dpp.packs.contract import PackType
 from dpp.packs.registry import DecisionInputs
 from dpp.platform.http import problem
 from dpp.platform.http.problem import ProblemKind
-from dpp.runs import store
+from dpp.runs import store, submit_store
 from dpp.runs.api.problems import PROBLEMS
 from tests.http.faulty import Faulty
 from tests.http.state import footprint
@@ -146,7 +146,9 @@ def test_a_500_shows_nothing_of_the_inside(
     def explode(*_args: Any, **_kwargs: Any) -> Any:
         raise RuntimeError("s3cret of the inside")
 
-    monkeypatch.setattr(store, "insert" if call == "submit" else "find_for_owner", explode)
+    monkeypatch.setattr(
+        *((submit_store, "insert") if call == "submit" else (store, "find_for_owner")), explode
+    )
     answer = api.submit(tenant, RUN) if call == "submit" else api.read(tenant, str(uuid4()))
     assert answer.status == 500
     assert_problem(answer, "500 INTERNAL_ERROR", answer.body["instance"])

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from dpp.runs import store
+from dpp.runs import store, submit_store
 from dpp.runs.admission import LOCK_TTL_SECONDS, MAPPING_TTL_SECONDS
 from tests.http.state import footprint, raw_messages, work
 from tests.support.api import ApiClient, a_body
@@ -88,13 +88,13 @@ def test_the_lock_lasts_five_seconds(api: ApiClient, world: World, monkeypatch: 
     """RUN-4: between reserve and mapping the key's lock stands, for 5 s at most."""
     tenant = world.tenant()
     seen: list[int] = []
-    insert = store.insert
+    insert = submit_store.insert
 
     def look_then_insert(*args: Any) -> Any:
         seen.append(int(world.ledger.client.pttl(f"idem_lock:{tenant.tenant_id}:{KEY}")))
         return insert(*args)
 
-    monkeypatch.setattr(store, "insert", look_then_insert)
+    monkeypatch.setattr(submit_store, "insert", look_then_insert)
     assert api.submit(tenant, a_body(), key=KEY).status == 202
     assert LOCK_TTL_SECONDS == 5
     assert 0 < seen[0] <= 5_000

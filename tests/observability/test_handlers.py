@@ -23,7 +23,7 @@ from dpp.platform.keys import operator_keys
 from dpp.platform.observability.invocation import InvocationFailed
 from dpp.platform.observability.metrics import METRICS
 from dpp.registered import registered
-from dpp.runs import finalize, store
+from dpp.runs import finalize, store, submit_store
 from dpp.runs.jobs import reap
 from dpp.runs.machine import Status
 from dpp.runs.model import Run
@@ -182,7 +182,7 @@ def test_a_fault_of_ours_is_counted_too(
     def explode(*_args: Any) -> Any:
         raise RuntimeError
 
-    monkeypatch.setattr(store, "insert", explode)
+    monkeypatch.setattr(submit_store, "insert", explode)
     assert api.submit(world.tenant(), a_body()).status == 500
     assert totals(capsys.readouterr().out, "Refusals") == {("INTERNAL_ERROR",): 1}
 

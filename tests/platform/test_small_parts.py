@@ -16,8 +16,7 @@ from dpp.platform.errors import DependencyUnavailable, QueueUnavailable, RedisUn
 from dpp.platform.ids import new_id, parse_uuid, trace_id_from
 from dpp.platform.observability.health import readiness
 from dpp.platform.retry import with_retries
-
-_FILES = [("dpp.money", "queries.sql"), ("dpp.platform", "queries.sql"), ("dpp.runs", "queries.sql")]
+from tests.support.counted_drivers import all_queries
 
 
 @pytest.fixture
@@ -31,11 +30,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]
     return name, folder / "q.sql"
 
 
-@pytest.mark.parametrize(("where", "file_name"), _FILES)
-def test_every_query_says_in_one_line_what_it_is_for(where: str, file_name: str) -> None:
-    """Conventions: intent above each."""
-    queries = Queries(where, file_name)
-    assert queries.names()
+@pytest.mark.parametrize("queries", all_queries(), ids=lambda queries: queries.names()[0])
+def test_every_query_has_a_comment_and_named_parameters(queries: Queries) -> None:
     for name in queries.names():
         assert queries[name].startswith("-- "), name
         assert queries[name].count("%(") == queries[name].count(")s"), "parameters are named"
@@ -53,12 +49,14 @@ def test_a_query_is_found_by_its_name(package: tuple[str, Path]) -> None:
         queries["three"]
 
 
-def test_listed_columns_stand_where_they_are_named(package: tuple[str, Path]) -> None:
-    """The list itself is no query."""
+def test_a_list_of_columns_replaces_its_name_in_all_files(package: tuple[str, Path]) -> None:
+    """The list itself is not a query."""
     package[1].write_text("-- name: one\nSELECT {run.*}, c FROM runs\n\n-- columns: run\na,\nb\n")
-    queries = Queries(package[0], "q.sql")
-    assert queries.names() == ("one",)
+    package[1].with_name("more.sql").write_text("-- name: two\nSELECT {run.*} FROM more\n")
+    queries = Queries(package[0], "more.sql", "q.sql")
+    assert queries.names() == ("two", "one")
     assert queries["one"] == "SELECT a,\nb, c FROM runs"
+    assert queries["two"] == "SELECT a,\nb FROM more"
 
 
 @pytest.mark.parametrize(

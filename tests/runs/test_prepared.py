@@ -7,7 +7,7 @@ import pytest
 
 from dpp.platform.errors import PostgresUnavailable
 from dpp.platform.keys import api_keys
-from dpp.runs import store
+from dpp.runs import store, submit_store
 from dpp.runs.execute import WorkOutcome, execute
 from dpp.runs.machine import FinalizeStage
 from tests.support.world import Tenant, World, message_of
@@ -34,7 +34,7 @@ def _a_life(world: World, tenant: Tenant) -> None:
     assert execute(message_of(run), "receipt", world.work_effects()).outcome == WorkOutcome.ENDED
     with world.database.connection() as connection:
         found = store.find_for_owner(connection, run.tenant_id, run.run_id)
-        repeated = store.find_by_key(connection, run.tenant_id, key)
+        repeated = submit_store.find_by_key(connection, run.tenant_id, key)
     assert found is not None
     assert found[0].finalize_stage == FinalizeStage.COMMITTED
     assert repeated == found[0]

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from dpp.platform.db.postgres import Connection
-from dpp.runs import store
+from dpp.runs import store, submit_store
 from dpp.runs.machine import MACHINE, MoneyState, State, Status
 from dpp.runs.model import Intent, ResultPointer, Run
 from dpp.runs.store import Guard
@@ -28,7 +28,7 @@ def _state(run: Run) -> State:
 
 
 def _inserted(connection: Connection, now: datetime | None = None) -> Run:
-    return store.insert(connection, a_request(TENANT_ID, inputs={"question": "What?"}), uuid4(), now)
+    return submit_store.insert(connection, a_request(TENANT_ID, inputs={"question": "What?"}), uuid4(), now)
 
 
 def _leased(connection: Connection) -> Run:
@@ -267,9 +267,9 @@ def test_a_lease_is_extended_by_its_holder_before_a_claim_and_before_it_runs_out
 def test_a_run_enqueued_twice_keeps_its_first_time(connection: Connection, later: datetime) -> None:
     """D5: the second message of the same run is no news."""
     run = _inserted(connection)
-    store.mark_enqueued(connection, run)
+    submit_store.mark_enqueued(connection, run)
     first = connection.execute("SELECT enqueued_at, version FROM runs").fetchone()
-    store.mark_enqueued(connection, run, later)
+    submit_store.mark_enqueued(connection, run, later)
     store.start_processing(connection, run, "lease", later)
     assert first is not None
     assert connection.execute("SELECT enqueued_at, version FROM runs").fetchone() == (first[0], 1)
@@ -280,7 +280,7 @@ def test_a_run_is_read_by_its_tenant_alone(connection: Connection, later: dateti
     run = _inserted(connection)
     assert store.find(connection, "t_other", run.run_id) is None
     assert store.find_for_owner(connection, "t_other", run.run_id) is None
-    assert store.find_by_key(connection, "t_other", "key") is None
+    assert submit_store.find_by_key(connection, "t_other", "key") is None
     assert run.retention_until - run.created_at == timedelta(days=30)
     last = run.retention_until - timedelta(microseconds=1)
     assert store.find_for_owner(connection, TENANT_ID, run.run_id, last) == (run, False)

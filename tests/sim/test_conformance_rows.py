@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 
 from dpp.money.books import QUERIES as MONEY
 from dpp.platform.db.postgres import Connection
-from dpp.runs import store
+from dpp.runs import store, submit_store
 from tests.sim.database import Database
 from tests.sim.ports import SimConnection, Wire
 from tests.sim.schema import tables
@@ -318,7 +318,7 @@ def test_a_scan_of_several_pages_returns_the_same_runs_in_the_same_order(databas
         connections = [side.connection for side in sides]
         for run_id in ids:
             for connection in connections:
-                store.insert(connection, a_request(_TENANT), run_id, T0)
+                submit_store.insert(connection, a_request(_TENANT), run_id, T0)
         later = T0 + timedelta(hours=2)
         pages = [
             [run.run_id for run in store.page_through(connection, "page_unsent", later, 60)]

@@ -209,17 +209,25 @@ def counted_storage(bucket: str, client: Any, points: Points) -> ObjectStore:
 
 
 @cache
+def all_queries() -> tuple[Queries, ...]:
+    """The queries of every package of the platform that has SQL files."""
+    root = Path(dpp.__path__[0])
+    return tuple(
+        Queries(
+            ".".join(("dpp", *folder.relative_to(root).parts)),
+            *sorted(file.name for file in folder.glob("*.sql")),
+        )
+        for folder in sorted({file.parent for file in root.rglob("*.sql")})
+    )
+
+
+@cache
 def names_of_queries() -> dict[str, str]:
     """The name of every query of the platform, by its text."""
-    root = Path(dpp.__path__[0])
-    files = [
-        Queries(".".join(("dpp", *file.relative_to(root).parent.parts)), file.name)
-        for file in root.rglob("*.sql")
-    ]
     composed = registered(Retention(), RetryPolicy().max_retries)
     return (
         _ROLES
-        | {queries[name]: name for queries in files for name in queries.names()}
+        | {queries[name]: name for queries in all_queries() for name in queries.names()}
         | {text: name for one in composed for name, text in one.statements.items()}
     )
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from dpp.money.ledger import Ledger, LedgerError
 from dpp.platform.db.postgres import Database
 from dpp.platform.errors import DependencyUnavailable, QueueUnavailable, RedisUnavailable
-from dpp.runs import admission, finalize, store
+from dpp.runs import admission, finalize, submit_store
 from dpp.runs.admission import Admission
 from dpp.runs.endings import ending_of
 from dpp.runs.errors import (
@@ -87,7 +87,7 @@ def run_of_taken_key(
     IdempotencyInProgress if there is no such run, and as `replayable`.
     """
     with database.connection() as connection:
-        known = store.find_by_key(connection, request.tenant_id, request.idempotency_key)
+        known = submit_store.find_by_key(connection, request.tenant_id, request.idempotency_key)
     if known is not None:
         return replayable(known, request, admitted)
     # A duplicate without a live run ended between the two statements and freed the key.

@@ -1,56 +1,18 @@
--- A statement that names its run asks for the run's state, and for whose it is, in words that match no index: what is under
--- way, and what a new tenant has, look like nothing to a planner whose figures are of a quiet hour, and would be read
--- whole, run by run, once they are much.
-
--- columns: run
-run_id, tenant_id, pack_type, profile_version, status, money_state, version, payload_hash, idempotency_released_at,
-reservation_max_cost_usd_micros, minimum_fee_usd_micros, actual_cost_usd_micros, tokens_consumed, timebox_sec,
-min_reliability_score, inline_result, result_bucket, result_key, result_sha256, retention_until, lease_token,
-finalize_stage, finalize_token, finalize_outcome, finalize_money_state, finalize_charge_usd_micros,
-last_error_reason_code, last_error_detail, trace_id, created_at, updated_at
-
--- name: insert_run
--- A run and its inputs in one statement; the unique index on (tenant, key) refuses a second (D4). No row where
--- execution is disabled (TIX-1): nothing begins, and to know so costs no trip of its own.
-WITH run AS (
-  INSERT INTO runs (
-    run_id, tenant_id, pack_type, profile_version, status, money_state, idempotency_key, payload_hash,
-    reservation_max_cost_usd_micros, minimum_fee_usd_micros, timebox_sec, min_reliability_score,
-    inline_result, trace_id, created_at, updated_at, retention_until)
-  SELECT
-    %(run_id)s, %(tenant_id)s, %(pack_type)s, %(profile_version)s, 'QUEUED', 'RESERVED',
-    %(idempotency_key)s, %(payload_hash)s, %(reserved_usd_micros)s, %(minimum_fee_usd_micros)s, %(timebox_sec)s,
-    %(min_reliability_score)s, %(inline_result)s, %(trace_id)s,
-    coalesce(%(now)s, now()), coalesce(%(now)s, now()), coalesce(%(now)s, now()) + interval '30 days'
-  WHERE NOT ARRAY['*', %(pack_type)s] && ARRAY(SELECT scope FROM execution_switches WHERE NOT enabled)
-  RETURNING {run.*}
-), inputs AS (
-  INSERT INTO run_inputs (run_id, inputs) SELECT run_id, %(inputs)s FROM run
-)
-SELECT {run.*} FROM run
-
--- name: mark_enqueued
--- The message was sent (D5); only the first time counts, and none once a worker has had the message: one that parked
--- the run in the meantime would else be taken back.
-UPDATE runs SET enqueued_at = coalesce(%(now)s, now())
-WHERE run_id = %(run_id)s AND version = %(version)s AND enqueued_at IS NULL
+-- A statement that names its run tests the run's state and owner in a form that matches no index. Runs under way and
+-- runs of a new tenant look negligible to a planner whose statistics are from a quiet hour: it would read all of them
+-- instead of the one, which takes long once they are many.
 
 -- name: run_of_owner
--- The owner guard is part of the look-up: a foreign run and no run are the same zero rows (RUN-11).
+-- The look-up includes the owner: another tenant's run and no run are the same zero rows (RUN-11).
 SELECT {run.*}, retention_until <= coalesce(%(now)s, now()) AS is_past_retention
 FROM runs WHERE run_id = %(run_id)s AND tenant_id IS NOT DISTINCT FROM %(tenant_id)s
-
--- name: run_of_key
--- The living run of an idempotency key (D4).
-SELECT {run.*} FROM runs
-WHERE tenant_id = %(tenant_id)s AND idempotency_key = %(idempotency_key)s AND idempotency_released_at IS NULL
 
 -- name: run
 -- A run by id and tenant, for the jobs.
 SELECT {run.*} FROM runs WHERE run_id = %(run_id)s AND tenant_id IS NOT DISTINCT FROM %(tenant_id)s
 
 -- name: run_with_inputs
--- A run for its worker, with what the pack is given (D8), in one trip.
+-- A run for its worker, with the inputs of its pack (D8), in one round trip.
 SELECT {run.*}, inputs FROM runs LEFT JOIN run_inputs USING (run_id)
 WHERE run_id = %(run_id)s AND tenant_id IS NOT DISTINCT FROM %(tenant_id)s
 
@@ -66,21 +28,21 @@ WHERE run_id = %(run_id)s AND version = %(version)s AND status = 'QUEUED' AND nu
 RETURNING {run.*}
 
 -- name: park
--- A run that could not be started and still stands as it was: its execution was disabled (TIX-1). As if never sent,
--- so that reconcile sends it once it is enabled (D5); the new version keeps off a start or a mark still under way.
+-- Park a run that was not started because its execution was disabled, and that has not changed since (TIX-1). It is as if
+-- never sent, so reconcile sends it once execution is enabled (D5). The new version rejects a start or a mark still under way.
 UPDATE runs SET enqueued_at = NULL, version = version + 1, updated_at = coalesce(%(now)s, now())
 WHERE run_id = %(run_id)s AND version = %(version)s AND status = 'QUEUED' AND num_nonnulls(finalize_stage) = 0
 RETURNING {run.*}
 
 -- name: extend_lease
--- A heartbeat: only by the holder, only before a claim, and never of a lease that has run out (RUN-16).
+-- A heartbeat: only by the lease holder, only before a claim, and never for an expired lease (RUN-16).
 UPDATE runs SET
   lease_expires_at = coalesce(%(now)s, now()) + make_interval(secs => %(lease_ttl_seconds)s)
 WHERE run_id = %(run_id)s AND lease_token = %(lease_token)s AND status = 'PROCESSING'
   AND num_nonnulls(finalize_stage) = 0 AND lease_expires_at > coalesce(%(now)s, now())
 
 -- name: claim
--- Stage one of the finalize (RUN-19): one of all who try gets the row back, with its intent recorded (D3).
+-- Stage one of the finalize (RUN-19): one of all callers gets the row back, with its intent recorded (D3).
 UPDATE runs SET
   finalize_stage = 'CLAIMED', finalize_token = %(finalize_token)s,
   finalize_claimed_at = coalesce(%(now)s, now()),
@@ -103,7 +65,7 @@ SELECT {run.*} FROM runs
 WHERE run_id = %(run_id)s AND finalize_token = %(finalize_token)s AND finalize_stage = %(stage)s
 
 -- name: reclaim
--- Take over a claim that was never committed, keeping or correcting its intent (RUN-22).
+-- Take over a claim that was never committed, with its intent kept or corrected (RUN-22).
 UPDATE runs SET
   finalize_token = %(finalize_token)s, finalize_claimed_at = coalesce(%(now)s, now()),
   finalize_outcome = %(outcome)s, finalize_money_state = %(money_state)s,
@@ -116,7 +78,7 @@ WHERE run_id = %(run_id)s AND version = %(version)s AND (finalize_stage, money_s
 RETURNING {run.*}
 
 -- name: commit
--- Stage two (RUN-19): the run ends exactly as its intent says, by the holder of the claim alone; its inputs are due.
+-- Stage two (RUN-19): the run ends exactly as its intent says, only by the holder of the claim; its inputs become due.
 WITH ended AS (
   UPDATE runs SET
     status = finalize_outcome, money_state = finalize_money_state,
@@ -133,7 +95,7 @@ WITH ended AS (
 SELECT {run.*} FROM ended
 
 -- name: dispute
--- What was charged can't be proved: the run stops here until an operator decides (D3).
+-- The charge can't be proved: the run stops here until an operator decides (D3).
 UPDATE runs SET
   money_state = 'DISPUTED', last_error_detail = %(detail)s,
   version = version + 1, updated_at = coalesce(%(now)s, now())
@@ -142,7 +104,7 @@ WHERE run_id = %(run_id)s AND version = %(version)s AND finalize_token = %(final
 RETURNING {run.*}
 
 -- name: resolve
--- An operator decides about a disputed run (D3): claimed anew, with the intent that was decided.
+-- An operator decides about a disputed run (D3): it is claimed again, with the intent that was decided.
 UPDATE runs SET
   money_state = 'RESERVED',
   finalize_token = %(finalize_token)s, finalize_claimed_at = coalesce(%(now)s, now()),
@@ -163,8 +125,8 @@ SELECT {run.*} FROM runs WHERE money_state = 'DISPUTED' ORDER BY tenant_id, run_
 SELECT {run.*} FROM runs WHERE run_id = %(run_id)s
 
 -- name: page_expired_leases
--- PROCESSING with an expired lease, oldest first (RUN-20, RUN-22); keyset on (lease_expires_at, run_id). A lease of over
--- an hour is none: no worker can have taken it, and waiting for its end would keep the client's money for as long.
+-- PROCESSING with an expired lease, oldest first (RUN-20, RUN-22); keyset on (lease_expires_at, run_id). A lease of more
+-- than an hour is invalid: no worker can have taken it, and waiting for its end would block the client's money as long.
 SELECT {run.*}, lease_expires_at AS page_time FROM runs
 WHERE status = 'PROCESSING' AND finalize_stage IS NULL
   AND (lease_expires_at < coalesce(%(now)s, now())
@@ -173,7 +135,7 @@ WHERE status = 'PROCESSING' AND finalize_stage IS NULL
 ORDER BY lease_expires_at, run_id LIMIT %(limit)s
 
 -- name: page_waiting
--- QUEUED for longer than the reservation lasts, oldest first (RUN-21).
+-- QUEUED for longer than a reservation lasts, oldest first (RUN-21).
 SELECT {run.*}, created_at AS page_time FROM runs
 WHERE status = 'QUEUED' AND finalize_stage IS NULL
   AND created_at <= coalesce(%(now)s, now()) - make_interval(secs => %(age_seconds)s)
@@ -189,8 +151,8 @@ WHERE finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
 ORDER BY finalize_claimed_at, run_id LIMIT %(limit)s
 
 -- name: page_unsent
--- Inserted and never sent, or parked, oldest first (D5); not while disabled (TIX-1), so that however many are parked,
--- they cost no message and stand before nobody. An array and no join, which could cost the index's order.
+-- Inserted and never sent, or parked, oldest first (D5). Not while disabled (TIX-1), so parked runs cost no message and
+-- delay no other run. An array and no join, which could cost the index's order.
 SELECT {run.*}, created_at AS page_time FROM runs
 WHERE status = 'QUEUED' AND finalize_stage IS NULL AND enqueued_at IS NULL
   AND NOT ARRAY['*', pack_type] && ARRAY(SELECT scope FROM execution_switches WHERE NOT enabled)
@@ -199,7 +161,7 @@ WHERE status = 'QUEUED' AND finalize_stage IS NULL AND enqueued_at IS NULL
 ORDER BY created_at, run_id LIMIT %(limit)s
 
 -- name: page_past_retention
--- Ended and past the retention, oldest first (RUN-12).
+-- Ended and past their retention, oldest first (RUN-12).
 SELECT {run.*}, retention_until AS page_time FROM runs
 WHERE status IN ('COMPLETED', 'FAILED') AND retention_until <= coalesce(%(now)s, now())
   AND (retention_until, run_id) > (%(after_time)s, %(after_id)s)
@@ -216,24 +178,24 @@ WHERE run_id = %(run_id)s AND version = %(version)s AND status IN ('COMPLETED', 
 RETURNING {run.*}
 
 -- name: purge_inputs
--- The inputs of runs that ended an hour ago (D8), a batch at a time.
+-- Delete a batch of the inputs of runs that ended an hour ago (D8).
 DELETE FROM run_inputs WHERE run_id IN (
   SELECT run_id FROM run_inputs WHERE purge_after <= coalesce(%(now)s, now()) ORDER BY purge_after LIMIT %(limit)s)
 
 -- name: unresolved
--- What the jobs left: runs whose money waits for an operator (D3), claims that nobody finished (RUN-22).
+-- What the jobs left over: runs whose money waits for an operator (D3), claims that were never finished (RUN-22).
 SELECT
   (SELECT count(*) FROM runs WHERE money_state = 'DISPUTED'),
   (SELECT count(*) FROM runs WHERE finalize_stage = 'CLAIMED' AND money_state = 'RESERVED'
     AND finalize_claimed_at < coalesce(%(now)s, now()) - make_interval(secs => %(age_seconds)s))
 
 -- name: runs_among
--- Which of these ids are runs of the tenant; the others' reservations are orphans, one of an ended run a leftover (D2).
+-- The runs of the tenant among these ids; the other reservations are orphans, and one of an ended run is a leftover (D2).
 SELECT {run.*} FROM runs WHERE tenant_id = %(tenant_id)s AND run_id = ANY(%(run_ids)s)
 
 -- name: decide_execution
--- The newest decision of a scope stands (TIX-1): the later one, of two at one moment that with the greater id. No row
--- for an older one, nor for the one that stands.
+-- The newest decision of a scope applies (TIX-1): the later one; of two at the same time, the one with the greater id.
+-- Returns no row for an older decision, and for the one that applies already.
 INSERT INTO execution_switches (scope, enabled, decision_id, actor, reason, decided_at)
 VALUES (%(scope)s, %(enabled)s, %(decision_id)s, %(actor)s, %(reason)s, %(decided_at)s)
 ON CONFLICT (scope) DO UPDATE SET
@@ -244,6 +206,6 @@ WHERE execution_switches.decision_id <> excluded.decision_id
 RETURNING scope, enabled, decision_id, actor, reason, decided_at
 
 -- name: execution_switches
--- The decision that stands for each scope that was ever decided on, '*' first; six rows at most.
+-- The decision that applies to each scope that was ever decided on, '*' first; six rows at most.
 SELECT scope, enabled, decision_id, actor, reason, decided_at FROM execution_switches
 ORDER BY scope COLLATE "C"

@@ -25,7 +25,7 @@ from dpp.platform.errors import (
     RedisUnavailable,
 )
 from dpp.platform.ids import new_id
-from dpp.runs import admission, compensations, store
+from dpp.runs import admission, compensations, submit_store
 from dpp.runs.admission import Admission, Admitted, InsufficientBudget, Locked, Mapped
 from dpp.runs.errors import (
     BudgetDrained,
@@ -120,7 +120,7 @@ def _known_run(request: SubmitRequest, admitted: Admission, effects: SubmitEffec
     if not isinstance(admitted.outcome, Mapped | Locked | InsufficientBudget):
         return None
     with effects.database.connection() as connection:
-        known = store.find_by_key(connection, request.tenant_id, request.idempotency_key)
+        known = submit_store.find_by_key(connection, request.tenant_id, request.idempotency_key)
         is_empty = isinstance(admitted.outcome, InsufficientBudget) and admitted.balance_usd_micros == 0
         if known is None and is_empty and is_lost(connection, effects.ledger, request.tenant_id):
             raise LedgerLost("the balance is gone")
@@ -130,7 +130,7 @@ def _known_run(request: SubmitRequest, admitted: Admission, effects: SubmitEffec
 def _accept(request: SubmitRequest, admitted: Admission, effects: SubmitEffects) -> Submitted:
     try:
         with effects.database.connection() as connection:
-            run = store.insert(connection, request, admitted.run_id)
+            run = submit_store.insert(connection, request, admitted.run_id)
     except (DuplicateKey, SwitchedOff) as refused:
         admitted = compensations.give_back(request, admitted, effects.ledger)
         known = compensations.run_of_taken_key(request, admitted, refused, effects.database)
@@ -160,7 +160,7 @@ def _enqueue(request: SubmitRequest, admitted: Admission, run: Run, effects: Sub
         return
     try:
         with effects.database.connection() as connection:
-            store.mark_enqueued(connection, run)
+            submit_store.mark_enqueued(connection, run)
     except PostgresUnavailable:
         _LOG.warning("enqueued_at not written; reconcile will send once more", extra={"run_id": run.id})
 

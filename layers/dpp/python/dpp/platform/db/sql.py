@@ -22,21 +22,20 @@ _LISTED = re.compile(r"\{(\w+)\.\*\}")
 
 
 class Queries:
-    """The queries of one file; `queries["claim"]` is the SQL of the block named `claim`."""
+    """The queries of files in a package; `queries["claim"]` is the SQL of the block named `claim`."""
 
-    def __init__(self, package: str, file_name: str) -> None:
-        text = files(package).joinpath(file_name).read_text(encoding="utf-8")
+    def __init__(self, package: str, *file_names: str) -> None:
+        texts = [files(package).joinpath(name).read_text(encoding="utf-8") for name in file_names]
+        text, where = "\n".join(texts), f"{package}/{', '.join(file_names)}"
         _, *parts = _HEAD.split(text)
         blocks = list(zip(parts[::3], parts[1::3], (body.strip() for body in parts[2::3]), strict=True))
         if len(blocks) != len(re.findall("-- (?:name|columns):", text)):
-            raise ValueError(f"{package}/{file_name} has a malformed block head; write `-- name: NAME`")
+            raise ValueError(f"{where} has a malformed block head; write `-- name: NAME`")
         if len({(kind, name) for kind, name, _ in blocks}) != len(blocks):
-            raise ValueError(f"{package}/{file_name} has two blocks of one name; rename one")
+            raise ValueError(f"{where} has two blocks of one name; rename one")
         columns = {name: body for kind, name, body in blocks if kind == "columns"}
         if unknown := set(_LISTED.findall(text)) - columns.keys():
-            raise ValueError(
-                f"{package}/{file_name} has no `-- columns:` block for {', '.join(sorted(unknown))}"
-            )
+            raise ValueError(f"{where} has no `-- columns:` block for {', '.join(sorted(unknown))}")
         self._queries = {
             name: _LISTED.sub(lambda found: columns[found[1]], body)
             for kind, name, body in blocks

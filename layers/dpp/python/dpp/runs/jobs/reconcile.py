@@ -30,7 +30,7 @@ from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.db.postgres import Database
 from dpp.platform.errors import RedisUnavailable
 from dpp.platform.ids import parse_uuid
-from dpp.runs import finalize, store
+from dpp.runs import finalize, store, submit_store
 from dpp.runs.envelope import EnvelopeUnreadable, StoredEnvelope, read_stored
 from dpp.runs.finalize import STUCK_AFTER_SECONDS, FinalizeEffects
 from dpp.runs.jobs.batch import BatchReport, in_time, work_through
@@ -208,7 +208,7 @@ def send_again(effects: ReconcileEffects, run: Run, now: datetime | None = None)
     """Send the message of a run that was inserted and never sent, or parked (D5). A second one is harmless."""
     effects.queue.send(RunMessage.of(run, datetime.now(UTC)).model_dump_json())
     with effects.database.connection() as connection:
-        store.mark_enqueued(connection, run, now)
+        submit_store.mark_enqueued(connection, run, now)
     return run
 
 
