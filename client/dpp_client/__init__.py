@@ -10,12 +10,12 @@ It needs httpx and pydantic and nothing of the platform. docs/client.md tells th
 
 from dpp_client.client import Client
 from dpp_client.errors import (
-    BudgetDrained,
     Conflict,
     DppError,
     ExecutionDisabled,
     Fault,
     InProgress,
+    InsufficientBudget,
     NoResult,
     NotReached,
     PackNotAvailable,
@@ -47,7 +47,6 @@ from dpp_client.money import usd_text
 from dpp_client.retry import Clock
 
 __all__ = [
-    "BudgetDrained",
     "Client",
     "Clock",
     "Conflict",
@@ -56,6 +55,7 @@ __all__ = [
     "ExecutionDisabled",
     "Fault",
     "InProgress",
+    "InsufficientBudget",
     "NoResult",
     "NotReached",
     "PackNotAvailable",

@@ -58,7 +58,7 @@ class Client:
         self._clock = clock or Clock()
 
     def __repr__(self) -> str:
-        """Where it goes; never the key."""
+        """Show the URL, never the key."""
         return f"Client({self._wire.base_url!r})"
 
     def __enter__(self) -> Self:
@@ -106,10 +106,10 @@ class Client:
         key = _checked_idempotency_key(idempotency_key) if idempotency_key is not None else str(uuid4())
         headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
         try:
-            told, answered = self._persist(
+            document, answered = self._persist(
                 lambda: self._wire.call("POST", "/v1/runs", headers=headers, content=content)
             )
-            receipt = _read(Receipt, told)
+            receipt = _read(Receipt, document)
         except DppError as error:
             error.idempotency_key = key
             raise
@@ -169,7 +169,7 @@ class Client:
 
     def _persist[Answer](self, attempt: Callable[[], Answer]) -> Answer:
         until = self._clock.now() + self._retry_seconds
-        return persist(attempt, until=until, clock=self._clock, told=self._on_retry)
+        return persist(attempt, until=until, clock=self._clock, on_retry=self._on_retry)
 
     def _look(self, path: str, within: float | None = None) -> Run:
         return _read(Run, self._wire.call("GET", path, within=within)[0])
@@ -181,7 +181,7 @@ class Client:
             return self._look(path, max(_SHORTEST_CALL_SECONDS, deadline - self._clock.now()))
 
         try:
-            return persist(look, until=deadline, clock=self._clock, told=self._on_retry)
+            return persist(look, until=deadline, clock=self._clock, on_retry=self._on_retry)
         except DppError as error:
             if error.temporary:
                 raise _timed_out(run_id, seen) from error
@@ -191,9 +191,9 @@ class Client:
         return self._persist(lambda: self._wire.fetch(stored.presigned_url))
 
 
-def _read[Model: BaseModel](model: type[Model], told: Mapping[str, Any]) -> Model:
+def _read[Model: BaseModel](model: type[Model], document: Mapping[str, Any]) -> Model:
     try:
-        return model.model_validate(told)
+        return model.model_validate(document)
     except ValidationError as error:
         places = ", ".join(".".join(map(str, one["loc"])) for one in error.errors(include_input=False))
         raise UnexpectedAnswer(f"The answer is no {model.__name__}: see {places}.") from None
@@ -249,7 +249,7 @@ def _verified(run_id: str, stored: StoredResult, raw: bytes) -> Result:
     found = hashlib.sha256(raw).hexdigest()
     if found != stored.sha256:
         raise ResultMismatch(
-            f"The result has the SHA-256 {found}, and not {stored.sha256} as the API told: don't use it.",
+            f"The result has the SHA-256 {found}, but the API announced {stored.sha256}; do not use it.",
             run_id=run_id,
         )
     try:

@@ -1,4 +1,4 @@
-"""What can go wrong, one class for each thing that a caller may want to do something else about.
+"""Errors of the client, one class for each case that a caller may want to handle.
 
 The class docstring is the default message. `temporary` ones are worth the same call again, a submit with the same
 idempotency key; the client has done so until its time was up.
@@ -58,7 +58,7 @@ class Unauthorized(DppError):
     """The API key is missing, unknown, wrong or revoked."""
 
 
-class BudgetDrained(DppError):
+class InsufficientBudget(DppError):
     """The budget that is left is below the maximum price; `budget_remaining_usd` says what is left."""
 
     budget_remaining_usd: Decimal | None = None
@@ -135,12 +135,12 @@ class ResultUnavailable(DppError):
 
 
 class ResultMismatch(DppError):
-    """What was fetched doesn't have the SHA-256 that the API told: it was changed or cut, and must not be used."""
+    """The fetched result does not have the SHA-256 that the API returned."""
 
 
 _BY_REASON: Mapping[str, type[DppError]] = {
     "AUTH_INVALID": Unauthorized,
-    "BUDGET_DRAINED": BudgetDrained,
+    "BUDGET_DRAINED": InsufficientBudget,
     "EXECUTION_DISABLED": ExecutionDisabled,
     "IDEMPOTENCY_CONFLICT": Conflict,
     "IDEMPOTENCY_IN_PROGRESS": InProgress,
@@ -175,7 +175,7 @@ def error_of(
     )
     if isinstance(error, ValidationFailed):
         error.fields = _faults(problem.get("errors"))
-    if isinstance(error, BudgetDrained):
+    if isinstance(error, InsufficientBudget):
         error.budget_remaining_usd = budget_remaining_usd
     return error
 

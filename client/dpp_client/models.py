@@ -1,4 +1,4 @@
-"""What the API answers (docs/openapi.json). Members that are not known here are ignored, and a status, reason or pack
+"""Responses of the API (docs/openapi.json). Unknown members are ignored.
 that is not known stays as the text it is: a newer platform breaks no older client.
 """
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from dpp_client.money import Usd
 
 POLL_INTERVAL_MS = 1_500
-"""What the API recommends, for those who have a run's id and not its receipt."""
+"""The API's recommended poll interval, for callers that have a run's id but not its receipt."""
 
 COMPLETED, FAILED, EXPIRED = "COMPLETED", "FAILED", "EXPIRED"
 _OVER = frozenset({COMPLETED, FAILED, EXPIRED})
@@ -23,7 +23,7 @@ class _Answer(BaseModel):
 
 
 class Reservation(_Answer):
-    """What was reserved."""
+    """The reservation of a run."""
 
     max_cost_usd: Usd
     timebox_sec: int
@@ -31,14 +31,14 @@ class Reservation(_Answer):
 
 
 class Poll(_Answer):
-    """Where and how often to ask for the run."""
+    """Polling instructions."""
 
     href: str = ""
     recommended_interval_ms: int = POLL_INTERVAL_MS
 
 
 class ReceiptMeta(_Answer):
-    """What the run is found again by."""
+    """Identifiers of the run."""
 
     trace_id: str = ""
     profile_version: str = ""
@@ -66,7 +66,7 @@ class Cost(_Answer):
 
 
 class StoredResult(_Answer):
-    """Where a completed run's envelope is. Whoever has the URL can read it: it is no part of `repr`."""
+    """The envelope of a completed run. The URL grants access to anyone, so it is not part of `repr`."""
 
     presigned_url: str = Field(repr=False)
     sha256: str
@@ -76,14 +76,14 @@ class StoredResult(_Answer):
 
 
 class Problem(_Answer):
-    """Why a run failed."""
+    """The problem of a failed run."""
 
     reason_code: str
     detail: str = ""
 
 
 class RunMeta(_Answer):
-    """When the run was made and last changed."""
+    """Timestamps of the run."""
 
     created_at: datetime
     updated_at: datetime
@@ -106,7 +106,7 @@ class Run(_Answer):
 
     @property
     def is_over(self) -> bool:
-        """Whether it changes no more. A status that is not known is not the end."""
+        """Return whether it changes no more. A status that is not known is not the end."""
         return self.status in _OVER
 
 
@@ -121,5 +121,5 @@ class Result:
 
     @property
     def data(self) -> Any:
-        """What the pack answered (docs/packs.md)."""
+        """The pack's data (docs/packs.md)."""
         return self.envelope.get("data")

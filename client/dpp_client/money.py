@@ -11,7 +11,7 @@ MAX_USD = Decimal("9007199254.7409")
 
 _PLACES = 4
 _ASKED = re.compile(r"(?:0|[1-9][0-9]{0,9})(?:\.[0-9]{1,4})?", re.ASCII)
-_TOLD = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,6})?", re.ASCII)
+_ANSWERED = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,6})?", re.ASCII)
 
 
 def usd_text(amount: Decimal | str) -> str:
@@ -50,11 +50,11 @@ def _plain(amount: Decimal) -> str:
     return format(Decimal((0, tuple(kept), -places)), "f")
 
 
-def _exact(told: object) -> object:
-    if isinstance(told, str) and _TOLD.fullmatch(told):
-        return Decimal(told)
-    if isinstance(told, Decimal):
-        return told
+def _exact(value: object) -> object:
+    if isinstance(value, str) and _ANSWERED.fullmatch(value):
+        return Decimal(value)
+    if isinstance(value, Decimal):
+        return value
     raise ValueError("an amount of money is a decimal string")
 
 

@@ -1,4 +1,4 @@
-"""When a call is made again: backoff with full jitter, the server's own word where it gives one, a deadline always."""
+"""Retries: exponential backoff with full jitter, at least the pause that the server asks for."""
 
 import random
 import time
@@ -12,8 +12,8 @@ _FIRST_SECONDS = 0.25
 _LONGEST_SECONDS = 8.0
 _MAX_DIGITS = 9
 
-type Told = Callable[[DppError, float], None]
-"""Hears of an error that the client tries again after, and in how many seconds."""
+type OnRetry = Callable[[DppError, float], None]
+"""Called with an error that will be retried, and the pause in seconds."""
 
 
 class Clock:
@@ -33,7 +33,7 @@ class Clock:
 
 
 def persist[Answer](
-    attempt: Callable[[], Answer], *, until: float, clock: Clock, told: Told | None = None
+    attempt: Callable[[], Answer], *, until: float, clock: Clock, on_retry: OnRetry | None = None
 ) -> Answer:
     """Make the same call until it gives an answer, or an error that lasts. No try begins after `until`.
 
@@ -47,14 +47,14 @@ def persist[Answer](
             pause = pause_seconds(error.retry_after, tries, clock.jitter())
             if not error.temporary or clock.now() + pause > until:
                 raise
-            if told is not None:
-                told(error, pause)
+            if on_retry is not None:
+                on_retry(error, pause)
         clock.sleep(pause)
         tries += 1
 
 
 def pause_seconds(retry_after: float | None, tries: int, jitter: float) -> float:
-    """How long to wait after a failure: what the server says at least, so that clients don't come back as one."""
+    """Return the pause after a failure: the server's pause plus jittered backoff, so that clients spread out."""
     backoff = jitter * min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(tries, 10))
     return backoff + (retry_after or 0.0)
 
@@ -65,8 +65,8 @@ def retry_after_seconds(value: str | None, date: str | None) -> float | None:
     if text.isascii() and text.isdigit():
         return float(text) if len(text) <= _MAX_DIGITS else None
     try:
-        at, told_at = parsedate_to_datetime(text), parsedate_to_datetime(date or "")
+        at, server_time = parsedate_to_datetime(text), parsedate_to_datetime(date or "")
     except ValueError:
         return None
-    zoned = [one if one.tzinfo else one.replace(tzinfo=UTC) for one in (at, told_at)]
+    zoned = [one if one.tzinfo else one.replace(tzinfo=UTC) for one in (at, server_time)]
     return max(0.0, (zoned[0] - zoned[1]).total_seconds())

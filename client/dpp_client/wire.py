@@ -80,7 +80,7 @@ class Wire:
         raise _refused(answer, document or {})
 
     def fetch(self, url: str) -> bytes:
-        """What a presigned URL gives, byte for byte. Raises ResultUnavailable where it is refused, and NotReached."""
+        """Fetch a presigned URL's content. Raises ResultUnavailable."""
         try:
             request = self._storage.build_request("GET", url, timeout=self._seconds(None))
         except (httpx.InvalidURL, TypeError, ValueError):
@@ -152,7 +152,7 @@ def _json_object(text: str) -> dict[str, Any] | None:
 
 
 def _is_certificate(error: BaseException) -> bool:
-    """Whether the other side could not prove who it is: that doesn't pass."""
+    """Return whether the other side could not prove who it is: that doesn't pass."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__ or cause.__context__

@@ -12,11 +12,11 @@ import pytest
 from dpp.packs.contract import PackFailure, PackReason, PackSuccess
 from dpp.runs.jobs.retain import retain
 from dpp_client import (
-    BudgetDrained,
     Client,
     Conflict,
     DppError,
     Fault,
+    InsufficientBudget,
     NoResult,
     RunExpired,
     RunFailed,
@@ -91,7 +91,7 @@ def test_a_drained_budget_says_what_is_left(world: World, gateway: Gateway) -> N
     """RUN-9, RUN-13."""
     poor = world.tenant(credit_usd_micros=100_000)
     client = Client(URL, poor.token, transport=gateway.transport)
-    with client, pytest.raises(BudgetDrained) as drained:
+    with client, pytest.raises(InsufficientBudget) as drained:
         client.submit("decision", QUESTION, "0.25")
     assert (drained.value.status, drained.value.budget_remaining_usd) == (402, Decimal("0.1000"))
     assert drained.value.title == "The budget doesn't cover the run"
@@ -278,8 +278,8 @@ def test_a_url_that_can_be_no_api_is_refused(url: str) -> None:
 
 def test_errors_survive_a_process_boundary() -> None:
     """A pool's worker raises them, too."""
-    error = BudgetDrained("Nothing left.", status=402, reason_code="BUDGET_DRAINED", trace_id="t")
+    error = InsufficientBudget("Nothing left.", status=402, reason_code="BUDGET_DRAINED", trace_id="t")
     error.budget_remaining_usd = Decimal("0.1")
     again: DppError = pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
-    assert isinstance(again, BudgetDrained)
+    assert isinstance(again, InsufficientBudget)
     assert (str(again), again.status, again.budget_remaining_usd) == (str(error), 402, Decimal("0.1"))

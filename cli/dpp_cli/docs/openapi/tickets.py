@@ -230,5 +230,5 @@ def _one_request_a_type(general: Json) -> Json:
 
 
 def _asks(model: type[Params]) -> bool:
-    """Whether nothing would be too little."""
+    """Return whether nothing would be too little."""
     return any(member.is_required() for member in model.model_fields.values())

@@ -1,4 +1,4 @@
-"""One pack process as its worker sees it: started, ready, given a job, answered, ended (D6)."""
+"""One pack process as its worker controls it: start, job, answer, end (D6)."""
 
 import os
 import select
@@ -21,7 +21,7 @@ from dpp.packs.process_tree import end_tree
 from dpp.packs.runner import READY, STATUS, RunnerArguments
 
 _TICK_SECONDS = 0.05
-"""How often a wait looks at the cancellation and at the child's health when nothing comes."""
+"""Interval at which a wait checks for cancellation and for the child's end."""
 
 
 class ChildGoneError(Exception):
@@ -29,7 +29,7 @@ class ChildGoneError(Exception):
 
 
 class ChildGarbledError(Exception):
-    """The child wrote something that is not one answer."""
+    """The child wrote something other than one answer."""
 
 
 class ChildOverdueError(Exception):
@@ -42,7 +42,7 @@ class ChildCancelledError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Until when (`time.monotonic()`), and what ends the wait at once."""
+    """A wait until `deadline` (`time.monotonic()`) that `cancelled` ends at once."""
 
     deadline: float
     cancelled: threading.Event
@@ -126,12 +126,12 @@ class Child:
         )
 
     def await_ready(self, wait: Wait) -> None:
-        """Wait for the child to have its imports done."""
+        """Wait until the child has finished its imports."""
         if self._next_frame(wait) != READY:
             raise ChildGarbledError("answered before it was asked")
 
     def send(self, payload: bytes, wait: Wait) -> None:
-        """Hand over the job."""
+        """Send the job."""
         rest = memoryview(frames.encode(payload))
         while rest:
             if not _writable(self._request_fd, wait.tick()):
@@ -146,10 +146,10 @@ class Child:
         return self._next_frame(wait)
 
     def await_silence(self, wait: Wait) -> None:
-        """After the answer: wait for the job's process to end, and see that it wrote nothing else.
+        """After the answer, wait for the job's process to end and check that it wrote nothing else.
 
-        Raises ChildGarbledError for a second answer (of two, neither can be trusted) and for a process that
-        stays, and ChildGoneError for one that did not end well.
+        Raises ChildGarbledError for a second answer (neither can be trusted) and for a process that does not end, and
+        ChildGoneError for one that ended with an error.
         """
         try:
             while self._receive(wait):
@@ -162,7 +162,7 @@ class Child:
             raise ChildGoneError(self._how_it_ended())
 
     def terminate(self, *, grace_seconds: float) -> None:
-        """SIGTERM to the group, then wait until the child has wound up or the grace is over."""
+        """Send SIGTERM to the process group and wait until the child ends or the grace period is over."""
         try:
             os.killpg(self._process.pid, signal.SIGTERM)
         except ProcessLookupError:
@@ -170,7 +170,7 @@ class Child:
         wait = Wait(time.monotonic() + grace_seconds, threading.Event())
         try:
             while self._receive(wait):
-                self._received.clear()  # an answer after the timebox is none
+                self._received.clear()  # an answer after the timebox does not count
         except ChildOverdueError:
             return
 
@@ -193,11 +193,11 @@ class Child:
                 raise ChildGoneError(self._how_it_ended())
 
     def _receive(self, wait: Wait) -> bool:
-        """Take in what stands in the pipes, waiting a tick for it; False once nothing more can come."""
+        """Read from the pipes, waiting up to one tick; return False once no more data can arrive."""
         ended_before = self._ended is not None
         ready = _readable(self._open_fds, 0 if ended_before else wait.tick())
         if self._status_fd in ready:
-            # Written when the process was over, so whatever it answered is in the other pipe by now.
+            # Written after the process ended, so its answer is already in the other pipe.
             self._ended = _read_status(self._status_fd)
             self._open_fds.remove(self._status_fd)
         chunk = b""

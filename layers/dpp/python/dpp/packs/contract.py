@@ -1,7 +1,7 @@
-"""What a pack is asked and what it answers (RUN-18, RUN-25, RUN-26).
+"""Requests to packs and their results (RUN-18, RUN-25, RUN-26).
 
 A pack is a function from `PackRequest` to `PackResult`. It knows nothing of money reservations, queues or
-tables; whoever runs it decides what its answer is worth. All three models are frozen and survive a trip
+tables; its caller decides what the answer is worth. All three models are frozen and survive a trip
 through JSON, because a pack runs in another process (D6).
 """
 
@@ -25,7 +25,7 @@ class PackType(StrEnum):
 
 
 class PackReason(StrEnum):
-    """Why a pack gave no result. A run that ends with one of these costs the minimum fee (RUN-17)."""
+    """Reasons for a missing result. A run that ends with one of these costs the minimum fee (RUN-17)."""
 
     PACK_TIMEBOX_EXCEEDED = "PACK_TIMEBOX_EXCEEDED"
     PACK_FAILED = "PACK_FAILED"
@@ -83,7 +83,7 @@ class PackSuccess(_Message):
 
 
 class PackFailure(_Message):
-    """No result. `detail` is a phrase of ours (a class name, a signal, a limit), never a client's input."""
+    """No result. `detail` is a fixed phrase (a class name, a signal, a limit), never a client's input."""
 
     outcome: Literal["failure"] = "failure"
     reason_code: PackReason

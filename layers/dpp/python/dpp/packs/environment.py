@@ -1,7 +1,7 @@
-"""Which of the worker's environment a pack process gets to see: little, and per pack (D6, D8).
+"""Selects the environment variables that a pack process gets: few, and by pack (D6, D8).
 
 The worker's own environment holds the database, the cache and the role's credentials. A pack parses what
-strangers wrote, so its process starts without any of that; a job brings along what its pack needs.
+untrusted data, so its process starts without them; a job brings the variables that its pack needs.
 """
 
 import os
@@ -32,7 +32,7 @@ _AWS_VARIABLES = (
 
 
 def process_environment(environ: Mapping[str, str], *, scratch: str, mark: str) -> dict[str, str]:
-    """What a pack process starts with: enough for the interpreter, no secret."""
+    """Return the environment of a new pack process: enough for the interpreter, no secret."""
     # BEDROCK_MODEL_VARIABLE is no secret, and tells the process to import boto3 before the timebox runs.
     names = (*_INTERPRETER_VARIABLES, BEDROCK_MODEL_VARIABLE)
     return {
@@ -53,7 +53,7 @@ def process_environment(environ: Mapping[str, str], *, scratch: str, mark: str) 
 
 
 def job_environment(environ: Mapping[str, str], pack_type: PackType) -> dict[str, str]:
-    """What a job of `pack_type` brings along; credentials only for a decision with Bedrock configured."""
+    """Return a job's variables; AWS credentials only for a decision with Bedrock configured."""
     match pack_type:
         case PackType.DECISION:
             bedrock = _AWS_VARIABLES if environ.get(BEDROCK_MODEL_VARIABLE) else ()

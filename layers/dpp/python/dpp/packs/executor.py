@@ -1,4 +1,4 @@
-"""What a pack process runs: the request's pack, on inputs checked once more (D6)."""
+"""Runs a request's pack inside the pack process, after validating its inputs once more (D6)."""
 
 import importlib
 import importlib.util

@@ -16,7 +16,7 @@ MAX_ANSWER_BYTES = 1_000_000
 
 
 class BrokenFrameError(Exception):
-    """What stands in the pipe is no frame within its bound."""
+    """The data in the pipe is not a frame within the size limit."""
 
 
 def encode(payload: bytes) -> bytes:

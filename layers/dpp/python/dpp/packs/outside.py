@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
 START_SECONDS = 15
-"""How long the other function may take to start; the same as a pack process's, and not of the timebox."""
+"""Time limit for the other function's start, the same as a pack process's; not part of the timebox."""
 _REPLY_SECONDS = 2
 _TICK_SECONDS = 0.1
 

@@ -1,4 +1,4 @@
-"""What a pack costs, in integer USD micros (RUN-23). docs/packs.md shows the same table to users.
+"""Prices of packs in integer USD micros (RUN-23). docs/packs.md shows the same table to users.
 
 Every figure is a multiple of 100 micros, so every total is shown exactly by four decimal places. A total
 may exceed what a run reserved: charging `min(cost, reserved)` is the caller's rule (RUN-24), not a pack's.
@@ -29,7 +29,7 @@ EVAL_PER_MILLION_DRAWS_USD_MICROS = 1_000
 
 
 def _started(amount: int, step: int) -> int:
-    """How many steps were started: 0 of 0, 1 of 1 … step."""
+    """Return how many steps were started: 0 of 0, 1 of 1 … step."""
     return -(-amount // step)
 
 

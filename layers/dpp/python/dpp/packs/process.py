@@ -30,18 +30,18 @@ from dpp.packs.runner import Job
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """What one job may use; the kernel enforces bytes and files, the parent the seconds."""
+    """Resource limits of one job; the kernel enforces bytes and files, the parent the seconds."""
 
     memory_bytes: int = 768 * 1024 * 1024
     """Address space, which is more than what is resident: Python with boto3 maps about 250 MB."""
     file_bytes: int = 16 * 1024 * 1024
     open_files: int = 256
     start_seconds: float = 15.0
-    """How long a child may take to be ready; not part of the timebox, and nothing when it is warm."""
+    """Time limit for a child to become ready; not part of the timebox, and zero for a warm child."""
     grace_seconds: float = 0.5
     """From SIGTERM to SIGKILL."""
     kill_seconds: float = 1.0
-    """How long to look for what a child started; the kernel needs milliseconds."""
+    """Time limit for finding and killing everything that a child started; the kernel needs milliseconds."""
 
 
 class PackProcess:

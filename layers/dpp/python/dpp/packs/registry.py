@@ -73,7 +73,7 @@ class UrlInputs(_Inputs):
 
     @property
     def plain_http_allowed(self) -> bool:
-        """Whether `http://` may be fetched, asked for by either of the two switches."""
+        """Return whether `http://` may be fetched, asked for by either of the two switches."""
         return self.allow_http or not self.allow_https_only
 
 
@@ -99,14 +99,14 @@ Tolerance = Annotated[str, Field(pattern=r"^[0-9]{1,18}(\.[0-9]{1,18})?$", max_l
 
 
 class EvalPrediction(_Inputs):
-    """What a system answered to the item `id`."""
+    """A system's answer for the item `id`."""
 
     id: ItemId
     value: EvalValue = Field(repr=False, description="Any JSON; strings have at most 20,000 characters.")
 
 
 class EvalReference(_Inputs):
-    """What it should have answered; of several right answers, the one that fits best counts."""
+    """The expected answer; of several right answers, the best match counts."""
 
     id: ItemId
     value: EvalValue = Field(repr=False, description="Any JSON; strings have at most 20,000 characters.")
@@ -160,12 +160,12 @@ class EvalMetric(_Inputs):
 
     @property
     def name(self) -> str:
-        """What the result calls it."""
+        """The metric's name in the result."""
         return self.label or self.type
 
 
 class Bootstrap(_Inputs):
-    """How the intervals around the means are found."""
+    """Settings of the bootstrap intervals around the means."""
 
     seed: int = Field(default=0, ge=0, le=2**53 - 1, description="The same seed gives the same intervals.")
     resamples: int = Field(default=1_000, ge=100, le=10_000)
@@ -206,7 +206,7 @@ class ComplianceDocument(_Inputs):
 
 
 class Clause(_Inputs):
-    """Something that a document has to say, or must not say, in one of several wordings."""
+    """A clause that a document must contain, or must not contain, in one of several wordings."""
 
     id: PlainId
     any_of: list[Phrase] = Field(
@@ -216,7 +216,7 @@ class Clause(_Inputs):
 
 
 class CompliancePattern(_Inputs):
-    """What a document must not hold, as a regular expression."""
+    """A regular expression that a document must not match."""
 
     id: PlainId
     pattern: str = Field(
@@ -256,12 +256,12 @@ class ComplianceInputs(_Inputs):
 
 
 INPUT_OBJECT_PREFIX = "inputs/"
-"""Where in the bucket clients' objects are: `inputs/{tenant_id}/…`."""
+"""Prefix of clients' objects in the bucket: `inputs/{tenant_id}/…`."""
 _TENANT = "tenant_id"
 
 
 def tenant_context(tenant_id: str) -> dict[str, str]:
-    """What a validation of inputs is told, so that it refuses objects which are not this tenant's."""
+    """Return the validation context by which inputs with another tenant's objects are rejected."""
     return {_TENANT: tenant_id}
 
 
@@ -311,7 +311,7 @@ def _check_key(key: str, tenant_id: str | None) -> None:
 
 
 class OcrArtifacts(_Inputs):
-    """What is wanted beside the texts."""
+    """Optional artifacts beside the texts."""
 
     include_markdown: bool = Field(default=False, description="All pages as one Markdown text.")
     include_docx: bool = Field(default=False, description="All pages as one Word document, in base64.")

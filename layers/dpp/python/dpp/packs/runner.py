@@ -33,14 +33,14 @@ READY = b""
 """The payload of the frame that says: imports done, waiting for a job."""
 
 STATUS = struct.Struct(">i")
-"""How the job's process ended, as the guardian reports it: an exit status, or minus the signal."""
+"""The guardian's report of how the job's process ended: an exit status, or the negated signal number."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 _NO_ROOM = frozenset({errno.EFBIG, errno.ENOSPC, errno.EDQUOT})
 
 
 class RunnerArguments(BaseModel):
-    """What the worker tells the process it starts; `executor_module` is another one only in tests."""
+    """Arguments of the process; only tests set another `executor_module`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -22,7 +22,7 @@ def resident_birth(number: str) -> date | None:
 
 
 def is_foreigner(number: str) -> bool:
-    """Whether a resident registration number is one of a foreigner (seventh digit 5 to 8)."""
+    """Return whether a resident registration number is one of a foreigner (seventh digit 5 to 8)."""
     return number[6] in "5678"
 
 
@@ -95,7 +95,7 @@ _CARD_RANGES = (
 
 
 def is_international_card(number: str) -> bool:
-    """Whether a card scheme issues numbers that start so and have this length."""
+    """Return whether a card scheme issues numbers that start so and have this length."""
     return any(
         low <= number[: len(low)] <= high and len(number) in lengths for low, high, lengths in _CARD_RANGES
     )

@@ -14,18 +14,18 @@ from dpp.packs.compliance.folding import Folded, fold_phrases
 from dpp.packs.registry import Clause, CompliancePattern, Severity
 
 MAX_MATCHES = 2_000
-"""Of one rule in all documents together; it is said of a rule when there are more."""
+"""Matches of one rule in all documents together; the result says if there are more."""
 
 _PROGRAM_BYTES = 8 << 20
 
 
 class RuleRefusedError(ValueError):
-    """A rule can't be used; the message names its place, never a word of it."""
+    """A rule is invalid; the message names its position and never quotes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document in the forms in which it is searched."""
+    """A document in its searched forms."""
 
     number: int
     text: str
@@ -35,7 +35,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one rule found, and whether that is all."""
+    """The findings of one rule, and whether the list is complete."""
 
     rule: str
     findings: list[Finding]
@@ -47,14 +47,14 @@ type _Span = tuple[Document, int, int]
 
 @dataclass(frozen=True, slots=True)
 class PhraseRule:
-    """A clause with its wordings in the searched form."""
+    """A clause with its wordings in searched form."""
 
     id: str
     severity: Severity
     wordings: tuple[str, ...]
 
     def missing(self, documents: Sequence[Document]) -> Found:
-        """A finding for each document that has none of the wordings."""
+        """Return a finding for each document without any of the wordings."""
         lacking = [
             one for one in documents if not any(wording in one.phrases.text for wording in self.wordings)
         ]
@@ -64,7 +64,7 @@ class PhraseRule:
         )
 
     def present(self, documents: Sequence[Document]) -> Found:
-        """A finding for each place where one of the wordings stands."""
+        """Return a finding for each occurrence of one of the wordings."""
         return _found(self.id, "forbidden_clause", self.severity, self._spans(documents))
 
     def _spans(self, documents: Sequence[Document]) -> Iterator[_Span]:
@@ -82,7 +82,7 @@ class _Match(Protocol):
 
 
 class _Compiled(Protocol):
-    """What is used of RE2's compiled pattern, which comes without types."""
+    """The part of RE2's compiled pattern that is used; the package has no types."""
 
     def finditer(self, text: str, /) -> Iterator[_Match]: ...
 

@@ -1,4 +1,4 @@
-"""What a check finds, how severe it is, and how it is shown: never with the value itself (RUN-28, RUN-31)."""
+"""Findings of a check, their severity and their masked display, never the value itself (RUN-28, RUN-31)."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ _SHOWN_SEPARATORS = frozenset(" -.@+()/")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Personal data, perhaps: `start` to `end` (exclusive) of the searched text."""
+    """Possible personal data from `start` to `end` (exclusive) of the searched text."""
 
     rule: str
     start: int
@@ -28,7 +28,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One breach of one rule; `start` and `end` in characters of the document, None for what is missing."""
+    """One violation of one rule; `start` and `end` in characters of the document, None for a missing clause."""
 
     document: int
     kind: Kind
@@ -41,18 +41,18 @@ class Finding:
 
     @property
     def rank(self) -> int:
-        """How severe it is, as a number to compare."""
+        """The severity as a comparable number."""
         return SEVERITIES.index(self.severity)
 
     @property
     def place(self) -> tuple[int, int, int, str]:
-        """Where it is listed: by document and place, what is missing first."""
+        """Sort key: document, then position; missing clauses first."""
         missing = self.start is None or self.end is None
         return (self.document, *((-1, -1) if missing else (self.start or 0, self.end or 0)), self.rule)
 
 
 def without_overlaps(candidates: Iterable[Candidate], priority: Sequence[str]) -> list[Candidate]:
-    """Of candidates that share a character, the surest; of equals, by `priority`, then the longer, then the first.
+    """Of overlapping candidates keep the most certain one; ties go by `priority`, then length, then position.
 
     The answer does not depend on the order in which the candidates come.
     """
@@ -97,7 +97,7 @@ def blackened(value: str) -> str:
 
 
 def verdict(findings: Iterable[Finding], *, fail_at: Severity, review_at: Severity) -> Verdict:
-    """By the most severe finding."""
+    """Return the verdict for the most severe finding."""
     worst = max((finding.rank for finding in findings), default=-1)
     if worst >= SEVERITIES.index(fail_at):
         return "fail"

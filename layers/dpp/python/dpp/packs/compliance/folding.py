@@ -35,9 +35,9 @@ class Folded:
 
     text: str
     _starts: list[int]
-    """Where each piece starts in `text`."""
+    """Start of each piece in `text`."""
     _origins: list[int]
-    """Where it starts in the original, which has one entry more: where the original ends."""
+    """Start of each piece in the original, and as the last entry the original's end."""
     _copied: list[bool]
 
     def original(self, start: int, end: int) -> tuple[int, int]:

@@ -18,7 +18,7 @@ RANDOM_SINCE = date(2020, 10, 5)
 """Numbers issued from this day on carry random digits where the check digit was."""
 
 _KEYWORD_REACH = 40
-"""In how many characters before a number the word stands that tells what the number is."""
+"""The word that identifies a number is searched in this many characters before it."""
 
 _START = r"(?<![0-9])(?<![0-9]-)"
 _END = r"(?![0-9])(?!-[0-9])"
@@ -44,8 +44,8 @@ def digits(text: str) -> str:
     return "".join(character for character in text if character in "0123456789")
 
 
-def is_told_by(word: re.Pattern[str], text: str, place: int) -> bool:
-    """Whether the word stands shortly before `place`."""
+def is_named_by(word: re.Pattern[str], text: str, place: int) -> bool:
+    """Return whether the word stands shortly before `place`."""
     return word.search(text, max(0, place - _KEYWORD_REACH), place) is not None
 
 
@@ -77,20 +77,20 @@ def _business_numbers(text: str) -> Iterator[Candidate]:
             continue
         if match["separator"]:
             yield Candidate(BUSINESS, match.start(), match.end(), "high")
-        elif is_told_by(_BUSINESS_WORD, text, match.start()):
+        elif is_named_by(_BUSINESS_WORD, text, match.start()):
             yield Candidate(BUSINESS, match.start(), match.end(), "medium")
 
 
 def _phones(text: str) -> Iterator[Candidate]:
     for match in _PHONE.finditer(text):
         mobile = match["area"].startswith("1")
-        told = match["country"] or match["open"] or match["separator"] or mobile
-        yield Candidate(PHONE, match.start(), match.end(), "medium" if told else "low")
+        named = match["country"] or match["open"] or match["separator"] or mobile
+        yield Candidate(PHONE, match.start(), match.end(), "medium" if named else "low")
 
 
 def _passports(text: str) -> Iterator[Candidate]:
     for match in _PASSPORT.finditer(text):
-        if is_told_by(_PASSPORT_WORD, text, match.start()):
+        if is_named_by(_PASSPORT_WORD, text, match.start()):
             yield Candidate(PASSPORT, match.start(), match.end(), "medium")
         elif match[0].isupper():
             yield Candidate(PASSPORT, match.start(), match.end(), "low")
@@ -98,5 +98,5 @@ def _passports(text: str) -> Iterator[Candidate]:
 
 def _accounts(text: str) -> Iterator[Candidate]:
     for match in _ACCOUNT.finditer(text):
-        if 10 <= len(digits(match[0])) <= 14 and is_told_by(_ACCOUNT_WORD, text, match.start()):
+        if 10 <= len(digits(match[0])) <= 14 and is_named_by(_ACCOUNT_WORD, text, match.start()):
             yield Candidate(ACCOUNT, match.start(), match.end(), "medium")

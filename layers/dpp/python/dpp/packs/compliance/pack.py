@@ -15,7 +15,7 @@ from dpp.packs.registry import SEVERITIES, ComplianceInputs
 
 
 def run(inputs: ComplianceInputs) -> PackResult:
-    """Check every document by every rule. Depends on the inputs alone."""
+    """Check every document against every rule. The result depends only on the inputs."""
     documents = [
         Document(number, one.text, fold(one.text), fold_phrases(one.text))
         for number, one in enumerate(inputs.documents)

@@ -1,4 +1,4 @@
-"""The rules on personal data: what each finds, how severe that is, how much of it is shown (RUN-28)."""
+"""The rules for personal data: matches, severity, and how much of a value is shown (RUN-28)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

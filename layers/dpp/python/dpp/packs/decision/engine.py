@@ -1,4 +1,4 @@
-"""What every decision engine is: asked with a question and a deadline, answering or failing (RUN-25)."""
+"""The protocol of decision engines: a question and a deadline in, an answer or an error out (RUN-25)."""
 
 import time
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Answer:
 
 
 class ProviderError(Exception):
-    """The provider gave no answer. The message names a status or a code, never a word of the input."""
+    """The provider gave no answer. The message has a status or a code and never quotes the input."""
 
     def __init__(self, detail: str, *, retryable: bool = False, timed_out: bool = False) -> None:
         super().__init__(detail)
@@ -46,7 +46,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """What the envelope calls it."""
+        """The engine's name in the envelope."""
         ...
 
     def answer(self, inputs: DecisionInputs, *, deadline: float) -> Answer:

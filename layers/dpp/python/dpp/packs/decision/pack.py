@@ -15,7 +15,7 @@ from dpp.platform.config import DecisionEngineSettings
 
 _RESERVE_SHARE = 0.2
 _RESERVE_SECONDS = 1.0
-"""Kept of the timebox to tell a late provider from a late pack, and to hand over the answer."""
+"""Reserved from the timebox to tell a late provider from a late pack, and to return the answer."""
 
 
 def choose_engine(settings: DecisionEngineSettings) -> Engine:
@@ -29,7 +29,7 @@ def choose_engine(settings: DecisionEngineSettings) -> Engine:
 
 
 def run(inputs: DecisionInputs, request: PackRequest, settings: DecisionEngineSettings) -> PackResult:
-    """Answer within the timebox, or say why not without a word of the question."""
+    """Answer within the timebox, or return the reason without quoting the question."""
     reserve = min(_RESERVE_SECONDS, _RESERVE_SHARE * request.timebox_sec)
     deadline = time.monotonic() + request.timebox_sec - reserve
     engine = choose_engine(settings)

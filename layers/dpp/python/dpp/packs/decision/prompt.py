@@ -1,4 +1,4 @@
-"""What a language model is told, and how its reply is read (RUN-25)."""
+"""The prompt for a language model and the parsing of its reply (RUN-25)."""
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -6,7 +6,7 @@ from dpp.packs.decision.engine import ProviderError
 from dpp.packs.registry import DecisionInputs
 
 UNSTATED_CONFIDENCE = 0.5
-"""For a reply that is an answer, but says nothing about how sure it is."""
+"""Confidence of a reply that is an answer but states no confidence."""
 
 MAX_ANSWER_CHARACTERS = 20_000
 
@@ -23,12 +23,12 @@ class _Reply(BaseModel):
 
 
 def max_tokens(inputs: DecisionInputs) -> int:
-    """How many tokens the reply may have."""
+    """Return how many tokens the reply may have."""
     return _MAX_TOKENS[inputs.mode]
 
 
 def system_text(inputs: DecisionInputs) -> str:
-    """The instruction; it holds nothing of the client's."""
+    """Return the instruction, which contains nothing from the client."""
     return (
         "You answer questions for people who decide. Answer in the language of the question, in "
         f"{_LENGTH[inputs.mode]}. If a context is given, answer from it alone, and say so if it holds no "

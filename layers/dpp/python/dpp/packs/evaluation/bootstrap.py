@@ -1,4 +1,4 @@
-"""How sure a mean is: a percentile bootstrap interval (Efron, 1979), the same for the same seed (RUN-28)."""
+"""Percentile bootstrap intervals of means (Efron, 1979), reproducible by seed (RUN-28)."""
 
 import math
 import random

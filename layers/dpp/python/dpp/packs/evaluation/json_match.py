@@ -34,7 +34,7 @@ def read(value: JsonValue) -> Tree:
 
 
 def leaves(tree: Tree) -> int:
-    """How many strings, numbers, literals and empty containers the value has; at least one."""
+    """Return how many strings, numbers, literals and empty containers the value has; at least one."""
     if isinstance(tree, dict | list) and tree:
         children = tree.values() if isinstance(tree, dict) else tree
         return sum(leaves(child) for child in children)
@@ -42,7 +42,7 @@ def leaves(tree: Tree) -> int:
 
 
 def common_leaves(one: Tree, other: Tree) -> int:
-    """How many leaves stand in both, at the same place; all of them only where the two are the same."""
+    """Return how many leaves stand in both, at the same place; all of them only where the two are the same."""
     if isinstance(one, dict) and isinstance(other, dict) and one and other:
         return sum(common_leaves(child, other[name]) for name, child in one.items() if name in other)
     if isinstance(one, list) and isinstance(other, list) and one and other:

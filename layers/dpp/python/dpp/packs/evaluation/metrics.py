@@ -14,7 +14,7 @@ from dpp.packs.registry import EvalMetric
 
 
 class Note(StrEnum):
-    """Why an item has no score, or 0 without a comparison."""
+    """Reasons for a missing score, or for a 0 without a comparison."""
 
     MISSING_PREDICTION = "MISSING_PREDICTION"
     NOT_TEXT = "NOT_TEXT"
@@ -34,7 +34,7 @@ class Score:
 
     @property
     def compared(self) -> bool:
-        """Whether there was a prediction and a reference, and the metric could read both."""
+        """Return whether there was a prediction and a reference, and the metric could read both."""
         return self.note is None
 
 

@@ -42,6 +42,6 @@ def from_json(value: float) -> Decimal:
 
 
 def within(value: Decimal, reference: Decimal, *, absolute: Decimal, relative: Decimal) -> bool:
-    """Whether `value` is as close to `reference` as the larger of the two tolerances allows."""
+    """Return whether `value` is as close to `reference` as the larger of the two tolerances allows."""
     distance = _EXACT.abs(_EXACT.subtract(value, reference))
     return distance <= max(absolute, _EXACT.multiply(relative, _EXACT.abs(reference)))

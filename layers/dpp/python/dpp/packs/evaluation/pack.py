@@ -14,7 +14,7 @@ from dpp.packs.registry import Bootstrap, EvalInputs, EvalMetric
 
 _SHOWN_PLACES = 6
 MAX_LOGGED_PREDICTIONS = 100
-"""How many predictions without a reference the discard log names; the rest is only counted."""
+"""The discard log names at most this many predictions without a reference; the rest is only counted."""
 
 type Verdict = Literal["pass", "fail", "none"]
 
@@ -37,7 +37,7 @@ class _Aggregate:
 
     @property
     def certain(self) -> bool:
-        """Whether the whole interval lies on the verdict's side of the threshold."""
+        """Return whether the whole interval lies on the verdict's side of the threshold."""
         threshold = self.metric.threshold
         if threshold is None or self.interval is None:
             return False

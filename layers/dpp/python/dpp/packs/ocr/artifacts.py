@@ -1,4 +1,4 @@
-"""What a client may want beside the texts: all of them as one Markdown or Word document (RUN-27)."""
+"""Optional artifacts of an ocr run: all texts as one Markdown or Word document (RUN-27)."""
 
 import base64
 import io
@@ -26,7 +26,7 @@ class TextPage:
 
 
 def make(wanted: OcrArtifacts, pages: Sequence[TextPage], room_bytes: int) -> dict[str, JsonValue]:
-    """What was asked for, as far as `room_bytes` of JSON hold it; the rest says TOO_LARGE and how large it is."""
+    """Build the requested artifacts that fit `room_bytes` of JSON; the others say TOO_LARGE with their size."""
     made: dict[str, JsonValue] = {}
     if wanted.include_markdown:
         text = markdown(pages)

@@ -97,7 +97,7 @@ class Engine:
         self._loaded: dict[str, Any] = {}
 
     def rotation(self, image: Image.Image) -> Rotation:
-        """How far the page must be turned to stand upright, as its letters look."""
+        """Return how far the page must be turned to stand upright, as its letters look."""
         api = self._api(_OSD)
         self._show(api, image)
         found = api.DetectOrientationScript()

@@ -1,10 +1,10 @@
-"""What can be wrong with an image or a page of it: a reason in the discard log, never a crash (RUN-27)."""
+"""Faults of images and pages, reported in the discard log (RUN-27)."""
 
 from enum import StrEnum
 
 
 class ImageFault(StrEnum):
-    """Why an image, or a page of it, was not read."""
+    """Reasons for an unread image or page."""
 
     OBJECT_NOT_READABLE = "OBJECT_NOT_READABLE"
     OBJECT_UNAVAILABLE = "OBJECT_UNAVAILABLE"

@@ -18,7 +18,7 @@ MAX_IMAGE_BYTES = 20_000_000
 MAX_PIXELS = 40_000_000
 """A page of A4 at 600 dpi has 35 million."""
 WORKING_PIXELS = 12_000_000
-"""What a page is reduced to: A4 at about 350 dpi, beyond which nothing is read better."""
+"""Larger pages are reduced to this: A4 at about 350 dpi, beyond which recognition does not improve."""
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF")
 _WHITE = 255
@@ -136,7 +136,7 @@ def _seek(image: Image.Image, number: int) -> bool:
 
 
 def _count(image: Image.Image, number: int, most: int) -> int:
-    """How many pages there are from `number` on and below `most`; their pixels are not decoded for it."""
+    """Return how many pages there are from `number` on and below `most`; their pixels are not decoded for it."""
     try:
         return (
             next(page for page in range(number + 1, most + 1) if page == most or not _seek(image, page))

@@ -119,14 +119,14 @@ class _Cutter:
         return [(left, top + run[0][0], right, top + run[-1][1]) for run in _runs(rows)]
 
     def _is_column(self, box: Box, span: Span) -> bool:
-        """Whether a part between gutters has lines of its own, and is no gap between two words or a bullet."""
+        """Return whether a part between gutters has lines of its own, and is no gap between two words or a bullet."""
         part = self._ink.crop((box[0] + span[0], box[1], box[0] + span[1], box[3]))
         rows = _joined(_spans(part.getprojection()[1]))
         return len(rows) >= 2 and part.width > 2 * median(stop - start for start, stop in rows)
 
 
 def _spans(presence: Sequence[int]) -> list[Span]:
-    """Where something is, as half-open spans."""
+    """Return the runs of true cells as half-open spans."""
     spans = []
     place = 0
     for present, run in groupby(presence, bool):

@@ -1,4 +1,4 @@
-"""What can be measured of a grey page before it is read: light, noise, skew (RUN-27).
+"""Measures of a grey page before recognition: contrast, shade, noise, skew (RUN-27).
 
 Pillow alone: its box resize and histograms run in C, so no array library needs to be shipped for this.
 """
@@ -26,7 +26,7 @@ class Light:
     """Of the area that is darker than the threshold between ink and paper."""
     threshold: int
     unevenness: float
-    """How far apart the lightest and the darkest ninth of the paper are."""
+    """Difference between the lightest and the darkest ninth of the paper."""
 
     @property
     def contrast(self) -> float:
@@ -35,7 +35,7 @@ class Light:
 
     @property
     def is_dark_paper(self) -> bool:
-        """Whether most of the page is dark: light text on a dark ground."""
+        """Return whether most of the page is dark: light text on a dark ground."""
         return self.ink_share > 0.6
 
 
@@ -90,7 +90,7 @@ def grain(image: Image.Image, threshold: int) -> float:
 
 
 def skew_degrees(image: Image.Image, threshold: int) -> float:
-    """How far lines lean, counter-clockwise, within MAX_SKEW_DEGREES; 0 where no angle is better than none.
+    """Return how far lines lean, counter-clockwise, within MAX_SKEW_DEGREES; 0 where no angle is better than none.
 
     Rows of text make dark and light bands; turned the right way, neighbouring rows differ the most.
     """

@@ -27,14 +27,14 @@ _RESERVE_SHARE = 0.2
 _RESERVE_SECONDS = 1.5
 """Kept of the timebox for handing over what was read."""
 _NOT_COUNTED = frozenset({ImageFault.MAX_PAGES})
-"""What the client itself bounded is not held against the result's reliability."""
+"""Limits set by the client do not lower the result's reliability."""
 
 type Json = dict[str, JsonValue]
 
 
 @dataclass(slots=True)
 class _Work:
-    """What has become of the pages so far."""
+    """The state of a job: pages read, discarded and left."""
 
     texts: list[JsonValue] = field(default_factory=list)
     text_pages: list[TextPage] = field(default_factory=list)

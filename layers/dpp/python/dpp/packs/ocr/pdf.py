@@ -12,7 +12,7 @@ from dpp.packs.ocr.images import WORKING_PIXELS, LostPage, Page, check_pixels, r
 DOTS_PER_INCH = 300
 _POINTS_PER_INCH = 72
 _MAX_POINTS = 14_400
-"""What the format allows a side to have (ISO 32000, annex C): 200 inches."""
+"""The longest side that the format allows (ISO 32000, annex C): 200 inches."""
 _ERROR_PASSWORD = 4
 
 

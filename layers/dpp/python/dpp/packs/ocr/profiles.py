@@ -1,4 +1,4 @@
-"""What each profile means, as data (RUN-27; docs/packs.md shows the same table).
+"""The ocr profiles as data (RUN-27; docs/packs.md shows the same table).
 
 The source document (001 §9.4.3) names the profiles and leaves their meaning open; this is it.
 """
@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 
 class Segmentation(IntEnum):
-    """What Tesseract takes an image for; the values are its page segmentation modes."""
+    """Tesseract's page segmentation modes."""
 
     AUTO = 3
     SINGLE_BLOCK = 6
@@ -19,7 +19,7 @@ class Segmentation(IntEnum):
 
 
 class Step(StrEnum):
-    """What may be done to a page before it is read; each only where the page's measures call for it."""
+    """Preprocessing steps; each is applied only if the page's measures require it."""
 
     INVERT = "invert"
     FLATTEN = "flatten"
@@ -30,7 +30,7 @@ class Step(StrEnum):
 
 
 class Pass(StrEnum):
-    """What of a page is read together: each pass brings its letters to the size that Tesseract reads best."""
+    """Recognition passes; each scales its letters to the size that Tesseract reads best."""
 
     BODY = "body"
     TITLE = "title"
@@ -39,14 +39,14 @@ class Pass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How a kind of page is read."""
+    """Settings for one kind of page."""
 
     sensitivity: float
-    """How soon a flaw is mended: the thresholds of contrast, shade and noise move by it."""
+    """Factor on the thresholds of contrast, shade and noise for preprocessing."""
     keeps_rows: bool
-    """Whether a wide gap stands within a row, as in a table, or between columns of text."""
+    """True: a wide gap is within a row, as in a table; False: it separates columns of text."""
     scattered: bool
-    """Whether what looks like a block may be single words in no order."""
+    """True: an apparent block may be single words in no order."""
     reread_below: int
     """Confidence, 0–100: lines with any word below it are read again, alone and at other sizes, and the better
     reading counts."""

@@ -74,7 +74,7 @@ def _all_lines(reading: PageReading) -> list[Line]:
 
 
 def _weight(lines: Sequence[Line]) -> float:
-    """Which of two readings of the same ink is better: the surer one, unless it lost letters."""
+    """Return the better of two readings of the same ink: the more confident one, unless it lost letters."""
     return mean_confidence(list(lines)) * math.sqrt(sum(line.characters for line in lines))
 
 

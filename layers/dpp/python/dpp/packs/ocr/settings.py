@@ -1,4 +1,4 @@
-"""What the ocr pack reads from its environment."""
+"""Environment settings of the ocr pack."""
 
 from pydantic import Field
 
@@ -6,7 +6,7 @@ from dpp.platform.config import Settings
 
 
 class OcrSettings(Settings):
-    """Where Tesseract's trained data is; by default in the layer, which Python's path leads to."""
+    """Folder of Tesseract's trained data; by default the one in the ocr layer."""
 
     trained_data: str | None = Field(
         description="Where Tesseract's trained data is; without it in the layer.",

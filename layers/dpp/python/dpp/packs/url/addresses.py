@@ -1,4 +1,4 @@
-"""Which addresses the platform refuses to connect to (RUN-26).
+"""Addresses that the platform refuses to connect to (RUN-26).
 
 Decided on the address itself, never on a name. An address must be proved public: what no rule knows is
 refused. IPv6 addresses that carry an IPv4 one are refused whole, public or not, since which IPv4 they end
@@ -49,7 +49,7 @@ _ISATAP_IDENTIFIERS = frozenset({0x00005EFE, 0x02005EFE})
 
 
 def refusal(address: str) -> Block | None:
-    """Why `address` (an IP address as text) is refused; None if it is a public unicast address."""
+    """Return why `address` (an IP address as text) is refused; None for a public unicast address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -33,7 +33,7 @@ _MAX_TAGS = 50_000
 """A page that has no 4,000 characters of text by then has nothing to say."""
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 _META_WINDOW_BYTES = 1_024
-"""Where HTML wants a page to name its charset (WHATWG HTML, 13.2.3.2)."""
+"""A page must declare its charset within this many bytes (WHATWG HTML, 13.2.3.2)."""
 
 # Only these, since codecs also knows transformations, and decoders that are slow on purpose-made input.
 _CHARSETS = re.compile(
@@ -46,14 +46,14 @@ _BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What can be read on a page; None where there is nothing."""
+    """A page's title and text; None if there is none."""
 
     title: str | None
     excerpt: str | None
 
 
 def is_readable(content_type: str) -> bool:
-    """Whether a body of this type is text; anything else is not even downloaded."""
+    """Return whether a body of this type is text; anything else is not even downloaded."""
     mime = _mime(content_type)
     return mime in _HTML_TYPES or mime in _TEXT_TYPES
 
@@ -106,7 +106,7 @@ def _texts(page: str) -> Iterator[tuple[bool, str]]:
 
 
 def _after_no_tag(page: str, start: int) -> int:
-    """Where the text goes on after a `<` that begins no whole tag."""
+    """Return the position where text continues after a `<` that starts no complete tag."""
     if page.startswith("<!--", start):
         closing, length = "-->", 3
     elif page[start + 1 : start + 2] in ("!", "?", "/") or page[start + 1 : start + 2].isalpha():

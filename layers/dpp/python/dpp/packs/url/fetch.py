@@ -32,7 +32,7 @@ _HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the last hop answered. `body` is empty if `wanted` said no to its content type."""
+    """The last hop's response. `body` is empty if `wanted` rejected its content type."""
 
     final_url: str
     status_code: int
@@ -43,7 +43,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the client asked for; `deadline` is in `time.monotonic()` and covers all hops."""
+    """The client's limits; `deadline` is in `time.monotonic()` and covers all hops."""
 
     deadline: float
     max_redirect_hops: int

@@ -26,7 +26,7 @@ _CONNECT_SECONDS = 5.0
 
 
 def system_resolver(host: str) -> Sequence[str]:
-    """What the machine's resolver answers, in the order it prefers."""
+    """Resolve with the machine's resolver, in its order of preference."""
     answers = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
 

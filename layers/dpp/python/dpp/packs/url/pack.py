@@ -30,7 +30,7 @@ Log = dict[str, JsonValue]
 
 @dataclass(slots=True)
 class _Outcome:
-    """What became of one URL: a result, or an entry in a log, or (cut off at the cap) both."""
+    """The outcome of one URL: a result, a log entry, or both if it was truncated."""
 
     result: Log | None = None
     discarded: Log | None = None
@@ -39,7 +39,7 @@ class _Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether it was attempted in vain."""
+        """Return whether it was attempted in vain."""
         if self.result is not None or self.discarded is None:
             return False
         return self.discarded["reason"] not in NOT_ATTEMPTED

@@ -1,4 +1,4 @@
-"""Why a URL was not, or not wholly, fetched: the words of the discard log and the blocked log (RUN-26)."""
+"""Reason codes of the discard and blocked logs for URLs that were not fetched completely (RUN-26)."""
 
 from enum import StrEnum
 
@@ -21,7 +21,7 @@ class Discard(StrEnum):
     INVALID_REDIRECT = "INVALID_REDIRECT"
     UNSUPPORTED_ENCODING = "UNSUPPORTED_ENCODING"
     CONTENT_TOO_LARGE = "CONTENT_TOO_LARGE"
-    """What is beyond the cap was discarded; the result is there, and marked TRUNCATED."""
+    """Data beyond the cap was discarded; the result exists and is marked."""
     INTERNAL_ERROR = "INTERNAL_ERROR"
 
 
@@ -35,7 +35,7 @@ NOT_ATTEMPTED = frozenset(
         Discard.MAX_URLS_EXCEEDED,
     }
 )
-"""What the client's list and the rules decide, not the network: these say nothing of how well a run went."""
+"""Reasons that come from the client's list and the rules, not from the network."""
 
 
 class Block(StrEnum):

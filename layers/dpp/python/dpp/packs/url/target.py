@@ -36,7 +36,7 @@ _QUERY_SAFE = _PATH_SAFE + "?[]"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a request goes. `host` is a lower-case ASCII name or an IP address without brackets."""
+    """The target of a request. `host` is a lower-case ASCII name or an IP address."""
 
     scheme: str
     host: str
