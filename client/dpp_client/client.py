@@ -23,7 +23,7 @@ from dpp_client.errors import (
 )
 from dpp_client.models import COMPLETED, FAILED, POLL_INTERVAL_MS, Receipt, Result, Run, StoredResult
 from dpp_client.money import usd_text
-from dpp_client.retry import Clock, Told, persist
+from dpp_client.retry import Clock, OnRetry, persist
 from dpp_client.wire import Wire
 
 _IDEMPOTENCY_KEY = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{8,64}", re.ASCII)
@@ -48,7 +48,7 @@ class Client:
         timeout: float = 30.0,
         retry_seconds: float = 60.0,
         transport: httpx.BaseTransport | None = None,
-        on_retry: Told | None = None,
+        on_retry: OnRetry | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Raises ValueError where the URL or the key can't be one; nothing is sent yet."""

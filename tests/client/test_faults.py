@@ -273,7 +273,7 @@ def test_a_result_that_was_tampered_with_is_not_given_out(client: Client, gatewa
         return httpx.Response(200, content=answers(request).content.replace(b'"42"', b'"43"'))
 
     gateway.faults.append(tampered)
-    with pytest.raises(ResultMismatch, match="don't use it") as mismatch:
+    with pytest.raises(ResultMismatch, match="do not use it") as mismatch:
         client.result(run)
     assert mismatch.value.run_id == run.run_id
     assert client.result(run).data["answer_text"] == "42"
