@@ -1,4 +1,4 @@
-"""An account with a cluster and a file system: moto's, with what AWS does beyond it; and calls that go wrong."""
+"""An AWS account from moto with a cluster and a file system, and failing calls."""
 
 import json
 import re
@@ -31,34 +31,31 @@ type Fault = Callable[[str], Exception]
 
 
 def unreached(call: str) -> Exception:
-    """No connection."""
     return EndpointConnectionError(endpoint_url=f"https://{call}.test")
 
 
 def unanswered(call: str) -> Exception:
-    """No answer in time."""
+    """A call that took effect without an answer."""
     return ReadTimeoutError(endpoint_url=f"https://{call}.test")
 
 
 def throttled(call: str) -> Exception:
-    """Too many calls."""
     return refusal(call, "ThrottlingException", "Rate exceeded")
 
 
 def refusal(call: str, code: str, message: str, **members: str) -> ClientError:
-    """A failure that AWS answers."""
+    """An error returned by AWS."""
     response: Any = {"Error": {"Code": code, "Message": message}, **members}
     return ClientError(response, call)
 
 
 class Account:
-    """A cluster and a file system of this test's own; its clients are real ones, whose calls moto answers.
+    """A cluster and a file system with real clients, whose calls moto answers; adds behaviour that moto lacks.
 
-    `starts`: whether a task runs as soon as a service wants one. `lingers`: whether a task takes its time to stop, till
-    `settle`; meanwhile a service that was deleted drains. `tasks`: the last
-    statuses, by family, of tasks that are neither in a service's count nor known to moto.
-    `calls`: what was called, in order, and `sent`: with what. `fail(n, …)` lets the n-th call from then on go wrong.
-    """
+    `starts`: whether a task runs as soon as a service wants one. `lingers`: whether a task takes its time to stop,
+    until `settle`; a service that is deleted meanwhile drains. `tasks`: the last statuses, by family, of tasks that
+    neither a service counts nor moto knows. `calls`: the names of the calls, in order; `sent`: with their
+    parameters."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -77,11 +74,11 @@ class Account:
         self.ecs = self._watched(ecs_client())
         self.efs = self._watched(efs_client())
         self.ecs.create_cluster(clusterName=self.cluster)
-        made = self.efs.create_file_system(CreationToken=uuid4().hex, Encrypted=True)
+        created = self.efs.create_file_system(CreationToken=uuid4().hex, Encrypted=True)
         self.settings = AwsWorkspaceSettings.load(
             {
                 "DPP_WORKSPACE_ECS_CLUSTER": self.cluster,
-                "DPP_WORKSPACE_EFS_ID": made["FileSystemId"],
+                "DPP_WORKSPACE_EFS_ID": created["FileSystemId"],
                 "DPP_WORKSPACE_IMAGE": "123456789012.dkr.ecr.us-east-1.amazonaws.com/homes:1",
                 "DPP_WORKSPACE_SUBNETS": subnet,
                 "DPP_WORKSPACE_SECURITY_GROUP": group,
@@ -93,36 +90,35 @@ class Account:
         self.calls.clear()
 
     def containers(self, **changes: Any) -> FargateContainers:
-        """The provider of this account, as a new process has it."""
+        """The provider, as a new process builds it."""
         settings = self.settings.model_copy(update=changes)
         return FargateContainers(settings, lambda: self.ecs, lambda: self.efs)
 
     def access_points(self) -> AccessPoints:
-        """The access points of this account's file system."""
         return AccessPoints(self.settings, lambda: self.efs)
 
     def access_points_token(self, workspace_id: UUID, generation: str) -> str:
-        """By what EFS knows the access point of this generation."""
+        """The client token of the access point of this generation."""
         self.access_points().ensure(workspace_id, generation, home_path(workspace_id, generation))
         (call,) = [params for name, params in self.sent if name == "CreateAccessPoint"]
         return str(call["ClientToken"])
 
     def fail(self, number: int, fault: Fault, *, done: bool) -> None:
-        """Let the call `number` (from 0, from now on) go wrong: after it took effect, or before."""
+        """Make the call `number` (counted from 0, from now) fail: after it took effect if `done`, else before."""
         self.calls.clear()
         self._fault = (number, fault, done)
 
     def heal(self) -> None:
-        """Let nothing go wrong any more."""
+        """Clear the fault."""
         self._fault = None
 
     def service(self, workspace_id: UUID) -> Any:
-        """What moto keeps of the service, to be looked at and changed; None where there is none."""
+        """Moto's service object, which tests read and change; None if there is none."""
         backend = ecs_backends[ACCOUNT_ID][REGION]
         return backend.services.get(f"{self.cluster}:ws-{workspace_id}")
 
     def terminate(self, workspace_id: UUID) -> None:
-        """The last task has got its signal, and writes what it still has to: services don't count it any more."""
+        """The last task got its signal and may still write; services no longer count it."""
         service = self.service(workspace_id)
         service.running_count = 0
         self.tasks[f"ws-{workspace_id}"] = ["STOPPING"]
@@ -135,24 +131,24 @@ class Account:
         self.tasks[f"ws-{workspace_id}"] = ["STOPPED"]
 
     def roots(self) -> list[str]:
-        """The folders that access points lead to."""
+        """The root folders of all access points."""
         found = self.efs.describe_access_points(FileSystemId=self.settings.efs_id)["AccessPoints"]
         return sorted(point["RootDirectory"]["Path"] for point in found)
 
     def definitions(self, workspace_id: UUID) -> list[str]:
-        """The definitions that are registered."""
+        """The ARNs of the registered definitions."""
         return self.ecs.list_task_definitions(familyPrefix=f"ws-{workspace_id}")["taskDefinitionArns"]
 
     def state(self, workspace_id: UUID) -> tuple[object, ...]:
-        """What it comes down to in the end."""
+        """Access points, number of definitions, and the service, to compare."""
         service = self.service(workspace_id)
-        stands = service is not None and service.status != "INACTIVE"
+        exists = service is not None and service.status != "INACTIVE"
         definitions = self.definitions(workspace_id)
         return (
             self.roots(),
             len(definitions),
             (service.status, service.desired_count, service.task_definition in definitions)
-            if stands
+            if exists
             else None,
         )
 
@@ -169,7 +165,7 @@ class Account:
         self._raise(model.name, done=False)
         try:
             self._refuse(model.name, params)
-        except ClientError:  # an answer, too, which may be lost
+        except ClientError:  # this answer may be lost, too
             self._raise(model.name, done=True)
             raise
 
@@ -192,16 +188,16 @@ class Account:
             case "CreateService" | "UpdateService":
                 name = params.get("service", params.get("serviceName"))
                 service = self._service_of(name)
-                lasting = self.lingers and service.status == "ACTIVE" and params["desiredCount"] == 0
-                service.running_count = 1 if lasting else service.desired_count if self.starts else 0
+                still_runs = self.lingers and service.status == "ACTIVE" and params["desiredCount"] == 0
+                service.running_count = 1 if still_runs else service.desired_count if self.starts else 0
             case "DeleteService" if self.lingers and self._service_of(params["service"]).running_count:
                 self._service_of(params["service"]).status = "DRAINING"
             case "ListTaskDefinitions" if params.get("sort") == "DESC":
                 parsed["taskDefinitionArns"].sort(key=lambda arn: -int(arn.rpartition(":")[2]))
             case "ListTasks":
-                wanted = params["desiredStatus"] == "STOPPED"
+                stopped = params["desiredStatus"] == "STOPPED"
                 found = self.tasks.get(params["family"], [])
-                parsed["taskArns"] = [s for s in found if (s in ("STOPPING", "STOPPED")) is wanted]
+                parsed["taskArns"] = [s for s in found if (s in ("STOPPING", "STOPPED")) is stopped]
             case "DescribeTasks":
                 parsed["tasks"] = [{"lastStatus": status} for status in params["tasks"]]
         self._raise(model.name, done=True)
@@ -226,30 +222,27 @@ class Account:
         service = self._service_of(params["serviceName"])
         if service is None or service.status == "INACTIVE":
             return
-        what = "Creation of service was not idempotent."
+        message = "Creation of service was not idempotent."
         if service.status == "DRAINING":
-            what = "Unable to Start a service that is still Draining."
-        raise refusal("CreateService", "InvalidParameterException", what)
+            message = "Unable to Start a service that is still Draining."
+        raise refusal("CreateService", "InvalidParameterException", message)
 
     def _service_of(self, name: str) -> Any:
         return self.service(UUID(name.removeprefix("ws-")))
 
 
 def aws_containers(account: Account | None = None, **changes: Any) -> FargateContainers:
-    """The provider on an account of its own, or on this one; its `in_use` is what DirectoryVolumes asks.
-
-    Needs the fixture `aws`. `changes`: of settings.
-    """
+    """The provider on this account, or on a new one. Needs the fixture `aws`. `changes`: of settings."""
     return (account or Account()).containers(**changes)
 
 
 def home_path(workspace_id: UUID, generation: str = "g1") -> str:
-    """Where `lay_volume` has the home, in the file system."""
+    """The path of the home that `lay_volume` creates, in the file system."""
     return f"/generations/{workspace_id}/{generation}.t/home"
 
 
 def lay_volume(root: Path, workspace_id: UUID, generation: str = "g1") -> Volume:
-    """A volume's folders as DirectoryVolumes lays them, in place of the one that stood."""
+    """Create the folders of a volume like DirectoryVolumes, in place of an existing one."""
     home = root / home_path(workspace_id, generation)[1:]
     home.mkdir(parents=True, exist_ok=True)
     marker = {"restore_marker": "marker", "generation": generation}

@@ -1,4 +1,4 @@
-"""The provider on AWS keeps every promise of the ports, as the others do: the same tests, over this module's bench."""
+"""The conformance suite of the ports, for the provider on AWS."""
 
 import os
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ import pytest
 from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
 from dpp.workspaces.providers.efs_volumes import EfsVolumes
 from tests.workspaces.providers.aws_account import Account, aws_containers
-from tests.workspaces.providers.test_conformance import *  # noqa: F403 - every test and what it asks for
+from tests.workspaces.providers.test_conformance import *  # noqa: F403 - every test and its fixtures
 from tests.workspaces.providers.workbench import Workbench, local
 
 
 @pytest.fixture  # type: ignore[no-redef]
 def bench(tmp_path: Path, aws: None) -> Iterator[Workbench]:
-    """Fargate by moto, EFS as a folder, and access points by moto again."""
+    """Fargate and access points from moto, and a folder in place of EFS."""
     account = Account()
     containers = aws_containers(account)
     with local(tmp_path) as opened:

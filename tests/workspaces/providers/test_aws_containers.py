@@ -23,30 +23,27 @@ from tests.workspaces.providers.aws_account import (
     unreached,
 )
 
-WRONG = [(unreached, False), (throttled, False), (unanswered, True)]
-ENOUGH = 30
+FAULTS = [(unreached, False), (throttled, False), (unanswered, True)]
+MAX_CALLS = 30
 
 
 @pytest.fixture
 def account(aws: None) -> Account:
-    """Of this test's own."""
     return Account()
 
 
 @pytest.fixture
 def containers(account: Account) -> FargateContainers:
-    """Of that account."""
     return aws_containers(account)
 
 
 @pytest.fixture
 def workspace_id() -> UUID:
-    """A workspace."""
     return uuid4()
 
 
 class TestStart:
-    def test_one_task_runs_on_the_home_behind_its_access_point(
+    def test_one_task_runs_on_the_home_through_its_access_point(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
         containers.start(workspace_id, lay_volume(tmp_path, workspace_id))
@@ -73,10 +70,10 @@ class TestStart:
         }
         assert containers.observe([workspace_id])[workspace_id].ready
 
-    def test_no_second_container_ever_shares_the_home(
+    def test_two_containers_never_share_the_home(
         self, account: Account, workspace_id: UUID, tmp_path: Path
     ) -> None:
-        """A rolling update would start the next before it stops the last, and so would balancing of zones."""
+        """A rolling update would start the next task before it stops the last, and so would zone rebalancing."""
         containers = account.containers()
         containers.start(workspace_id, lay_volume(tmp_path, workspace_id, "g1"))
         containers.start(workspace_id, lay_volume(tmp_path, workspace_id, "g2"))
@@ -86,7 +83,7 @@ class TestStart:
             {"minimumHealthyPercent": 0, "maximumPercent": 100}
         ] * 2
 
-    def test_starting_what_runs_changes_nothing(
+    def test_start_of_a_running_container_changes_nothing(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
         volume = lay_volume(tmp_path, workspace_id)
@@ -94,24 +91,24 @@ class TestStart:
         before = account.state(workspace_id)
         account.calls.clear()
         containers.start(workspace_id, volume)
-        account.containers(image="other:2").start(workspace_id, volume)  # a container at work isn't replaced
+        account.containers(image="other:2").start(workspace_id, volume)  # a running container isn't replaced
         assert account.state(workspace_id) == before
         assert not {"CreateService", "UpdateService", "RegisterTaskDefinition"} & set(account.calls)
 
-    def test_one_that_does_not_come_up_gets_what_settings_say_now(
+    def test_container_that_does_not_start_gets_the_current_settings(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
         account.starts = False
         volume = lay_volume(tmp_path, workspace_id)
         containers.start(workspace_id, volume)
         account.starts = True
-        account.containers(image="mended:2").start(workspace_id, volume)
+        account.containers(image="fixed:2").start(workspace_id, volume)
         definition = account.ecs.describe_task_definition(
             taskDefinition=account.service(workspace_id).task_definition
         )
-        assert definition["taskDefinition"]["containerDefinitions"][0]["image"] == "mended:2"
+        assert definition["taskDefinition"]["containerDefinitions"][0]["image"] == "fixed:2"
 
-    def test_a_container_of_another_generation_is_moved_to_this_one(
+    def test_container_of_another_generation_is_moved_to_this_one(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
         containers.start(workspace_id, lay_volume(tmp_path, workspace_id, "g1"))
@@ -120,7 +117,7 @@ class TestStart:
         assert account.service(workspace_id).task_definition != first
         assert account.roots() == [home_path(workspace_id, g) for g in ("g1", "g2")]
 
-    def test_a_service_scaled_to_none_is_scaled_up_again(
+    def test_service_scaled_to_zero_is_scaled_up_again(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
         volume = lay_volume(tmp_path, workspace_id)
@@ -130,10 +127,10 @@ class TestStart:
         assert account.service(workspace_id).desired_count == 1
         assert len(account.definitions(workspace_id)) == 1
 
-    def test_a_service_that_drains_is_waited_for(
+    def test_start_waits_for_a_draining_service(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
-        """As it does where somebody else deleted it."""
+        """A service drains if another caller deleted it."""
         volume = lay_volume(tmp_path, workspace_id)
         account.lingers = True
         containers.start(workspace_id, volume)
@@ -144,10 +141,10 @@ class TestStart:
         containers.start(workspace_id, volume)
         assert containers.observe([workspace_id])[workspace_id].ready
 
-    def test_each_service_is_created_by_a_token_of_its_own(
+    def test_each_service_is_created_with_its_own_token(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
-        """ECS would take the second for a repetition of the first, and make none."""
+        """With the same token ECS would treat the second creation as a repetition, and create nothing."""
         volume = lay_volume(tmp_path, workspace_id)
         for _ in range(2):
             containers.start(workspace_id, volume)
@@ -155,7 +152,7 @@ class TestStart:
         tokens = {params["clientToken"] for call, params in account.sent if call == "CreateService"}
         assert len(tokens) == 2
 
-    def test_a_volume_that_is_gone_or_another_is_refused_before_anything_is_made(
+    def test_missing_or_replaced_volume_is_refused_before_anything_is_created(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
         old = lay_volume(tmp_path, workspace_id, "old")
@@ -168,13 +165,13 @@ class TestStart:
             containers.start(workspace_id, gone)
         assert account.calls == []
 
-    def test_of_a_start_and_a_deletion_at_once_one_sees_the_other(
+    def test_one_of_a_concurrent_start_and_deletion_detects_the_other(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
         volume = lay_volume(tmp_path, workspace_id)
 
         def unlinked(**_: object) -> None:
-            assert not containers.in_use(workspace_id)  # looked for before the service is there
+            assert not containers.in_use(workspace_id)  # checked before the service exists
             (tmp_path / f"ws-{workspace_id}-home").unlink()
 
         account.ecs.meta.events.register_first("before-parameter-build.ecs.CreateService", unlinked)
@@ -184,7 +181,7 @@ class TestStart:
 
 
 class TestStop:
-    def test_nothing_of_the_container_is_left(
+    def test_stop_leaves_nothing_of_the_container(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
         containers.start(workspace_id, lay_volume(tmp_path, workspace_id))
@@ -192,13 +189,13 @@ class TestStop:
         assert account.state(workspace_id) == ([home_path(workspace_id, "g1")], 0, None)
         assert containers.observe([workspace_id])[workspace_id].reason == "ContainerNotFound"
 
-    def test_stopping_what_is_not_there_changes_nothing(
+    def test_stop_of_a_missing_container_changes_nothing(
         self, account: Account, containers: FargateContainers, workspace_id: UUID
     ) -> None:
         containers.stop(workspace_id)
         assert account.calls == ["DescribeServices", "ListTaskDefinitions"]
 
-    def test_another_that_deletes_it_meanwhile_is_no_failure(
+    def test_concurrent_deletion_is_no_failure(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
         containers.start(workspace_id, lay_volume(tmp_path, workspace_id))
@@ -210,26 +207,26 @@ class TestStop:
         containers.stop(workspace_id)
         assert account.definitions(workspace_id) == []
 
-    def test_a_container_is_observed_until_its_task_has_stopped_and_nothing_is_left_of_it(
+    def test_container_is_observed_until_its_task_has_stopped_and_it_is_deleted(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
-        """An archive that was made while a task had still to write would be the only copy of less than the home."""
+        """An archive written while a task can still write would miss a part of the home."""
         account.lingers = True
         containers.start(workspace_id, lay_volume(tmp_path, workspace_id))
-        for happens in (lambda _: None, account.terminate):
-            happens(workspace_id)
+        for change in (lambda _: None, account.terminate):
+            change(workspace_id)
             containers.stop(workspace_id)
             seen = containers.observe([workspace_id])[workspace_id]
             assert (seen.ready, seen.reason) == (True, "ContainerStopping")
             assert containers.in_use(workspace_id)
         account.settle(workspace_id)
         assert not containers.in_use(workspace_id)
-        assert containers.observe([workspace_id])[workspace_id].ready  # since it has still to be deleted
+        assert containers.observe([workspace_id])[workspace_id].ready  # the service is not deleted yet
         containers.stop(workspace_id)
         assert account.state(workspace_id)[1:] == (0, None)
         assert not containers.observe([workspace_id])[workspace_id].ready
 
-    def test_a_service_that_another_deleted_is_observed_while_its_task_runs(
+    def test_service_deleted_by_another_is_observed_while_its_task_runs(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
         account.lingers = True
@@ -256,31 +253,33 @@ def _stop(workspace_id: UUID, containers: FargateContainers) -> None:
 
 
 class TestAnyCallMayFail:
-    """Lost before it took effect or after, or refused for now: the next call goes on from there."""
+    """A call fails before or after it takes effect, or is refused; the next call continues from there."""
 
-    @pytest.mark.parametrize(("fault", "done"), WRONG)
-    @pytest.mark.parametrize("stood", ["nothing", "stopped", "scaled to none", "another generation"])
-    def test_of_a_start(self, account: Account, fault: Fault, done: bool, stood: str, tmp_path: Path) -> None:
-        for number in range(ENOUGH):
+    @pytest.mark.parametrize(("fault", "done"), FAULTS)
+    @pytest.mark.parametrize("before", ["nothing", "stopped", "scaled to zero", "another generation"])
+    def test_during_a_start(
+        self, account: Account, fault: Fault, done: bool, before: str, tmp_path: Path
+    ) -> None:
+        for number in range(MAX_CALLS):
             workspace_id = uuid4()
-            self._stand(account, workspace_id, stood, tmp_path)
+            self._prepare(account, workspace_id, before, tmp_path)
             volume = lay_volume(tmp_path, workspace_id)
             if self._fails_once(account, number, fault, done, partial(_start, workspace_id, volume)):
                 break
             definitions, service = account.state(workspace_id)[1:]
             assert service == ("ACTIVE", 1, True)
-            assert definitions == (2 if stood == "another generation" else 1)
+            assert definitions == (2 if before == "another generation" else 1)
             assert account.roots().count(home_path(workspace_id, "g1")) == 1
             assert account.containers().observe([workspace_id])[workspace_id].ready
-        assert 3 < number < ENOUGH - 1
+        assert 3 < number < MAX_CALLS - 1
 
-    @pytest.mark.parametrize(("fault", "done"), WRONG)
+    @pytest.mark.parametrize(("fault", "done"), FAULTS)
     @pytest.mark.parametrize("lingers", [True, False])
-    def test_of_a_stop(
+    def test_during_a_stop(
         self, account: Account, fault: Fault, done: bool, lingers: bool, tmp_path: Path
     ) -> None:
         account.lingers = lingers
-        for number in range(ENOUGH):
+        for number in range(MAX_CALLS):
             workspace_id = uuid4()
             account.containers().start(workspace_id, lay_volume(tmp_path, workspace_id))
             if self._fails_once(account, number, fault, done, partial(_stop, workspace_id)):
@@ -294,26 +293,26 @@ class TestAnyCallMayFail:
             assert account.state(workspace_id)[1:] == (1, ("ACTIVE", 1, True))
         assert number == (3 if lingers else 8)
 
-    @pytest.mark.parametrize(("fault", "done"), WRONG)
-    def test_of_a_look(self, account: Account, fault: Fault, done: bool) -> None:
+    @pytest.mark.parametrize(("fault", "done"), FAULTS)
+    def test_during_an_observation(self, account: Account, fault: Fault, done: bool) -> None:
         account.fail(1, fault, done=done)
         with pytest.raises(ProviderUnavailable):
             account.containers().observe([uuid4() for _ in range(11)])
 
     @staticmethod
-    def _stand(account: Account, workspace_id: UUID, stood: str, root: Path) -> None:
+    def _prepare(account: Account, workspace_id: UUID, before: str, root: Path) -> None:
         containers = account.containers()
-        if stood != "nothing":
-            generation = "g0" if stood == "another generation" else "g1"
+        if before != "nothing":
+            generation = "g0" if before == "another generation" else "g1"
             containers.start(workspace_id, lay_volume(root, workspace_id, generation))
-        if stood == "stopped":
+        if before == "stopped":
             containers.stop(workspace_id)
-        if stood == "scaled to none":
+        if before == "scaled to zero":
             account.ecs.update_service(cluster=account.cluster, service=f"ws-{workspace_id}", desiredCount=0)
 
     @staticmethod
     def _fails_once(account: Account, number: int, fault: Fault, done: bool, act: Act) -> bool:
-        """Act with the call `number` going wrong, and again by a new process; True where there was no such call."""
+        """Act with a failing call `number`, then again as a new process; True if there was no such call."""
         account.fail(number, fault, done=done)
         try:
             act(account.containers())
@@ -327,7 +326,7 @@ class TestAnyCallMayFail:
 
 
 class TestObserve:
-    def test_each_is_told_and_ten_are_asked_for_a_call(
+    def test_observes_ten_services_per_call(
         self, account: Account, containers: FargateContainers, tmp_path: Path
     ) -> None:
         there = [uuid4() for _ in range(12)]
@@ -340,11 +339,13 @@ class TestObserve:
         assert {id for id, found in seen.items() if found.ready} == set(there)
         assert {seen[id].reason for id in missing} == {"ContainerNotFound"}
 
-    def test_nobody_is_asked_of_none(self, account: Account, containers: FargateContainers) -> None:
+    def test_observing_no_workspaces_makes_no_call(
+        self, account: Account, containers: FargateContainers
+    ) -> None:
         assert containers.observe([]) == {}
         assert account.calls == []
 
-    def test_one_on_its_way_is_starting(
+    def test_starting_task_is_reported_as_starting(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
         account.starts = False
@@ -352,7 +353,7 @@ class TestObserve:
         seen = containers.observe([workspace_id])[workspace_id]
         assert (seen.ready, seen.reason) == (False, "ContainerStarting")
 
-    def test_one_that_fails_says_what_ecs_says_of_it_last_and_of_no_account(
+    def test_failing_task_is_reported_with_the_latest_event_without_account_ids(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
         account.starts = False
@@ -369,7 +370,7 @@ class TestObserve:
         assert seen.message.startswith("(service x) can't pull for … xxx")
         assert len(seen.message) == MESSAGE_CHARACTERS
 
-    def test_what_is_not_ours_stays_as_it_is(
+    def test_other_services_are_not_changed(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
         other = uuid4()
@@ -380,18 +381,18 @@ class TestObserve:
         assert account.state(other)[1:] == before
         assert containers.observe([other])[other].ready
 
-    def test_it_is_a_provider_of_containers(self, containers: FargateContainers) -> None:
+    def test_implements_the_port(self, containers: FargateContainers) -> None:
         port: Containers = containers
         assert port.infra == "ecs"
 
 
 class TestInUse:
-    def test_nothing_runs_of_what_was_never_started(
+    def test_workspace_that_was_never_started_is_not_in_use(
         self, containers: FargateContainers, workspace_id: UUID
     ) -> None:
         assert not containers.in_use(workspace_id)
 
-    def test_a_service_may_start_a_task_as_long_as_it_wants_one(
+    def test_service_that_is_scaled_up_is_in_use(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, tmp_path: Path
     ) -> None:
         account.starts = False
@@ -399,7 +400,7 @@ class TestInUse:
         assert containers.in_use(workspace_id)
 
     @pytest.mark.parametrize("status", ["PROVISIONING", "RUNNING", "DEACTIVATING", "STOPPING"])
-    def test_a_task_may_write_until_it_has_stopped(
+    def test_task_that_has_not_stopped_is_in_use(
         self, account: Account, containers: FargateContainers, workspace_id: UUID, status: str
     ) -> None:
         account.tasks[f"ws-{workspace_id}"] = ["STOPPED", status]

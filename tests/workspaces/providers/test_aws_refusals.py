@@ -1,4 +1,4 @@
-"""What AWS refuses, and what of it is held against an operation (WS-9)."""
+"""Refusals of AWS: failures of the operation, and outages (WS-9)."""
 
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -15,13 +15,11 @@ from tests.workspaces.providers.aws_account import Account, lay_volume, refusal
 
 @pytest.fixture
 def account(aws: None) -> Account:
-    """Of this test's own."""
     return Account()
 
 
 @pytest.fixture
 def workspace_id() -> UUID:
-    """A workspace."""
     return uuid4()
 
 
@@ -34,7 +32,7 @@ class TestRefusals:
             ("LimitExceededException", "ContainerLimitReached"),
         ],
     )
-    def test_what_ecs_refuses_is_told_without_the_account(
+    def test_refusal_of_ecs_is_reported_without_account_ids(
         self, account: Account, workspace_id: UUID, code: str, reason: str, tmp_path: Path
     ) -> None:
         message = "Role arn:aws:iam::123456789012:role/task of 123456789012 is not valid"
@@ -45,7 +43,7 @@ class TestRefusals:
         assert (failed.value.reason, failed.value.message) == (reason, "Role task of … is not valid")
         assert not failed.value.is_terminal
 
-    def test_a_file_system_full_of_access_points_says_so(
+    def test_limit_of_access_points_is_reported(
         self, account: Account, workspace_id: UUID, tmp_path: Path
     ) -> None:
         account.fail(0, lambda call: refusal(call, "AccessPointLimitExceeded", "limit"), done=False)
@@ -64,7 +62,7 @@ class TestRefusals:
             refusal("x", "ClientException", "Too many concurrent attempts to create a new revision"),
         ],
     )
-    def test_what_is_not_this_workspace_s_fault_is_not_held_against_it(
+    def test_fault_of_the_deployment_is_an_outage(
         self, account: Account, workspace_id: UUID, fault: Exception, tmp_path: Path
     ) -> None:
         account.fail(4, lambda _: fault, done=False)
@@ -72,7 +70,7 @@ class TestRefusals:
             account.containers().start(workspace_id, lay_volume(tmp_path, workspace_id))
         assert account.calls[4] == "CreateService"
 
-    def test_a_service_that_is_answered_from_before_is_made_by_another_token(
+    def test_service_returned_as_deleted_is_created_again_with_another_token(
         self, account: Account, workspace_id: UUID, tmp_path: Path
     ) -> None:
         def gone(parsed: dict[str, dict[str, str]], **_: object) -> None:
@@ -88,8 +86,7 @@ class TestRefusals:
         account.containers().start(workspace_id, volume)
         assert account.service(workspace_id).desired_count == 1
 
-    def test_a_service_that_cannot_be_told_is_not_taken_for_none(self, account: Account) -> None:
-        """Only what is missing is missing."""
+    def test_service_with_an_unknown_state_is_not_taken_for_missing(self, account: Account) -> None:
         client = ecs_client()
         with Stubber(client) as stub:
             stub.add_response("describe_services", {"services": [], "failures": [{"reason": "BUSY"}]})
@@ -98,12 +95,12 @@ class TestRefusals:
 
 
 class TestAccessPoint:
-    """What moto knows nothing of, by the service's own model."""
+    """Behaviour that moto lacks, by stubs of the service model."""
 
     @pytest.mark.parametrize(
         ("state", "usable"), [("creating", True), ("available", True), ("deleting", False)]
     )
-    def test_one_that_is_there_is_taken_unless_it_goes(
+    def test_existing_access_point_is_used_unless_it_is_being_deleted(
         self, account: Account, state: str, usable: bool
     ) -> None:
         client = efs_client()
@@ -125,7 +122,7 @@ class TestAccessPoint:
                 with pytest.raises(ProviderUnavailable, match=state):
                     points.ensure(uuid4(), "g1", "/home")
 
-    def test_one_that_failed_is_deleted(self, account: Account) -> None:
+    def test_failed_access_point_is_deleted(self, account: Account) -> None:
         client = efs_client()
         with Stubber(client) as stub:
             stub.add_response("create_access_point", {"AccessPointId": "fsap-1", "LifeCycleState": "error"})
@@ -134,7 +131,7 @@ class TestAccessPoint:
                 AccessPoints(account.settings, lambda: client).ensure(uuid4(), "g1", "/home")
             stub.assert_no_pending_responses()
 
-    def test_all_pages_are_read_for_those_of_a_workspace(self, account: Account) -> None:
+    def test_find_reads_all_pages(self, account: Account) -> None:
         workspace_id, client = uuid4(), efs_client()
         token = account.access_points_token(workspace_id, "g1")
         tags = [{"Key": "dpp:generation", "Value": "g1"}]
@@ -153,7 +150,7 @@ class TestAccessPoint:
             assert AccessPoints(account.settings, lambda: client).find(workspace_id, "g1") == ["fsap-2"]
             stub.assert_no_pending_responses()
 
-    def test_one_that_is_gone_is_deleted(self, account: Account) -> None:
+    def test_delete_of_a_missing_access_point_does_nothing(self, account: Account) -> None:
         client = efs_client()
         with Stubber(client) as stub:
             stub.add_client_error("delete_access_point", "AccessPointNotFound", http_status_code=404)

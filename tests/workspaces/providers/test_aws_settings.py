@@ -1,4 +1,4 @@
-"""What the provider of workspaces on AWS is told (WS-9)."""
+"""Settings of the provider on AWS (WS-9)."""
 
 import itertools
 from typing import ClassVar
@@ -22,10 +22,10 @@ class TestSettings:
         "DPP_WORKSPACE_LOG_GROUP": "workspaces",
     }
 
-    def test_subnets_stand_between_commas(self) -> None:
+    def test_subnets_are_comma_separated(self) -> None:
         assert AwsWorkspaceSettings.load(self.GIVEN).subnets == ("subnet-0a", "subnet-0b")
 
-    def test_every_size_of_fargate_is_taken(self) -> None:
+    def test_every_fargate_size_is_accepted(self) -> None:
         sizes = [(cpu, mib) for cpu, fitting in FARGATE_SIZES.items() for mib in fitting]
         for cpu, mib in sizes:
             given = {"DPP_WORKSPACE_CPU": str(cpu), "DPP_WORKSPACE_MEMORY_MIB": str(mib)}
@@ -46,6 +46,6 @@ class TestSettings:
             ("DPP_WORKSPACE_TASK_ROLE_ARN", "task"),
         ],
     )
-    def test_a_wrong_value_fails_by_name(self, name: str, value: str) -> None:
+    def test_invalid_value_fails_with_its_name(self, name: str, value: str) -> None:
         with pytest.raises(ConfigurationError, match=name):
             AwsWorkspaceSettings.load(self.GIVEN | {name: value})

@@ -1,4 +1,4 @@
-"""Every provider keeps every promise of the ports (WS-9 … WS-12)."""
+"""Conformance suite of the ports: every provider must pass it (WS-9 … WS-12)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,26 +16,23 @@ from tests.workspaces.providers.workbench import PROVIDERS, Workbench
 
 @pytest.fixture(params=PROVIDERS)
 def bench(request: pytest.FixtureRequest, tmp_path: Path, aws: None) -> Iterator[Workbench]:
-    """One provider after another."""
+    """Each provider in turn."""
     with PROVIDERS[request.param](tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture
 def containers(bench: Workbench) -> Containers:
-    """Its containers."""
     return bench.provider.containers
 
 
 @pytest.fixture
 def volumes(bench: Workbench) -> Volumes:
-    """Its volumes."""
     return bench.provider.volumes
 
 
 @pytest.fixture
 def archives(bench: Workbench) -> Archives:
-    """Its archives."""
     return bench.provider.archives
 
 
@@ -56,39 +53,37 @@ def _lost() -> None:
 # Volumes.
 
 
-def test_there_is_no_volume_before_one_is_installed(bench: Workbench, volumes: Volumes) -> None:
+def test_no_volume_exists_before_install(bench: Workbench, volumes: Volumes) -> None:
     workspace_id = bench.workspace()
     bench.put(volumes.prepare(workspace_id, "g1"), {"file": b"half"})
     assert volumes.find(workspace_id) is None
-    seen = volumes.observe([workspace_id])[workspace_id]
-    assert (seen.ready, seen.reason) == (False, "VolumeNotFound")
+    found = volumes.observe([workspace_id])[workspace_id]
+    assert (found.ready, found.reason) == (False, "VolumeNotFound")
 
 
-def test_an_installed_volume_is_found_with_all_that_was_prepared(bench: Workbench, volumes: Volumes) -> None:
+def test_installed_volume_is_found_with_the_prepared_files(bench: Workbench, volumes: Volumes) -> None:
     workspace_id = bench.workspace()
     volume = _installed(bench, workspace_id)
     assert volumes.find(workspace_id) == volume
     assert (volume.workspace_id, volume.generation, volume.restore_marker) == (workspace_id, "g1", "a1")
     assert bench.get(volume.home) == {"file": b"g1"}
-    seen = volumes.observe([workspace_id])[workspace_id]
-    assert (seen.ready, seen.reason) == (True, "VolumeProvisioned")
+    found = volumes.observe([workspace_id])[workspace_id]
+    assert (found.ready, found.reason) == (True, "VolumeProvisioned")
 
 
-def test_every_workspace_that_is_asked_for_is_observed(
+def test_observe_returns_an_entry_for_every_id(
     bench: Workbench, volumes: Volumes, containers: Containers
 ) -> None:
     with_volume, without = bench.workspace(), bench.workspace()
     volume = _installed(bench, with_volume)
     containers.start(with_volume, volume)
     for port in (volumes, containers):
-        seen = port.observe([with_volume, without])
-        assert {one: found.ready for one, found in seen.items()} == {with_volume: True, without: False}
+        observed = port.observe([with_volume, without])
+        assert {one: found.ready for one, found in observed.items()} == {with_volume: True, without: False}
         assert port.observe([]) == {}
 
 
-def test_what_is_prepared_is_empty_whatever_an_interrupted_restore_left(
-    bench: Workbench, volumes: Volumes
-) -> None:
+def test_prepared_folder_is_empty_after_an_interrupted_restore(bench: Workbench, volumes: Volumes) -> None:
     workspace_id = bench.workspace()
     first = volumes.prepare(workspace_id, "g1")
     bench.put(first, {"half": b"half"})
@@ -96,9 +91,7 @@ def test_what_is_prepared_is_empty_whatever_an_interrupted_restore_left(
         assert bench.get(volumes.prepare(workspace_id, generation)) == {}
 
 
-def test_what_another_process_prepared_after_is_not_installed_half(
-    bench: Workbench, volumes: Volumes
-) -> None:
+def test_folder_is_not_installed_after_a_later_prepare(bench: Workbench, volumes: Volumes) -> None:
     workspace_id = bench.workspace()
     late = volumes.prepare(workspace_id, "g1")
     bench.put(late, {"file": b"whole"})
@@ -109,7 +102,7 @@ def test_what_another_process_prepared_after_is_not_installed_half(
     assert volumes.install(workspace_id, "g1", "a1", prepared).home == prepared
 
 
-def test_installing_twice_answers_the_volume_as_it_is(bench: Workbench, volumes: Volumes) -> None:
+def test_repeated_install_returns_the_existing_volume(bench: Workbench, volumes: Volumes) -> None:
     workspace_id = bench.workspace()
     volume = _installed(bench, workspace_id)
     bench.put(volume.home, {"work": b"of the developer"})
@@ -119,7 +112,7 @@ def test_installing_twice_answers_the_volume_as_it_is(bench: Workbench, volumes:
 
 
 @pytest.mark.parametrize(("generation", "marker"), [("g2", "a1"), ("g1", "a2"), ("g2", "a2")])
-def test_a_home_is_never_covered_by_another(
+def test_home_is_never_replaced_by_another(
     bench: Workbench, volumes: Volumes, generation: str, marker: str
 ) -> None:
     workspace_id = bench.workspace()
@@ -130,7 +123,7 @@ def test_a_home_is_never_covered_by_another(
     assert bench.get(volume.home) == {"file": b"g1"}
 
 
-def test_a_volume_without_marker_exists_is_not_found_and_not_covered(
+def test_volume_without_marker_is_observed_but_neither_found_nor_replaced(
     bench: Workbench, volumes: Volumes
 ) -> None:
     workspace_id = bench.workspace()
@@ -148,7 +141,7 @@ def test_a_volume_without_marker_exists_is_not_found_and_not_covered(
 
 
 @pytest.mark.parametrize("generation", ["g1", None])
-def test_a_deleted_volume_is_gone_and_deleting_it_again_does_nothing(
+def test_delete_removes_the_volume_and_is_repeatable(
     bench: Workbench, volumes: Volumes, generation: str | None
 ) -> None:
     workspace_id = bench.workspace()
@@ -160,7 +153,7 @@ def test_a_deleted_volume_is_gone_and_deleting_it_again_does_nothing(
         assert not volumes.observe([workspace_id])[workspace_id].ready
 
 
-def test_who_comes_late_with_an_older_generation_deletes_nothing(bench: Workbench, volumes: Volumes) -> None:
+def test_late_delete_of_an_older_generation_deletes_nothing(bench: Workbench, volumes: Volumes) -> None:
     workspace_id = bench.workspace()
     _installed(bench, workspace_id)
     volumes.delete(workspace_id, "g1")
@@ -174,7 +167,7 @@ def test_who_comes_late_with_an_older_generation_deletes_nothing(bench: Workbenc
 
 
 @pytest.mark.parametrize("generation", ["g1", None])
-def test_what_was_prepared_for_a_deleted_generation_is_not_installed(
+def test_prepared_folder_of_a_deleted_generation_is_not_installed(
     bench: Workbench, volumes: Volumes, generation: str | None
 ) -> None:
     workspace_id = bench.workspace()
@@ -185,7 +178,7 @@ def test_what_was_prepared_for_a_deleted_generation_is_not_installed(
     assert volumes.find(workspace_id) is None
 
 
-def test_a_volume_in_use_is_not_deleted(bench: Workbench, volumes: Volumes, containers: Containers) -> None:
+def test_volume_in_use_is_not_deleted(bench: Workbench, volumes: Volumes, containers: Containers) -> None:
     workspace_id = bench.workspace()
     volume = _installed(bench, workspace_id)
     containers.start(workspace_id, volume)
@@ -199,7 +192,7 @@ def test_a_volume_in_use_is_not_deleted(bench: Workbench, volumes: Volumes, cont
     assert volumes.find(workspace_id) is None
 
 
-def test_one_workspaces_volume_is_nothing_to_another(bench: Workbench, volumes: Volumes) -> None:
+def test_volumes_of_two_workspaces_are_independent(bench: Workbench, volumes: Volumes) -> None:
     one, other = bench.workspace(), bench.workspace()
     volume = _installed(bench, one)
     _installed(bench, other)
@@ -212,9 +205,7 @@ def test_one_workspaces_volume_is_nothing_to_another(bench: Workbench, volumes: 
 # Containers.
 
 
-def test_a_started_container_is_observed_until_it_is_stopped(
-    bench: Workbench, containers: Containers
-) -> None:
+def test_started_container_is_observed_until_it_is_stopped(bench: Workbench, containers: Containers) -> None:
     workspace_id = bench.workspace()
     volume = _installed(bench, workspace_id)
     assert not containers.observe([workspace_id])[workspace_id].ready
@@ -227,11 +218,11 @@ def test_a_started_container_is_observed_until_it_is_stopped(
         assert not containers.observe([workspace_id])[workspace_id].ready
 
 
-def test_stopping_what_never_ran_does_nothing(bench: Workbench, containers: Containers) -> None:
+def test_stop_without_a_container_does_nothing(bench: Workbench, containers: Containers) -> None:
     containers.stop(bench.workspace())
 
 
-def test_a_container_starts_on_no_volume_but_the_one_that_stands(
+def test_container_starts_only_on_the_existing_volume(
     bench: Workbench, volumes: Volumes, containers: Containers
 ) -> None:
     workspace_id = bench.workspace()
@@ -245,7 +236,7 @@ def test_a_container_starts_on_no_volume_but_the_one_that_stands(
     assert not containers.observe([workspace_id])[workspace_id].ready
 
 
-def test_the_infrastructure_has_a_name(containers: Containers) -> None:
+def test_infrastructure_has_a_name(containers: Containers) -> None:
     assert containers.infra.isidentifier()
 
 
@@ -257,7 +248,7 @@ def _write(archives: Archives, key: str, *chunks: bytes, replaces: str | None = 
 
 
 @pytest.mark.parametrize("chunks", [(), (b"",), (b"one",), (b"one", b"", b"two"), (b"x" * 100_000,) * 3])
-def test_what_is_written_is_read_back(archives: Archives, chunks: tuple[bytes, ...]) -> None:
+def test_written_archive_is_read_back(archives: Archives, chunks: tuple[bytes, ...]) -> None:
     key = _key()
     archive = _write(archives, key, *chunks)
     assert b"".join(archives.read(key, no_heartbeat)) == b"".join(chunks)
@@ -268,7 +259,7 @@ def test_what_is_written_is_read_back(archives: Archives, chunks: tuple[bytes, .
     assert found.modified_at.tzinfo is not None
 
 
-def test_nothing_is_stored_of_what_breaks_off(archives: Archives) -> None:
+def test_interrupted_write_stores_nothing(archives: Archives) -> None:
     key = _key()
 
     def broken() -> Iterator[bytes]:
@@ -282,7 +273,7 @@ def test_nothing_is_stored_of_what_breaks_off(archives: Archives) -> None:
     assert archives.head(key) is None
 
 
-def test_an_object_is_covered_only_by_who_names_it(archives: Archives) -> None:
+def test_object_is_replaced_only_by_a_write_that_names_its_etag(archives: Archives) -> None:
     key = _key()
     first = _write(archives, key, b"first")
     for replaces in (None, "0" * 32):
@@ -294,7 +285,7 @@ def test_an_object_is_covered_only_by_who_names_it(archives: Archives) -> None:
     assert b"".join(archives.read(key, no_heartbeat)) == b"third"
 
 
-def test_what_is_not_there_is_not_found(archives: Archives) -> None:
+def test_missing_archive_is_not_found(archives: Archives) -> None:
     key = _key()
     assert archives.head(key) is None
     assert archives.read_proof(key) is None
@@ -303,14 +294,14 @@ def test_what_is_not_there_is_not_found(archives: Archives) -> None:
     assert failed.value.is_terminal
 
 
-def test_who_lost_the_lease_reads_no_further(archives: Archives) -> None:
+def test_read_stops_when_the_lease_is_lost(archives: Archives) -> None:
     key = _key()
     _write(archives, key, b"content")
     with pytest.raises(LeaseLost):
         list(archives.read(key, _lost))
 
 
-def test_a_proof_is_read_as_it_was_noted(archives: Archives) -> None:
+def test_proof_is_read_as_written(archives: Archives) -> None:
     archive = _write(archives, _key(), b"content")
     assert archives.read_proof(archive.key) is None
     for _ in range(2):
@@ -321,7 +312,7 @@ def test_a_proof_is_read_as_it_was_noted(archives: Archives) -> None:
     assert archives.read_proof(archive.key) == newer
 
 
-def test_pages_go_through_all_objects_in_order_and_proofs_among_them(archives: Archives) -> None:
+def test_pages_list_all_objects_and_proofs_in_order(archives: Archives) -> None:
     for _ in range(3):
         archives.write_proof(_write(archives, _key(), b"content"))
     after, met = None, []
@@ -334,7 +325,7 @@ def test_pages_go_through_all_objects_in_order_and_proofs_among_them(archives: A
     assert sum(key.endswith("/home.tar.zst") for key in met) == 3
 
 
-def test_deleted_objects_are_gone_and_nobody_elses(archives: Archives) -> None:
+def test_delete_removes_only_the_given_objects(archives: Archives) -> None:
     kept, deleted = (_write(archives, _key(), b"content").key for _ in range(2))
     for _ in range(2):
         assert archives.delete([deleted]) == []
@@ -343,15 +334,17 @@ def test_deleted_objects_are_gone_and_nobody_elses(archives: Archives) -> None:
     assert archives.head(kept) is not None
 
 
-def test_no_more_than_a_thousand_are_deleted_at_once(archives: Archives) -> None:
+def test_delete_refuses_more_than_a_thousand_keys(archives: Archives) -> None:
     with pytest.raises(ValueError, match="1000"):
         archives.delete(["key"] * 1001)
 
 
-# All of it together: the storage of homes, over each provider.
+# Archiving and restoring of homes, over each provider.
 
 
-def test_a_home_goes_through_its_whole_life(bench: Workbench, volumes: Volumes, archives: Archives) -> None:
+def test_home_survives_repeated_archiving_and_restoring(
+    bench: Workbench, volumes: Volumes, archives: Archives
+) -> None:
     workspace_id = bench.workspace()
     archive = archive_empty_home(archives, workspace_id, uuid4(), no_heartbeat, homes=bench.homes)
     files: dict[str, bytes] = {}
@@ -371,7 +364,7 @@ def test_a_home_goes_through_its_whole_life(bench: Workbench, volumes: Volumes, 
         volumes.delete(workspace_id, volume.generation)
 
 
-def test_an_altered_archive_is_never_restored(bench: Workbench, volumes: Volumes, archives: Archives) -> None:
+def test_altered_archive_is_never_restored(bench: Workbench, volumes: Volumes, archives: Archives) -> None:
     workspace_id = bench.workspace()
     archive = archive_empty_home(archives, workspace_id, uuid4(), no_heartbeat, homes=bench.homes)
     bench.alter(archive.key)

@@ -1,4 +1,4 @@
-"""Volumes as folders: what is unlinked is no volume, and a crash anywhere leaves nothing half (003 §7, WS-9)."""
+"""Volumes as folders: a crash at any point leaves no half volume (003 §7, WS-9)."""
 
 import errno
 import fcntl
@@ -21,7 +21,7 @@ NAME = "ws-0199e1c0-abcd-7000-8000-00000000000a-home"
 
 
 class _Killed(BaseException):
-    """This process ends here."""
+    """The process dies."""
 
 
 @pytest.fixture
@@ -32,7 +32,6 @@ def users() -> set[UUID]:
 
 @pytest.fixture
 def volumes(tmp_path: Path, users: set[UUID]) -> DirectoryVolumes:
-    """An empty place for volumes."""
     opened = DirectoryVolumes(tmp_path, users.__contains__)
     opened.set_up()
     return opened
@@ -44,13 +43,13 @@ def _installed(volumes: DirectoryVolumes, generation: str = "g1") -> Volume:
     return volumes.install(WS, generation, "a1", prepared)
 
 
-def _left(root: Path) -> set[str]:
-    """What there is below the root besides locks and what belongs to the standing volume."""
+def _leftovers(root: Path) -> set[str]:
+    """Paths below the root, without locks and the existing volume."""
     paths = {str(path.relative_to(root)) for path in root.rglob("*") if not path.is_symlink()}
     return {path for path in paths if not path.startswith("locks")} - {"trash", "generations"}
 
 
-def test_the_volume_is_a_link_named_after_the_workspace(volumes: DirectoryVolumes, tmp_path: Path) -> None:
+def test_volume_is_a_symlink_named_after_the_workspace(volumes: DirectoryVolumes, tmp_path: Path) -> None:
     volume = _installed(volumes)
     link = tmp_path / NAME
     assert link.is_symlink()
@@ -60,7 +59,7 @@ def test_the_volume_is_a_link_named_after_the_workspace(volumes: DirectoryVolume
     assert marker == {"restore_marker": "a1", "generation": "g1"}
 
 
-def test_a_place_that_is_not_mounted_is_not_a_place_without_volumes(tmp_path: Path) -> None:
+def test_unmounted_root_is_an_outage(tmp_path: Path) -> None:
     volumes = DirectoryVolumes(tmp_path / "mount", lambda _: False)
     (tmp_path / "mount").mkdir()
     for call in (
@@ -75,14 +74,12 @@ def test_a_place_that_is_not_mounted_is_not_a_place_without_volumes(tmp_path: Pa
 
 
 @pytest.mark.parametrize("generation", ["", "../g", "a/b", "a.b", "x" * 101, "é"])
-def test_a_generation_is_a_plain_name(volumes: DirectoryVolumes, generation: str) -> None:
+def test_invalid_generation_is_refused(volumes: DirectoryVolumes, generation: str) -> None:
     with pytest.raises(ValueError, match="generation"):
         volumes.prepare(WS, generation)
 
 
-def test_what_was_not_prepared_for_a_volume_is_not_installed(
-    volumes: DirectoryVolumes, tmp_path: Path
-) -> None:
+def test_folder_that_was_not_prepared_is_not_installed(volumes: DirectoryVolumes, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere" / "home"
     elsewhere.mkdir(parents=True)
     others = volumes.prepare(uuid4(), "g1")
@@ -102,7 +99,7 @@ def test_what_was_not_prepared_for_a_volume_is_not_installed(
     ],
     ids=["file", "folder", "link out", "link to another's", "link to nothing"],
 )
-def test_what_we_did_not_make_is_there_but_proves_nothing(
+def test_foreign_volume_is_observed_but_unproven(
     volumes: DirectoryVolumes, tmp_path: Path, spoil: Callable[[Path], object]
 ) -> None:
     spoil(tmp_path)
@@ -115,7 +112,7 @@ def test_what_we_did_not_make_is_there_but_proves_nothing(
     assert os.path.lexists(tmp_path / NAME)
     volumes.delete(WS, None)
     assert not os.path.lexists(tmp_path / NAME)
-    assert _left(tmp_path) == set()
+    assert _leftovers(tmp_path) == set()
     assert Path("/etc/passwd").exists()
 
 
@@ -130,26 +127,24 @@ def test_what_we_did_not_make_is_there_but_proves_nothing(
     ],
     ids=["no marker", "empty marker", "broken marker", "no home", "home elsewhere"],
 )
-def test_a_volume_without_all_that_proves_it_is_unproven(
-    volumes: DirectoryVolumes, spoil: Callable[[Path], object]
-) -> None:
+def test_incomplete_volume_is_unproven(volumes: DirectoryVolumes, spoil: Callable[[Path], object]) -> None:
     spoil(_installed(volumes).home.parent)
     with pytest.raises(OperationFailed, match="VolumeUnproven") as failed:
         volumes.find(WS)
     assert failed.value.is_terminal
 
 
-def test_deleting_and_preparing_leave_nothing_behind(volumes: DirectoryVolumes, tmp_path: Path) -> None:
+def test_delete_and_prepare_leave_nothing_behind(volumes: DirectoryVolumes, tmp_path: Path) -> None:
     volumes.prepare(WS, "g0")
     volumes.prepare(WS, "g1")
     volume = _installed(volumes, "g2")
     (volume.home / "deep" / "er").mkdir(parents=True)
     (volume.home / "deep").chmod(0o000)
     volumes.delete(WS, "g2")
-    assert _left(tmp_path) == set()
+    assert _leftovers(tmp_path) == set()
 
 
-def test_a_late_deletion_takes_nothing_from_what_is_being_prepared(volumes: DirectoryVolumes) -> None:
+def test_late_delete_keeps_the_folder_being_prepared(volumes: DirectoryVolumes) -> None:
     _installed(volumes, "g1")
     volumes.delete(WS, "g1")
     prepared = volumes.prepare(WS, "g2")
@@ -158,34 +153,32 @@ def test_a_late_deletion_takes_nothing_from_what_is_being_prepared(volumes: Dire
     assert (volumes.install(WS, "g2", "a2", prepared).home / "file").read_text() == "g2"
 
 
-def test_a_late_preparation_takes_nothing_from_the_standing_volume(volumes: DirectoryVolumes) -> None:
+def test_late_prepare_keeps_the_existing_volume(volumes: DirectoryVolumes) -> None:
     volume = _installed(volumes, "g2")
     volumes.prepare(WS, "g1")
     assert volumes.find(WS) == volume
     assert (volume.home / "file").read_text() == "g2"
 
 
-def test_a_container_that_starts_while_the_volume_is_unlinked_keeps_it(
+def test_container_started_during_unlinking_keeps_the_volume(
     tmp_path: Path, volumes: DirectoryVolumes
 ) -> None:
-    """003 §8: the deletion looks once more when whoever starts a container can't find the volume any more."""
+    """003 §8: delete checks for a container again, once a start can no longer find the volume."""
     volume = _installed(volumes)
-    seen: list[bool] = []
+    linked: list[bool] = []
 
     def starting(_: UUID) -> bool:
-        seen.append(os.path.lexists(tmp_path / NAME))
-        return not seen[-1]
+        linked.append(os.path.lexists(tmp_path / NAME))
+        return not linked[-1]
 
     with pytest.raises(OperationFailed, match="VolumeInUse"):
         DirectoryVolumes(tmp_path, starting).delete(WS, "g1")
-    assert seen == [True, False]
+    assert linked == [True, False]
     assert volumes.find(WS) == volume
     assert (volume.home / "file").read_text() == "g1"
 
 
-def test_not_knowing_whether_a_volume_is_in_use_deletes_nothing(
-    tmp_path: Path, volumes: DirectoryVolumes
-) -> None:
+def test_unknown_use_deletes_nothing(tmp_path: Path, volumes: DirectoryVolumes) -> None:
     volume = _installed(volumes)
     answers = iter([False])
 
@@ -199,7 +192,7 @@ def test_not_knowing_whether_a_volume_is_in_use_deletes_nothing(
     assert volumes.find(WS) == volume
 
 
-def test_a_volume_changes_only_under_its_lock(
+def test_volume_changes_only_under_its_lock(
     volumes: DirectoryVolumes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: list[str] = []
@@ -226,7 +219,7 @@ def test_a_volume_changes_only_under_its_lock(
 
 
 class _Deadline:
-    """Ends the process at the nth call to the file system that changes something."""
+    """Ends the process at the nth changing call to the file system."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left = -1
@@ -243,7 +236,7 @@ class _Deadline:
         return counted
 
 
-def test_installing_that_dies_anywhere_leaves_none_or_all(
+def test_install_that_dies_anywhere_leaves_no_volume_or_a_complete_one(
     volumes: DirectoryVolumes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deadline, deaths = _Deadline(monkeypatch), 0
@@ -260,11 +253,11 @@ def test_installing_that_dies_anywhere_leaves_none_or_all(
             deadline.left = -1
             assert volumes.find(WS) == volume
         volumes.delete(WS, "g1")
-        assert _left(tmp_path) == set()
+        assert _leftovers(tmp_path) == set()
     assert 5 < deaths < 60
 
 
-def test_deleting_that_dies_anywhere_leaves_all_or_none(
+def test_delete_that_dies_anywhere_leaves_a_complete_volume_or_none(
     volumes: DirectoryVolumes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deadline, deaths = _Deadline(monkeypatch), 0
@@ -281,13 +274,11 @@ def test_deleting_that_dies_anywhere_leaves_all_or_none(
         deadline.left = -1
         volumes.delete(WS, "g1")
         assert volumes.find(WS) is None
-        assert _left(tmp_path) == set()
+        assert _leftovers(tmp_path) == set()
     assert 3 < deaths < 40
 
 
-def test_of_many_who_install_at_once_one_wins_and_all_see_it(
-    volumes: DirectoryVolumes, tmp_path: Path
-) -> None:
+def test_one_of_many_concurrent_installs_wins(volumes: DirectoryVolumes, tmp_path: Path) -> None:
     barrier, results = threading.Barrier(6), list[Volume | str]()
 
     def contend(number: int) -> None:
@@ -297,7 +288,7 @@ def test_of_many_who_install_at_once_one_wins_and_all_see_it(
             prepared = own.prepare(WS, f"g{number % 2}")
             (prepared / "file").write_text("whole")
             results.append(own.install(WS, f"g{number % 2}", "a1", prepared))
-        except FileNotFoundError:  # its folder was taken away while it wrote
+        except FileNotFoundError:  # another prepare removed its folder
             results.append("PreparedGone")
         except OperationFailed as failed:
             results.append(failed.reason)
@@ -307,19 +298,20 @@ def test_of_many_who_install_at_once_one_wins_and_all_see_it(
         thread.start()
     for thread in threads:
         thread.join()
-    standing = volumes.find(WS)
+    existing = volumes.find(WS)
     won = {result for result in results if isinstance(result, Volume)}
-    assert won == {standing}
+    assert won == {existing}
     assert {result for result in results if isinstance(result, str)} <= {"PreparedGone", "VolumeExists"}
-    assert standing is not None
-    assert (standing.home / "file").read_text() == "whole"
+    assert existing is not None
+    assert (existing.home / "file").read_text() == "whole"
 
 
-def test_finding_meets_no_gap_while_volumes_come_and_go(volumes: DirectoryVolumes, tmp_path: Path) -> None:
-    """A volume that is deleted while it is looked for is there or not, and never unproven."""
+def test_find_never_reports_unproven_while_volumes_come_and_go(
+    volumes: DirectoryVolumes, tmp_path: Path
+) -> None:
     done, failures = threading.Event(), list[BaseException]()
 
-    def look() -> None:
+    def find_repeatedly() -> None:
         own = DirectoryVolumes(tmp_path, lambda _: False)
         try:
             while not done.is_set():
@@ -327,30 +319,30 @@ def test_finding_meets_no_gap_while_volumes_come_and_go(volumes: DirectoryVolume
         except OperationFailed as failed:
             failures.append(failed)
 
-    looking = threading.Thread(target=look)
-    looking.start()
+    finder = threading.Thread(target=find_repeatedly)
+    finder.start()
     for _ in range(100):
         _installed(volumes)
         volumes.delete(WS, "g1")
     done.set()
-    looking.join()
+    finder.join()
     assert failures == []
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
-def test_a_file_system_that_does_not_answer_is_an_outage(code: int) -> None:
+def test_unresponsive_file_system_is_an_outage(code: int) -> None:
     with pytest.raises(ProviderUnavailable), failing_as("VolumeUnwritable"):
         raise OSError(code, "secret.txt", "secret.txt")
 
 
-def test_a_full_disk_fails_the_operation_and_names_no_file() -> None:
+def test_full_disk_fails_the_operation_without_naming_a_file() -> None:
     with pytest.raises(OperationFailed, match="ENOSPC") as failed, failing_as("VolumeUnwritable"):
         raise OSError(errno.ENOSPC, "secret.txt", "secret.txt")
     assert "secret" not in str(failed.value)
     assert not failed.value.is_terminal
 
 
-def test_a_marker_that_can_not_be_read_now_does_not_make_a_volume_unproven(
+def test_temporarily_unreadable_marker_is_an_outage(
     volumes: DirectoryVolumes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _installed(volumes)
@@ -363,9 +355,7 @@ def test_a_marker_that_can_not_be_read_now_does_not_make_a_volume_unproven(
         volumes.find(WS)
 
 
-def test_observing_what_can_not_be_seen_is_an_outage(
-    volumes: DirectoryVolumes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_stat_is_an_outage(volumes: DirectoryVolumes, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(_: Path) -> os.stat_result:
         raise PermissionError(errno.EACCES, "no")
 
@@ -374,7 +364,7 @@ def test_observing_what_can_not_be_seen_is_an_outage(
         volumes.observe([WS])
 
 
-def test_removing_follows_no_link_and_goes_as_deep_as_it_must(tmp_path: Path) -> None:
+def test_remove_follows_no_link_and_works_at_any_depth(tmp_path: Path) -> None:
     kept, removed = tmp_path / "kept", tmp_path / "removed"
     kept.mkdir()
     (kept / "file").touch()

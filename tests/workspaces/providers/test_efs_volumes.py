@@ -1,4 +1,4 @@
-"""Volumes and their access points come and go together (WS-9)."""
+"""Volumes on EFS with their access points (WS-9)."""
 
 import os
 from pathlib import Path
@@ -20,17 +20,16 @@ from tests.workspaces.providers.aws_account import (
     unreached,
 )
 
-WRONG = [(unreached, False), (throttled, False), (unanswered, True)]
+FAULTS = [(unreached, False), (throttled, False), (unanswered, True)]
 OWNER = (os.getuid(), os.getgid())
 
 
-class Folders(DirectoryVolumes):
-    """Volumes of which the next delete crashes before it did anything, where `fails`."""
+class CrashingVolumes(DirectoryVolumes):
+    """Volumes whose next delete raises before it does anything, if `fails`."""
 
     fails = False
 
     def delete(self, workspace_id: UUID, generation: str | None) -> None:
-        """As it is, or not at all."""
         if self.fails:
             self.fails = False
             raise ProviderUnavailable("crash")
@@ -39,26 +38,23 @@ class Folders(DirectoryVolumes):
 
 @pytest.fixture
 def account(aws: None) -> Account:
-    """Of this test's own."""
     return Account()
 
 
 @pytest.fixture
-def folders(account: Account, tmp_path: Path) -> Folders:
-    """What stands underneath."""
-    made = Folders(tmp_path, account.containers().in_use)
-    made.set_up()
-    return made
+def folders(account: Account, tmp_path: Path) -> CrashingVolumes:
+    created = CrashingVolumes(tmp_path, account.containers().in_use)
+    created.set_up()
+    return created
 
 
 @pytest.fixture
-def volumes(account: Account, folders: Folders) -> EfsVolumes:
-    """With their access points."""
+def volumes(account: Account, folders: CrashingVolumes) -> EfsVolumes:
     return EfsVolumes(folders, account.access_points(), account.containers().in_use, owner=OWNER)
 
 
 def run_and_stop(account: Account, volumes: Volumes, generation: str = "g1") -> UUID:
-    """A workspace with a volume that a container had."""
+    """A workspace with a volume on which a container ran."""
     workspace_id = uuid4()
     prepared = volumes.prepare(workspace_id, generation)
     volume = volumes.install(workspace_id, generation, "marker", prepared)
@@ -69,14 +65,14 @@ def run_and_stop(account: Account, volumes: Volumes, generation: str = "g1") -> 
 
 
 def path_of(volumes: Volumes, workspace_id: UUID, root: Path) -> str:
-    """Of the home that stands, in the file system."""
+    """The path of the home in the file system."""
     found = volumes.find(workspace_id)
     assert found is not None
     return f"/{found.home.relative_to(root)}"
 
 
 @pytest.mark.parametrize("generation", ["g1", None])
-def test_a_volume_takes_its_access_point_along(
+def test_delete_removes_the_access_point(
     account: Account, volumes: EfsVolumes, generation: str | None, tmp_path: Path
 ) -> None:
     workspace_id, other = run_and_stop(account, volumes), run_and_stop(account, volumes)
@@ -87,8 +83,8 @@ def test_a_volume_takes_its_access_point_along(
     assert account.roots() == [path_of(volumes, other, tmp_path)]
 
 
-def test_a_crash_between_the_two_leaves_a_volume_and_so_a_delete_to_come(
-    account: Account, volumes: EfsVolumes, folders: Folders
+def test_crash_during_a_delete_leaves_a_volume_that_can_be_deleted(
+    account: Account, volumes: EfsVolumes, folders: CrashingVolumes
 ) -> None:
     workspace_id = run_and_stop(account, volumes)
     folders.fails = True
@@ -98,13 +94,13 @@ def test_a_crash_between_the_two_leaves_a_volume_and_so_a_delete_to_come(
     assert account.roots() == []
     found = volumes.find(workspace_id)
     assert found is not None
-    account.containers().start(workspace_id, found)  # and it is a whole volume until then
+    account.containers().start(workspace_id, found)  # the volume is intact until then
     account.containers().stop(workspace_id)
     volumes.delete(workspace_id, "g1")
     assert (volumes.find(workspace_id), account.roots()) == (None, [])
 
 
-@pytest.mark.parametrize(("fault", "done"), WRONG)
+@pytest.mark.parametrize(("fault", "done"), FAULTS)
 def test_any_call_of_a_delete_may_fail(
     account: Account, volumes: EfsVolumes, fault: Fault, done: bool
 ) -> None:
@@ -115,7 +111,7 @@ def test_any_call_of_a_delete_may_fail(
             volumes.delete(workspace_id, "g1")
         except ProviderUnavailable:
             account.heal()
-            assert volumes.find(workspace_id) is not None  # nothing is left to do where there is no volume
+            assert volumes.find(workspace_id) is not None  # without a volume the delete would not be repeated
             volumes.delete(workspace_id, "g1")
         else:
             break
@@ -125,9 +121,7 @@ def test_any_call_of_a_delete_may_fail(
     assert 3 < number < 19
 
 
-def test_nothing_is_taken_from_under_a_container(
-    account: Account, volumes: EfsVolumes, tmp_path: Path
-) -> None:
+def test_volume_in_use_keeps_its_access_point(account: Account, volumes: EfsVolumes, tmp_path: Path) -> None:
     workspace_id = run_and_stop(account, volumes)
     found = volumes.find(workspace_id)
     assert found is not None
@@ -139,7 +133,7 @@ def test_nothing_is_taken_from_under_a_container(
     assert volumes.find(workspace_id) == found
 
 
-def test_an_older_generation_goes_without_the_present_one(
+def test_delete_of_an_older_generation_keeps_the_current_one(
     account: Account, volumes: EfsVolumes, tmp_path: Path
 ) -> None:
     workspace_id = run_and_stop(account, volumes, "g1")
@@ -152,8 +146,8 @@ def test_an_older_generation_goes_without_the_present_one(
     assert found.generation == "g2"
 
 
-def test_a_container_that_ends_meanwhile_takes_nothing_with_it(
-    account: Account, folders: Folders, tmp_path: Path
+def test_container_that_ends_during_a_delete_leaves_no_access_point(
+    account: Account, folders: CrashingVolumes, tmp_path: Path
 ) -> None:
     answers = iter([True])
     volumes = EfsVolumes(folders, account.access_points(), lambda _: next(answers), owner=OWNER)
@@ -162,21 +156,21 @@ def test_a_container_that_ends_meanwhile_takes_nothing_with_it(
     assert (volumes.find(workspace_id), account.roots()) == (None, [])
 
 
-def test_a_home_belongs_to_whom_containers_write_as(
-    account: Account, folders: Folders, monkeypatch: pytest.MonkeyPatch
+def test_home_is_owned_by_the_uid_and_gid_of_containers(
+    account: Account, folders: CrashingVolumes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[tuple[Path, int, int]] = []
-    monkeypatch.setattr(os, "chown", lambda path, uid, gid: given.append((path, uid, gid)))
+    owners: list[tuple[Path, int, int]] = []
+    monkeypatch.setattr(os, "chown", lambda path, uid, gid: owners.append((path, uid, gid)))
     volumes: Volumes = EfsVolumes(folders, account.access_points(), lambda _: False, owner=(1000, 1001))
     workspace_id = uuid4()
     prepared = volumes.prepare(workspace_id, "g1")
-    assert given == []
+    assert owners == []
     volumes.install(workspace_id, "g1", "marker", prepared)
-    assert given == [(prepared, 1000, 1001)]
+    assert owners == [(prepared, 1000, 1001)]
 
 
-def test_the_path_of_a_home_fits_what_efs_takes(folders: Folders, tmp_path: Path) -> None:
-    """An access point's root: 100 characters, four folders."""
+def test_path_of_a_home_is_within_the_limits_of_efs(folders: CrashingVolumes, tmp_path: Path) -> None:
+    """For the root of an access point: 100 characters, four folders."""
     path = f"/{folders.prepare(uuid4(), str(uuid4())).relative_to(tmp_path)}"
     assert len(path) <= 100
     assert path.count("/") <= 4

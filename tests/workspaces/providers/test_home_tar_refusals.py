@@ -1,4 +1,4 @@
-"""What is not exactly an archive of ours never becomes a home, nor half of one (003 §7, WS-10)."""
+"""Anything but an intact archive is refused, and leaves no half home (003 §7, WS-10)."""
 
 import os
 import tarfile
@@ -19,18 +19,17 @@ ROOT_MEMBER = Member(Kind.FOLDER, (), 0o755, 0, 0, 10**9)
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """An empty home."""
     folder = tmp_path / "home"
     folder.mkdir()
     return folder
 
 
 def _reason_for(archive: bytes) -> str | None:
-    """Why it is refused, for good; None where it is not."""
+    """The reason of the terminal refusal; None if the archive is accepted."""
     try:
         home_tar.verify(iter([archive]), no_heartbeat)
     except OperationFailed as failed:
-        return failed.reason if failed.is_terminal else "not for good"
+        return failed.reason if failed.is_terminal else "not terminal"
     return None
 
 
@@ -56,10 +55,10 @@ def _special(kind: bytes, name: str = "special", size_bytes: int = 0) -> tarfile
 
 HOSTILE: dict[str, tuple[Member | tarfile.TarInfo, ...]] = {
     "absolute name": (ROOT_MEMBER, _file("", "etc", "passwd")),
-    "way out": (ROOT_MEMBER, _file("..", "outside")),
-    "way out from below": (ROOT_MEMBER, _file("a", kind=Kind.FOLDER), _file("a", "..", "..", "outside")),
-    "folder that is the way out": (ROOT_MEMBER, _file("..", kind=Kind.FOLDER)),
-    "own folder in a name": (ROOT_MEMBER, _file(".", "a")),
+    "path out": (ROOT_MEMBER, _file("..", "outside")),
+    "path out from below": (ROOT_MEMBER, _file("a", kind=Kind.FOLDER), _file("a", "..", "..", "outside")),
+    "folder out": (ROOT_MEMBER, _file("..", kind=Kind.FOLDER)),
+    "dot in a name": (ROOT_MEMBER, _file(".", "a")),
     "empty name": (ROOT_MEMBER, _file("a", kind=Kind.FOLDER), _file("a", "")),
     "zero in a name": (ROOT_MEMBER, _file("é\0b")),
     "zero in a link": (ROOT_MEMBER, _file("a", kind=Kind.SYMLINK, target="é\0b")),
@@ -67,7 +66,7 @@ HOSTILE: dict[str, tuple[Member | tarfile.TarInfo, ...]] = {
     "below a symlink": (ROOT_MEMBER, _file("a", kind=Kind.SYMLINK, target="/tmp"), _file("a", "b")),  # noqa: S108
     "below a file": (ROOT_MEMBER, _file("a"), _file("a", "b")),
     "below nothing": (ROOT_MEMBER, _file("a", "b")),
-    "in a folder that was left": (
+    "in a folder that has ended": (
         ROOT_MEMBER, _file("a", kind=Kind.FOLDER), _file("b", kind=Kind.FOLDER), _file("a", "late")
     ),
     "file twice": (ROOT_MEMBER, _file("a"), _file("a")),
@@ -82,7 +81,7 @@ HOSTILE: dict[str, tuple[Member | tarfile.TarInfo, ...]] = {
     "hard link out": (ROOT_MEMBER, _file("a", kind=Kind.HARD_LINK, target="../outside")),
     "hard link to an absolute name": (ROOT_MEMBER, _file("a", kind=Kind.HARD_LINK, target="/etc/passwd")),
     "hard link to nothing": (ROOT_MEMBER, _file("a", kind=Kind.HARD_LINK, target="b")),
-    "hard link to what comes later": (
+    "hard link to a later file": (
         ROOT_MEMBER, _file("a", kind=Kind.HARD_LINK, target="b"), _file("b", is_linked=True)
     ),
     "hard link to a symlink": (
@@ -99,15 +98,17 @@ HOSTILE: dict[str, tuple[Member | tarfile.TarInfo, ...]] = {
     "character device": (ROOT_MEMBER, _special(tarfile.CHRTYPE)),
     "block device": (ROOT_MEMBER, _special(tarfile.BLKTYPE)),
     "pipe": (ROOT_MEMBER, _special(tarfile.FIFOTYPE)),
-    "folder with a content": (ROOT_MEMBER, _special(tarfile.DIRTYPE, size_bytes=512)),
-    "symlink with a content": (ROOT_MEMBER, _special(tarfile.SYMTYPE, size_bytes=1)),
+    "folder with content": (ROOT_MEMBER, _special(tarfile.DIRTYPE, size_bytes=512)),
+    "symlink with content": (ROOT_MEMBER, _special(tarfile.SYMTYPE, size_bytes=1)),
     "GNU sparse file": (ROOT_MEMBER, _special(tarfile.GNUTYPE_SPARSE)),
     "global header": (_special(tarfile.XGLTYPE), ROOT_MEMBER),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("members", HOSTILE.values(), ids=HOSTILE.keys())
-def test_what_no_home_holds_is_refused(tmp_path: Path, members: tuple[Member | tarfile.TarInfo, ...]) -> None:
+def test_content_that_no_home_has_is_refused(
+    tmp_path: Path, members: tuple[Member | tarfile.TarInfo, ...]
+) -> None:
     archive = _tar_of(*members)
     before = set(tmp_path.parent.iterdir())
     assert _reason_for(archive) == "ArchiveRefused"
@@ -119,7 +120,7 @@ def test_what_no_home_holds_is_refused(tmp_path: Path, members: tuple[Member | t
 
 
 @pytest.mark.parametrize("key", ["GNU.sparse.name", "SCHILY.xattr.user.x", "charset"])
-def test_headers_that_we_do_not_write_are_refused(key: str) -> None:
+def test_unknown_headers_are_refused(key: str) -> None:
     info = tarfile.TarInfo("a")
     info.pax_headers = {key: "x"}
     with pytest.raises(OperationFailed, match="ArchiveRefused"):
@@ -129,7 +130,7 @@ def test_headers_that_we_do_not_write_are_refused(key: str) -> None:
 @pytest.mark.parametrize(
     "pax", [{"mtime": "x"}, {"mtime": "1e5"}, {"size": "-1"}, {"uid": "4294967295"}, {"mtime": "9" * 19}]
 )
-def test_numbers_that_are_none_are_damage(pax: dict[str, str]) -> None:
+def test_invalid_numbers_are_damage(pax: dict[str, str]) -> None:
     info = tarfile.TarInfo("a")
     info.pax_headers = pax
     with pytest.raises(OperationFailed, match="ArchiveCorrupted"):
@@ -139,12 +140,12 @@ def test_numbers_that_are_none_are_damage(pax: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "end", [b"", bytes(512), bytes(1023), bytes(512) + b"x" * 512, bytes(1024) + b"x", bytes(4096) + b"x"]
 )
-def test_an_archive_without_its_end_or_with_more_is_damaged(end: bytes) -> None:
+def test_archive_without_its_end_or_with_more_is_damaged(end: bytes) -> None:
     with pytest.raises(OperationFailed, match="ArchiveCorrupted"):
         home_tar.verify(iter([_tar_of(ROOT_MEMBER, _file("a"), end=end)]), no_heartbeat)
 
 
-def test_something_between_two_members_is_damage() -> None:
+def test_content_between_two_members_is_damage() -> None:
     file = Member(Kind.FILE, ("a",), 0o644, 0, 0, 10**9, size_bytes=1)
     for content, reason in ((b"x" + bytes(511), None), (b"x" + bytes(510) + b"y", "ArchiveCorrupted")):
         plain = header_of(ROOT_MEMBER) + header_of(file) + content + bytes(1024)
@@ -152,7 +153,7 @@ def test_something_between_two_members_is_damage() -> None:
         assert _reason_for(archive) == reason
 
 
-def test_a_frame_without_checksum_is_refused(home: Path) -> None:
+def test_frame_without_checksum_is_refused(home: Path) -> None:
     plain = plain_of(packed(home))
     bare = zstandard.ZstdCompressor(write_checksum=False).compress(plain)
     with pytest.raises(OperationFailed, match="ArchiveCorrupted"):
@@ -161,7 +162,7 @@ def test_a_frame_without_checksum_is_refused(home: Path) -> None:
 
 @pytest.mark.parametrize("more", [b"x", bytes(1), bytes(2000), zstandard.ZstdCompressor().compress(b"")])
 @pytest.mark.parametrize("apart", [True, False])
-def test_whatever_stands_behind_the_frame_is_refused(home: Path, more: bytes, apart: bool) -> None:
+def test_content_after_the_frame_is_refused(home: Path, more: bytes, apart: bool) -> None:
     archive = packed(home)
     with pytest.raises(OperationFailed, match="ArchiveCorrupted"):
         home_tar.verify(iter([archive, more] if apart else [archive + more]), no_heartbeat)
@@ -169,7 +170,7 @@ def test_whatever_stands_behind_the_frame_is_refused(home: Path, more: bytes, ap
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The archive of a small home that has everything."""
+    """The archive of a small home with every kind of member."""
     home = tmp_path_factory.mktemp("small") / "home"
     (home / "folder").mkdir(parents=True)
     (home / "folder" / "file").write_bytes(os.urandom(600) + bytes(9000))
@@ -178,7 +179,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return packed(home)
 
 
-def test_an_archive_cut_off_anywhere_is_refused(small: bytes, tmp_path: Path) -> None:
+def test_archive_truncated_anywhere_is_refused(small: bytes, tmp_path: Path) -> None:
     for length in range(len(small)):
         with pytest.raises(OperationFailed, match="ArchiveCorrupted"):
             home_tar.verify(iter([small[:length]]), no_heartbeat)
@@ -187,8 +188,8 @@ def test_an_archive_cut_off_anywhere_is_refused(small: bytes, tmp_path: Path) ->
             unpack(small[:length], tmp_path / str(length))
 
 
-def test_an_archive_with_any_bit_flipped_is_refused_or_the_same_home(small: bytes) -> None:
-    """Some bits of zstd's own mean nothing (RFC 8878 §3.1.1.1): only the sum of the object tells of them."""
+def test_archive_with_any_flipped_bit_is_refused_or_has_the_same_content(small: bytes) -> None:
+    """Some bits of zstd have no meaning (RFC 8878 §3.1.1.1); only the checksum of the object covers them."""
     plain = plain_of(small)
     meaningless = 0
     for at in range(len(small)):
@@ -206,14 +207,14 @@ def test_an_archive_with_any_bit_flipped_is_refused_or_the_same_home(small: byte
 
 @given(data=st.binary(max_size=3000))
 @settings(max_examples=200, deadline=None)
-def test_no_bytes_make_the_reader_fail_in_another_way(data: bytes) -> None:
+def test_any_bytes_raise_operation_failed(data: bytes) -> None:
     padded = data + bytes(-len(data) % 512)
     for archive in (data, zstandard.ZstdCompressor(write_checksum=True).compress(padded + bytes(1024))):
         with pytest.raises(OperationFailed):
             home_tar.verify(iter([archive]), no_heartbeat)
 
 
-def test_damaged_headers_are_damage_whatever_they_say(small: bytes) -> None:
+def test_damaged_headers_are_refused_or_harmless(small: bytes) -> None:
     plain = plain_of(small)
     for at in range(0, 3072):
         damaged = plain[:at] + bytes([plain[at] ^ 0xFF]) + plain[at + 1 :]

@@ -1,4 +1,4 @@
-"""Archives in S3, by moto: parts, conditions, what an interrupted upload leaves, and answers that break off (WS-10)."""
+"""Archives in S3, by moto: parts, conditions, interrupted uploads and truncated answers (WS-10)."""
 
 import hashlib
 import io
@@ -30,7 +30,7 @@ ARCHIVE = Archive(KEY, 3, "ab" * 32, "etag")
 
 
 class _Client:
-    """A client some of whose calls end otherwise: `faults`, by the call's name, each used up once."""
+    """A client with faults: by the name of the call, each raised once."""
 
     def __init__(self, real: "S3Client") -> None:
         self.real = real
@@ -53,7 +53,6 @@ class _Client:
 
 @pytest.fixture
 def client(aws: None) -> _Client:
-    """Moto, and what a test has it do otherwise."""
     return _Client(s3_client())
 
 
@@ -67,7 +66,7 @@ def archives(client: _Client) -> S3Archives:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S3's least, which is also moto's."""
+    """The minimum part size of S3 and moto."""
     monkeypatch.setattr(s3_archives, "PART_BYTES", 5 << 20)
 
 
@@ -85,14 +84,14 @@ def test_ten_thousand_parts_hold_five_terabytes_and_the_first_are_small() -> Non
     assert sizes[124] == 16 << 20
 
 
-def test_a_small_archive_is_one_call(archives: S3Archives, client: _Client) -> None:
+def test_small_archive_is_one_call(archives: S3Archives, client: _Client) -> None:
     archive = archives.write(KEY, iter([b"abc"]), no_heartbeat)
     assert archive == Archive(KEY, 3, hashlib.sha256(b"abc").hexdigest(), hashlib.md5(b"abc").hexdigest())  # noqa: S324
     assert client.called == ["put_object"]
 
 
 @pytest.mark.parametrize("excess", [-1, 0, 1, 5 << 20, (5 << 20) + 1])
-def test_a_large_archive_is_stored_in_parts_and_read_whole(
+def test_large_archive_is_stored_in_parts(
     archives: S3Archives, client: _Client, small_parts: None, excess: int
 ) -> None:
     content = hashlib.shake_128(b"seed").digest((5 << 20) + excess)
@@ -106,7 +105,7 @@ def test_a_large_archive_is_stored_in_parts_and_read_whole(
     assert found.etag == archive.etag
 
 
-def test_the_object_says_what_it_is_and_whose(
+def test_object_metadata_names_format_workspace_and_operation(
     archives: S3Archives, client: _Client, small_parts: None
 ) -> None:
     for key, size in ((KEY, 1), (archive_key_of(WS, WS), 6 << 20)):
@@ -116,8 +115,8 @@ def test_the_object_says_what_it_is_and_whose(
         assert head["Metadata"] == {"format": "tar.zst/1", "workspace": str(WS), "op": op}
 
 
-@pytest.mark.parametrize("broken", ["upload_part", "complete_multipart_upload", "chunks", "beat"])
-def test_an_upload_that_breaks_off_leaves_neither_object_nor_parts(
+@pytest.mark.parametrize("broken", ["upload_part", "complete_multipart_upload", "chunks", "heartbeat"])
+def test_interrupted_upload_leaves_neither_object_nor_parts(
     archives: S3Archives, client: _Client, small_parts: None, broken: str
 ) -> None:
     def chunks() -> Iterator[bytes]:
@@ -126,20 +125,20 @@ def test_an_upload_that_breaks_off_leaves_neither_object_nor_parts(
             raise OperationFailed("HomeChanged", "meanwhile")
         yield b"more"
 
-    beats = iter([None, None])
+    heartbeats = iter([None, None])
 
-    def beat() -> None:
-        if broken == "beat" and next(beats, "over") == "over":
+    def heartbeat() -> None:
+        if broken == "heartbeat" and next(heartbeats, "over") == "over":
             raise OperationFailed("Lost", "meanwhile")
 
     client.faults[broken] = _outage()
     with pytest.raises((StorageUnavailable, OperationFailed)):
-        archives.write(KEY, chunks(), beat)
+        archives.write(KEY, chunks(), heartbeat)
     assert archives.head(KEY) is None
     assert client.real.list_multipart_uploads(Bucket=archives.bucket).get("Uploads", []) == []
 
 
-def test_the_first_failure_is_told_even_where_the_parts_can_not_be_aborted(
+def test_first_failure_is_raised_even_if_the_abort_fails(
     archives: S3Archives, client: _Client, small_parts: None
 ) -> None:
     client.faults = {
@@ -150,10 +149,10 @@ def test_the_first_failure_is_told_even_where_the_parts_can_not_be_aborted(
         archives.write(KEY, iter([bytes(6 << 20)]), no_heartbeat)
 
 
-def test_a_large_archive_covers_nothing_either(
+def test_large_archive_does_not_overwrite_an_object_written_meanwhile(
     archives: S3Archives, client: _Client, small_parts: None
 ) -> None:
-    """The object that counts is the one there when the last part is in, not when the first was sent."""
+    """The condition is checked when the upload is completed, not when it starts."""
 
     def chunks() -> Iterator[bytes]:
         yield bytes(6 << 20)
@@ -169,10 +168,8 @@ def test_a_large_archive_covers_nothing_either(
     "call", ["put_object", "get_object", "head_object", "list_objects_v2", "delete_objects"]
 )
 @pytest.mark.parametrize("code", [None, "SlowDown", "AccessDenied", "InternalError"])
-def test_s3_that_does_not_answer_is_an_outage(
-    archives: S3Archives, client: _Client, call: str, code: str | None
-) -> None:
-    """An archive that may not be read is not an archive that is not there."""
+def test_failing_s3_is_an_outage(archives: S3Archives, client: _Client, call: str, code: str | None) -> None:
+    """In particular, an archive that may not be read does not count as missing."""
     calls: dict[str, list[Callable[[], object]]] = {
         "put_object": [
             lambda: archives.write(KEY, iter([b""]), no_heartbeat),
@@ -190,7 +187,7 @@ def test_s3_that_does_not_answer_is_an_outage(
 
 
 @pytest.mark.parametrize("fault", ["short", "broken"])
-def test_an_answer_that_breaks_off_is_an_outage_and_not_the_end(
+def test_truncated_answer_is_an_outage(
     archives: S3Archives, client: _Client, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     class Broken(io.BytesIO):
@@ -210,7 +207,7 @@ def test_an_answer_that_breaks_off_is_an_outage_and_not_the_end(
         list(archives.read(KEY, no_heartbeat))
 
 
-def test_when_the_buckets_rules_end_an_archive_is_told(
+def test_expiry_by_lifecycle_rules_is_reported(
     archives: S3Archives, client: _Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archives.write(KEY, iter([b"abc"]), no_heartbeat)
@@ -227,7 +224,7 @@ def test_when_the_buckets_rules_end_an_archive_is_told(
     assert abs(found.modified_at - datetime.now(UTC)) < timedelta(minutes=1)
 
 
-def test_the_proof_is_a_small_document_beside_the_archive(archives: S3Archives, client: _Client) -> None:
+def test_proof_is_stored_as_json_beside_the_archive(archives: S3Archives, client: _Client) -> None:
     archives.write_proof(ARCHIVE)
     assert proof_key_of(KEY) == f"{WS}/{OP}/proof.json"
     body = client.real.get_object(Bucket=archives.bucket, Key=proof_key_of(KEY))["Body"].read()
@@ -246,12 +243,12 @@ def test_the_proof_is_a_small_document_beside_the_archive(archives: S3Archives, 
         b"\xff\xfe\xff",
     ],
 )
-def test_what_is_no_proof_proves_nothing(archives: S3Archives, client: _Client, body: bytes) -> None:
+def test_invalid_proof_is_ignored(archives: S3Archives, client: _Client, body: bytes) -> None:
     client.real.put_object(Bucket=archives.bucket, Key=proof_key_of(KEY), Body=body)
     assert archives.read_proof(KEY) is None
 
 
-def test_keys_that_s3_refuses_to_delete_are_told(
+def test_keys_that_s3_refuses_to_delete_are_returned(
     archives: S3Archives, client: _Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def delete_objects(**_: object) -> dict[str, object]:

@@ -1,7 +1,4 @@
-"""The providers that the conformance suite holds to the promises of the ports, by name.
-
-Another provider is another entry: a context manager that gives a Workbench around a folder of the test's own.
-"""
+"""The providers of the conformance suite, by name: each a context manager that gives a Workbench around a folder."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -25,11 +22,10 @@ type Files = Mapping[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Workbench:
-    """A provider and what a test needs to look behind it.
+    """A provider, and access behind it for tests.
 
-    `put` and `get`: the files of a home or of a prepared folder. `spoil`: has something that the provider did not make
-    stand where a workspace's volume belongs. `alter`: changes one byte of an object, as S3 never would.
-    """
+    `put` and `get`: the files of a home or a prepared folder. `spoil`: creates a foreign volume in place of a
+    workspace's. `alter`: changes one byte of an object."""
 
     provider: Provider
     homes: HomeFormat
@@ -40,12 +36,11 @@ class Workbench:
     workspaces: list[UUID] = field(default_factory=list)
 
     def workspace(self) -> UUID:
-        """A new workspace, whose container and volume end with the test."""
+        """A new workspace, whose container and volume are removed with the test."""
         self.workspaces.append(uuid4())
         return self.workspaces[-1]
 
     def close(self) -> None:
-        """End what runs."""
         for workspace_id in self.workspaces:
             self.provider.containers.stop(workspace_id)
             self.provider.volumes.delete(workspace_id, None)
@@ -85,12 +80,12 @@ def local(folder: Path) -> Iterator[Workbench]:
 
 @contextmanager
 def memory(folder: Path) -> Iterator[Workbench]:
-    """Nothing real."""
+    """The provider in memory."""
     fleet = MemoryProvider()
 
     def put(home: Path, files: Files) -> None:
         if home not in fleet.homes.contents:
-            raise OperationFailed("VolumeGone", "Nothing is mounted here.")
+            raise OperationFailed("VolumeGone", "The folder is not a volume.")
         held = {**get(home), **files}
         encoded = json.dumps({name: content.hex() for name, content in held.items()})
         fleet.homes.contents[home] = encoded.encode()
