@@ -23,11 +23,10 @@ from dpp.money import ledger
 from dpp.platform.db.redis import Script
 from dpp.runs import admission, lease
 from tests.sim import database
-from tests.sim.database import Database
+from tests.sim.database import Answer, Database
 from tests.sim.faults import Fault
 from tests.sim.keys import Keys
 from tests.sim.lua import run_script
-from tests.sim.sql import Answer
 
 VISIBILITY_MS = 120_000
 MAX_RECEIVES = 3
@@ -116,7 +115,7 @@ class SimConnection:
         def effect() -> Cursor:
             if database.writes_runs(sql):
                 self._await_lock("runs")
-            return Cursor(database.execute(self._database, sql, params, self._wire.now()))
+            return Cursor(self._database.execute(sql, params, self._wire.now()))
 
         if self._in_transaction:  # invisible to others until its end, so no other actor needs to run
             lock = database.locked_by(sql, params)

@@ -19,7 +19,7 @@ from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.db.postgres import Database as PostgresDatabase
 from tests.sim import patches
 from tests.sim.choices import Choices
-from tests.sim.database import BEGINNING, Database
+from tests.sim.database import BEGINNING, Database, Row
 from tests.sim.faults import ALL, ANYWHERE, Fault
 from tests.sim.keys import Keys, Saved
 from tests.sim.ports import Messages, SimConnection, SimRedis, SimS3, SimSqs, Wire
@@ -232,6 +232,10 @@ class Simulation(Wire):
         """The next id: a small number, so that schedules are readable."""
         self._ids += 1
         return UUID(int=(self._ids << 96) | 0x4000_8000_0000_0000_0000)
+
+    def rows(self, table: str) -> list[Row]:
+        """All rows of a table."""
+        return self.database.rows(table)
 
     def drift_of(self, tenant_id: str) -> int:
         """The drift that the platform's own audit finds, in micros."""

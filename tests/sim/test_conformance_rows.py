@@ -18,7 +18,7 @@ from dpp.platform.db.postgres import Connection
 from dpp.runs import store, submit_store
 from tests.sim.database import Database
 from tests.sim.ports import SimConnection, Wire
-from tests.sim.schema import tables
+from tests.sim.schema import schema
 from tests.support.world import a_request
 
 T0 = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -93,7 +93,7 @@ def _both(database_url: str) -> Iterator[tuple["_Side", "_Side"]]:
     model = cast(Connection, SimConnection(Wire(), database))
     with psycopg.connect(database_url, autocommit=True) as real:
         real.execute("SET session_replication_role = replica")  # or triggers refuse the deletions
-        for table in tables():
+        for table in schema().tables:
             real.execute(f"DELETE FROM {table}".encode())
         real.execute("SET session_replication_role = origin")
         for connection in (model, real):
@@ -181,7 +181,7 @@ class _Side:
     def content(self) -> dict[str, list[Any]]:
         """Every row of every table, without the times that the server's clock sets."""
         found = {}
-        for name, table in tables().items():
+        for name, table in schema().tables.items():
             columns = [column for column in table.columns if (name, column) not in _SERVER_TIMES]
             if self.database is not None:
                 rows = self.database.rows(name)
