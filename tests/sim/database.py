@@ -27,6 +27,7 @@ from sqlglot import exp
 from dpp.money.books import QUERIES as MONEY
 from dpp.runs.operations.switch import Switch
 from dpp.runs.store import QUERIES as RUNS
+from dpp.runs.submit_store import QUERIES as SUBMIT
 from tests.sim.dialect import to_sqlite
 from tests.sim.schema import column_types, schema
 
@@ -40,7 +41,9 @@ _MICROSECOND = timedelta(microseconds=1)
 _NOW = "transaction_time"
 """The parameter that takes the place of now()."""
 _PARAMETER = re.compile(r"%\((\w+)\)s")
-_NAMES: Mapping[str, str] = {queries[name]: name for queries in (RUNS, MONEY) for name in queries.names()}
+_NAMES: Mapping[str, str] = {
+    queries[name]: name for queries in (RUNS, SUBMIT, MONEY) for name in queries.names()
+}
 _LOADED: Mapping[str, Callable[[Any], Any]] = {
     "TIMESTAMPTZ": lambda value: _EPOCH + timedelta(microseconds=value),
     "UUID": UUID,
@@ -162,7 +165,7 @@ def _loaded(loads: Sequence[Callable[[Any], Any] | None], row: Sequence[Any]) ->
 
 
 def name_of(sql: str) -> str:
-    """The name of a statement. Raises KeyError for a statement that is in neither file of queries."""
+    """The name of a statement. Raises KeyError for a statement of a file that this module does not import."""
     return _NAMES[sql]
 
 
