@@ -117,7 +117,6 @@ class Function:
     floor: list[float] = field(default_factory=list)
 
     def start(self) -> tuple[float, float, float, int, list[str]]:
-        """Start it once."""
         calls = CLIENTS.get(self.name)
         later = f"from dpp.platform.aws.clients import *; {calls}" if calls else ""
         program = _IMPORT.format(module=f"{self.name}.handler", later=later)
@@ -125,7 +124,6 @@ class Function:
         return clock, init, taken_later, memory, loaded
 
     def measure(self) -> None:
-        """One round."""
         clock, init, later, memory, _ = self.start()
         self.clock.append(clock)
         self.init.append(init)

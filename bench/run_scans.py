@@ -79,7 +79,6 @@ UPDATE outbox_message SET status = 'PROCESSING', processing_owner = gen_random_u
 
 
 def measured(connection: Connection, rows: int) -> dict[str, float]:
-    """Medians in ms, by name."""
     with connection.transaction():
         connection.execute("SET LOCAL session_replication_role = replica")
         connection.execute(_FILL.format(rows=rows, due=DUE, events=EVENTS_DUE).encode())

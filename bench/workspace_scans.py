@@ -45,7 +45,6 @@ def measured(connection: Connection, workspaces: int) -> dict[str, float]:
 
 
 def _tick(connection: Connection) -> tuple[list[UUID], list[UUID]]:
-    """The queries of a tick."""
     connection.execute(_API)
     lowered = store.lower_idle(connection, "ttl", MAX_LOWERED)
     connection.execute(_RECONCILER)

@@ -76,7 +76,6 @@ def print_aim(windows: Windows, submits: Submits) -> None:
 
 
 def print_samples(windows: Windows) -> None:
-    """What the submits' sessions were doing."""
     print("\nwhat submits did in Postgres, by samples of their sessions (% of the time, both together):")
     for label, name in _NAMES.items():
         samples, expected = windows.samples[label], max(1.0, 20 * windows.seconds(label))

@@ -79,6 +79,5 @@ class Sampler:
     found: Counter[str] = field(default_factory=Counter)
 
     def sample(self) -> None:
-        """Look at the sessions once."""
         rows = self.connection.execute(_SESSIONS, (_APPLICATION_NAME,))
         self.found.update(str(row[0]) for row in rows)

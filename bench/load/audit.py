@@ -71,12 +71,10 @@ class Findings:
 
     @property
     def is_sound(self) -> bool:
-        """True if there are no violations."""
         return not (self.lost or self.doubled or self.wrong)
 
 
 def audit(requests: Sequence[Request], stored: Stored) -> Findings:
-    """Compare the answers with the stored data."""
     found = Findings()
     by_key = defaultdict[tuple[str, str], list[Row]](list)
     for row in stored.rows:
@@ -157,7 +155,6 @@ def collect(connection: psycopg.Connection[Any], ledger: Ledger, state: StackSta
 
 
 def rows_of(connection: psycopg.Connection[Any]) -> list[Row]:
-    """All runs."""
     return [Row(*row) for row in connection.execute(_RUNS)]
 
 

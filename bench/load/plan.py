@@ -128,7 +128,6 @@ class Search:
         return (self.sustained + self.failed) / 2 if self.halvings > 0 else None
 
     def record(self, rate: float, *, sustained: bool) -> None:
-        """Note the outcome of a rate."""
         if self.sustained is not None and self.failed is not None:
             self.halvings -= 1
         if sustained:

@@ -56,7 +56,6 @@ class Recovery:
 
     @property
     def seconds(self) -> float | None:
-        """The longest of the three."""
         parts = [part for part in (self.answered, self.drained, self.fast) if part is not None]
         return max(parts) if len(parts) == 3 else None
 
@@ -72,7 +71,6 @@ class Results:
 
 
 async def climb(stack: Stack, course: Course) -> Results:
-    """Warm up, and find the knee."""
     results, until = Results(), time.monotonic() + course.ladder_seconds
     for name in ("warm1", "warm2"):
         await stack.generator.burst(name, _WARM_REQUESTS)

@@ -58,7 +58,6 @@ class Side:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.outbox", description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="few errors, one round: checks that the bench works"

@@ -61,12 +61,10 @@ class Side:
 
     @property
     def rate(self) -> float:
-        """The median."""
         return statistics.median(self.rates)
 
 
 def main() -> None:
-    """Measure and print."""
     options = _parser().parse_args()
     exit_on_sigterm()
     runs, rounds = (100, 1) if options.quick else (options.runs, options.rounds)

@@ -88,7 +88,6 @@ class Requests:
 
 
 def path_of(receipt: str) -> str:
-    """The path of a submitted run."""
     return f"/v1/runs/{json.loads(receipt)['run_id']}"
 
 
