@@ -45,9 +45,9 @@ class TestPages:
         same = [client.reported(occurredAt=NOON.isoformat()) for _ in range(5)]
         early = client.reported(occurredAt=(NOON - timedelta(seconds=1)).isoformat())
         late = client.reported(occurredAt=(NOON + timedelta(microseconds=1)).isoformat())
-        wanted = [late, *reversed(same), early]
+        expected = [late, *reversed(same), early]
         for limit in (1, 2, 3, 7, 100):
-            assert all_pages(client, limit) == wanted
+            assert all_pages(client, limit) == expected
 
     def test_full_last_page_has_no_cursor(self, client: AuthErrorsApi) -> None:
         for _ in range(2):
@@ -242,8 +242,8 @@ class TestDecisions:
         machinery.run()
         answer = client.decide(f"/{found}", a_decision(decisionType=decision))
         assert answer.status == 201
-        wanted = {"PROCESS": "PROCESSED", "ESCALATE": "ANALYSIS_COMPLETED"}[decision]
-        assert answer.body["toStatus"] == wanted
+        expected = {"PROCESS": "PROCESSED", "ESCALATE": "ANALYSIS_COMPLETED"}[decision]
+        assert answer.body["toStatus"] == expected
         assert ("escalatedAt" in client.ask(f"/{found}").body) is (decision == "ESCALATE")
 
     def test_decision_ends_an_error_with_pending_events(
