@@ -123,20 +123,29 @@ class Database:
     def execute(self, sql: str, params: Params | None, now: datetime) -> Answer:
         """Run one statement of the platform."""
         _Clock.now_micros = (now - _EPOCH) // _MICROSECOND
-        given = {**(params or {}), _NOW: now}
-        answer = Answer()
-        for part in _prepared(sql).parts:
-            values = {name: _stored(given[name]) for name in part.parameters}
-            try:
-                cursor = self._sqlite.execute(part.sql, values)
-                rows = cursor.fetchall()
-            except sqlite3.IntegrityError as error:
-                raise _violation(str(error), part.writes) from None
-            if part.into is not None:
-                self._keep(part.into, part.columns, rows)
-            loaded = [_loaded(part.loads, row) for row in rows]
-            answer = Answer(part.columns, loaded, len(rows) if part.columns else cursor.rowcount)
-        return answer
+        parts = _prepared(sql).parts
+        if len(parts) > 1:
+            self._sqlite.execute("BEGIN")
+        try:
+            answers = [self._execute(part, {**(params or {}), _NOW: now}) for part in parts]
+        except BaseException:
+            if self._sqlite.in_transaction:
+                self._sqlite.execute("ROLLBACK")
+            raise
+        if self._sqlite.in_transaction:
+            self._sqlite.execute("COMMIT")
+        return answers[-1] if answers else Answer()
+
+    def _execute(self, part: Part, params: Params) -> Answer:
+        try:
+            cursor = self._sqlite.execute(part.sql, {name: _stored(params[name]) for name in part.parameters})
+            rows = cursor.fetchall()
+        except sqlite3.IntegrityError as error:
+            raise _violation(str(error), part.writes) from None
+        if part.into is not None:
+            self._keep(part.into, part.columns, rows)
+        loaded = [_loaded(part.loads, row) for row in rows]
+        return Answer(part.columns, loaded, len(rows) if part.columns else cursor.rowcount)
 
     def rows(self, table: str) -> list[Row]:
         """All rows of a table, in the order of their insertion."""
