@@ -1,4 +1,4 @@
-"""What a cold start costs: `python -m bench.cold [rounds [function …]]` (or `make bench-cold`).
+"""The cost of a cold start: `python -m bench.cold [rounds [function …]]` (or `make bench-cold`).
 
 Each round starts a process for each function with nothing but Python, the layers as deployed (rebuilt if need be, byte
 code included) and the function's own folder without byte code, as its archive has it. It times the import of the

@@ -1,4 +1,4 @@
-"""Whether scans of runs and the outbox, and an audit, cost only what is due: `python -m bench.run_scans [rows …]`.
+"""Cost of scans of runs and the outbox, and of an audit, as tables grow: `python -m bench.run_scans [rows …]`.
 
 At each number of rows the same few are due: 200 runs for each scan of the reaper, the sweeper, reconcile and retention,
 and 500 events for the publisher, which claims 50. Every scan is read to its end, page by page, as its job reads it;

@@ -1,4 +1,4 @@
-"""What requests cost above their floors: `python -m bench.submit [rounds]` (or `make bench-submit`).
+"""The cost of requests above their floors: `python -m bench.submit [rounds]` (or `make bench-submit`).
 
 The floor of a request is the sum of the round trips that its design needs, each bare and on the same servers. For a
 submit: one SELECT for the API key, two EVALSHA (to admit, to remember), one durable INSERT, one UPDATE, one SQS send

@@ -1,4 +1,4 @@
-"""What a cleanup does to submits beside it, and how fast it is: `python -m bench.cleanup [--rows N] [--sweep]`.
+"""The effect of a cleanup on submits beside it, and its speed: `python -m bench.cleanup [--rows N] [--sweep]`.
 
 Rows that are all due at once are deleted by the cleaner (chamberlain; its `clean`, at its own pace) while two processes
 submit through the function's handler, 25 a second each, one at a time. Windows with and without a job beside the

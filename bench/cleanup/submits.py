@@ -27,7 +27,7 @@ WHERE application_name = %s AND state = 'active'
 
 @dataclass(frozen=True, slots=True)
 class Submits:
-    """When each submit began, by the monotonic clock, and its seconds; known when the processes have ended."""
+    """Start (monotonic clock) and seconds of each submit; known when the processes have ended."""
 
     ended: list[tuple[float, float]] = field(default_factory=list)
 

@@ -135,7 +135,7 @@ def _check_money(found: Findings, stored: Stored) -> None:
 
 
 def existing(requests: Collection[Request], rows: Collection[Row]) -> int:
-    """How many of these requests are runs although their client got an error or no answer."""
+    """Count the requests that are runs although their client got an error or no answer."""
     keys = {(row.tenant_id, row.key) for row in rows if not row.is_released}
     return sum((request.account.tenant_id, request.key) in keys for request in requests)
 

@@ -59,7 +59,7 @@ class Backlog:
 
 
 def committed(connection: psycopg.Connection[Any], phase: str) -> dict[str, float]:
-    """When the runs of a phase were COMMITTED, in seconds since the epoch, by idempotency key."""
+    """Times at which the runs of a phase were COMMITTED, in seconds since the epoch, by idempotency key."""
     rows = connection.execute(_COMMITTED, {"prefix": f"load-{phase}-%"})
     return {str(key): float(at) for key, at in rows}
 

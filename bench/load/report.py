@@ -1,4 +1,4 @@
-"""What the load test prints."""
+"""The output of the load test."""
 
 from collections.abc import Mapping, Sequence
 
@@ -85,7 +85,7 @@ def course(results: Results) -> None:
     )
     print(
         f"recovered after {_seconds(recovery.seconds)}: last answer {_seconds(recovery.answered)}, last run COMMITTED"
-        f" {_seconds(recovery.drained)}, submits as fast as at the first rate (median at most {RECOVERED} ×)"
+        f" {_seconds(recovery.finished)}, submits as fast as at the first rate (median at most {RECOVERED} ×)"
         f" {_seconds(recovery.fast)}"
     )
     print("probes' medians, ms:", " ".join(f"{one.p50:.0f} (at {at:.0f} s)" for at, one in recovery.probes))

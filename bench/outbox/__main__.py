@@ -53,7 +53,7 @@ class Side:
 
     @property
     def log(self) -> Path:
-        """Where workers write which error was analysed when."""
+        """The workers write the errors and the times of their analyses here."""
         return self.folder / f"{self.name}.analysed"
 
 

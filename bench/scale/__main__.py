@@ -1,4 +1,4 @@
-"""What 10^8 runs a day need and cost on AWS, and what saturates first: `python -m bench.scale`, `make bench-scale`.
+"""Needs and costs of 10^8 runs a day on AWS, and what saturates first: `python -m bench.scale`, `make bench-scale`.
 
 Prints the generated sections of docs/scale.md. `--write` writes them into the page. `--measure` measures the units
 first, in three minutes; the machine must be at rest.

@@ -92,18 +92,18 @@ class Day(NamedTuple):
 type Limit = SimpleNamespace
 """A row of limits.toml with what the part bears; `used` 1: saturated; `cells`: the deployments that it requires."""
 type Setting = dict[str, float]
-"""What one deployment has, by the name of the limit."""
+"""Capacity of one deployment, by the name of the limit."""
 LARGEST: Setting = {name: part["most"] for name, part in PARTS.items() if "most" in part}
 
 
 def setting_of(size: Size) -> Setting:
-    """What a deployment of this size has. Raises KeyError if limits.toml lacks a server."""
+    """The capacity of a deployment of this size. Raises KeyError if limits.toml lacks a server."""
     names = {"size": size, "DATABASES": DATABASES, "NODES": NODES}
     return {name: evaluated(part["of_size"], names) for name, part in PARTS.items() if "of_size" in part}
 
 
 class Model:
-    """What one run uses, from its submit to the deletion of its tombstone, and what the day needs.
+    """Use of resources by one run, from its submit to the deletion of its tombstone, and by the day.
 
     `*_byte_days` are bytes times the days for which they are stored.
     """
@@ -167,9 +167,9 @@ def evaluated(formula: str, names: Mapping[str, Any]) -> Any:
 
 
 class Cells:
-    """How a day is divided among deployments, and what each of them needs.
+    """A day divided among deployments, and the servers of each.
 
-    As many as the limits require that each deployment has for itself and that nobody can raise.
+    As many as the limits require that each deployment has for itself and that cannot be raised.
     """
 
     def __init__(self, label: str, whole: Model, without: Sequence[str] = ()) -> None:
@@ -223,13 +223,13 @@ def total(lines: Sequence[Cost]) -> float:
 
 
 def usage_costs(day: Day) -> list[Cost]:
-    """What grows with the runs: each line of docs/deploy.md, per run."""
+    """Costs that grow with the runs: each line of docs/deploy.md, per run."""
     scale = day.runs * MONTH_DAYS / costs.RUNS[PROD.name]
     return [Cost(line.what, line.price, float(line.quantity(PROD)) * scale) for line in costs.BY_USE]
 
 
 def fixed_costs(cells: Cells) -> list[Cost]:
-    """What all cells cost, used or not. A standby or replica costs as much as its primary."""
+    """Costs of all cells, used or not. A standby or replica costs as much as its primary."""
     hours, size, prices = HOURS * cells.count, cells.size, (cells.database_usd, NODES[cells.node][1])
     database, node = (Price(Decimal(str(usd)), "hour", confirmed=False) for usd in prices)
     replaced = ("RDS PostgreSQL", "RDS Proxy", "ElastiCache")

@@ -27,7 +27,7 @@ _TRIALS = 10**9  # a binomial of so many trials stands for a Poisson count
 
 
 class Cell(NamedTuple):
-    """What a deployment can do, and what a run takes of it."""
+    """The capacity of a deployment, and its use by one run."""
 
     requests_per_second: float
     requests_burst: float
@@ -145,7 +145,7 @@ class Simulation:
         return 0.0
 
     def waited_over(self, seconds: float) -> float:
-        """How many runs waited longer, including those that still wait."""
+        """Count the runs that waited longer, including those that still wait."""
         ages = [(self.now - arrived_at, count) for arrived_at, count in self.waiting]
         return sum(count for wait, count in (*self.waits.items(), *ages) if wait > seconds)
 
@@ -156,7 +156,7 @@ class Simulation:
 
 
 def _served(count: int, each_ms: float, left_ms: float) -> tuple[int, float]:
-    """How many of them the database has time for, and the time left."""
+    """The number that the database has time for, and the time left."""
     count = min(count, int(left_ms // each_ms)) if each_ms else count
     return count, left_ms - count * each_ms
 

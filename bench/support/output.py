@@ -1,4 +1,4 @@
-"""What all benches print: the machine, the versions, medians with their spread, and tables."""
+"""Common output of the benches: the machine, the versions, medians with their spread, and tables."""
 
 import os
 import platform
