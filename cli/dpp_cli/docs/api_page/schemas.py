@@ -41,21 +41,21 @@ def _plain(schema: Schema) -> Markup:
     if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):
         return join("object, each member ", kind(schema["additionalProperties"]))
     types = schema.get("type", "anything")
-    named = " or ".join(types) if isinstance(described, list) else str(described)
+    named = " or ".join(types) if isinstance(types, list) else str(types)
     return join(f"{named} ({schema['format']})" if "format" in schema else named)
 
 
 def limits(schema: Schema) -> Markup:
     """Describe a value's limits and default; empty if there are none."""
     inner = schema.get("items", {}) if schema.get("type") == "array" else {}
-    types = [join(words.format(schema[key])) for key, words in _BOUNDS if key in schema]
-    types += [join("each ", words.format(inner[key])) for key, words in _BOUNDS if key in inner]
+    bounds = [join(words.format(schema[key])) for key, words in _BOUNDS if key in schema]
+    bounds += [join("each ", words.format(inner[key])) for key, words in _BOUNDS if key in inner]
     for where, prefix in ((schema, ""), (inner, "each ")):
         if "pattern" in where:
-            types.append(join(prefix, "matches ", tag("code", where["pattern"])))
+            bounds.append(join(prefix, "matches ", tag("code", where["pattern"])))
     if "default" in schema:
-        types.append(join(_value(schema["default"]), " if not given"))
-    return tag("p", listed(types, "; "), class_="limits") if described else Markup()
+        bounds.append(join(_value(schema["default"]), " if not given"))
+    return tag("p", listed(bounds, "; "), class_="limits") if bounds else Markup()
 
 
 def content_of(schema: Schema) -> Markup:
