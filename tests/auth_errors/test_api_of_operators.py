@@ -132,14 +132,14 @@ class TestDetails:
     def test_unknown_and_invalid_ids_get_the_same_404(
         self, refusing: AuthErrorsApi, place: str, path: str
     ) -> None:
-        told = set()
+        seen = set()
         for named in (AN_ID, "x", "%00", "0" * 1_000, AN_ID.replace("-", ""), f"{{{AN_ID}}}"):
             body = a_decision() if not place else {"decisionType": "IGNORE", "reason": "x"}
             where = f"{place}/{named}"
             answer = refusing.decide(where, body) if path else refusing.ask(where)
-            told.add((answer.status, answer.body["reason_code"], answer.body["detail"]))
+            seen.add((answer.status, answer.body["reason_code"], answer.body["detail"]))
         code = "CLUSTER_NOT_FOUND" if place else "AUTH_ERROR_NOT_FOUND"
-        assert [(status, reason) for status, reason, _ in told] == [(404, code)]
+        assert [(status, reason) for status, reason, _ in seen] == [(404, code)]
 
     def test_details_have_everything(self, client: AuthErrorsApi, machinery: Machinery) -> None:
         """Clusters, decisions, history, and events with their processed messages."""

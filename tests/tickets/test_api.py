@@ -68,7 +68,7 @@ class TestAuthentication:
             operator_keys.store(connection, revoked, "lee")
             operator_keys.revoke(connection, revoked.key_id)
         unknown = operator_keys.mint().token
-        told = set()
+        seen = set()
         for token in (
             tenants.token,
             unknown,
@@ -79,8 +79,8 @@ class TestAuthentication:
         ):
             answer = refusing.send(method, path, {}, token=token)
             body = answer.body | {"trace_id": ""}
-            told.add((answer.status, json.dumps(body)))
-        (only,) = told
+            seen.add((answer.status, json.dumps(body)))
+        (only,) = seen
         assert only[0] == 401
 
     def test_operator_key_is_rejected_by_tenant_routes(self, client: OperatorApi, env: Environment) -> None:

@@ -49,14 +49,14 @@ def test_receipt_has_every_step(env: Environment) -> None:
     env.stale()
     waiting = env.file()
     env.cycle(datetime.fromisoformat("2036-01-23T12:00:00+00:00"))
-    (told,) = receipts(env)
-    assert told["schema"] == "OPS_RUN_RECEIPT_V1"
-    assert told["outcome"] == "COMPLETED"
-    assert told["started_at"] == "2036-01-23T21:00:00+09:00"
-    assert told["emergency_stop"]["step"] == "0"
-    assert told["emergency_stop"]["stopped"] is False
-    assert told["emergency_stop"]["changed_at"].endswith("+09:00")
-    assert told["ticket_reaper"] == {
+    (receipt,) = receipts(env)
+    assert receipt["schema"] == "OPS_RUN_RECEIPT_V1"
+    assert receipt["outcome"] == "COMPLETED"
+    assert receipt["started_at"] == "2036-01-23T21:00:00+09:00"
+    assert receipt["emergency_stop"]["step"] == "0"
+    assert receipt["emergency_stop"]["stopped"] is False
+    assert receipt["emergency_stop"]["changed_at"].endswith("+09:00")
+    assert receipt["ticket_reaper"] == {
         "step": "0.25",
         "outcome": "OK",
         "decision": "CLEANED",
@@ -67,10 +67,10 @@ def test_receipt_has_every_step(env: Environment) -> None:
         "breaker_tripped": False,
         "published": True,
     }
-    assert told["tickets"]["items"] == [
+    assert receipt["tickets"]["items"] == [
         {"request_id": str(waiting.request_id), "request_type": "DLQ_REDRIVE", "outcome": "DONE"}
     ]
-    assert told["tickets"]["done"] == 1
+    assert receipt["tickets"]["done"] == 1
 
 
 def test_stop_skips_all_later_steps(env: Environment) -> None:
@@ -78,12 +78,12 @@ def test_stop_skips_all_later_steps(env: Environment) -> None:
     set_stop(env, stopped=True)
     done = env.cycle()
     assert done.receipt.outcome is CycleOutcome.STOPPED
-    (told,) = receipts(env)
-    assert (told["emergency_stop"]["outcome"], told["emergency_stop"]["reason"]) == (
+    (receipt,) = receipts(env)
+    assert (receipt["emergency_stop"]["outcome"], receipt["emergency_stop"]["reason"]) == (
         "STOPPED",
         "a bad release",
     )
-    assert (told["ticket_reaper"]["outcome"], told["tickets"]["outcome"]) == ("SKIPPED", "SKIPPED")
+    assert (receipt["ticket_reaper"]["outcome"], receipt["tickets"]["outcome"]) == ("SKIPPED", "SKIPPED")
     assert env.ticket(stale).current_status is TicketStatus.IN_PROGRESS
     assert env.ticket(waiting).current_status is TicketStatus.OPEN
     assert env.objects() == {}

@@ -205,14 +205,14 @@ class TestReport:
         """TIX-3."""
         ticket = env.stale()
         report = env.reap().report
-        told = report.model_dump(mode="json", by_alias=True)
-        assert list(told) == [
+        data = report.model_dump(mode="json", by_alias=True)
+        assert list(data) == [
             "schema", "asof", "decision", "threshold_seconds", "stale_count", "cleaned_count", "cleaned_items",
             "evidence_refs",
         ]  # fmt: skip
-        assert told["schema"] == "TICKET_REAPER_REPORT_V1"
-        assert told["decision"] == "CLEANED"
-        (item,) = told["cleaned_items"]
+        assert data["schema"] == "TICKET_REAPER_REPORT_V1"
+        assert data["decision"] == "CLEANED"
+        (item,) = data["cleaned_items"]
         assert item["request_id"] == str(ticket.request_id)
         assert (item["request_type"], item["reason"]) == ("DLQ_REDRIVE", "AUTO_CLEANUP_STALE_IN_PROGRESS")
         assert ticket.last_processed_at is not None
@@ -222,17 +222,17 @@ class TestReport:
     def test_times_have_the_offset_of_the_deployments_zone(self, env: Environment) -> None:
         """TIX-7."""
         at = datetime.fromisoformat("2036-01-23T12:00:00.987+00:00")
-        told = env.reap(at).report.model_dump(mode="json", by_alias=True)
-        assert told["asof"] == "2036-01-23T21:00:00+09:00"
-        assert told["evidence_refs"] == ["reports/ops/tickets/reaper/snapshots/reaper_20360123_210000.json"]
+        data = env.reap(at).report.model_dump(mode="json", by_alias=True)
+        assert data["asof"] == "2036-01-23T21:00:00+09:00"
+        assert data["evidence_refs"] == ["reports/ops/tickets/reaper/snapshots/reaper_20360123_210000.json"]
 
     def test_copies_have_the_keys_of_the_contract(self, env: Environment) -> None:
         """TIX-4: snapshot and latest equal the returned report."""
         env.stale()
         reaped = env.reap()
-        told = reaped.report.model_dump(mode="json", by_alias=True)
-        assert env.objects() == {reaped.snapshot_key: told, LATEST_KEY: told}
-        assert told["evidence_refs"] == [reaped.snapshot_key]
+        data = reaped.report.model_dump(mode="json", by_alias=True)
+        assert env.objects() == {reaped.snapshot_key: data, LATEST_KEY: data}
+        assert data["evidence_refs"] == [reaped.snapshot_key]
 
     def test_two_runs_within_a_second_have_two_snapshots(self, env: Environment) -> None:
         at = env.now()
@@ -245,11 +245,11 @@ class TestReport:
         """2036-11-02 01:30 in New York occurs twice, an hour apart."""
         zone = ZoneInfo("America/New_York")
         first = datetime.fromisoformat("2036-11-02T05:30:00+00:00")
-        told = []
+        data = []
         for at in (first, first + timedelta(hours=1)):
             reaped = reap(ReapRequest("kim", RULES), env.reap_effects(zone=zone), at)
-            told.append((reaped.report.asof.isoformat(), snapshot_name(reaped.snapshot_key or "")))
-        assert told == [
+            data.append((reaped.report.asof.isoformat(), snapshot_name(reaped.snapshot_key or "")))
+        assert data == [
             ("2036-11-02T01:30:00-04:00", "reaper_20361102_013000.json"),
             ("2036-11-02T01:30:00-05:00", "reaper_20361102_013000_2.json"),
         ]
@@ -334,8 +334,8 @@ class TestFaults:
         with env.database.connection() as connection:
             assert reports.latest(connection).report == first.report  # GET …/latest reads the row
         second = env.reap(env.later(hours=1))
-        told = {r.snapshot_key: r.report.model_dump(mode="json", by_alias=True) for r in (first, second)}
-        assert env.objects() == {**told, LATEST_KEY: told[second.snapshot_key]}
+        data = {r.snapshot_key: r.report.model_dump(mode="json", by_alias=True) for r in (first, second)}
+        assert env.objects() == {**data, LATEST_KEY: data[second.snapshot_key]}
 
     @pytest.mark.parametrize("lost", ["before", "after"])
     def test_next_run_repairs_a_crash_between_the_copies(self, env: Environment, lost: str) -> None:
