@@ -37,6 +37,7 @@ type Rates = dict[tuple[str, int, int], list[float]]
 
 
 def main() -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.budget", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round: checks that the bench works")
     parser.add_argument("--rounds", type=int, default=3)
@@ -49,8 +50,7 @@ def main() -> None:
         urls["postgres"] = its.postgres.url()
         print_machine(its.postgres.url(), ("psycopg", "redis"), {"Valkey": _valkey_version(urls["ours"])})
         postgres.prepare(urls["postgres"])
-        callers = Callers(urls, max(CALLERS))
-        its.enter(callers.workers)
+        callers = its.enter(Callers(urls, max(CALLERS)))
         rates, counted = _measured(callers, urls, rounds, seconds)
         _print_rates(rates)
         _print_proofs(urls, counted)

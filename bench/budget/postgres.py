@@ -63,6 +63,7 @@ END $$;
 
 
 def prepare(url: str) -> None:
+    """Create its tables and functions."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(_SCHEMA)
 

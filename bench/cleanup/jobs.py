@@ -1,18 +1,20 @@
-"""The jobs that run beside the submits of bench/cleanup, in a process of their own."""
+"""What runs beside the submits of bench/cleanup: a process that runs one job at a time."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import partial
+from multiprocessing.connection import Connection as Pipe
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from bench.cleanup.rows import UNGUARDED
-from bench.support.processes import cpu_seconds
+from bench.support.processes import SPAWNING, cpu_seconds, started
 from dpp.lifecycle.retention import store as cleanup_store
 from dpp.lifecycle.retention.breaker import Bounds
 from dpp.lifecycle.retention.cleaner import clean
-from dpp.lifecycle.retention.control import CleanerEffects, Pace, begin_manual
+from dpp.lifecycle.retention.control import CleanerEffects, Pace, start_manual
 from dpp.lifecycle.retention.periods import Retention
 from dpp.platform.db.postgres import Database
 from dpp.registered import registered
@@ -78,7 +80,7 @@ class Cleanup:
         with database.connection() as connection:
             is_running = cleanup_store.running(connection) is not None
         if not is_running:
-            begin_manual(effects, "bench", over_breaker=True)
+            start_manual(effects, "bench", over_breaker=True)
         report = clean(effects)
         assert report.errors == 0, "a batch failed"
         done.rows, done.is_over = report.rows[self.name], bool(report.cleanup and report.cleanup.is_done)
@@ -133,17 +135,38 @@ class Spin:
         return Done()
 
 
-def run(job: Job, url: str, seconds: float) -> Done:
-    """Run a job in a worker process."""
-    database = _database(url)
-    with database.connection() as connection:
-        backend = connection.info.backend_pid
-    before = cpu_seconds([backend]) + time.process_time()
-    done = job(database, seconds)
-    done.cpu = time.process_time() + cpu_seconds([backend]) - before
-    return done
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """The process beside the submits."""
+
+    pipe: Pipe
+
+    def run(self, job: Job, seconds: float, meanwhile: Callable[[], None]) -> Done:
+        """Run a job; `meanwhile` is called twenty times a second."""
+        self.pipe.send((job, seconds))
+        while not self.pipe.poll(0.05):
+            meanwhile()
+        done = self.pipe.recv()
+        assert isinstance(done, Done)
+        return done
 
 
-@cache
-def _database(url: str) -> Database:
-    return Database(url, reply_timeout_seconds=600)
+@contextmanager
+def worker(url: str) -> Iterator[Worker]:
+    """Start the process."""
+    ours, its = SPAWNING.Pipe()
+    with started([partial(_work, its, url)]):
+        its.close()
+        yield Worker(ours)
+
+
+def _work(pipe: Pipe, url: str) -> None:
+    database = Database(url, reply_timeout_seconds=600)
+    while True:
+        job, seconds = pipe.recv()
+        with database.connection() as connection:
+            backend = connection.info.backend_pid
+        before = cpu_seconds([backend]) + time.process_time()
+        done: Done = job(database, seconds)
+        done.cpu = time.process_time() + cpu_seconds([backend]) - before
+        pipe.send(done)

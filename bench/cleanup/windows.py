@@ -4,14 +4,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import psycopg
 
-from bench.cleanup.jobs import Done, Job, run
+from bench.cleanup.jobs import Done, Job, Worker
 from bench.cleanup.submits import Sampler, Submits
-from bench.support.processes import Workers
 
 NOTHING = "nothing"
 _GAP_SECONDS = 0.5
@@ -26,6 +24,7 @@ class Window:
     end: float
 
     def of(self, submits: Submits) -> list[float]:
+        """The milliseconds of its submits."""
         return submits.during(self.begin, self.end)
 
 
@@ -33,8 +32,7 @@ class Window:
 class Windows:
     """All windows so far; what was done and what the sessions waited for, by label."""
 
-    workers: Workers
-    url: str
+    worker: Worker
     connection: psycopg.Connection[Any]
     windows: list[Window] = field(default_factory=list)
     done: dict[str, Done] = field(default_factory=dict)
@@ -49,8 +47,9 @@ class Windows:
         self._add(NOTHING, begin)
 
     def with_job(self, label: str, job: Job, seconds: float) -> Done:
+        """A window with a job."""
         sampler, begin = self._sampler(label), time.monotonic()
-        [done] = self.workers.run(partial(run, job, self.url, seconds), meanwhile=sampler.sample)
+        done = self.worker.run(job, seconds, sampler.sample)
         self._add(label, begin)
         if label in self.done:
             self.done[label] += done
@@ -60,6 +59,7 @@ class Windows:
 
     @property
     def rows(self) -> int:
+        """All deleted rows so far."""
         return sum(done.rows for done in self.done.values())
 
     def seconds(self, label: str) -> float:

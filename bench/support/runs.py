@@ -88,6 +88,7 @@ class Requests:
 
 
 def path_of(receipt: str) -> str:
+    """The path of a submitted run."""
     return f"/v1/runs/{json.loads(receipt)['run_id']}"
 
 
@@ -97,7 +98,7 @@ def _body(answer: dict[str, Any], status: int) -> str:
 
 
 class NoOpPacks:
-    """Replaces the pack process and answers at once."""
+    """Stands in for the pack process and answers at once."""
 
     def __init__(self, _environ: Mapping[str, str]) -> None: ...
 

@@ -108,8 +108,8 @@ class Environment:
     def deliver(self) -> list[Consumed]:
         """Consume all visible messages, as the function does."""
         events, done = self.queue(EVENTS), []
-        while messages := events.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS):
-            for one in messages:
+        while shown := events.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS):
+            for one in shown:
                 consumed = self.consume(EventMessage(one.body, one.attributes))
                 done.append(consumed)
                 if consumed.return_in_seconds is None:
@@ -186,9 +186,9 @@ class Environment:
             self._looking.close()
 
 
-def reasons(dead_letters: list[Kept]) -> list[str]:
+def reasons(letters: list[Kept]) -> list[str]:
     """The reasons of dead letters."""
-    return [one.attributes["deadLetterReason"]["StringValue"] for one in dead_letters]
+    return [one.attributes["deadLetterReason"]["StringValue"] for one in letters]
 
 
 @contextmanager

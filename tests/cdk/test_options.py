@@ -105,7 +105,7 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
         ),
         (
             {"retention": {"seen_days": 28}},
-            "seen_days is 28, and an event of 28 days (horizon_days) may come again",
+            "seen_days is 28, but must be greater than horizon_days (28)",
         ),
         (
             {"github_login": "acme-bot"},
@@ -136,7 +136,7 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
         ({"retention": '{"results_days": 8}'}, ": results_days is 8, queue_days 7: a result is read by way"),
         ({"retention": {"logs_days": 0}}, ": logs_days: Input should be greater than or equal to 1"),
         ({"retention": {"logs_days": "7"}}, ": logs_days: Input should be a valid integer"),
-        ({"retention": "30 days"}, 'retention=30 days: not JSON; it looks like {"seen_days": 45}'),
+        ({"retention": "30 days"}, 'retention=30 days: not JSON; expected an object like {"seen_days": 45}'),
         ({"retention": ["seen_days"]}, "retention=['seen_days']: Input should be a valid string"),
         ([], "deploy/dev.json: not an object"),
     ],
@@ -246,7 +246,9 @@ def test_the_retention_section_of_the_local_stack_is_the_environment_s(root: Pat
 
     made = read(root, {}, {**LOCAL, "DPP_RETENTION": '{"logs_days": 2}'})
     assert made.retention.logs_days == 2
-    with pytest.raises(DeploymentError, match="DPP_RETENTION: seen_days is 5, and an event of 28 days"):
+    with pytest.raises(
+        DeploymentError, match="DPP_RETENTION: seen_days is 5, but must be greater than horizon_days"
+    ):
         read(root, {}, {**LOCAL, "DPP_RETENTION": '{"seen_days": 5}'})
     with pytest.raises(DeploymentError, match=r"DPP_RETENTION .*write retention into deploy/dev\.json"):
         read(root, {}, {"DPP_RETENTION": '{"logs_days": 2}'})

@@ -148,10 +148,10 @@ def test_a_mention_is_answered_in_its_thread_once(platform: Platform, outside: O
 
 
 def test_a_person_who_is_asked_in_slack_is_heard(platform: Platform, outside: Outside) -> None:
-    """LIFE-10: by webhook this time; of a greeting alone no answer is sure enough."""
+    """LIFE-10: by webhook this time; the answer to a mere greeting is not reliable enough."""
     assert delivered(platform, 2, UNSURE)["outcome"] == "ACCEPTED"
     task_id = until("a task", lambda: task_of(platform, 2))
-    question = until("a question", lambda: outside.told("No answer is sure enough"))[0]
+    question = until("a question", lambda: outside.told("No answer is reliable enough"))[0]
     until("what is awaited", lambda: platform.database.execute("SELECT 1 FROM lifecycle_awaiting").fetchone())
     assert replied(platform, question["thread_ts"], HELP).json()["outcome"] == "ACCEPTED"
     done = until(

@@ -27,9 +27,9 @@ class CountedTaskRuns:
     env: Environment
     points: Points
 
-    def send(self, orders: TaskRunRequest) -> UUID:
+    def send(self, request: TaskRunRequest) -> UUID:
         """One run a key."""
-        return self._call("send", True, lambda: self.env.task_runs.send(orders))
+        return self._call("send", True, lambda: self.env.task_runs.send(request))
 
     def report(self, run_id: UUID) -> TaskRunReport | None:
         """As planned."""
@@ -137,7 +137,7 @@ class CrashEnvironment:
                 "seconds": env.seconds,
                 "objects": env.bucket.objects,
                 "plans": env.task_runs.plans,
-                "orders": env.task_runs.orders,
+                "request": env.task_runs.request,
                 "posts": env.slack.posts,
             }
         )
@@ -155,7 +155,7 @@ class CrashEnvironment:
         env = self.env
         env.seconds = held["seconds"]
         env.bucket.objects = held["objects"]
-        env.task_runs.plans, env.task_runs.orders = held["plans"], held["orders"]
+        env.task_runs.plans, env.task_runs.request = held["plans"], held["request"]
         env.slack.posts = held["posts"]
 
     def come_to_rest(self) -> None:
@@ -172,7 +172,7 @@ class CrashEnvironment:
         env.tick()
 
 
-_FRESH: dict[str, Any] = {"seconds": 0.0, "objects": {}, "plans": {}, "orders": {}, "posts": []}
+_FRESH: dict[str, Any] = {"seconds": 0.0, "objects": {}, "plans": {}, "request": {}, "posts": []}
 
 
 def _waiting(env: Environment) -> list[str]:
@@ -216,8 +216,8 @@ def broken(crash_env: CrashEnvironment, fates: dict[str, Fate]) -> Iterator[str]
             yield f"{event_id} is {ended}"
         runs |= {f"{task_id}-{number}" for number in range(1, attempt + 1)}
         yield from _of_task(env, task_id, fate)
-    if set(env.task_runs.orders) != runs:
-        yield f"runs: {sorted(env.task_runs.orders)}, not {sorted(runs)}"
+    if set(env.task_runs.request) != runs:
+        yield f"runs: {sorted(env.task_runs.request)}, not {sorted(runs)}"
     yield from _objects(env)
     yield from _posts(env)
     for left in ("threads", "awaiting"):

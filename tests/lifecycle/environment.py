@@ -60,27 +60,27 @@ class CannedTaskRuns:
 
     def __init__(self) -> None:
         self.plans: dict[str, list[str]] = {}
-        self.orders: dict[str, TaskRunRequest] = {}
+        self.request: dict[str, TaskRunRequest] = {}
         self.sent: list[str] = []
         self.refusal: Exception | None = None
 
-    def send(self, orders: TaskRunRequest) -> UUID:
+    def send(self, request: TaskRunRequest) -> UUID:
         """One run a key."""
         if self.refusal is not None:
             raise self.refusal
-        self.sent.append(orders.key)
-        self.orders.setdefault(orders.key, orders)
-        return uuid5(NAMESPACE_URL, orders.key)
+        self.sent.append(request.key)
+        self.request.setdefault(request.key, request)
+        return uuid5(NAMESPACE_URL, request.key)
 
     def report(self, run_id: UUID) -> TaskRunReport | None:
         """As planned; None for a run that was never sent."""
-        for key, orders in self.orders.items():
+        for key, request in self.request.items():
             if uuid5(NAMESPACE_URL, key) == run_id:
-                return self._report(run_id, key, orders)
+                return self._report(run_id, key, request)
         return None
 
-    def _report(self, run_id: UUID, key: str, orders: TaskRunRequest) -> TaskRunReport | None:
-        plan = next((plan for title, plan in self.plans.items() if title in orders.question), [SUCCEEDED])
+    def _report(self, run_id: UUID, key: str, request: TaskRunRequest) -> TaskRunReport | None:
+        plan = next((plan for title, plan in self.plans.items() if title in request.question), [SUCCEEDED])
         attempt = int(key.rpartition("-")[2])
         planned = plan[min(attempt, len(plan)) - 1]
         if planned == "GONE":

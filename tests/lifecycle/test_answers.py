@@ -35,7 +35,7 @@ def test_an_answer_in_the_thread_sends_another_soldier_with_it(env: Environment)
     assert _awaited(env) == 0
     env.run_ticks(3)
     assert env.task(task_id).outcome == "SUCCEEDED"
-    assert "it is the second one" in (env.task_runs.orders[f"{task_id}-2"].context or "")
+    assert "it is the second one" in (env.task_runs.request[f"{task_id}-2"].context or "")
     assert b"it is the second one" in env.bucket.objects[f"state/prompts/{task_id}.md"]
     kinds = [kind for kind, _ in env.messages(task_id)]
     assert kinds == ["THREAD_START", "HUMAN_INPUT_REQUEST", "TASK_RESULT"]

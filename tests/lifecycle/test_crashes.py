@@ -201,10 +201,10 @@ def _send_under_a_new_key(patch: pytest.MonkeyPatch) -> None:
     """Each sending is another run."""
     real = prompts.run_request_of
 
-    def orders(task: Task) -> TaskRunRequest:
+    def request(task: Task) -> TaskRunRequest:
         return replace(real(task), key=f"{uuid4()}-{task.attempt}")
 
-    patch.setattr(prompts, "run_request_of", orders)
+    patch.setattr(prompts, "run_request_of", request)
 
 
 def _end_without_a_word(patch: pytest.MonkeyPatch) -> None:

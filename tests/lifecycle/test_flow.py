@@ -83,7 +83,7 @@ def test_a_task_fails_after_its_last_attempt_and_its_event_with_the_reason(env: 
 
 def test_a_run_that_is_gone_is_a_failed_attempt(env: Environment) -> None:
     task_id = env.started("vanishing", plan=["GONE", SUCCEEDED], looks=2)
-    assert env.task(task_id).last_failure == "the run is gone"
+    assert env.task(task_id).last_failure == "the run no longer exists"
     env.run_ticks(2)
     assert (env.task(task_id).outcome, env.task(task_id).attempt) == ("SUCCEEDED", 2)
 
@@ -127,10 +127,10 @@ def test_a_soldier_at_work_is_looked_at_less_and_less_often(env: Environment) ->
 
 def test_one_task_s_trouble_stops_no_other(env: Environment) -> None:
     class Troubled:
-        def send(self, orders: TaskRunRequest) -> UUID:
-            if "first" in orders.question:
+        def send(self, request: TaskRunRequest) -> UUID:
+            if "first" in request.question:
                 raise RedisUnavailable
-            return env.task_runs.send(orders)
+            return env.task_runs.send(request)
 
         report = env.task_runs.report
 

@@ -49,10 +49,10 @@ def test_orders_are_inputs_of_the_decision_pack_and_always_the_same(
     subject: Subject, kind: EventKind, answer: str | None
 ) -> None:
     task = _a_task(subject, kind, answer)
-    orders = prompts.run_request_of(task)
-    DecisionInputs(question=orders.question, context=orders.context)
-    assert orders == prompts.run_request_of(task)
-    assert (orders.key, orders.session_id) == ("task-20260301-001-2", "task-20260301-001")
+    request = prompts.run_request_of(task)
+    DecisionInputs(question=request.question, context=request.context)
+    assert request == prompts.run_request_of(task)
+    assert (request.key, request.session_id) == ("task-20260301-001-2", "task-20260301-001")
     assert prompts.prompt_of(task) == prompts.prompt_of(task)
     assert 1 <= len(prompts.opening(kind, subject)) <= 4_000
 
@@ -62,8 +62,8 @@ def test_the_longest_subject_stays_in_bounds() -> None:
         place="p" * MAX_TITLE, title="t" * MAX_TITLE, url="u" * 2_000, actor="a" * 300, body="b" * MAX_BODY
     )
     task = _a_task(long, answer="x" * 4_000)
-    orders = prompts.run_request_of(task)
-    DecisionInputs(question=orders.question, context=orders.context)
+    request = prompts.run_request_of(task)
+    DecisionInputs(question=request.question, context=request.context)
     for told in (
         prompts.opening(EventKind.UPDATED, long),
         prompts.question_to_person(task, "f" * 500),
@@ -83,5 +83,5 @@ def test_the_prompt_is_markdown_with_what_a_person_answered() -> None:
         "## A bug\n\n"
         "- Where: a/repo\n- Link: https://example.com/1\n- By: kim\n\n"
         "It fails.\n\n"
-        "## What a person answered\n\nOnly on Mondays.\n"
+        "## Answer of a person\n\nOnly on Mondays.\n"
     )

@@ -45,6 +45,6 @@ def test_a_cleanup_is_previewed_run_and_reported(shell: OperatorShell) -> None:
 def test_a_wrong_class_and_nothing_to_stop_are_sentences(shell: OperatorShell) -> None:
     wrong = shell.run("lifecycle", "run", "--class", "sen")
     assert wrong.exit_code == 1
-    assert "There is no class sen; there are auth_errors" in str(wrong.exception)
+    assert "There is no class sen. The classes are auth_errors" in str(wrong.exception)
     assert "no cleanup is in progress" in str(shell.run("lifecycle", "stop").exception)
     assert "no cleanup has run yet" in str(shell.run("lifecycle", "report").exception)

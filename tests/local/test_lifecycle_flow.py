@@ -193,7 +193,7 @@ class TestTasks:
         second = env.started("second", plan=[ASKS], looks=2)
         found = shell.data("lifecycle", "tasks", "list", "--waiting")
         assert [one["task_id"] for one in found] == [first, second]
-        assert found[0]["question"]["body"].startswith("No answer is sure enough: first")
+        assert found[0]["question"]["body"].startswith("No answer is reliable enough: first")
         assert found[0]["question"]["told_at"] > found[0]["question"]["asked_at"]
         assert found[1]["question"]["told_at"] is None
         table = shell.out("lifecycle", "tasks", "list", "--waiting")
@@ -222,7 +222,7 @@ class TestTasks:
             ", told 20",
             "last failure  PACK_RELIABILITY_BELOW_MINIMUM: as planned",
             f"thread        {thread.channel} {thread.thread_ts}",
-            "    Reply in this thread with what is missing",
+            "    Reply in this thread with the missing information",
             "  HUMAN_INPUT_REQUEST  ",
             f"state/prompts/{task_id}.md",
         ):
@@ -333,7 +333,7 @@ class TestAnswer:
         self, shell: OperatorShell, env: Environment
     ) -> None:
         task_id = asked(env)
-        assert shell.refused("lifecycle", "answer", task_id, " ") == "an answer has a word at least"
+        assert shell.refused("lifecycle", "answer", task_id, " ") == "the answer must not be empty"
         long = "x" * (MAX_ANSWER + 1)
         assert (
             shell.refused("lifecycle", "answer", task_id, long)

@@ -539,7 +539,7 @@ def test_the_flow_tells_ids_and_figures_and_no_word_of_an_event(environment: Env
         connection.execute("UPDATE lifecycle_tasks SET next_look_at = now()")
     second = environment.run(*FLOW)
     reports = dict(second.answers)
-    assert reports["lifecycle_general"]["asked"] == 1  # of a comment alone no answer is sure enough
+    assert reports["lifecycle_general"]["asked"] == 1  # the answer to a mere comment is not reliable enough
     assert reports["lifecycle_sentinel"]["sources"][0]["outcome"] == "NOT_DUE"
     with database.connection() as connection:
         told = str(connection.execute("SELECT payload FROM lifecycle_events").fetchall())

@@ -12,7 +12,7 @@ import pytest
 from dpp.lifecycle.flow.errors import CleanupRunning
 from dpp.lifecycle.retention import classes
 from dpp.lifecycle.retention.cleaner import LEASE_SECONDS, clean
-from dpp.lifecycle.retention.control import begin_manual, stop
+from dpp.lifecycle.retention.control import start_manual, stop
 from dpp.platform.db.postgres import Database
 from dpp.platform.db.retention import Batch, RetentionClass
 from dpp.platform.db.retention_table import TableClass
@@ -139,7 +139,7 @@ def _clean(env: Environment, now: datetime, database: Database) -> None:
 
 def _by_hand(env: Environment, now: datetime, database: Database) -> None:
     with suppress(CleanupRunning):
-        begin_manual(replace(env.effects, database=database), "kim", ["seen"], now=now)
+        start_manual(replace(env.effects, database=database), "kim", ["seen"], now=now)
 
 
 def _stop(env: Environment, now: datetime, database: Database) -> None:

@@ -14,7 +14,7 @@ from dpp.lifecycle.flow.ports import Role
 from dpp.lifecycle.retention import classes, store
 from dpp.lifecycle.retention.breaker import Bounds
 from dpp.lifecycle.retention.cleaner import LEASE_NAME, LEASE_SECONDS, MAX_ERRORS, clean
-from dpp.lifecycle.retention.control import Pace, begin_manual, preview, stop
+from dpp.lifecycle.retention.control import Pace, preview, start_manual, stop
 from dpp.lifecycle.retention.model import ClassStatus, CleanupKind
 from dpp.platform.db import exclusive
 from dpp.platform.db.postgres import Connection, Database
@@ -200,7 +200,7 @@ def test_far_more_than_usual_trips_the_breaker_and_nothing_of_the_class_goes(env
     [warning] = cleanup.warnings
     assert "dpp lifecycle run --class seen --over-breaker" in warning
 
-    begin_manual(env.effects, "kim", ["seen"], over_breaker=True, now=NIGHT)
+    start_manual(env.effects, "kim", ["seen"], over_breaker=True, now=NIGHT)
     assert env.clean().requested_by == "kim"
     assert env.report("seen").deleted == 251
 
@@ -222,7 +222,7 @@ def test_what_a_tripped_night_or_an_operator_deleted_is_not_what_is_usual(env: E
         at=NIGHT - 31 * DAY,
     )
     assert env.clean().of(ClassStatus.TRIPPED) == ("seen",)
-    begin_manual(env.effects, "kim", ["seen"], over_breaker=True, now=NIGHT)
+    start_manual(env.effects, "kim", ["seen"], over_breaker=True, now=NIGHT)
     env.clean()
     with env.database.connection() as connection:
         assert store.history(connection, "seen", 14) == []
@@ -317,12 +317,12 @@ def test_a_class_of_an_older_release_ends_the_cleanup_all_the_same(env: Environm
 def test_an_operator_begins_what_he_names_and_only_one_at_a_time(env: Environment) -> None:
     env.seen("jira:A-1", NIGHT - 40 * DAY)
     env.message(1, NIGHT - 8 * DAY)
-    with pytest.raises(NoSuchClass, match="there are cleanups, events"):
-        begin_manual(env.effects, "kim", ["sen"], now=NIGHT)
-    begun = begin_manual(env.effects, "kim", ["seen"], now=NIGHT)
+    with pytest.raises(NoSuchClass, match="The classes are cleanups, events"):
+        start_manual(env.effects, "kim", ["sen"], now=NIGHT)
+    begun = start_manual(env.effects, "kim", ["seen"], now=NIGHT)
     assert [one.name for one in begun.classes] == ["seen"]
     with pytest.raises(CleanupRunning):
-        begin_manual(env.effects, "lee", now=NIGHT)
+        start_manual(env.effects, "lee", now=NIGHT)
     assert env.clean().cleanup_id == begun.cleanup_id
     assert len(env.keys("lifecycle_messages", "message_id")) == 1
     assert env.clean().kind is CleanupKind.DAILY  # the night's own comes after it
@@ -430,7 +430,7 @@ def test_a_role_that_fell_silent_is_warned_of_and_a_heartbeat_is_never_collected
         # A beat that arrives late takes nothing back.
         heartbeat.record(connection, Role.ENVOY, NIGHT - timedelta(minutes=50))
     [warning] = env.clean().warnings
-    assert warning == "nothing was heard for 600 s of KING"
+    assert warning == "no heartbeat for 600 s from KING"
     assert env.keys("lifecycle_heartbeats", "role") == {"KING", "ENVOY", "CHAMBERLAIN"}
 
 
@@ -448,7 +448,7 @@ def test_the_end_of_a_night_is_announced_once_with_its_figures(env: Environment)
     env.message(1, NIGHT - 8 * DAY)
     env.clean()
     env.tick()
-    begin_manual(env.effects, "kim", now=NIGHT)
+    start_manual(env.effects, "kim", now=NIGHT)
     env.clean()
     assert told == [1]
 

@@ -16,7 +16,7 @@ import pytest
 
 from dpp.lifecycle.flow.ports import Objects
 from dpp.lifecycle.retention import classes, cleaner, control, deletions, store
-from dpp.lifecycle.retention.control import CleanerEffects, begin_daily, begin_manual, stop
+from dpp.lifecycle.retention.control import CleanerEffects, start_daily, start_manual, stop
 from dpp.lifecycle.retention.model import ClassReport, Cleanup
 from dpp.platform.db.postgres import Database
 from dpp.platform.db.retention import Batch, Cursor, RetentionClass
@@ -74,7 +74,7 @@ def _half_way(crash_env: CrashEnvironment) -> None:
 def _all_over(crash_env: CrashEnvironment) -> None:
     """Nothing is left to do but the end."""
     with crash_env.env.database.connection() as connection:
-        begin_daily(connection, crash_env.effects, NIGHT)
+        start_daily(connection, crash_env.effects, NIGHT)
     crash_env.rows("UPDATE cleanup_classes SET status = 'DONE'")
 
 
@@ -89,7 +89,7 @@ def _clean(effects: Any) -> None:
     cleaner.clean(effects, NIGHT)
 
 
-_BEGINS = {"postgres.begin", "postgres.begin_class", "postgres.commit transaction"}
+_BEGINS = {"postgres.begin", "postgres.start", "postgres.add_class", "postgres.commit transaction"}
 _DELETES = {
     *(
         f"postgres.{name}"
@@ -128,7 +128,7 @@ ACTS = {
         frozenset(_DRAINS | {"postgres.commit transaction"}),
     ),
     "begin": Act(
-        lambda effects: begin_manual(effects, "kim", ["seen"], now=NIGHT),
+        lambda effects: start_manual(effects, "kim", ["seen"], now=NIGHT),
         ("seen",),
         _ids,
         frozenset({"jira:A-5"}),
@@ -208,7 +208,7 @@ def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(
 
 def _object_before_its_row(patch: pytest.MonkeyPatch) -> None:
     """The file first, as one who deletes files would."""
-    real = cleaner._Firing._batch
+    real = cleaner._Tick._batch
 
     def batch(self: Any, *args: Any) -> Batch:
         with self.effects.database.connection() as connection:
@@ -219,7 +219,7 @@ def _object_before_its_row(patch: pytest.MonkeyPatch) -> None:
             self.effects.storage.delete([_PROMPT.format(0)])
         return real(self, *args)
 
-    patch.setattr(cleaner._Firing, "_batch", batch)
+    patch.setattr(cleaner._Tick, "_batch", batch)
 
 
 def _figures_apart(patch: pytest.MonkeyPatch) -> None:
@@ -231,16 +231,18 @@ def _figures_apart(patch: pytest.MonkeyPatch) -> None:
         with self.effects.database.connection() as connection:
             with connection.transaction():
                 done = kept.delete(connection, report.before, cursor, limit, self.now)
-            store.advance(connection, self.begun.cleanup_id, kept.name, done, cursor)
+            store.advance(connection, self.cleanup.cleanup_id, kept.name, done, cursor)
         return done
 
-    patch.setattr(cleaner._Firing, "_batch", batch)
+    patch.setattr(cleaner._Tick, "_batch", batch)
 
 
 def _off_the_list_unasked(patch: pytest.MonkeyPatch) -> None:
     """The list is emptied in front of S3's answer."""
 
-    def drain(database: Database, storage: Objects, done: deletions.Drained, now: datetime | None) -> bool:
+    def delete_listed(
+        database: Database, storage: Objects, done: deletions.DeletionReport, now: datetime | None
+    ) -> bool:
         with database.connection() as connection:
             keys = store.due_deletions(connection, now)
             store.note_deletions(connection, keys, {}, now)
@@ -248,18 +250,18 @@ def _off_the_list_unasked(patch: pytest.MonkeyPatch) -> None:
             storage.delete(keys)
         return False
 
-    patch.setattr(cleaner, "drain", drain)
+    patch.setattr(cleaner, "delete_listed", delete_listed)
 
 
 def _hold_nothing_up(patch: pytest.MonkeyPatch) -> None:
     """What a class points at has its turn, though the class failed."""
-    real = cleaner._Firing._class
+    real = cleaner._Tick._class
 
     def turn(self: Any, *args: Any) -> bool:
         real(self, *args)
         return True
 
-    patch.setattr(cleaner._Firing, "_class", turn)
+    patch.setattr(cleaner._Tick, "_class", turn)
 
 
 def _tell_apart(patch: pytest.MonkeyPatch) -> None:

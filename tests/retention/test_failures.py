@@ -84,7 +84,7 @@ def test_what_s3_refuses_stays_on_the_list_is_warned_of_and_goes_later(
     assert (done.objects.deleted, done.objects.refused) == (2, 1)
     assert _listed(env) == [(_KEYS[1], 1, "AccessDenied")]
     assert done.cleanup is not None
-    assert done.cleanup.warnings == ["1 objects that S3 refused to delete; they stay on the list"]
+    assert done.cleanup.warnings == ["S3 refused to delete 1 objects; they stay listed"]
     assert env.keys("lifecycle_objects", "object_key") == set()
     # Not at once, then after a minute, after two more, and so on.
     assert env.tick(NIGHT + _MINUTE / 2).objects.refused == 0

@@ -154,7 +154,7 @@ def test_a_task_is_read_with_all_of_its_results_or_with_none(env: Environment) -
 
     def delete(database: Database, _item: int) -> None:
         batches.one(database)
-        deletions.drain(database, env.bucket, deletions.Drained(), NIGHT)
+        deletions.delete_listed(database, env.bucket, deletions.DeletionReport(), NIGHT)
 
     found = Race(_TASKS, read, delete).run(env.url)
     assert found.keys() <= {"4 results", _GONE}

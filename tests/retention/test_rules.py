@@ -38,12 +38,15 @@ def test_the_section_has_the_documents_names_and_defaults() -> None:
 @pytest.mark.parametrize(
     ("section", "told"),
     [
-        ('{"seen_days": 28}', "seen_days is 28, and an event of 28 days"),
-        ('{"horizon_days": 30}', "seen_days is 30, and an event of 30 days"),
-        ('{"results_days": 8}', "results_days is 8, queue_days 7"),
-        ('{"queue_days": 31}', "queue_days is 31, seen_days 30"),
-        ('{"outbox_days": 181}', "outbox_days is 181, auth_errors_days 180"),
-        ('{"workspace_events_days": 181}', "workspace_events_days is 181, workspaces_days 180"),
+        ('{"seen_days": 28}', "seen_days is 28, but must be greater than horizon_days (28)"),
+        ('{"horizon_days": 30}', "seen_days is 30, but must be greater than horizon_days (30)"),
+        ('{"results_days": 8}', "results_days is 8, but must not exceed queue_days (7)"),
+        ('{"queue_days": 31}', "queue_days is 31, but must not exceed seen_days (30)"),
+        ('{"outbox_days": 181}', "outbox_days is 181, but must not exceed auth_errors_days (180)"),
+        (
+            '{"workspace_events_days": 181}',
+            "workspace_events_days is 181, but must not exceed workspaces_days (180)",
+        ),
         ('{"seen_days": 0}', "DPP_RETENTION.seen_days"),
         ('{"seen_days": "45"}', "DPP_RETENTION.seen_days"),
         ('{"seen_days": 45.5}', "DPP_RETENTION.seen_days"),
@@ -90,11 +93,11 @@ def test_what_points_at_something_is_deleted_before_it() -> None:
 @pytest.mark.parametrize(
     ("classes", "told"),
     [
-        ((Kept("a"), Kept("a")), "two classes have one name: a"),
+        ((Kept("a"), Kept("a")), "two classes have the same name: a"),
         ((Kept("a", "no_days"),), "the retention section has no no_days"),
-        ((Kept("a", points_at=("b",)),), "a points at b, which there is not"),
+        ((Kept("a", points_at=("b",)),), "a points at b, which does not exist"),
         ((Kept("a", points_at=("b",)), Kept("b", points_at=("a",))), "point at each other"),
-        ((Kept("a", "seen_days", ("b",)), Kept("b")), "would outlive it"),
+        ((Kept("a", "seen_days", ("b",)), Kept("b")), "would be kept longer"),
     ],
 )
 def test_classes_that_contradict_the_section_are_refused(classes: tuple[Kept, ...], told: str) -> None:

@@ -30,7 +30,7 @@ def simulate(source: int | Sequence[int], allowed: frozenset[Fault] = ALL) -> Ve
     sim = Simulation(Choices(source), allowed)
     with belonging_to(sim):
         broken = _broken(sim)
-    runs = sim.rows("runs")
+    runs = sim.database.runs.values()
     return Verdict(
         tuple(sim.choices.taken),
         tuple(broken),

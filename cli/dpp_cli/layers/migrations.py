@@ -1,4 +1,4 @@
-"""Builds the layer of the function `migrate`: Alembic and `migrations/`."""
+"""Builds the layer that only the migrate function has: Alembic, and `migrations/` beside it."""
 
 import shutil
 from pathlib import Path

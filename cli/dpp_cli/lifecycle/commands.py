@@ -106,7 +106,7 @@ def run_cleanup(
         return
     asked_by = actor(who)
     with _effects() as effects:
-        begun = control.begin_manual(effects, asked_by, only or (), over_breaker=over_breaker)
+        begun = control.start_manual(effects, asked_by, only or (), over_breaker=over_breaker)
         done = clean(effects).cleanup or begun
     _print(done, effects, as_json=as_json)
     if not done.is_done:

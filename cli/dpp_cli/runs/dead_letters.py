@@ -190,7 +190,7 @@ def _fields(letter: DeadLetter) -> dict[str, Any]:
         "message_id": letter.message.message_id,
         "run_id": content and str(content.run_id),
         "tenant_id": content and content.tenant_id,
-        "state": letter.standing,
+        "standing": letter.standing,
         "status": run and run.status,
         "money_state": run and run.money_state,
         "sent_at": letter.message.sent_at.isoformat(),

@@ -107,11 +107,11 @@ class ProcessExecutor(RuntimeExecutor):  # type: ignore[misc]  # LocalStack ship
             LOG.warning("can't write %s: %s", path, error)
 
     def get_address(self) -> str:
-        """The environment's address: this machine."""
+        """Where the environment is: this machine."""
         return "127.0.0.1"
 
     def get_endpoint_from_executor(self) -> str:
-        """LocalStack's address as seen by the function."""
+        """Where LocalStack is, seen from the function."""
         return "127.0.0.1"
 
     def get_runtime_endpoint(self) -> str:

@@ -1,4 +1,4 @@
-"""Examples of authentication errors: requests that can be pasted, and their responses."""
+"""What the document shows of authentication errors: requests that can be pasted, and what they are answered."""
 
 from typing import Any
 

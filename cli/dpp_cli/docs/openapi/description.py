@@ -1,4 +1,4 @@
-"""Operations that serve the OpenAPI document and its page."""
+"""The part of the document that is about the document: where it is served, and the page that it becomes."""
 
 from dpp.platform.http.cacheable import CACHE_CONTROL
 from dpp_cli.docs.openapi.parts import OF_ANY_CALL, REF, Family, Json, header_refs, operation
@@ -37,7 +37,7 @@ def paths() -> Json:
 
 
 def schemas() -> Json:
-    """Return the schemas of responses."""
+    """What they answer."""
     return {"Description": _DOCUMENT}
 
 
@@ -45,7 +45,7 @@ def _read(name: str, what: str, media: str, content: Json, headers: tuple[str, .
     """GET and HEAD of one path."""
     names = (*_FAMILY.names_of_all, *_KEPT, *headers)
     known = {
-        "description": "Not modified: `If-None-Match` contains the current tag.",
+        "description": "The client has it already: `If-None-Match` names its tag.",
         "headers": header_refs(names),
     }
     found = {"description": f"It is {what}.", "headers": header_refs(names)}
@@ -62,7 +62,7 @@ def _read(name: str, what: str, media: str, content: Json, headers: tuple[str, .
                     "name": "If-None-Match",
                     "in": "header",
                     "required": False,
-                    "description": "Entity tags that the client has, or `*`; invalid tags are ignored.",
+                    "description": "Tags of what the client has, or `*`. What is no tag is none.",
                     "schema": {"type": "string"},
                     "example": _TAG,
                 }

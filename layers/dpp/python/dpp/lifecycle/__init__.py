@@ -1,5 +1,6 @@
-"""The life of data (002): events become tasks, tasks are run, messages answer, and what has served is thrown away.
+"""The data lifecycle (002): events become tasks, tasks are run, messages report the results, and old data is deleted.
 
-The roles are those of the source document: the sentinel takes events in, the king makes tasks of them, the general has
-them carried out by soldiers (runs), the envoy sends messages, and the chamberlain deletes.
+`flow/` turns events into answers, `retention/` deletes. The source document names five roles: the sentinel (poller)
+reads events from the sources, the king (dispatcher) creates a task for each event, the general (runner) has each task
+run by a soldier (a task run), the envoy (notifier) sends messages, and the chamberlain (cleaner) deletes.
 """

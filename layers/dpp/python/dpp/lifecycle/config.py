@@ -1,7 +1,7 @@
-"""What the roles read from their environment."""
+"""Settings of the lifecycle roles."""
 
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -11,33 +11,38 @@ from dpp.platform.config import Settings
 _TENANT = r"^[A-Za-z0-9_-]{1,64}$"
 
 
+def _optional(alias: str, description: str, **more: Any) -> Any:
+    return Field(default=None, alias=alias, description=description, **more)
+
+
 class StateSettings(Settings):
-    """The S3 bucket that keeps what tasks leave: results, prompts, sessions' logs (LIFE-3, LIFE-4)."""
+    """The S3 bucket of results, prompts and session logs (LIFE-3, LIFE-4)."""
 
     state_bucket: str = Field(
         alias="DPP_STATE_BUCKET",
         min_length=3,
         max_length=63,
-        description="The bucket of what tasks leave: results, prompts, logs.",
+        description="The bucket of results, prompts and session logs of tasks.",
     )
 
 
 class OutsideSettings(Settings):
-    """The function outside of the network, by which sources and Slack are reached."""
+    """The function outside the VPC that calls the sources and Slack."""
 
     outside_function: str = Field(
         alias="DPP_LIFECYCLE_OUTSIDE_FUNCTION",
         min_length=1,
-        description="The function by which GitHub, Jira and Slack are reached.",
+        description="The function that calls GitHub, Jira and Slack.",
     )
 
 
 class WakeSettings(Settings):
-    """Whom to wake; a role whose function is not named finds its work by its schedule."""
+    """The functions to invoke at once when they have work. A role whose function is not named finds its work by its
+    schedule."""
 
     @property
     def functions(self) -> Mapping[str, str]:
-        """The function of each role that can be woken, by the role's name."""
+        """The name of each role that can be woken, and its function."""
         named = {
             role: getattr(self, f"{role.lower()}_function", None) for role in ("KING", "GENERAL", "ENVOY")
         }
@@ -45,144 +50,128 @@ class WakeSettings(Settings):
 
 
 class WakesKing(WakeSettings):
-    """For who makes work for the king."""
+    """For functions that create work for the king (dispatcher)."""
 
-    king_function: str | None = Field(
-        default=None,
-        alias="DPP_LIFECYCLE_KING_FUNCTION",
+    king_function: str | None = _optional(
+        "DPP_LIFECYCLE_KING_FUNCTION",
+        "The function of the king (dispatcher), invoked when it has work; without it, only its schedule does so.",
         min_length=1,
-        description="The king's function, to wake; without it he finds the work by his schedule.",
     )
 
 
 class WakesGeneral(WakeSettings):
-    """For who makes work for the general; an operator is one, in deployments that have no general, too."""
+    """For functions that create work for the general (runner). That includes operator commands, also without a
+    general."""
 
-    general_function: str | None = Field(
-        default=None,
-        alias="DPP_LIFECYCLE_GENERAL_FUNCTION",
+    general_function: str | None = _optional(
+        "DPP_LIFECYCLE_GENERAL_FUNCTION",
+        "The function of the general (runner), invoked when it has work; without it, only its schedule does so.",
         min_length=1,
-        description="The general's function, likewise.",
     )
 
 
 class WakesEnvoy(WakeSettings):
-    """For who makes work for the envoy."""
+    """For functions that create work for the envoy (notifier)."""
 
-    envoy_function: str | None = Field(
-        default=None,
-        alias="DPP_LIFECYCLE_ENVOY_FUNCTION",
+    envoy_function: str | None = _optional(
+        "DPP_LIFECYCLE_ENVOY_FUNCTION",
+        "The function of the envoy (notifier), invoked when it has work; without it, only its schedule does so.",
         min_length=1,
-        description="The envoy's function, likewise.",
     )
 
 
 class SourcesSettings(Settings):
-    """What is asked of the sources. A source whose name or filter is not given is not asked.
+    """What to poll. A source without a login or a filter is not polled.
 
-    `github_login`: whose notifications these are, and whose mentions, assignments and review requests concern us.
-    `jira_jql`: the filter, to which the time is added: `assignee = currentUser()`.
+    `github_login`: the account whose notifications are read. Events are its mentions, assignments and review requests.
+    `jira_jql`: a filter such as `assignee = currentUser()`; a condition on the update time is added to it.
     """
 
-    github_login: str | None = Field(
-        default=None,
-        alias="DPP_GITHUB_LOGIN",
+    github_login: str | None = _optional(
+        "DPP_GITHUB_LOGIN",
+        "The account whose notifications are read; without it GitHub is not polled.",
         pattern=r"^[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})(?:\[bot\])?$",
-        description="Whose notifications these are, and whose mentions concern us; without it GitHub is not asked.",
     )
-    jira_jql: str | None = Field(
-        default=None,
-        alias="DPP_JIRA_JQL",
+    jira_jql: str | None = _optional(
+        "DPP_JIRA_JQL",
+        "The filter of the issues to poll; without it Jira is not polled.",
         min_length=1,
         max_length=2_000,
-        description="The filter of the issues that concern us; without it Jira is not asked.",
     )
 
 
-class WebhookSecretSettings(Settings):
-    """What deliveries are signed with; a source without a secret can't call. Given as they are, or as one secret of
-    JSON, `{"github_webhook_secret": …, "jira_webhook_secret": …, "slack_signing_secret": …}`; as they are, they win."""
+class LifecycleSecretSettings(Settings):
+    """The secret of webhooks and credentials."""
 
-    github_webhook_secret: str | None = Field(
-        default=None,
-        alias="DPP_GITHUB_WEBHOOK_SECRET",
-        repr=False,
-        description="What GitHub signs deliveries with; without it GitHub can't call.",
-    )
-    jira_webhook_secret: str | None = Field(
-        default=None,
-        alias="DPP_JIRA_WEBHOOK_SECRET",
-        repr=False,
-        description="What Jira signs deliveries with, likewise.",
-    )
-    slack_signing_secret: str | None = Field(
-        default=None,
-        alias="DPP_SLACK_SIGNING_SECRET",
-        repr=False,
-        description="What Slack signs deliveries with, likewise.",
-    )
-    lifecycle_secret_arn: str | None = Field(
-        default=None,
-        alias="DPP_LIFECYCLE_SECRET_ARN",
+    lifecycle_secret_arn: str | None = _optional(
+        "DPP_LIFECYCLE_SECRET_ARN",
+        "A JSON secret with tokens and signing secrets as members; a variable overrides its member.",
         pattern=r"^arn:",
-        description="The secret with tokens and signing secrets as members; what is given by itself wins.",
     )
 
 
-class CredentialSettings(Settings):
-    """Where the outside is and what opens it: for the function outside alone. Secrets as in WebhookSecretSettings:
-    `{"github_token": …, "jira_user": …, "jira_token": …, "slack_url": …, "slack_token": …}`.
+class WebhookSecretSettings(LifecycleSecretSettings):
+    """The secrets that deliveries are signed with; a source without one can't deliver.
 
-    `slack_url`: an incoming webhook, or `https://slack.com/api/chat.postMessage` with `slack_token`, a bot's. Only the
-    latter tells the thread that a message began (Slack guide, "Sending messages using incoming webhooks").
+    Given as variables, or as members of one JSON secret: `{"github_webhook_secret": …, "jira_webhook_secret": …,
+    "slack_signing_secret": …}`. A variable overrides the member.
+    """
+
+    github_webhook_secret: str | None = _optional(
+        "DPP_GITHUB_WEBHOOK_SECRET",
+        "The secret of GitHub's deliveries; without it GitHub can't deliver.",
+        repr=False,
+    )
+    jira_webhook_secret: str | None = _optional(
+        "DPP_JIRA_WEBHOOK_SECRET",
+        "The secret of Jira's deliveries; without it Jira can't deliver.",
+        repr=False,
+    )
+    slack_signing_secret: str | None = _optional(
+        "DPP_SLACK_SIGNING_SECRET",
+        "The secret of Slack's deliveries; without it Slack can't deliver.",
+        repr=False,
+    )
+
+
+class CredentialSettings(LifecycleSecretSettings):
+    """Addresses and credentials of GitHub, Jira and Slack, for the function outside the VPC only.
+
+    Secrets as in WebhookSecretSettings: `{"github_token": …, "jira_user": …, "jira_token": …, "slack_url": …,
+    "slack_token": …}`. `slack_url` is an incoming webhook, or `https://slack.com/api/chat.postMessage` with
+    `slack_token`, the token of a bot. Only the latter returns the thread of a message (Slack guide, "Sending messages
+    using incoming webhooks").
     """
 
     github_url: str = Field(
         default="https://api.github.com",
         alias="DPP_GITHUB_URL",
         pattern=r"^https?://",
-        description="GitHub's API.",
+        description="The address of GitHub's API.",
     )
-    github_token: str | None = Field(
-        default=None, alias="DPP_GITHUB_TOKEN", repr=False, description="The token that opens GitHub."
-    )
-    jira_url: str | None = Field(
-        default=None, alias="DPP_JIRA_URL", pattern=r"^https?://", description="Where Jira is."
-    )
-    jira_user: str | None = Field(default=None, alias="DPP_JIRA_USER", description="As whom Jira is asked.")
-    jira_token: str | None = Field(
-        default=None, alias="DPP_JIRA_TOKEN", repr=False, description="The token that opens Jira."
-    )
-    slack_url: str | None = Field(
-        default=None,
-        alias="DPP_SLACK_URL",
+    github_token: str | None = _optional("DPP_GITHUB_TOKEN", "The token for GitHub.", repr=False)
+    jira_url: str | None = _optional("DPP_JIRA_URL", "The address of Jira.", pattern=r"^https?://")
+    jira_user: str | None = _optional("DPP_JIRA_USER", "The user of the Jira token.")
+    jira_token: str | None = _optional("DPP_JIRA_TOKEN", "The token for Jira.", repr=False)
+    slack_url: str | None = _optional(
+        "DPP_SLACK_URL",
+        "An incoming webhook of Slack, or `https://slack.com/api/chat.postMessage` with a token.",
         pattern=r"^https?://",
         repr=False,
-        description="An incoming webhook of Slack's, or `https://slack.com/api/chat.postMessage` with a token.",
     )
-    slack_token: str | None = Field(
-        default=None,
-        alias="DPP_SLACK_TOKEN",
-        repr=False,
-        description="A bot's token, with which messages stand in threads.",
-    )
-    lifecycle_secret_arn: str | None = Field(
-        default=None,
-        alias="DPP_LIFECYCLE_SECRET_ARN",
-        pattern=r"^arn:",
-        description="The secret with tokens and signing secrets as members; what is given by itself wins.",
+    slack_token: str | None = _optional(
+        "DPP_SLACK_TOKEN", "The token of a bot, which lets messages be threaded.", repr=False
     )
 
 
 class ChannelSettings(Settings):
-    """The Slack channel that messages go to; None: the incoming webhook's own."""
+    """The Slack channel of messages; None for that of the incoming webhook."""
 
-    slack_channel: str | None = Field(
-        default=None,
-        alias="DPP_SLACK_CHANNEL",
+    slack_channel: str | None = _optional(
+        "DPP_SLACK_CHANNEL",
+        "The channel of messages; without it that of the incoming webhook.",
         min_length=1,
         max_length=100,
-        description="The channel that messages go to; without it the incoming webhook's own.",
     )
 
 
@@ -196,19 +185,19 @@ def _amount(text: str) -> str:
 
 
 class TaskLimitSettings(Settings):
-    """How much one attempt at a task may cost, for how long it may run, and how many there may be."""
+    """The limits of an attempt at a task, and the number of attempts."""
 
     max_cost_usd: Annotated[str, AfterValidator(_amount)] = Field(
         default="0.0500",
         alias="DPP_LIFECYCLE_TASK_MAX_COST_USD",
-        description="What one attempt at a task may cost, in US dollars.",
+        description="The maximum cost of one attempt at a task, in US dollars.",
     )
     timebox_sec: int = Field(
         default=60,
         alias="DPP_LIFECYCLE_TASK_TIMEBOX_SEC",
         ge=1,
         le=90,
-        description="How long one attempt may run, in seconds.",
+        description="The maximum duration of one attempt, in seconds.",
     )
     min_reliability_score: float = Field(
         default=0.5,
@@ -216,33 +205,35 @@ class TaskLimitSettings(Settings):
         ge=0,
         le=1,
         allow_inf_nan=False,
-        description="From when on the answer of an attempt is sure enough.",
+        description="The minimum reliability of an attempt's answer.",
     )
     max_attempts: int = Field(
         default=3,
         alias="DPP_LIFECYCLE_TASK_MAX_ATTEMPTS",
         ge=1,
         le=10,
-        description="How many attempts at a task there are.",
+        description="The maximum number of attempts at a task.",
     )
 
     @property
     def max_cost_usd_micros(self) -> int:
-        """The reservation of one attempt."""
+        """The amount to reserve for one attempt."""
         return parse_usd(self.max_cost_usd)
 
 
 class TaskSettings(TaskLimitSettings):
-    """The limits, and the tenant who pays."""
+    """The limits, and the tenant that pays."""
 
     tenant_id: str = Field(
-        alias="DPP_LIFECYCLE_TENANT", pattern=_TENANT, description="The tenant who pays for tasks."
+        alias="DPP_LIFECYCLE_TENANT", pattern=_TENANT, description="The tenant that pays for tasks."
     )
 
 
 class CleanerSettings(Settings):
-    """The chamberlain's bounds (LIFE-8): how many rows of a class one run deletes at most, and from which multiple of
-    the usual on a run deletes none of it and asks an operator. Up to `breaker_floor` is always usual.
+    """The limits of a cleanup (LIFE-8).
+
+    At most `max_deletes` rows of a class are deleted. If more than `breaker_factor` times the usual number is due, none
+    is deleted, and an operator must decide. Up to `breaker_floor` rows are always usual.
     """
 
     max_deletes: int = Field(
@@ -250,24 +241,24 @@ class CleanerSettings(Settings):
         alias="DPP_CHAMBERLAIN_MAX_DELETES",
         ge=1,
         le=1_000_000_000,
-        description="How many rows of a class one cleanup deletes.",
+        description="The maximum number of rows of a class that one cleanup deletes.",
     )
     breaker_factor: int = Field(
         default=10,
         alias="DPP_CHAMBERLAIN_BREAKER_FACTOR",
         ge=2,
         le=1_000,
-        description="From which multiple of the usual on a cleanup deletes none of a class and asks an operator.",
+        description="If more than this multiple of the usual number is due, a cleanup deletes nothing of the class.",
     )
     breaker_floor: int = Field(
         default=10_000,
         alias="DPP_CHAMBERLAIN_BREAKER_FLOOR",
         ge=1,
-        description="Up to so many rows are always usual.",
+        description="Up to this number of rows is always usual.",
     )
 
     @model_validator(mode="after")
     def _cap_leaves_room(self) -> Self:
         if self.breaker_floor > self.max_deletes:
-            raise ValueError("DPP_CHAMBERLAIN_BREAKER_FLOOR: at most DPP_CHAMBERLAIN_MAX_DELETES")
+            raise ValueError("DPP_CHAMBERLAIN_BREAKER_FLOOR must not exceed DPP_CHAMBERLAIN_MAX_DELETES")
         return self

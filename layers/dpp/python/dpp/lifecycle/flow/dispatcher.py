@@ -1,7 +1,7 @@
-"""The king (LIFE-1, LIFE-2): makes a task of each event, and ends the event as its task ended.
+"""The king (dispatcher): creates a task for each event, and ends events whose tasks have ended (LIFE-1, LIFE-2).
 
-An event, its task and the message that opens the task's thread are written in one transaction, so that a crash leaves
-all of them or none; whatever it leaves is found by the next firing. Two kings at once skip what the other has in hand.
+An event's status, its task and the message that opens the task's thread are written in one transaction. What a crash
+leaves undone is found by the next tick. Concurrent dispatchers skip each other's events.
 """
 
 import logging
@@ -24,7 +24,7 @@ _LOG = logging.getLogger("dpp.lifecycle.flow.dispatcher")
 
 @dataclass(frozen=True, slots=True)
 class DispatcherEffects:
-    """What the king touches."""
+    """Connections and clients that the dispatcher uses."""
 
     database: Database
     wake: Wake
@@ -32,7 +32,7 @@ class DispatcherEffects:
 
 @dataclass(slots=True)
 class DispatcherReport:
-    """What one firing did; `unreadable`: events that this version can't read, left as they are."""
+    """The result of one tick. `unreadable`: events that this version can't read; they are left as they are."""
 
     dispatched: int = 0
     completed: int = 0
@@ -40,12 +40,12 @@ class DispatcherReport:
     unreadable: int = 0
 
     def as_dict(self) -> dict[str, int]:
-        """The figures, for the log."""
+        """The counts for the log."""
         return asdict(self)
 
 
 def dispatch(effects: DispatcherEffects, now: datetime | None = None) -> DispatcherReport:
-    """One firing, of at most 100 events each way. Raises PostgresUnavailable."""
+    """One tick: at most 100 events are dispatched, and at most 100 ended. Raises PostgresUnavailable."""
     report = DispatcherReport()
     with effects.database.connection() as connection:
         heartbeat.record(connection, Role.KING, now)
@@ -66,7 +66,7 @@ def dispatch(effects: DispatcherEffects, now: datetime | None = None) -> Dispatc
 
 
 def _dispatch(connection: Connection, event_id: str, now: datetime | None) -> bool:
-    """PENDING to DISPATCHED, with its task; False where another king was first."""
+    """Dispatch an event and create its task. Returns False if another dispatcher was faster."""
     with connection.transaction():
         event = store.dispatch_event(connection, event_id, now)
         if event is None:

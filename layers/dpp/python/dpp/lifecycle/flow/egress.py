@@ -1,6 +1,6 @@
-"""The way outside itself, where the internet is: one HTTP request with the credentials of its target (PLAT-2).
+"""Sends HTTP requests to GitHub, Jira and Slack with their credentials, from the function outside the VPC (PLAT-2).
 
-Nobody who asks sees a credential, or says which host is meant. What comes back is bounded, and no error quotes it.
+Callers never see a credential and can't choose the host. The size of a reply is limited, and no error quotes it.
 """
 
 import base64
@@ -27,12 +27,12 @@ from dpp.lifecycle.flow.ports import (
 from dpp.platform.aws.renewable import Renewable
 
 DEADLINE_SECONDS = 15.0
-"""The longest that one request takes: connecting, sending and the first of the reply; or a reply that drips."""
+"""The longest duration of a request: connecting, sending and waiting for the reply, or a slow reply."""
 _TIMEOUT = httpx.Timeout(8.0, connect=3.0, write=3.0)
 _DRIP_SECONDS = DEADLINE_SECONDS - 8.0
-"""A reply that drips must end, too: httpx's own timeout is of each read."""
+"""The longest duration of a reply; httpx's timeout is per read."""
 _MAX_ANSWER_BYTES = 5_500_000
-"""Of the reply as JSON, whose escapes take room; Lambda hands on 6 MB."""
+"""The limit of the reply as JSON, which is longer by its escapes; Lambda returns at most 6 MB."""
 _SENT = frozenset({"accept", "content-type", "if-none-match", "x-github-api-version"})
 _HANDED_ON = frozenset(
     {
@@ -51,12 +51,12 @@ _ODD_PATH = re.compile(r"[^!-~]|[\\#]|%2f|%5c|(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re
 
 
 class PathRefused(LifecycleError):
-    """The path would lead away from the target's base URL."""
+    """The path must stay below the base URL of its target."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessPoint:
-    """A target's base URL, and the header that opens it."""
+    """The base URL of a target and the header with its credentials."""
 
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
@@ -64,28 +64,28 @@ class AccessPoint:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What opens which target; one that lacks an address or a credential has no access_point."""
+    """The access points by target; a target without an address or a credential has none."""
 
     access_points: Mapping[Target, AccessPoint]
 
     @classmethod
     def of(cls, settings: CredentialSettings, secret: Mapping[str, str]) -> Self:
-        """The settings' own, else the secret's."""
+        """Read the settings; the secret is used where a setting is missing."""
 
-        def given(value: str | None, name: str) -> str | None:
+        def setting(value: str | None, name: str) -> str | None:
             return value or secret.get(name) or None
 
         access_points: dict[Target, AccessPoint] = {}
-        if github := given(settings.github_token, "github_token"):
+        if github := setting(settings.github_token, "github_token"):
             access_points[Target.GITHUB] = AccessPoint(
                 settings.github_url, {"authorization": f"Bearer {github}"}
             )
-        user, token = given(settings.jira_user, "jira_user"), given(settings.jira_token, "jira_token")
+        user, token = setting(settings.jira_user, "jira_user"), setting(settings.jira_token, "jira_token")
         if settings.jira_url and user and token:
             basic = base64.b64encode(f"{user}:{token}".encode()).decode()
             access_points[Target.JIRA] = AccessPoint(settings.jira_url, {"authorization": f"Basic {basic}"})
-        if slack_url := given(settings.slack_url, "slack_url"):
-            slack = given(settings.slack_token, "slack_token")
+        if slack_url := setting(settings.slack_url, "slack_url"):
+            slack = setting(settings.slack_token, "slack_token")
             access_points[Target.SLACK] = AccessPoint(
                 slack_url, {"authorization": f"Bearer {slack}"} if slack else {}
             )
@@ -93,7 +93,7 @@ class Credentials:
 
 
 class Egress:
-    """Asks the outside. Implements `Outside`."""
+    """The `Outside` port by HTTP."""
 
     def __init__(
         self,
@@ -103,15 +103,15 @@ class Egress:
     ) -> None:
         self._credentials = credentials
         self._monotonic = monotonic
-        # trust_env: else a proxy or a .netrc of the environment would see or replace the credentials.
+        # trust_env: a proxy or a .netrc of the environment could otherwise read or replace the credentials.
         self._client = httpx.Client(
             timeout=_TIMEOUT, follow_redirects=False, trust_env=False, transport=transport
         )
 
     def ask(self, request: OutsideRequest) -> OutsideReply:
-        """One request. Raises PathRefused, and OutsideUnavailable where no whole reply came.
+        """Send one request. Raises PathRefused, and OutsideUnavailable if no complete reply was received.
 
-        A request that was refused for its credentials had no effect, and is tried again with renewed ones.
+        A request whose credentials were rejected had no effect; it is tried again with renewed credentials.
         """
         reply = self._try(request)
         if _is_refused(request, reply) and self._credentials.renew():
@@ -143,20 +143,20 @@ class Egress:
         return OutsideReply(status=response.status_code, headers=headers, body=body)
 
     def _read(self, response: httpx.Response, until: float) -> str | None:
-        """The body as text; None of one that can't be handed on. Raises OutsideUnavailable."""
+        """The body as text, None if it is too large. Raises OutsideUnavailable."""
         read = bytearray()
         for chunk in response.iter_bytes():
             read += chunk
             if len(read) > MAX_REPLY_BYTES:
                 return None
             if self._monotonic() > until:
-                raise OutsideUnavailable("no whole reply in time")
+                raise OutsideUnavailable("no complete reply in time")
         text = read.decode("utf-8", "replace")
         return text if len(json.dumps(text, ensure_ascii=False).encode()) <= _MAX_ANSWER_BYTES else None
 
 
 def address(target: Target, base: str, path: str) -> httpx.URL:
-    """The base URL with the path behind it. Raises PathRefused for one that would lead elsewhere."""
+    """The base URL followed by the path. Raises PathRefused if the path leads elsewhere."""
     match target:
         case Target.SLACK:
             if path:
@@ -177,12 +177,12 @@ def address(target: Target, base: str, path: str) -> httpx.URL:
 
 
 def _is_refused(request: OutsideRequest, reply: OutsideReply) -> bool:
-    """For its credentials."""
+    """True if the credentials were rejected."""
     return slack.refuses_credentials(reply) if request.target is Target.SLACK else reply.status == 401
 
 
 def _headers(request: OutsideRequest) -> dict[str, str]:
-    """What the asker may say; never who it is."""
+    """The headers that a caller may set."""
     lowered = {name.lower(): value for name, value in request.headers.items()}
     return {name: value for name, value in lowered.items() if name in _SENT}
 

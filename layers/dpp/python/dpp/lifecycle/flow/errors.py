@@ -1,4 +1,4 @@
-"""What can be wrong about the life of data; a class's first line is its message."""
+"""The errors of this context; the first line of a class's docstring is its default message."""
 
 from datetime import datetime
 
@@ -6,7 +6,7 @@ from dpp.platform.errors import DependencyUnavailable
 
 
 class LifecycleError(Exception):
-    """Base of this context's refusals."""
+    """Base of this context's errors."""
 
     def __init__(self, detail: str | None = None) -> None:
         super().__init__(detail or (type(self).__doc__ or "").partition("\n")[0])
@@ -17,22 +17,22 @@ class BadSignature(LifecycleError):
 
 
 class StaleDelivery(LifecycleError):
-    """The delivery is too old, or from the future, to be believed."""
+    """The delivery's timestamp is too old, or in the future."""
 
 
 class UnreadableDelivery(LifecycleError):
-    """The delivery is not what its source sends."""
+    """The delivery does not have the format of its source."""
 
 
 class NotConfigured(LifecycleError):
-    """This deployment was given nothing to talk to this source with."""
+    """This deployment has no secret or account for this source."""
 
 
 class EventNotFound(LifecycleError):
     """There is no such event."""
 
     def __init__(self, seen_at: datetime | None = None) -> None:
-        """`seen_at`: when it came, of one that is gone and whose id is remembered."""
+        """`seen_at`: when the event arrived, if it was deleted and its id is still known."""
         super().__init__()
         self.seen_at = seen_at
 
@@ -50,11 +50,11 @@ class RetentionContradiction(LifecycleError):
 
 
 class CleanupRunning(LifecycleError):
-    """Another chamberlain is at it."""
+    """Another cleanup is running."""
 
 
 class SourceUnavailable(DependencyUnavailable):
-    """A source or Slack did not answer, or not with what it should; `retry_after_seconds`: what it asked for."""
+    """A source or Slack sent no reply, or an unexpected one. `retry_after_seconds`: the pause that it asked for."""
 
     dependency = "source"
 
@@ -64,20 +64,20 @@ class SourceUnavailable(DependencyUnavailable):
 
 
 class OutsideUnavailable(SourceUnavailable):
-    """The way to the outside did not answer: nothing is known of what happened there."""
+    """The function outside the VPC sent no reply, so that the effect of the request is unknown."""
 
     dependency = "outside"
 
 
 class TaskRunRefused(LifecycleError):
-    """The run was refused, and will be as it stands: the detail says why."""
+    """The run was rejected, and would be rejected again; the detail says why."""
 
 
 class TaskRunsUnavailable(DependencyUnavailable):
-    """No run can be had for now: no budget, a limit, or execution is disabled; the detail says which."""
+    """No run can be submitted now: no budget, a limit, or execution is disabled; the detail says which."""
 
     dependency = "runs"
 
 
 class NoSuchClass(LifecycleError):
-    """There is no such class of data."""
+    """There is no such retention class."""

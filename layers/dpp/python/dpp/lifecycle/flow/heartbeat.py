@@ -1,4 +1,4 @@
-"""Heartbeats of the roles (LIFE-11): overwritten by each firing; one that is stale is a dead role."""
+"""Heartbeats of the roles (LIFE-11): each tick overwrites its role's heartbeat; a role with a stale one is dead."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,15 +13,15 @@ DEAD_AFTER_SECONDS = ROLE_DEAD.at_least
 
 
 def record(connection: Connection, role: Role, now: datetime | None = None) -> None:
-    """Leave a heartbeat."""
+    """Record a heartbeat."""
     connection.execute(QUERIES["record_heartbeat"], {"role": role, "now": now})
 
 
 def ages(connection: Connection, now: datetime | None = None) -> Mapping[Role, float]:
-    """For how many seconds each role has been silent; a role that was never heard is not among them."""
+    """Seconds since the last heartbeat of each role that has sent one."""
     return {Role(row[0]): float(row[1]) for row in connection.execute(QUERIES["ages"], {"now": now})}
 
 
 def dead(silent: Mapping[Role, float]) -> tuple[Role, ...]:
-    """Those of whom nothing was heard for too long."""
+    """The roles whose last heartbeat is too old."""
     return tuple(sorted(role for role, seconds in silent.items() if seconds > DEAD_AFTER_SECONDS))

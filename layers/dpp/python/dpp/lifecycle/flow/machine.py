@@ -23,7 +23,7 @@ class TaskStatus(StrEnum):
 
 
 class TaskOutcome(StrEnum):
-    """The result of a completed task."""
+    """How a completed task ended."""
 
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"

@@ -1,4 +1,4 @@
-"""Events, tasks, messages and what they are about. Pure: no clock, no I/O."""
+"""Events, tasks and messages. Pure: no clock, no I/O."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,21 +12,21 @@ from dpp.lifecycle.flow.machine import EventStatus, MessageStatus, TaskOutcome, 
 
 
 class Source(StrEnum):
-    """Where events come from."""
+    """The source of an event."""
 
     GITHUB = "GITHUB"
     JIRA = "JIRA"
 
 
 class Arrival(StrEnum):
-    """How an event came in: the sentinel asked for it, or its source called."""
+    """How an event arrived: polled by the sentinel (poller), or delivered by a webhook."""
 
     POLL = "POLL"
     WEBHOOK = "WEBHOOK"
 
 
 class EventKind(StrEnum):
-    """Why an event concerns us. UPDATED: a Jira issue of the configured filter has changed."""
+    """Why an event was accepted. UPDATED: a Jira issue that matches the filter has changed."""
 
     MENTIONED = "MENTIONED"
     ASSIGNED = "ASSIGNED"
@@ -35,7 +35,7 @@ class EventKind(StrEnum):
 
 
 class MessageKind(StrEnum):
-    """What a message is for. THREAD_START opens its task's thread, TASK_RESULT closes it."""
+    """The purpose of a message. THREAD_START opens the thread of its task, TASK_RESULT closes it."""
 
     THREAD_START = "THREAD_START"
     HUMAN_INPUT_REQUEST = "HUMAN_INPUT_REQUEST"
@@ -44,7 +44,7 @@ class MessageKind(StrEnum):
 
 
 class ObjectKind(StrEnum):
-    """What an object is, as far as how long it is kept."""
+    """The kind of an object, which determines its retention period."""
 
     RESULT = "RESULT"
     PROMPT = "PROMPT"
@@ -69,10 +69,10 @@ _Text = StringConstraints(strip_whitespace=True)
 
 
 class Subject(BaseModel):
-    """What an event is about, in the bounds that a row keeps: longer texts are cut where they are read (`bounded`).
+    """The subject of an event. Texts are cut to these limits when they are read (`bounded`).
 
-    `place`: the repository or the project; `url`: for people; `body`: the comment or description, empty where the
-    source did not tell.
+    `place`: the repository or project. `url`: the page for people. `body`: the comment or description, empty if
+    unknown.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -85,14 +85,14 @@ class Subject(BaseModel):
 
 
 def bounded(text: str, most: int) -> str:
-    """The text as Postgres can store it, cut to `most` characters; a cut ends in an ellipsis (D12)."""
+    """The text in a form that Postgres can store, cut to `most` characters; a cut text ends with an ellipsis (D12)."""
     clean = text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8").strip()
     return clean if len(clean) <= most else clean[: most - 1].rstrip() + "…"
 
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """An event as a source tells it. `event_id` is the same by whichever way it comes (LIFE-6, LIFE-7)."""
+    """An event from a source. Its id does not depend on how it arrived (LIFE-6, LIFE-7)."""
 
     event_id: str
     source: Source
@@ -139,12 +139,12 @@ class Task:
 
     @property
     def run_key(self) -> str:
-        """The idempotency key of the present attempt's run: sent twice, it is one run."""
+        """The idempotency key of the current attempt's run: a repeated submit returns the same run."""
         return f"{self.task_id}-{self.attempt}"
 
     @property
     def session_id(self) -> str:
-        """What all attempts of the task share: the trace id of its runs."""
+        """The trace id that all runs of the task share."""
         return self.task_id
 
 
@@ -165,42 +165,42 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """Where a task's messages go (LIFE-10)."""
+    """The Slack thread of a task's messages (LIFE-10)."""
 
     channel: str
     thread_ts: str
 
 
 def result_key(task_id: str) -> str:
-    """The general's result (LIFE-3)."""
+    """The key of the result (LIFE-3)."""
     return f"state/results/{task_id}.json"
 
 
 def raw_key(task_id: str) -> str:
-    """What the soldier gave, as it gave it."""
+    """The key of the run's unchanged result document."""
     return f"state/results/{task_id}-raw.json"
 
 
 def run_id_key(task_id: str) -> str:
-    """Which soldier, the run's id."""
+    """The key of the file with the run's id."""
     return f"state/results/{task_id}-soldier-id"
 
 
 def session_id_key(task_id: str) -> str:
-    """Which session, so that another soldier can go on with it."""
+    """The key of the file with the session id, with which another run can continue."""
     return f"state/results/{task_id}-session-id"
 
 
 def prompt_key(task_id: str) -> str:
-    """What the soldier was told (LIFE-4)."""
+    """The key of the prompt (LIFE-4)."""
     return f"state/prompts/{task_id}.md"
 
 
 def session_log_key(run_id: str) -> str:
-    """A soldier's session as it ended."""
+    """The key of the log of a run's session."""
     return f"logs/sessions/{run_id}.json"
 
 
 def session_error_key(run_id: str) -> str:
-    """What went wrong in a soldier's session; empty where nothing did."""
+    """The key of the error text of a run's session; the file is empty if there was no error."""
     return f"logs/sessions/{run_id}.err"

@@ -1,10 +1,11 @@
-"""The envoy (LIFE-5, LIFE-10): sends messages, those of a task in their order, and keeps what belongs to their threads.
+"""The envoy (notifier): sends messages to Slack, those of a task in their order, and maintains their threads (LIFE-5,
+LIFE-10).
 
-At least once: Slack has no key by which it would know a message again. An envoy that dies between Slack's taking a
-message and its being SENT has it sent once more, a minute later; of an opening the first one's thread is then not
-known, and a reply there reaches nobody. There is no other repetition, as long as no attempt lasts the minute for which
-a message is one envoy's.
-What follows from a message (its thread, what is awaited, the thread's end) is written together with its being SENT.
+A message is sent at least once, since Slack has no idempotency key. If a notifier crashes after Slack accepted a
+message and before it is marked as SENT, it is sent again a minute later. If it was the message that opens a thread, the
+first thread is then unknown, and replies in it are lost. Nothing else is sent twice, as long as no attempt takes longer
+than the lease of a minute. The effects of a message (its thread, the awaited answer, the end of the thread) are written
+together with its status SENT.
 """
 
 import logging
@@ -27,12 +28,13 @@ FIRST_PAUSE_SECONDS = 30
 LAST_PAUSE_SECONDS = 3_600
 _MAX_DOUBLINGS = 7
 _FAILURES_IN_A_ROW = 3
-"""Of different messages: then it is Slack, or the way there, and the rest waits for the next firing."""
+"""After failures of different messages in a row Slack itself is likely down, so the rest waits for the next tick."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotifierEffects:
-    """What the envoy touches, and the channel of messages without a thread; None: the webhook's own."""
+    """Connections and clients that the notifier uses, and the channel of messages without a thread (None: the
+    webhook's)."""
 
     database: Database
     outside: Outside
@@ -41,7 +43,7 @@ class NotifierEffects:
 
 @dataclass(slots=True)
 class NotifierReport:
-    """What one firing did; `repeated`: another envoy had sent it, too."""
+    """The result of one tick. `repeated`: messages that another notifier had sent as well."""
 
     sent: int = 0
     failed: int = 0
@@ -49,12 +51,12 @@ class NotifierReport:
     stopped_early: bool = False
 
     def as_dict(self) -> dict[str, int | bool]:
-        """The figures, for the log."""
+        """The counts for the log."""
         return asdict(self)
 
 
 def send_messages(effects: NotifierEffects, now: datetime | None = None) -> NotifierReport:
-    """One firing, of at most 100 messages, for 20 s. Raises PostgresUnavailable."""
+    """One tick: at most 100 messages in 20 s. Raises PostgresUnavailable."""
     report, in_a_row = NotifierReport(), 0
     with effects.database.connection() as connection:
         heartbeat.record(connection, Role.ENVOY, now)
@@ -84,7 +86,7 @@ def send_messages(effects: NotifierEffects, now: datetime | None = None) -> Noti
 
 
 def _post(effects: NotifierEffects, claimed: Claimed) -> Delivered | Refused:
-    """One attempt. Where no whole reply came, it counts as not taken, whatever Slack did."""
+    """Make one attempt. Without a complete reply it counts as failed, even if Slack accepted the message."""
     try:
         return slack.read(
             effects.outside.ask(slack.request_of(claimed.message, claimed.thread, effects.channel))
@@ -96,7 +98,8 @@ def _post(effects: NotifierEffects, claimed: Claimed) -> Delivered | Refused:
 
 
 def _sent(effects: NotifierEffects, message: Message, thread: Thread | None, now: datetime | None) -> bool:
-    """SENT, with what follows; False where another envoy's was first, and its thread is the task's."""
+    """Mark a message as SENT and write its effects. Returns False if another notifier was faster: its thread is
+    kept."""
     with effects.database.connection() as connection, connection.transaction():
         if not store.mark_sent(connection, message.message_id, now):
             return False
@@ -129,10 +132,10 @@ def _put_off(effects: NotifierEffects, message: Message, refused: Refused, now: 
         store.note_undelivered(
             connection, message, f"slack: {refused.code}", min(pause_seconds, LAST_PAUSE_SECONDS), now
         )
-    told = {"message_id": message.message_id, "code": refused.code, "attempts": message.attempts + 1}
-    _LOG.warning("not delivered; a later firing tries again", extra=told)
+    extra = {"message_id": message.message_id, "code": refused.code, "attempts": message.attempts + 1}
+    _LOG.warning("a message was not delivered; a later tick tries again", extra=extra)
 
 
 def pause_after(attempts: int) -> int:
-    """Seconds until the next attempt, with so many before the one that failed: half a minute, doubled up to an hour."""
+    """Seconds until the next attempt, after `attempts` earlier ones: 30, doubled each time, at most an hour."""
     return min(FIRST_PAUSE_SECONDS << min(attempts, _MAX_DOUBLINGS), LAST_PAUSE_SECONDS)

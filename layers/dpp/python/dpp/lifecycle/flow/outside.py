@@ -1,4 +1,4 @@
-"""The function outside of the network, asked by Lambda's own call (PLAT-2)."""
+"""The client of the function outside the VPC, which it invokes directly (PLAT-2)."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -14,19 +14,20 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
 REPLY_SECONDS = 19
-"""Longer than the other side's own patience (egress), its start included."""
+"""Longer than the deadline of the other side (egress), including its cold start."""
 
 
 class OutsideFunction:
-    """The way to the internet through one Lambda function."""
+    """The `Outside` port by one Lambda function."""
 
     def __init__(self, function_name: str, client: "Callable[[int], LambdaClient]" = lambda_client) -> None:
-        """`client` is made for a number of seconds that a reply may take."""
+        """`client` creates a Lambda client with a timeout in seconds."""
         self._function_name = function_name
         self._make_client = client
 
     def ask(self, request: OutsideRequest) -> OutsideReply:
-        """One request, tried once. Raises OutsideUnavailable where no whole reply came, and it quotes none of it."""
+        """Send one request once. Raises OutsideUnavailable, which quotes no part of a reply, if no complete reply was
+        received."""
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError  # noqa: PLC0415 - see aws
 
         try:
@@ -36,12 +37,12 @@ class OutsideFunction:
             payload = reply["Payload"].read()
         except (BotoCoreError, ClientError, HTTPClientError) as error:
             raise OutsideUnavailable(type(error).__name__) from None
-        if reply.get("FunctionError"):  # the payload holds a traceback, which is not ours
+        if reply.get("FunctionError"):  # the payload holds a traceback of the other function
             raise OutsideUnavailable("the function failed")
         try:
             return OutsideReply.model_validate_json(payload)
         except ValidationError:
-            raise OutsideUnavailable("answered no reply") from None
+            raise OutsideUnavailable("the function returned no valid reply") from None
 
     @cached_property
     def _client(self) -> "LambdaClient":

@@ -1,4 +1,4 @@
-"""What the roles need from outside of their context. Pure: protocols and the values that pass through them."""
+"""The ports of the roles, and the values that pass through them. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 MAX_REPLY_BYTES = 4_000_000
-"""What a reply from outside may have; Lambda hands on 6 MB."""
+"""The limit of a reply body; Lambda returns at most 6 MB."""
 
 
 class Role(StrEnum):
-    """Who works on the life of data; each leaves a heartbeat (LIFE-11)."""
+    """The roles of 002; each sends heartbeats (LIFE-11)."""
 
     SENTINEL = "SENTINEL"
     KING = "KING"
@@ -24,7 +24,7 @@ class Role(StrEnum):
 
 
 class Target(StrEnum):
-    """Where the way outside leads: each has its base URL and its credentials there, and nowhere else."""
+    """A system outside the VPC. Its base URL and credentials are known only to the function outside."""
 
     GITHUB = "GITHUB"
     JIRA = "JIRA"
@@ -32,7 +32,7 @@ class Target(StrEnum):
 
 
 class OutsideRequest(BaseModel):
-    """One HTTP request, without credentials. `path` is appended to the target's base URL; SLACK's is empty."""
+    """An HTTP request without credentials. `path` is appended to the base URL of the target; it is empty for SLACK."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -44,7 +44,7 @@ class OutsideRequest(BaseModel):
 
 
 class OutsideReply(BaseModel):
-    """What came back; header names in lower case."""
+    """An HTTP reply; header names are in lower case."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -54,25 +54,27 @@ class OutsideReply(BaseModel):
 
 
 OUTCOME_HEADER = "x-dpp-outside"
-"""In a reply that the way outside gave itself, since the target was not asked or its reply can't be handed on."""
+"""The header of a reply that the function outside created itself: the target was not called, or its reply can't be
+returned."""
 
 
 class OutsideOutcome(StrEnum):
-    """What `OUTCOME_HEADER` says: the target has no address or credentials (501), or its reply is too large (502)."""
+    """The value of `OUTCOME_HEADER`: the target has no address or credentials (501), or its reply is too large
+    (502)."""
 
     NOT_CONFIGURED = "NOT_CONFIGURED"
     REPLY_TOO_LARGE = "REPLY_TOO_LARGE"
 
 
 class Outside(Protocol):
-    """The way to the internet, which the functions beside the database have not (PLAT-2)."""
+    """Sends HTTP requests to the internet, which functions inside the VPC can't reach (PLAT-2)."""
 
     def ask(self, request: OutsideRequest) -> OutsideReply:
-        """One request, tried once. Raises OutsideUnavailable where no whole reply came."""
+        """Send one request once. Raises OutsideUnavailable if no complete reply was received."""
 
 
 class TaskRunState(StrEnum):
-    """Where a soldier's run stands."""
+    """The state of a task's run."""
 
     AT_WORK = "AT_WORK"
     SUCCEEDED = "SUCCEEDED"
@@ -81,7 +83,7 @@ class TaskRunState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskRunRequest:
-    """What a soldier is told. `key`: told twice under one key, it is one run (RUN-4)."""
+    """The input of a task's run. A repeated submit with the same key returns the same run (RUN-4)."""
 
     key: str
     session_id: str
@@ -91,8 +93,8 @@ class TaskRunRequest:
 
 @dataclass(frozen=True, slots=True)
 class TaskRunReport:
-    """What is known of a soldier's run. `raw`: the envelope, of one that succeeded; `needs_person`: it failed since
-    it could not be sure enough (PACK_RELIABILITY_BELOW_MINIMUM), which a person may help with."""
+    """The state of a task's run. `raw`: the envelope of a run that succeeded. `needs_person`: the run failed because
+    its answer was not reliable enough (PACK_RELIABILITY_BELOW_MINIMUM), and a person may help."""
 
     run_id: UUID
     state: TaskRunState
@@ -107,30 +109,31 @@ class TaskRunReport:
 
 
 class TaskRuns(Protocol):
-    """The run pipeline, with the budget that tasks have. Both may be repeated."""
+    """Submits and reads the runs of tasks (the soldiers of 002). Both calls may be repeated."""
 
-    def send(self, orders: TaskRunRequest) -> UUID:
-        """The soldier's id. Raises TaskRunRefused, TaskRunsUnavailable, DependencyUnavailable."""
+    def send(self, request: TaskRunRequest) -> UUID:
+        """Submit a run and return its id. Raises TaskRunRefused, TaskRunsUnavailable, DependencyUnavailable."""
 
     def report(self, run_id: UUID) -> TaskRunReport | None:
-        """What is known, None where there is no such run any more. Raises DependencyUnavailable."""
+        """The state of the run, None if it no longer exists. Raises DependencyUnavailable."""
 
 
 class Objects(Protocol):
-    """The bucket that keeps what tasks leave. Raises StorageUnavailable."""
+    """The state bucket. Raises StorageUnavailable."""
 
     def put(self, key: str, body: bytes, content_type: str) -> None:
-        """Write an object, whole or not at all (LIFE-12)."""
+        """Write an object atomically (LIFE-12)."""
 
     def get(self, key: str) -> bytes | None:
-        """An object, None where there is none."""
+        """An object, None if there is none."""
 
     def delete(self, keys: Sequence[str]) -> Mapping[str, str]:
-        """Delete up to 1,000 objects; those that S3 refused, with its code. One that is gone counts as deleted."""
+        """Delete up to 1,000 objects. Returns the keys that S3 refused, with the error code. A missing object counts as
+        deleted."""
 
 
 class Wake(Protocol):
-    """Starts a role at once; best effort, since its schedule starts it within a minute."""
+    """Invokes a role's function at once. Best effort: its schedule does so within a minute."""
 
     def __call__(self, role: str) -> None:
-        """Wake a role, by its name in `Role`. Never raises for the other function."""
+        """Wake a role. Never raises because of the other function."""

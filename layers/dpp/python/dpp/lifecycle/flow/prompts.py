@@ -1,6 +1,6 @@
-"""What a soldier and people are told of a task. Pure: the same task is always told in the same words.
+"""The texts of a task for runs and people. Pure: the same task always has the same texts.
 
-So a soldier that is sent once more after a crash is sent with the same orders, and is one run (RUN-4).
+So a run that is submitted again after a crash has the same payload, and the same run is returned (RUN-4).
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from dpp.lifecycle.flow.ports import TaskRunRequest
 MAX_QUESTION = 4_000
 MAX_CONTEXT = 200_000
 MAX_MESSAGE = 4_000
-"""Characters: the decision pack's bounds, and a message's."""
+"""In characters: the limits of the decision pack and of a message."""
 _MAX_SUMMARY = 3_000
 
 _WHY: Mapping[EventKind, str] = MappingProxyType(
@@ -23,10 +23,10 @@ _WHY: Mapping[EventKind, str] = MappingProxyType(
         EventKind.UPDATED: "Updated",
     }
 )
-_ASKED: Mapping[EventKind, str] = MappingProxyType(
+_QUESTIONS: Mapping[EventKind, str] = MappingProxyType(
     {
-        EventKind.MENTIONED: "We were mentioned. What is asked of us, and what should we answer?",
-        EventKind.ASSIGNED: "This was assigned to us. What has to be done, and what comes first?",
+        EventKind.MENTIONED: "We were mentioned. What is the request, and what should we answer?",
+        EventKind.ASSIGNED: "This was assigned to us. What has to be done, and in which order?",
         EventKind.REVIEW_REQUESTED: "Our review was requested. What does the change do, and what needs a closer look?",
         EventKind.UPDATED: "This was updated. What has changed, and what should we do about it?",
     }
@@ -34,12 +34,12 @@ _ASKED: Mapping[EventKind, str] = MappingProxyType(
 
 
 def prompt_of(task: Task) -> str:
-    """The prompt as it is kept: Markdown, with what a person answered if one did."""
+    """The prompt as it is stored: Markdown, with the answer of a person if there is one."""
     return f"# {task.task_id}\n\n{_question(task)}\n\n{_material(task)}\n"
 
 
 def run_request_of(task: Task) -> TaskRunRequest:
-    """What the soldier of the present attempt is told, within the bounds of the decision pack."""
+    """The input for the run of the current attempt, within the limits of the decision pack."""
     return TaskRunRequest(
         key=task.run_key,
         session_id=task.session_id,
@@ -49,7 +49,7 @@ def run_request_of(task: Task) -> TaskRunRequest:
 
 
 def opening(kind: EventKind, subject: Subject) -> str:
-    """The message that a task's thread begins with."""
+    """The message that opens a task's thread."""
     who = f" by {subject.actor}" if subject.actor else ""
     lines = (f"{_WHY[kind]}{who} in {subject.place}: {subject.title}", subject.url)
     return bounded("\n".join(line for line in lines if line), MAX_MESSAGE)
@@ -57,26 +57,26 @@ def opening(kind: EventKind, subject: Subject) -> str:
 
 def question_to_person(task: Task, failure: str) -> str:
     """The message that asks a person for help."""
-    told = (
-        f"No answer is sure enough: {task.subject.title}",
+    lines = (
+        f"No answer is reliable enough: {task.subject.title}",
         failure,
-        "Reply in this thread with what is missing; the task goes on with your answer.",
+        "Reply in this thread with the missing information; the task continues with your answer.",
     )
-    return bounded("\n".join(told), MAX_MESSAGE)
+    return bounded("\n".join(lines), MAX_MESSAGE)
 
 
 def success(summary: str, charged_usd: str) -> str:
-    """The message that ends a task that succeeded."""
+    """The message for a task that succeeded."""
     return bounded(f"Done for {charged_usd} USD.\n{bounded(summary, _MAX_SUMMARY)}", MAX_MESSAGE)
 
 
 def failure(task: Task, why: str) -> str:
-    """The message that ends a task that failed."""
-    return bounded(f"Failed at attempt {task.attempt}: {why}", MAX_MESSAGE)
+    """The message for a task that failed."""
+    return bounded(f"Failed in attempt {task.attempt}: {why}", MAX_MESSAGE)
 
 
 def _question(task: Task) -> str:
-    return f"{_ASKED[task.kind]} {task.subject.title}"
+    return f"{_QUESTIONS[task.kind]} {task.subject.title}"
 
 
 def _material(task: Task) -> str:
@@ -86,5 +86,5 @@ def _material(task: Task) -> str:
     if subject.body:
         parts.append(subject.body)
     if task.answer is not None:
-        parts.append(f"## What a person answered\n\n{task.answer}")
+        parts.append(f"## Answer of a person\n\n{task.answer}")
     return "\n\n".join(parts)

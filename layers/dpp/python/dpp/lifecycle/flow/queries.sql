@@ -1,9 +1,9 @@
 -- name: clock
--- Postgres's clock, which decides (D1).
+-- The time of Postgres (D1).
 SELECT coalesce(%(now)s, clock_timestamp())
 
 -- name: next_number
--- The next number of a name in its day, by UTC; a new day begins at 1, and a clock that is behind begins none.
+-- The next number of a name in the current UTC day. A new day starts at 1; a clock that is behind starts no day.
 INSERT INTO lifecycle_sequences AS s (name, day, value)
 VALUES (%(name)s, (coalesce(%(now)s, now()) AT TIME ZONE 'UTC')::date, 1)
 ON CONFLICT (name) DO UPDATE SET
@@ -12,13 +12,13 @@ ON CONFLICT (name) DO UPDATE SET
 RETURNING to_char(day, 'YYYYMMDD'), value
 
 -- name: pending_events
--- What no king has seen yet, the oldest first, behind a sequence.
+-- A page of events that are not dispatched, the oldest first, after a sequence.
 SELECT event_id, sequence FROM lifecycle_events
 WHERE status = 'PENDING' AND sequence > %(after)s
 ORDER BY sequence LIMIT %(limit)s
 
 -- name: dispatch_event
--- PENDING to DISPATCHED; zero rows: another king has it in hand, or had it.
+-- PENDING to DISPATCHED; zero rows if another dispatcher has it, or had it.
 WITH taken AS (
   SELECT event_id FROM lifecycle_events WHERE event_id = %(event_id)s AND status = 'PENDING'
   FOR UPDATE SKIP LOCKED)
@@ -27,14 +27,14 @@ FROM taken WHERE e.event_id = taken.event_id
 RETURNING e.*
 
 -- name: insert_task
--- A task of an event; zero rows: one of an event of this id is there already, and ends this one, too.
+-- Creates the task of an event; zero rows if an event of this id has a task, which then ends this event as well.
 INSERT INTO lifecycle_tasks (task_id, event_id, kind, subject, status, attempt, next_look_at, created_at)
 SELECT %(task_id)s, event_id, kind, payload, 'PENDING', 0, coalesce(%(now)s, now()), coalesce(%(now)s, now())
 FROM lifecycle_events WHERE event_id = %(event_id)s
 ON CONFLICT (event_id) DO NOTHING
 
 -- name: end_events
--- DISPATCHED to how its task ended, the oldest first.
+-- DISPATCHED to the outcome of the task, the oldest first.
 WITH ended AS (
   SELECT e.event_id, t.outcome, t.last_failure
   FROM lifecycle_events e JOIN lifecycle_tasks t USING (event_id)
@@ -48,7 +48,7 @@ FROM ended WHERE e.event_id = ended.event_id
 RETURNING e.status
 
 -- name: fail_orphans
--- DISPATCHED to FAILED, where there is no such task any more; an event and its task are dispatched in one transaction.
+-- DISPATCHED to FAILED if the task no longer exists; an event and its task are dispatched in one transaction.
 WITH orphans AS (
   SELECT e.event_id FROM lifecycle_events e
   WHERE e.status = 'DISPATCHED' AND NOT EXISTS (SELECT FROM lifecycle_tasks t WHERE t.event_id = e.event_id)
@@ -59,7 +59,7 @@ FROM orphans WHERE e.event_id = orphans.event_id
 RETURNING e.status
 
 -- name: take_on_tasks
--- PENDING to IN_PROGRESS, the oldest first; each is to be looked at from now on.
+-- PENDING to IN_PROGRESS, the oldest first; each is due to be checked at once.
 WITH taken AS (
   SELECT task_id FROM lifecycle_tasks WHERE status = 'PENDING'
   ORDER BY sequence LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
@@ -69,7 +69,7 @@ UPDATE lifecycle_tasks t SET
 FROM taken WHERE t.task_id = taken.task_id
 
 -- name: claim_task
--- The task whose look is due for the longest, nobody else's for a while.
+-- Leases the task that has been due to be checked for the longest time.
 WITH due AS (
   SELECT task_id FROM lifecycle_tasks
   WHERE status = 'IN_PROGRESS' AND NOT waits_for_person AND next_look_at <= %(due)s
@@ -80,7 +80,7 @@ FROM due WHERE t.task_id = due.task_id
 RETURNING t.*
 
 -- name: record_run
--- The soldier of an attempt that has none.
+-- Stores the run of an attempt that has none.
 UPDATE lifecycle_tasks
 SET run_id = %(new_run_id)s, next_look_at = coalesce(%(now)s, now()) + make_interval(secs => %(pause_seconds)s)
 WHERE task_id = %(task_id)s AND status = 'IN_PROGRESS' AND NOT waits_for_person
@@ -88,7 +88,7 @@ WHERE task_id = %(task_id)s AND status = 'IN_PROGRESS' AND NOT waits_for_person
 RETURNING *
 
 -- name: check_later
--- Nothing moves until the next look; why, where something is in the way.
+-- Postpones the next check, with the reason if there is one.
 UPDATE lifecycle_tasks SET
   next_look_at = coalesce(%(now)s, now()) + make_interval(secs => %(pause_seconds)s),
   last_failure = coalesce(%(failure)s, last_failure)
@@ -97,7 +97,7 @@ WHERE task_id = %(task_id)s AND status = 'IN_PROGRESS' AND NOT waits_for_person
 RETURNING *
 
 -- name: next_attempt
--- Another soldier, a while after one that failed.
+-- Starts another attempt, a while after a failed one.
 UPDATE lifecycle_tasks SET
   attempt = attempt + 1, run_id = NULL, last_failure = %(failure)s,
   next_look_at = coalesce(%(now)s, now()) + make_interval(secs => %(pause_seconds)s)
@@ -106,14 +106,14 @@ WHERE task_id = %(task_id)s AND status = 'IN_PROGRESS' AND NOT waits_for_person
 RETURNING *
 
 -- name: ask_person
--- Nobody looks at it until a person has answered.
+-- Suspends checks until a person has answered.
 UPDATE lifecycle_tasks SET waits_for_person = true, last_failure = %(failure)s
 WHERE task_id = %(task_id)s AND status = 'IN_PROGRESS' AND NOT waits_for_person
   AND attempt = %(attempt)s AND run_id IS NOT DISTINCT FROM %(run_id)s
 RETURNING *
 
 -- name: complete_task
--- IN_PROGRESS to COMPLETED; its result stands.
+-- IN_PROGRESS to COMPLETED, after its result is stored.
 UPDATE lifecycle_tasks SET
   status = 'COMPLETED', outcome = %(outcome)s, last_failure = %(failure)s,
   ended_at = greatest(coalesce(%(now)s, now()), started_at)
@@ -122,7 +122,7 @@ WHERE task_id = %(task_id)s AND status = 'IN_PROGRESS' AND NOT waits_for_person
 RETURNING *
 
 -- name: take_answer
--- What a person answered, and the attempt that has it; zero rows: no answer is waited for, or not this one again.
+-- Starts an attempt with a person's answer; zero rows if no answer is awaited, or if this one is a repetition.
 UPDATE lifecycle_tasks SET
   waits_for_person = false, answer = %(answer)s, attempt = attempt + 1, run_id = NULL,
   next_look_at = coalesce(%(now)s, now())
@@ -131,12 +131,12 @@ WHERE task_id = %(task_id)s AND status = 'IN_PROGRESS' AND waits_for_person
 RETURNING *
 
 -- name: lock_objects
--- Their rows, against the chamberlain: whichever of them he is deleting is deleted and listed once this returns.
+-- Locks rows against the cleaner: what it is deleting is deleted and listed when this query returns.
 SELECT object_key FROM lifecycle_objects WHERE object_key = ANY (%(keys)s) ORDER BY object_key FOR UPDATE
 
 -- name: register_objects
--- Objects that an attempt is about to write. Zero rows: it has moved on, or what stood under one of these keys is still
--- being deleted.
+-- Registers objects that an attempt is about to write. Zero rows if the attempt is superseded, or if an older object
+-- under one of the keys is still being deleted.
 INSERT INTO lifecycle_objects AS o (object_key, kind, task_id, bytes, created_at)
 SELECT new.object_key, new.kind, t.task_id, new.bytes, coalesce(%(now)s, now())
 FROM lifecycle_tasks t,
@@ -147,7 +147,7 @@ WHERE t.task_id = %(task_id)s AND t.status = 'IN_PROGRESS' AND NOT t.waits_for_p
 ON CONFLICT (object_key) DO UPDATE SET bytes = excluded.bytes, created_at = excluded.created_at
 
 -- name: insert_message
--- A message, once for its dedup_key.
+-- Writes a message, once per dedup_key.
 INSERT INTO lifecycle_messages
   (message_id, kind, task_id, dedup_key, body, status, attempts, next_attempt_at, created_at)
 VALUES
@@ -156,7 +156,7 @@ VALUES
 ON CONFLICT (dedup_key) DO NOTHING
 
 -- name: claim_message
--- The oldest that is due and has none of its task before it, nobody else's for a while; with its task's thread.
+-- Leases the oldest message that is due and is not preceded by another of its task; with the task's thread.
 WITH due AS (
   SELECT m.message_id FROM lifecycle_messages m
   WHERE m.status = 'PENDING' AND m.next_attempt_at <= %(due)s
@@ -172,14 +172,14 @@ RETURNING m.*,
   (SELECT thread_ts FROM lifecycle_threads t WHERE t.task_id = m.task_id) AS thread_ts
 
 -- name: mark_sent
--- PENDING to SENT; zero rows: another envoy's was sent meanwhile.
+-- PENDING to SENT; zero rows if another notifier has sent it.
 UPDATE lifecycle_messages SET
   status = 'SENT', attempts = attempts + 1, last_error = NULL, sent_at = coalesce(%(now)s, now())
 WHERE message_id = %(message_id)s AND status = 'PENDING'
 RETURNING message_id
 
 -- name: note_undelivered
--- Another attempt later, unless it was sent or another envoy's failure is noted already.
+-- Plans another attempt; zero rows if the message was sent, or if another notifier has recorded a failure.
 UPDATE lifecycle_messages SET
   attempts = attempts + 1, last_error = %(error)s,
   next_attempt_at = coalesce(%(now)s, now()) + make_interval(secs => %(pause_seconds)s)
@@ -187,22 +187,22 @@ WHERE message_id = %(message_id)s AND status = 'PENDING' AND attempts = %(attemp
 RETURNING message_id
 
 -- name: keep_thread
--- Where the task's further messages go (LIFE-10); zero rows: its task is gone, or the thread is known.
+-- Stores the thread of a task (LIFE-10); zero rows if the task no longer exists, or if it has a thread.
 INSERT INTO lifecycle_threads (task_id, channel, thread_ts, created_at)
 SELECT task_id, %(channel)s, %(thread_ts)s, coalesce(%(now)s, now())
 FROM lifecycle_tasks WHERE task_id = %(task_id)s FOR KEY SHARE
 ON CONFLICT DO NOTHING
 
 -- name: drop_thread
--- The task has nothing more to say (LIFE-10).
+-- Deletes the thread of a task that has ended (LIFE-10).
 DELETE FROM lifecycle_threads WHERE task_id = %(task_id)s
 
 -- name: task_of_thread
--- Whose thread it is.
+-- The task of a thread.
 SELECT task_id FROM lifecycle_threads WHERE channel = %(channel)s AND thread_ts = %(thread_ts)s
 
 -- name: await_answer
--- Its question is with a person (LIFE-10); zero rows: it was answered before this was known, or asks anew since.
+-- Records that a person has received the question (LIFE-10); zero rows if it is answered, or if a newer one was asked.
 INSERT INTO lifecycle_awaiting (task_id, message_id, created_at)
 SELECT t.task_id, m.message_id, coalesce(%(now)s, now())
 FROM lifecycle_messages m JOIN lifecycle_tasks t USING (task_id)
@@ -211,7 +211,7 @@ FOR SHARE OF t
 ON CONFLICT (task_id) DO UPDATE SET message_id = excluded.message_id, created_at = excluded.created_at
 
 -- name: forget_awaited
--- The answer has come (LIFE-10).
+-- Records that no answer is awaited (LIFE-10).
 DELETE FROM lifecycle_awaiting WHERE task_id = %(task_id)s
 
 -- name: task
@@ -219,7 +219,8 @@ DELETE FROM lifecycle_awaiting WHERE task_id = %(task_id)s
 SELECT * FROM lifecycle_tasks WHERE task_id = %(task_id)s
 
 -- name: backlog
--- What is open, how long the oldest has been so, and what was left behind (LIFE-10); what has ended is not counted.
+-- Counts of open items, the age of the oldest, and overdue threads and questions (LIFE-10). Ended items are not
+-- counted.
 SELECT
   (SELECT count(*) FROM lifecycle_events WHERE status = 'PENDING') AS events_pending,
   (SELECT count(*) FROM lifecycle_events WHERE status = 'DISPATCHED') AS events_dispatched,

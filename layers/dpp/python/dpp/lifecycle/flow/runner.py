@@ -1,9 +1,10 @@
-"""The general (LIFE-2 … LIFE-4): has tasks carried out by task_runs, one at a time, and writes what came of it.
+"""The general (runner): has tasks executed by runs (the soldiers of 002), one run at a time per task, and stores the
+results (LIFE-2 … LIFE-4).
 
-A look is claimed for two minutes, which a firing never lasts, so that two generals have different tasks in hand; and
-every step names the attempt and the soldier that it saw, so that of two who look at one task all the same one moves it.
-What a crash leaves is done again by the next look: a soldier is sent under the attempt's key, which makes it one run;
-objects are entered, then written, then counted as written; a task and the message that tells of it move together.
+A task is claimed for two minutes, longer than a tick can take, so that concurrent runners work on different tasks. Each
+update names the attempt and the run that it read, so that only one of two runners with the same task changes it. The
+next check repeats what a crash interrupted: the run is submitted with the attempt's idempotency key, objects are
+registered before they are written, and a task and its message change in one transaction.
 """
 
 import logging
@@ -28,15 +29,15 @@ from dpp.platform.errors import DependencyUnavailable, PostgresNotReached
 
 _LOG = logging.getLogger("dpp.lifecycle.flow.runner")
 LEASE_SECONDS = 120
-FIRST_LOOK_SECONDS = 3.0
-LAST_LOOK_SECONDS = 60.0
+FIRST_CHECK_SECONDS = 3.0
+LAST_CHECK_SECONDS = 60.0
 WAIT_SECONDS = 60.0
-_GONE = "the run is gone"
+_GONE = "the run no longer exists"
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerEffects:
-    """What the general touches, and how many attempts a task has."""
+    """Connections and clients that the runner uses, and the number of attempts at a task."""
 
     database: Database
     task_runs: TaskRuns
@@ -46,27 +47,27 @@ class RunnerEffects:
 
 
 class Step(StrEnum):
-    """What a look at a task did."""
+    """The result of one check of a task."""
 
     SENT = "SENT"
-    """A soldier was sent."""
+    """A run was submitted."""
     AT_WORK = "AT_WORK"
-    """Its soldier is at work."""
+    """The run has not finished."""
     WAITS = "WAITS"
-    """No soldier can be had for now."""
+    """No run can be submitted now."""
     RETRIED = "RETRIED"
-    """Its soldier failed, and another is sent."""
+    """The run failed, and another attempt follows."""
     ASKED = "ASKED"
-    """A person is asked."""
+    """A person was asked."""
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     LOST = "LOST"
-    """It has moved on meanwhile, or a key of its objects is still being deleted: the next look sees."""
+    """The task has changed meanwhile, or a key of its objects is still being deleted; the next check continues."""
 
 
 @dataclass(slots=True)
 class RunnerReport:
-    """What one firing did, by tasks; `left`: a dependency failed, and the next look tries again."""
+    """The result of one tick in tasks by step. `left`: a dependency failed, and the next check tries again."""
 
     taken_on: int = 0
     sent: int = 0
@@ -80,17 +81,17 @@ class RunnerReport:
     left: int = 0
 
     def count(self, step: Step) -> None:
-        """One more."""
+        """Count a step."""
         name = step.lower()
         setattr(self, name, getattr(self, name) + 1)
 
     def as_dict(self) -> dict[str, int]:
-        """The figures, for the log."""
+        """The counts for the log."""
         return asdict(self)
 
 
 def run_tasks(effects: RunnerEffects, now: datetime | None = None) -> RunnerReport:
-    """One firing, of at most 100 tasks, for 20 s. Raises PostgresUnavailable where no task can be had."""
+    """One tick: at most 100 tasks in 20 s. Raises PostgresUnavailable if no task can be claimed."""
     report = RunnerReport()
     with effects.database.connection() as connection:
         heartbeat.record(connection, Role.GENERAL, now)
@@ -100,13 +101,13 @@ def run_tasks(effects: RunnerEffects, now: datetime | None = None) -> RunnerRepo
         try:
             with effects.database.connection() as connection:
                 task = store.claim_task(connection, due, LEASE_SECONDS, now)
-        except ValidationError:  # it was claimed all the same, and comes last from now on
+        except ValidationError:  # its claim is committed, so that it comes last in the next ticks
             report.left += 1
             _LOG.error("a task can't be read")
             continue
         if task is None:
             break
-        _look(effects, task, report, now)
+        _check(effects, task, report, now)
     if report.succeeded or report.failed:
         effects.wake(Role.KING)
     if report.succeeded or report.failed or report.asked:
@@ -114,16 +115,16 @@ def run_tasks(effects: RunnerEffects, now: datetime | None = None) -> RunnerRepo
     return report
 
 
-def _look(effects: RunnerEffects, task: Task, report: RunnerReport, now: datetime | None) -> None:
-    """One task, whose trouble is its own."""
+def _check(effects: RunnerEffects, task: Task, report: RunnerReport, now: datetime | None) -> None:
+    """Check one task; its failure does not affect other tasks."""
     try:
         report.count(_step(effects, task, now))
     except PostgresNotReached:
         raise
     except DependencyUnavailable as error:
         report.left += 1
-        told = {"task_id": task.task_id, "error": {"dependency": error.dependency}}
-        _LOG.error("left for the next look", extra=told)
+        extra = {"task_id": task.task_id, "error": {"dependency": error.dependency}}
+        _LOG.error("a task is left for the next check", extra=extra)
 
 
 def _step(effects: RunnerEffects, task: Task, now: datetime | None) -> Step:
@@ -131,20 +132,20 @@ def _step(effects: RunnerEffects, task: Task, now: datetime | None) -> Step:
         return _send(effects, task, now)
     report = effects.task_runs.report(task.run_id)
     if report is None:
-        return _go_on(effects, task, None, now)
+        return _continue(effects, task, None, now)
     match report.state:
         case TaskRunState.AT_WORK:
-            return _look_later(effects, task, report, now)
+            return _check_later(effects, task, report, now)
         case TaskRunState.SUCCEEDED:
             return _succeed(effects, task, report, now)
         case TaskRunState.FAILED:
-            return _go_on(effects, task, report, now)
+            return _continue(effects, task, report, now)
         case _:
             assert_never(report.state)
 
 
 def _send(effects: RunnerEffects, task: Task, now: datetime | None) -> Step:
-    """Send the attempt's soldier. It is noted with the task once the objects that name it stand."""
+    """Submit the run of the attempt. The objects with its id are written before the task's row names it."""
     if not results.write(effects.database, effects.objects, task, [results.prompt_object(task)], now):
         return Step.LOST
     try:
@@ -153,23 +154,27 @@ def _send(effects: RunnerEffects, task: Task, now: datetime | None) -> Step:
         return _fail(effects, task, None, bounded(str(refused), results.MAX_FAILURE), now)
     except TaskRunsUnavailable as error:
         why = bounded(str(error), results.MAX_FAILURE)
-        return _one(effects, lambda on: store.check_later(on, task, WAIT_SECONDS, why, now=now), Step.WAITS)
+        return _update(
+            effects, lambda on: store.check_later(on, task, WAIT_SECONDS, why, now=now), Step.WAITS
+        )
     if not results.write(
         effects.database, effects.objects, task, results.identity_objects(task, run_id), now
     ):
         return Step.LOST
-    return _one(effects, lambda on: store.record_run(on, task, run_id, FIRST_LOOK_SECONDS, now), Step.SENT)
+    return _update(
+        effects, lambda on: store.record_run(on, task, run_id, FIRST_CHECK_SECONDS, now), Step.SENT
+    )
 
 
-def _look_later(effects: RunnerEffects, task: Task, report: TaskRunReport, now: datetime | None) -> Step:
-    """After half the time again that the soldier has been at work: from a few seconds to a minute."""
+def _check_later(effects: RunnerEffects, task: Task, report: TaskRunReport, now: datetime | None) -> Step:
+    """Check again after half of the run's age: after 3 seconds at least, and 60 at most."""
 
     def leave(connection: Connection) -> Task | None:
         age_seconds = (store.clock(connection, now) - report.created_at).total_seconds()
-        pause_seconds = min(max(age_seconds / 2, FIRST_LOOK_SECONDS), LAST_LOOK_SECONDS)
+        pause_seconds = min(max(age_seconds / 2, FIRST_CHECK_SECONDS), LAST_CHECK_SECONDS)
         return store.check_later(connection, task, pause_seconds, now=now)
 
-    return _one(effects, leave, Step.AT_WORK)
+    return _update(effects, leave, Step.AT_WORK)
 
 
 def _succeed(effects: RunnerEffects, task: Task, report: TaskRunReport, now: datetime | None) -> Step:
@@ -179,10 +184,10 @@ def _succeed(effects: RunnerEffects, task: Task, report: TaskRunReport, now: dat
     return _end(effects, task, ended, body, now)
 
 
-def _go_on(effects: RunnerEffects, task: Task, report: TaskRunReport | None, now: datetime | None) -> Step:
-    """After a soldier that failed, or of whom nothing is known: a person, another soldier, or the end.
+def _continue(effects: RunnerEffects, task: Task, report: TaskRunReport | None, now: datetime | None) -> Step:
+    """Continue after a run that failed or no longer exists: ask a person, start another attempt, or end the task.
 
-    A person is asked only where an attempt is left that their answer can go to.
+    A person is asked only if an attempt is left that can use the answer.
     """
     why = _GONE if report is None else results.failure_of(report)
     if task.attempt >= effects.max_attempts:
@@ -192,8 +197,8 @@ def _go_on(effects: RunnerEffects, task: Task, report: TaskRunReport | None, now
     ):
         return Step.LOST
     if report is None or not report.needs_person:
-        return _one(
-            effects, lambda on: store.next_attempt(on, task, why, FIRST_LOOK_SECONDS, now), Step.RETRIED
+        return _update(
+            effects, lambda on: store.next_attempt(on, task, why, FIRST_CHECK_SECONDS, now), Step.RETRIED
         )
 
     def ask(connection: Connection) -> Task | None:
@@ -207,7 +212,7 @@ def _go_on(effects: RunnerEffects, task: Task, report: TaskRunReport | None, now
                 )
             return asked
 
-    return _one(effects, ask, Step.ASKED)
+    return _update(effects, ask, Step.ASKED)
 
 
 def _fail(
@@ -223,7 +228,7 @@ def _fail(
 
 
 def _end(effects: RunnerEffects, task: Task, ended: TaskEnd, body: str, now: datetime | None) -> Step:
-    """Write all that stays; then the task has ended, and a message says so."""
+    """Write all objects, then end the task together with its message."""
     if not results.write(effects.database, effects.objects, task, results.end_objects(task, ended), now):
         return Step.LOST
     failed = ended.outcome is TaskOutcome.FAILED
@@ -238,9 +243,9 @@ def _end(effects: RunnerEffects, task: Task, ended: TaskEnd, body: str, now: dat
                 )
             return done
 
-    return _one(effects, complete, Step.FAILED if failed else Step.SUCCEEDED)
+    return _update(effects, complete, Step.FAILED if failed else Step.SUCCEEDED)
 
 
-def _one(effects: RunnerEffects, move: Callable[[Connection], Task | None], step: Step) -> Step:
+def _update(effects: RunnerEffects, move: Callable[[Connection], Task | None], step: Step) -> Step:
     with effects.database.connection() as connection:
         return Step.LOST if move(connection) is None else step

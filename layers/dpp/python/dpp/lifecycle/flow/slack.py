@@ -1,7 +1,7 @@
-"""What Slack is sent and what it answers, by an incoming webhook or by `chat.postMessage`. Pure.
+"""Requests to Slack and its replies, by an incoming webhook or by `chat.postMessage`. Pure.
 
-The former answers `ok` and tells no thread; the latter answers JSON with the message's channel and `ts`, under which
-replies are threaded. https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks,
+A webhook replies `ok` and returns no thread. `chat.postMessage` replies JSON with the channel and the `ts` of the
+message, by which replies are threaded. https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks,
 https://docs.slack.dev/reference/methods/chat.postMessage
 """
 
@@ -27,76 +27,76 @@ RATE_LIMITED = "ratelimited"
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Slack took it. `thread`: what its replies are threaded under, None where Slack does not tell."""
+    """Slack accepted the message. `thread` is None if Slack does not return it."""
 
     thread: Thread | None
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Slack did not take it. `code` is Slack's, or ours: never a word of the message."""
+    """Slack did not accept the message. `code` is Slack's or our own, and quotes nothing of the message."""
 
     code: str
     retry_after_seconds: int | None = None
 
 
 def escaped(text: str) -> str:
-    """Text in which Slack finds no mention, link or entity (Slack guide, "Escaping text")."""
+    """Escape text so that it contains no mention, link or entity (Slack guide, "Escaping text")."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def request_of(message: Message, thread: Thread | None, channel: str | None) -> OutsideRequest:
-    """The message as Slack is sent it: into its task's thread, or with its task's name where none is known.
+    """The request for a message: in its task's thread, or with the task's id in its text if no thread is known.
 
-    Whoever reads the channel as a program finds a message that came twice by the `message_id` of its metadata.
+    A program that reads the channel can recognize a repeated message by the `message_id` in its metadata.
     """
     named = thread is None and message.task_id is not None
-    told: dict[str, object] = {
+    content: dict[str, object] = {
         "text": escaped(f"[{message.task_id}] {message.body}" if named else message.body),
         "metadata": {"event_type": "dpp_message", "event_payload": {"message_id": message.message_id}},
     }
     if thread is not None:
-        told |= {"channel": thread.channel, "thread_ts": thread.thread_ts}
+        content |= {"channel": thread.channel, "thread_ts": thread.thread_ts}
     elif channel is not None:
-        told["channel"] = channel
+        content["channel"] = channel
     return OutsideRequest(
         target=Target.SLACK,
         method="POST",
         headers={"content-type": "application/json; charset=utf-8"},
-        body=json.dumps(told, ensure_ascii=False),
+        body=json.dumps(content, ensure_ascii=False),
     )
 
 
 def read(reply: OutsideReply) -> Delivered | Refused:
-    """What became of a message."""
+    """Read Slack's reply to a message."""
     if reply.status == 429:
         return Refused(RATE_LIMITED, _seconds(reply.headers.get("retry-after")))
     if not 200 <= reply.status < 300:
         return Refused(f"HTTP {reply.status}")
     if reply.body.strip() == "ok":
         return Delivered(None)
-    told = _object(reply.body)
-    if told.get("ok") is True:
-        return Delivered(_thread(told.get("channel"), told.get("ts")))
-    if told.get("ok") is False:
-        code = told.get("error")
+    content = _object(reply.body)
+    if content.get("ok") is True:
+        return Delivered(_thread(content.get("channel"), content.get("ts")))
+    if content.get("ok") is False:
+        code = content.get("error")
         return Refused(code if isinstance(code, str) and _CODE.fullmatch(code) else "an error without a code")
-    return Refused("no answer of Slack's")
+    return Refused("not a reply of Slack")
 
 
 def refuses_credentials(reply: OutsideReply) -> bool:
-    """Whether it is the token or the webhook's address that Slack refuses: its API says so in a 200, its incoming
-    webhooks by their status."""
+    """True if Slack rejects the token or the webhook's address: its API does so with a 200, its webhooks by the
+    status."""
     found = read(reply)
     return isinstance(found, Refused) and found.code in _REFUSALS_OF_CREDENTIALS
 
 
 def _object(text: str) -> Mapping[str, Any]:
     try:
-        told = json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _thread(channel: object, ts: object) -> Thread | None:

@@ -1,7 +1,7 @@
-"""The SQL of events, tasks, messages and what belongs to them, and nothing else; `read_store` has what only looks.
+"""SQL of events, tasks, messages and their threads and objects; queries of operators are in `reading/read_rows.py`.
 
-Zero rows of a compare-and-swap come back as None or False, never as an error. `now` moves the clock in tests; in
-production it is None and Postgres's own clock decides (D1).
+A compare-and-swap that matches no row returns None or False. `now` replaces the clock in tests; in production it is
+None, and Postgres's clock is used (D1).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ _MESSAGE_COLUMNS = frozenset(field.name for field in fields(Message))
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """What a role has to say. `key`: said twice under one key, it is one message."""
+    """A message to write. A message with the same key is written once."""
 
     kind: MessageKind
     task_id: str | None
@@ -45,27 +45,29 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A message that is this envoy's to send for a while, and the thread of its task where one is known."""
+    """A message that this notifier has leased, and the thread of its task if it is known."""
 
     message: Message
     thread: Thread | None
 
 
 def clock(connection: Connection, now: datetime | None = None) -> datetime:
-    """Postgres's clock (D1)."""
+    """The time of Postgres (D1)."""
     (row,) = connection.execute(QUERIES["clock"], {"now": now}).fetchall()
     found: datetime = row[0]
     return found
 
 
 def next_id(connection: Connection, name: Literal["task", "msg"], now: datetime | None = None) -> str:
-    """`task-20260101-001`: numbered by the day, in UTC (LIFE-11). Others wait until the caller's transaction ends."""
+    """The next id, such as `task-20260101-001`, numbered per day in UTC (LIFE-11). Others wait for the end of the
+    transaction."""
     (row,) = connection.execute(QUERIES["next_number"], {"name": name, "now": now}).fetchall()
     return f"{name}-{row[0]}-{row[1]:03}"
 
 
 def pending_events(connection: Connection) -> Iterator[str]:
-    """Ids of all PENDING events, oldest first, page by page: one that can't move never hides those behind it."""
+    """The ids of all PENDING events, oldest first, by keyset pages: an event that can't be dispatched delays no
+    other."""
     after = 0
     while True:
         params = {"after": after, "limit": _PAGE_SIZE}
@@ -77,19 +79,21 @@ def pending_events(connection: Connection) -> Iterator[str]:
 
 
 def dispatch_event(connection: Connection, event_id: str, now: datetime | None = None) -> Event | None:
-    """PENDING to DISPATCHED, held until the transaction ends; None where another king has it, or had it."""
+    """PENDING to DISPATCHED; the row is locked until the transaction ends. None if another dispatcher has it, or had
+    it."""
     rows = named_rows(connection, QUERIES["dispatch_event"], {"event_id": event_id, "now": now})
     return event_of_row(rows[0]) if rows else None
 
 
 def insert_task(connection: Connection, task_id: str, event_id: str, now: datetime | None = None) -> bool:
-    """Make a PENDING task of an event; False where there is one of an event of this id already."""
+    """Create the PENDING task of an event. Returns False if an event of this id has a task."""
     params = {"task_id": task_id, "event_id": event_id, "now": now}
     return connection.execute(QUERIES["insert_task"], params).rowcount == 1
 
 
 def end_events(connection: Connection, limit: int, now: datetime | None = None) -> list[EventStatus]:
-    """End up to `limit` events as their tasks ended, or FAILED where the task is gone; how each ended."""
+    """End up to `limit` events as their tasks ended, or as FAILED if the task no longer exists. Returns the new
+    statuses."""
     params = {"limit": limit, "now": now}
     rows = connection.execute(QUERIES["end_events"], params).fetchall()
     rows += connection.execute(QUERIES["fail_orphans"], params).fetchall()
@@ -97,21 +101,21 @@ def end_events(connection: Connection, limit: int, now: datetime | None = None) 
 
 
 def start_tasks(connection: Connection, limit: int, now: datetime | None = None) -> int:
-    """PENDING to IN_PROGRESS, up to `limit`; how many."""
+    """PENDING to IN_PROGRESS for up to `limit` tasks; returns how many."""
     return connection.execute(QUERIES["take_on_tasks"], {"limit": limit, "now": now}).rowcount
 
 
 def claim_task(
     connection: Connection, due: datetime, lease_seconds: int, now: datetime | None = None
 ) -> Task | None:
-    """A task whose look was due at `due`, nobody else's for `lease_seconds`; None where there is none."""
+    """Lease a task that was due to be checked at `due`; None if there is none."""
     return _task_of(connection, "claim_task", {"due": due, "lease_seconds": lease_seconds, "now": now})
 
 
 def record_run(
     connection: Connection, task: Task, new_run_id: UUID, pause_seconds: float, now: datetime | None = None
 ) -> Task | None:
-    """Note the soldier of the attempt; None where it has one, or the task has moved on."""
+    """Store the id of the attempt's run. None if it has one, or if the task has changed."""
     return _move(connection, "record_run", task, now, new_run_id=new_run_id, pause_seconds=pause_seconds)
 
 
@@ -122,19 +126,19 @@ def check_later(
     failure: str | None = None,
     now: datetime | None = None,
 ) -> Task | None:
-    """Leave the task as it is until the next look; None where it has moved on."""
+    """Postpone the next check. None if the task has changed."""
     return _move(connection, "check_later", task, now, pause_seconds=pause_seconds, failure=failure)
 
 
 def next_attempt(
     connection: Connection, task: Task, failure: str, pause_seconds: float, now: datetime | None = None
 ) -> Task | None:
-    """Another soldier, to be sent after a pause; None where the task has moved on."""
+    """Start the next attempt after a pause. None if the task has changed."""
     return _move(connection, "next_attempt", task, now, failure=failure, pause_seconds=pause_seconds)
 
 
 def ask_person(connection: Connection, task: Task, failure: str, now: datetime | None = None) -> Task | None:
-    """Wait for a person; None where the task has moved on."""
+    """Wait for a person's answer. None if the task has changed."""
     return _move(connection, "ask_person", task, now, failure=failure)
 
 
@@ -145,16 +149,16 @@ def complete(
     failure: str | None,
     now: datetime | None = None,
 ) -> Task | None:
-    """IN_PROGRESS to COMPLETED; None where the task has moved on."""
+    """IN_PROGRESS to COMPLETED. None if the task has changed."""
     return _move(connection, "complete_task", task, now, outcome=outcome, failure=failure)
 
 
 def take_answer(
     connection: Connection, task_id: str, answer: str, *, again: bool, now: datetime | None = None
 ) -> Task | None:
-    """The next attempt, with a person's answer; None where none is waited for.
+    """Start the next attempt with a person's answer. None if no answer is awaited.
 
-    Without `again` the words that were answered last are no new answer.
+    Without `again`, a repetition of the last answer is not accepted.
     """
     params = {"task_id": task_id, "answer": answer, "again": again, "now": now}
     return _task_of(connection, "take_answer", params)
@@ -163,9 +167,9 @@ def take_answer(
 def register(
     connection: Connection, task: Task, objects: Sequence[StateObject], now: datetime | None = None
 ) -> bool:
-    """Enter objects before they are written, all or none, in the caller's transaction.
+    """Register objects before they are written, all or none, in the caller's transaction.
 
-    False where the attempt has moved on, or where what stood under one of the keys is still being deleted.
+    Returns False if the attempt is superseded, or if an older object under one of the keys is still being deleted.
     """
     keys = [one.key for one in objects]
     connection.execute(QUERIES["lock_objects"], {"keys": keys})
@@ -178,7 +182,7 @@ def register(
 
 
 def add_message(connection: Connection, message: NewMessage, now: datetime | None = None) -> None:
-    """Write a message, once for its key."""
+    """Write a message, once per key."""
     params = {
         "message_id": next_id(connection, "msg", now),
         "kind": message.kind,
@@ -191,14 +195,14 @@ def add_message(connection: Connection, message: NewMessage, now: datetime | Non
 
 
 def ask_key(task: Task) -> str:
-    """The key of an attempt's question to a person; `await_answer` of queries.sql knows it, too."""
+    """The key of the attempt's question to a person. `await_answer` in queries.sql builds the same key."""
     return f"{task.task_id}/ask-{task.attempt}"
 
 
 def claim_message(
     connection: Connection, due: datetime, lease_seconds: int, now: datetime | None = None
 ) -> Claimed | None:
-    """The next message to send, nobody else's for `lease_seconds`; None where none is due."""
+    """Lease the next message to send; None if none is due."""
     params = {"due": due, "lease_seconds": lease_seconds, "now": now}
     rows = named_rows(connection, QUERIES["claim_message"], params)
     if not rows:
@@ -208,14 +212,14 @@ def claim_message(
 
 
 def mark_sent(connection: Connection, message_id: str, now: datetime | None = None) -> bool:
-    """PENDING to SENT; False where it was SENT already."""
+    """PENDING to SENT. Returns False if it was SENT before."""
     return connection.execute(QUERIES["mark_sent"], {"message_id": message_id, "now": now}).rowcount == 1
 
 
 def note_undelivered(
     connection: Connection, message: Message, error: str, pause_seconds: float, now: datetime | None = None
 ) -> bool:
-    """Plan another attempt; False where another envoy knows better."""
+    """Plan another attempt. Returns False if another notifier has made one since."""
     params = {
         "message_id": message.message_id,
         "attempts": message.attempts,
@@ -227,40 +231,40 @@ def note_undelivered(
 
 
 def keep_thread(connection: Connection, task_id: str, thread: Thread, now: datetime | None = None) -> bool:
-    """Remember where the task's messages go; False where its task is gone, or the thread is known."""
+    """Store the thread of a task. Returns False if the task no longer exists, or if it has a thread."""
     params = {"task_id": task_id, "channel": thread.channel, "thread_ts": thread.thread_ts, "now": now}
     return connection.execute(QUERIES["keep_thread"], params).rowcount == 1
 
 
 def drop_thread(connection: Connection, task_id: str) -> None:
-    """Forget where the task's messages went."""
+    """Delete the thread of a task."""
     connection.execute(QUERIES["drop_thread"], {"task_id": task_id})
 
 
 def task_of_thread(connection: Connection, thread: Thread) -> str | None:
-    """Whose thread it is, None for nobody's."""
+    """The task of a thread, None if the thread is unknown."""
     params = {"channel": thread.channel, "thread_ts": thread.thread_ts}
     row = connection.execute(QUERIES["task_of_thread"], params).fetchone()
     return None if row is None else str(row[0])
 
 
 def await_answer(connection: Connection, message_id: str, now: datetime | None = None) -> bool:
-    """Note that a person has the question; False where its answer was faster, or another is asked since."""
+    """Record that a person has received the question. Returns False if it is answered, or if a newer one was asked."""
     return connection.execute(QUERIES["await_answer"], {"message_id": message_id, "now": now}).rowcount == 1
 
 
 def forget_awaited(connection: Connection, task_id: str) -> None:
-    """No answer is awaited any more."""
+    """Record that no answer is awaited."""
     connection.execute(QUERIES["forget_awaited"], {"task_id": task_id})
 
 
 def find_task(connection: Connection, task_id: str) -> Task | None:
-    """The task."""
+    """A task by its id."""
     return _task_of(connection, "task", {"task_id": task_id})
 
 
 def backlog(connection: Connection, old_days: int, now: datetime | None = None) -> dict[str, Any]:
-    """The figures of `dpp.lifecycle.flow.reading.read.Backlog`."""
+    """The values for `dpp.lifecycle.flow.reading.read.Backlog`."""
     (row,) = named_rows(connection, QUERIES["backlog"], {"old_days": old_days, "now": now})
     return row
 
@@ -281,7 +285,7 @@ def _task_of(connection: Connection, query: str, params: Mapping[str, object]) -
 
 
 def event_of_row(row: Mapping[str, Any]) -> Event:
-    """A row of `lifecycle_events`. Raises ValidationError where it is not to be understood."""
+    """A row of `lifecycle_events`. Raises ValidationError if this version can't read it."""
     known = {name: row[name] for name in _EVENT_COLUMNS}
     known |= {
         "source": Source(row["source"]),
@@ -293,7 +297,7 @@ def event_of_row(row: Mapping[str, Any]) -> Event:
 
 
 def task_of_row(row: Mapping[str, Any]) -> Task:
-    """A row of `lifecycle_tasks`. Raises ValidationError where it is not to be understood."""
+    """A row of `lifecycle_tasks`. Raises ValidationError if this version can't read it."""
     known = {name: row[name] for name in _TASK_COLUMNS}
     return Task(
         **known

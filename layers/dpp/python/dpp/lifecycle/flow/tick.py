@@ -1,4 +1,4 @@
-"""How long and how much one firing of a role works: bounded in time and in items."""
+"""The limits of one tick of a role, in items and in time."""
 
 import time
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ TIME_LIMIT_SECONDS = 20.0
 
 
 def rounds(limit: int = LIMIT, seconds: float = TIME_LIMIT_SECONDS) -> Iterator[int]:
-    """So many rounds, until the time is over; what is left is the next firing's."""
+    """Yield up to `limit` times within `seconds`; the rest of the work waits for the next tick."""
     deadline = time.monotonic() + seconds
     for turn in range(limit):
         if time.monotonic() > deadline:

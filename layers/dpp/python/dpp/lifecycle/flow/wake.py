@@ -1,7 +1,4 @@
-"""Start a role's function at once, where somebody has just made work for it.
-
-A wake that is lost costs a minute: the role's schedule finds what there is.
-"""
+"""Invokes a role's function as soon as it has work. A lost invocation costs at most a minute, until its schedule."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -18,17 +15,17 @@ _REPLY_SECONDS = 3
 
 
 class WakeByInvocation:
-    """Wakes by an asynchronous invocation, which Lambda takes and answers at once."""
+    """Wakes a role by an asynchronous invocation, to which Lambda replies at once."""
 
     def __init__(
         self, functions: Mapping[str, str], client: "Callable[[int], LambdaClient]" = lambda_client
     ) -> None:
-        """`functions`: of each role that can be woken, by the role's name."""
+        """`functions`: the function name of each role that can be woken."""
         self._functions = functions
         self._make_client = client
 
     def __call__(self, role: str) -> None:
-        """Wake the role; one without a function is left to its schedule."""
+        """Wake the role; without a function, its schedule finds the work."""
         function = self._functions.get(role)
         if function is None:
             return
@@ -37,8 +34,8 @@ class WakeByInvocation:
         try:
             self._client.invoke(FunctionName=function, InvocationType="Event", Payload=b"{}")
         except (BotoCoreError, ClientError) as error:
-            told = {"role": role, "error": type(error).__name__}
-            _LOG.warning("not woken; its schedule will", extra=told)
+            extra = {"role": role, "error": type(error).__name__}
+            _LOG.warning("the role could not be woken; its schedule will start it", extra=extra)
 
     @cached_property
     def _client(self) -> "LambdaClient":

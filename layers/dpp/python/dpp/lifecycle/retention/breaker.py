@@ -1,22 +1,23 @@
-"""When a class looks as if far more of it would go than usual: then nothing goes, and an operator is asked. Pure."""
+"""The cleanup breaker: if far more rows of a class are due than usual, none is deleted, and an operator must decide.
+Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 HISTORY_DAYS = 14
-"""How many of the last daily cleanups say what is usual."""
+"""The number of past daily cleanups that define the usual count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """`max_deletes`: rows of a class that one cleanup deletes at most. The breaker lets through `factor` times the
-    median of the last days, and `floor` in any case."""
+    """`max_deletes`: how many rows of a class one cleanup deletes at most. The breaker allows `factor` times the median
+    of the last days, and at least `floor`."""
 
     max_deletes: int
     factor: int
     floor: int
 
     def allowed(self, history: Sequence[int]) -> int:
-        """How many rows may be due before the breaker trips; `history`: deleted by the last daily cleanups."""
+        """The number of due rows above which the breaker trips; `history`: the counts of the last daily cleanups."""
         return max(self.floor, self.factor * int(median(history)) if history else 0)

@@ -1,14 +1,15 @@
-"""The chamberlain: each night what has outlived its use is deleted, class by class (LIFE-8).
+"""The chamberlain (cleaner): deletes data past its retention period every night, class by class (LIFE-8).
 
-A cleanup is a row, and each of its classes one, from its first moment on: what it deleted, and where it stands, is
-written in the transaction of each batch. So a crash between any two lines loses a batch at most, which was not
-committed, and the next firing goes on at the cursor; the report is exact whatever happened. One at a time, by a lease
-that each batch holds: a chamberlain that slept past its time deletes nothing.
+A cleanup and each of its classes are rows from the start. The transaction of each batch also writes its counts and the
+cursor. So a crash at any point loses at most one uncommitted batch, the next tick continues at the cursor, and the
+report is exact. Only one cleaner works at a time: each batch checks a lease, so that a cleaner that was suspended past
+its lease deletes nothing.
 
-A class is asked first how much is due. Where that is far more than usual nothing of it goes (`breaker.py`) until an
-operator says so. A batch that fails is counted, and tried again by the next firing with half the rows; after five
-failures the class is left to the next night. Until then what the class points at waits with it: it would be looked at
-once, found to be needed, and be a night late. Between batches he rests as long as one took: others are at work.
+First the due rows of a class are counted. If they are far more than usual, nothing is deleted (`breaker.py`) until an
+operator decides. A failed batch is counted and tried again at the next tick with half the rows; after five failures the
+class waits for the next night. Until then the classes that it points at wait as well: examined now, their rows would be
+blocked and stay a night longer. The cleaner pauses after each batch for as long as the batch took, so that other work
+can proceed.
 """
 
 import logging
@@ -24,8 +25,8 @@ from dpp.lifecycle.flow.errors import CleanupRunning
 from dpp.lifecycle.flow.ports import Role
 from dpp.lifecycle.retention import store
 from dpp.lifecycle.retention.classes import OBJECT_CLASSES
-from dpp.lifecycle.retention.control import CleanerEffects, allowance, begin_daily, end
-from dpp.lifecycle.retention.deletions import Drained, drain
+from dpp.lifecycle.retention.control import CleanerEffects, allowance, end, start_daily
+from dpp.lifecycle.retention.deletions import DeletionReport, delete_listed
 from dpp.lifecycle.retention.model import ClassReport, ClassStatus, Cleanup
 from dpp.platform.db import exclusive
 from dpp.platform.db.exclusive import Lease, LeaseOver, LeaseTaken
@@ -35,30 +36,30 @@ from dpp.platform.errors import DependencyUnavailable, PostgresNotReached
 _LOG = logging.getLogger("dpp.lifecycle.retention.cleaner")
 LEASE_NAME = "CHAMBERLAIN"
 LEASE_SECONDS = 150
-"""Longer than a function that tends may live (`cdk/dpp_cdk/settings/timings.py`)."""
+"""Longer than the cleaner's function may run (`cdk/dpp_cdk/settings/timings.py`)."""
 MAX_ERRORS = 5
 
 
 @dataclass(slots=True)
 class CleanerReport:
-    """What one firing did: rows deleted by class, batches that failed, objects. `cleanup`: the one that it worked on,
-    as it stands after it; None where none was due."""
+    """The result of one tick: deleted rows by class, failed batches, deleted objects. `cleanup`: the cleanup after this
+    tick, None if none was due."""
 
     cleanup: Cleanup | None = None
     rows: Counter[str] = field(default_factory=Counter)
     bytes: int = 0
     errors: int = 0
-    objects: Drained = field(default_factory=Drained)
+    objects: DeletionReport = field(default_factory=DeletionReport)
 
 
 class _Stopped(Exception):
-    """An operator ended the class while a batch was under way: the batch is undone."""
+    """An operator stopped the class during a batch, which is rolled back."""
 
 
 def clean(effects: CleanerEffects, now: datetime | None = None) -> CleanerReport:
-    """One firing: begin the day's cleanup where it is due, go on with the one under way, empty the list of objects.
+    """One tick: start the day's cleanup if it is due, continue the running one, delete listed objects from S3.
 
-    Raises CleanupRunning while another is at it, PostgresUnavailable where nothing can be begun.
+    Raises CleanupRunning if another cleaner is working, and PostgresUnavailable if the cleanup can't start.
     """
     deadline, done = effects.pace.monotonic() + effects.pace.seconds, CleanerReport()
     database = effects.database
@@ -66,44 +67,43 @@ def clean(effects: CleanerEffects, now: datetime | None = None) -> CleanerReport
         with exclusive.held(database, LEASE_NAME, str(uuid4()), ttl_seconds=LEASE_SECONDS, now=now) as lease:
             with database.connection() as connection:
                 heartbeat.record(connection, Role.CHAMBERLAIN, now)
-                begun = store.running(connection) or begin_daily(connection, effects, now)
-            if begun is not None:
-                _Firing(effects, begun, lease, done, deadline, now).work()
-            while drain(database, effects.storage, done.objects, now):
+                running = store.running(connection) or start_daily(connection, effects, now)
+            if running is not None:
+                _Tick(effects, running, lease, done, deadline, now).process()
+            while delete_listed(database, effects.storage, done.objects, now):
                 if effects.pace.monotonic() > deadline:
                     break
     except LeaseTaken as taken:
-        raise CleanupRunning(
-            f"Another chamberlain is at it since {taken.started_at.isoformat(timespec='seconds')}."
-        ) from None
+        since = taken.started_at.isoformat(timespec="seconds")
+        raise CleanupRunning(f"Another cleaner has been working since {since}: wait for its end.") from None
     except LeaseOver:
-        _LOG.warning("this chamberlain's time was over, and another has taken it up")
+        _LOG.warning("the lease has expired, and another cleaner has taken over")
     return done
 
 
 @dataclass(frozen=True, slots=True)
-class _Firing:
-    """One firing's way through the classes of a cleanup."""
+class _Tick:
+    """One tick's work on the classes of a cleanup."""
 
     effects: CleanerEffects
-    begun: Cleanup
+    cleanup: Cleanup
     lease: Lease
     done: CleanerReport
     deadline: float
     now: datetime | None
 
-    def work(self) -> None:
-        """Each class that is not over, as far as the time goes; the end of the cleanup once all are."""
+    def process(self) -> None:
+        """Process each open class while time remains; end the cleanup when all classes are finished."""
         known = {one.name: one for one in self.effects.classes}
-        held_up: set[str] = set()
-        for report in self.begun.classes:
+        delayed: set[str] = set()
+        for report in self.cleanup.classes:
             kept = known.get(report.name)
             if report.status.is_over or not self._in_time():
                 continue
-            if report.name in held_up or not self._class(report, kept):
-                held_up.update(kept.points_at if kept is not None else ())
+            if report.name in delayed or not self._class(report, kept):
+                delayed.update(kept.points_at if kept is not None else ())
         with self.effects.database.connection() as connection:
-            found = store.find(connection, self.begun.cleanup_id)
+            found = store.find(connection, self.cleanup.cleanup_id)
         if found is not None and all(one.status.is_over for one in found.classes):
             found = end(self.effects, found.cleanup_id, self.now)
         self.done.cleanup = found
@@ -112,10 +112,10 @@ class _Firing:
         return self.effects.pace.monotonic() < self.deadline
 
     def _class(self, report: ClassReport, kept: RetentionClass | None) -> bool:
-        """Go on with one class; False where it failed, which is counted against it and holds up only what it points
-        at."""
+        """Continue one class. Returns False after a failure, which is counted and delays only the classes that it
+        points at."""
         try:
-            if kept is None:  # of a release that knew it
+            if kept is None:  # a class of another release
                 self._over(report, ClassStatus.FAILED)
             elif report.status is ClassStatus.RUNNING or self._let_through(report, kept):
                 self._batches(report, kept)
@@ -129,17 +129,17 @@ class _Firing:
         return True
 
     def _let_through(self, report: ClassReport, kept: RetentionClass) -> bool:
-        """Ask the breaker, once a class and cleanup."""
+        """Ask the breaker, once per class and cleanup."""
         with self.effects.database.connection() as connection:
             with connection.transaction():
                 kept.prepare(connection, self.now)
             allowed = allowance(connection, self.effects, kept.name)
             due = kept.due(connection, report.before, allowed + 1)
-            if due <= allowed or self.begun.over_breaker:
-                store.let_through(connection, self.begun.cleanup_id, kept.name, due, allowed)
+            if due <= allowed or self.cleanup.over_breaker:
+                store.let_through(connection, self.cleanup.cleanup_id, kept.name, due, allowed)
                 return True
-        told = {"class": kept.name, "allowed": allowed}
-        _LOG.error("far more than usual is due: nothing of it is deleted", extra=told)
+        extra = {"class": kept.name, "allowed": allowed}
+        _LOG.error("the breaker tripped: far more rows than usual are due, none is deleted", extra=extra)
         self._over(report, ClassStatus.TRIPPED, kept, (due, allowed))
         return False
 
@@ -159,15 +159,15 @@ class _Firing:
                 return
             cursor, deleted = batch.cursor, deleted + batch.deleted
             if kept.name in OBJECT_CLASSES and not self.done.objects.unanswered:
-                drain(self.effects.database, self.effects.storage, self.done.objects, self.now)
+                delete_listed(self.effects.database, self.effects.storage, self.done.objects, self.now)
             pace.sleep(pace.rest * (pace.monotonic() - begun_at))
 
     def _batch(self, report: ClassReport, kept: RetentionClass, cursor: Cursor | None, limit: int) -> Batch:
-        """One transaction: the lease is held, rows go, and what was done is written down."""
+        """One transaction: check the lease, delete rows, write the counts and the cursor."""
         with self.effects.database.connection() as connection, connection.transaction():
             exclusive.keep(connection, self.lease)
             batch = kept.delete(connection, report.before, cursor, limit, self.now)
-            if not store.advance(connection, self.begun.cleanup_id, kept.name, batch, cursor):
+            if not store.advance(connection, self.cleanup.cleanup_id, kept.name, batch, cursor):
                 raise _Stopped
         self.done.rows[kept.name] += batch.deleted
         self.done.bytes += batch.bytes
@@ -184,7 +184,7 @@ class _Firing:
             oldest = kept.use(connection, self.now).oldest_at if kept is not None else None
             store.end_class(
                 connection,
-                self.begun.cleanup_id,
+                self.cleanup.cleanup_id,
                 report.name,
                 status,
                 oldest_left_at=oldest,
@@ -192,9 +192,9 @@ class _Firing:
             )
 
     def _note(self, report: ClassReport, error: Exception) -> None:
-        """Count a failure. Of the driver's only the class is told: its message may quote a row."""
+        """Count a failure. A driver's message may quote a row, so only its class is kept."""
         self.done.errors += 1
-        told = type(error).__name__ if isinstance(error, psycopg.Error) else str(error)
-        _LOG.error("a batch failed", extra={"class": report.name, "error": told})
+        message = type(error).__name__ if isinstance(error, psycopg.Error) else str(error)
+        _LOG.error("a batch failed", extra={"class": report.name, "error": message})
         with self.effects.database.connection() as connection:
-            store.note_error(connection, self.begun.cleanup_id, report.name, told, MAX_ERRORS)
+            store.note_error(connection, self.cleanup.cleanup_id, report.name, message, MAX_ERRORS)

@@ -1,4 +1,4 @@
-"""How a cleanup begins, is looked at beforehand, is stopped, and ends (LIFE-8, LIFE-13)."""
+"""Previews, starts, stops and ends cleanups (LIFE-8, LIFE-13)."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -21,16 +21,16 @@ from dpp.lifecycle.retention.warnings import warnings_of
 from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.db.retention import RetentionClass
 
-SCHEDULED = "the clock"
+SCHEDULED = "schedule"
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast: rows a batch, seconds a firing, and how long to rest after a batch, in times of what it took.
+    """`batch_rows` per batch, `seconds` per tick, and `rest`: the pause after a batch, as a multiple of its duration.
 
-    Measured (`make bench-cleanup`; other paces: `CLEANUP=--sweep`): 20,000 to 30,000 tombstones a second on two busy
-    cores, a batch's locks held for 10 ms (p99 30), a submit's p99 over a run 0.99 to 1.24 × that without. 1,000 rows
-    and half the rest are up to twice as fast, at 1.2 to 1.3 ×; 2,000 come to 1.5 ×, all that a cleanup may cost.
+    Measured on two busy cores (`make bench-cleanup`; other paces: `CLEANUP=--sweep`): 20,000 to 30,000 tombstones a
+    second, the locks of a batch held for 10 ms (p99 30), p99 of a submit 0.99 to 1.24 × that without a cleanup. 1,000
+    rows and half the rest are up to twice as fast, at 1.2 to 1.3 ×. 2,000 rows reach 1.5 ×, the most that is accepted.
     """
 
     batch_rows: int = 500
@@ -42,9 +42,9 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class CleanerEffects:
-    """What the chamberlain touches, and his rules; `classes` in order (`registry.ordered`).
+    """Connections, clients and limits that the cleaner uses; `classes` in their order (`registry.ordered`).
 
-    `announce` writes the message that tells of a daily cleanup, in the transaction that ends it.
+    `announce` writes the report of a daily cleanup in the transaction that ends it.
     """
 
     database: Database
@@ -59,8 +59,8 @@ class CleanerEffects:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a cleanup of now would do with a class. `due`: counted up to one beyond `allowed`; what is due and still
-    needed is counted, and would not be deleted."""
+    """The effect that a cleanup would have on a class now. `due` is counted up to one beyond `allowed`, and includes
+    blocked rows, which would not be deleted."""
 
     name: str
     days: int
@@ -70,12 +70,12 @@ class Preview:
 
     @property
     def trips(self) -> bool:
-        """Whether the breaker would let nothing of it go."""
+        """True if the breaker would stop the class."""
         return self.due > self.allowed
 
 
 def preview(effects: CleanerEffects, now: datetime | None = None) -> list[Preview]:
-    """What a cleanup of now would do, class by class in its order; nothing is changed."""
+    """The effect that a cleanup would have now, class by class; nothing is changed."""
     previews = []
     with effects.database.connection() as connection:
         at = store.clock(connection, now)
@@ -89,22 +89,23 @@ def preview(effects: CleanerEffects, now: datetime | None = None) -> list[Previe
 
 
 def allowance(connection: Connection, effects: CleanerEffects, name: str) -> int:
-    """How many rows of a class may be due before the breaker trips."""
+    """The number of due rows of a class above which the breaker trips."""
     return effects.bounds.allowed(store.history(connection, name, HISTORY_DAYS))
 
 
-def begin_daily(
+def start_daily(
     connection: Connection, effects: CleanerEffects, now: datetime | None = None
 ) -> Cleanup | None:
-    """Begin the latest due day's cleanup; None where it was begun before, or an operator's is under way."""
+    """Start the cleanup of the latest due day. Returns None if it was started before, or if another cleanup is
+    running."""
     day = due_day(store.clock(connection, now), effects.zone)
-    if store.daily_was_begun(connection, day):
+    if store.daily_was_started(connection, day):
         return None
     new = _new(connection, effects, effects.classes, SCHEDULED, now)
-    return _begun(connection, new, now)
+    return _start(connection, new, now)
 
 
-def begin_manual(
+def start_manual(
     effects: CleanerEffects,
     requested_by: str,
     names: Sequence[str] = (),
@@ -112,23 +113,23 @@ def begin_manual(
     over_breaker: bool = False,
     now: datetime | None = None,
 ) -> Cleanup:
-    """Begin an operator's cleanup, of all classes or of these. Raises CleanupRunning, NoSuchClass."""
+    """Start an operator's cleanup of the named classes, or of all. Raises CleanupRunning, NoSuchClass."""
     known = {one.name for one in effects.classes}
     if unknown := [name for name in names if name not in known]:
-        raise NoSuchClass(f"There is no class {unknown[0]}; there are {', '.join(sorted(known))}.")
+        raise NoSuchClass(f"There is no class {unknown[0]}. The classes are {', '.join(sorted(known))}.")
     chosen = [one for one in effects.classes if not names or one.name in names]
     with effects.database.connection() as connection:
         new = _new(connection, effects, chosen, requested_by, now)
-        begun = _begun(connection, replace(new, kind=CleanupKind.MANUAL, over_breaker=over_breaker), now)
-    if begun is None:
-        raise CleanupRunning("A cleanup is under way: stop it, or wait for its end.")
-    return begun
+        started = _start(connection, replace(new, kind=CleanupKind.MANUAL, over_breaker=over_breaker), now)
+    if started is None:
+        raise CleanupRunning("A cleanup is running: stop it (dpp lifecycle stop), or wait for its end.")
+    return started
 
 
 def stop(effects: CleanerEffects, actor: str, now: datetime | None = None) -> Cleanup | None:
-    """Stop the cleanup under way, whose batch at this moment is undone; None where there is none.
+    """Stop the running cleanup and roll back its current batch. Returns None if none is running.
 
-    What was deleted stays deleted, and a day's cleanup that was stopped is not begun again.
+    Deleted rows stay deleted. A stopped daily cleanup is not started again that day.
     """
     with effects.database.connection() as connection:
         found = store.running(connection)
@@ -139,7 +140,7 @@ def stop(effects: CleanerEffects, actor: str, now: datetime | None = None) -> Cl
 
 
 def end(effects: CleanerEffects, cleanup_id: UUID, now: datetime | None = None) -> Cleanup | None:
-    """Measure, and write down the end of a cleanup whose classes are over; the cleanup as it then stands."""
+    """Measure the classes and mark the cleanup as done. Returns the cleanup as it is then."""
     usage = measure(effects.database, effects.classes, effects.retention, now)
     with effects.database.connection() as connection, connection.transaction():
         warnings = warnings_of(connection, cleanup_id, usage, now)
@@ -170,5 +171,5 @@ def _new(
     )
 
 
-def _begun(connection: Connection, new: NewCleanup, now: datetime | None) -> Cleanup | None:
-    return store.find(connection, new.cleanup_id) if store.begin(connection, new, now) else None
+def _start(connection: Connection, new: NewCleanup, now: datetime | None) -> Cleanup | None:
+    return store.find(connection, new.cleanup_id) if store.start(connection, new, now) else None

@@ -1,8 +1,8 @@
-"""Objects whose rows are gone are deleted from S3, and then from the list (LIFE-3, LIFE-4).
+"""Deletes objects from S3 after their rows (LIFE-3, LIFE-4).
 
-A row is deleted in the statement that puts its object's key on the list, so there is never a row without a list entry
-or an object that nothing tells of. A crash after S3's answer leaves the key on the list: it is deleted once more, which
-S3 takes for done. What S3 refuses stays on the list, each time for longer, and is counted.
+The statement that deletes a row lists the key of its object. So an object always has a row or is listed. A crash after
+S3's reply leaves the key listed: it is deleted again, which S3 accepts. A key that S3 refuses stays listed, is tried
+again after growing pauses, and is counted.
 """
 
 import logging
@@ -18,16 +18,18 @@ _LOG = logging.getLogger("dpp.lifecycle.retention.deletions")
 
 
 @dataclass(slots=True)
-class Drained:
-    """What became of the list: objects deleted, refused, and whether S3 did not answer."""
+class DeletionReport:
+    """Deleted and refused objects of a tick; `unanswered`: S3 did not reply."""
 
     deleted: int = 0
     refused: int = 0
     unanswered: bool = False
 
 
-def drain(database: Database, storage: Objects, done: Drained, now: datetime | None = None) -> bool:
-    """One call to S3; True where there was a full call's worth, so that more may be left."""
+def delete_listed(
+    database: Database, storage: Objects, done: DeletionReport, now: datetime | None = None
+) -> bool:
+    """Delete one call's worth of listed objects. Returns True if the call was full, so that more may be listed."""
     with database.connection() as connection:
         keys = store.due_deletions(connection, now)
     if not keys:
@@ -35,15 +37,15 @@ def drain(database: Database, storage: Objects, done: Drained, now: datetime | N
     try:
         refused = storage.delete(keys)
     except StorageUnavailable:
-        _LOG.warning("objects left on the list: S3 did not answer", extra={"objects": len(keys)})
+        _LOG.warning("S3 did not reply; the objects stay listed", extra={"objects": len(keys)})
         done.unanswered = True
         return False
     gone = [key for key in keys if key not in refused]
     with database.connection() as connection:
         store.note_deletions(connection, gone, refused, now)
     if refused:
-        told = {"objects": len(refused), "codes": sorted(set(refused.values()))}
-        _LOG.warning("S3 refused to delete objects; they stay on the list", extra=told)
+        extra = {"objects": len(refused), "codes": sorted(set(refused.values()))}
+        _LOG.warning("S3 refused to delete objects; they stay listed", extra=extra)
     done.deleted += len(gone)
     done.refused += len(refused)
     return len(keys) == store.DELETIONS_A_CALL

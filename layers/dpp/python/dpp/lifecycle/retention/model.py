@@ -1,4 +1,4 @@
-"""A cleanup as its rows hold it: the report of what the chamberlain did (LIFE-8, LIFE-13). Pure."""
+"""A cleanup and its report, as stored (LIFE-8, LIFE-13). Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,16 @@ from uuid import UUID
 
 
 class CleanupKind(StrEnum):
-    """DAILY: by the clock, once a day. MANUAL: an operator's."""
+    """DAILY: scheduled, once a day. MANUAL: started by an operator."""
 
     DAILY = "DAILY"
     MANUAL = "MANUAL"
 
 
 class ClassStatus(StrEnum):
-    """How far a cleanup is with a class. CAPPED: as much as one cleanup deletes is gone, the rest waits for the next.
-    TRIPPED: far more than usual is due, so nothing went. FAILED: it was tried often enough. STOPPED: by an operator."""
+    """The progress of a class in a cleanup. CAPPED: the maximum was deleted, the rest waits for the next cleanup.
+    TRIPPED: far more rows than usual were due, so none was deleted. FAILED: too many batches failed. STOPPED: stopped
+    by an operator."""
 
     WAITING = "WAITING"
     RUNNING = "RUNNING"
@@ -29,14 +30,15 @@ class ClassStatus(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether this cleanup does nothing more with the class."""
+        """True if this cleanup is finished with the class."""
         return self not in {ClassStatus.WAITING, ClassStatus.RUNNING}
 
 
 @dataclass(frozen=True, slots=True)
 class ClassReport:
-    """One class of a cleanup. `before`: what is older was due. `due`, `allowed`: as the breaker counted them, `due`
-    no further than one beyond `allowed`. `bytes`: of rows, or of objects. `oldest_left_at`: when the class ended."""
+    """The result of one class. Rows older than `before` were due. `due` and `allowed` are the breaker's counts (`due`
+    up to one beyond `allowed`). `bytes` is the size of rows or objects. `oldest_left_at` is the oldest deletable row at
+    the end."""
 
     name: str
     status: ClassStatus
@@ -55,7 +57,7 @@ class ClassReport:
 
 @dataclass(frozen=True, slots=True)
 class ClassUse:
-    """What a class takes (LIFE-13). `projected_bytes`: once its period is full, at the last day's rate."""
+    """The size of a class (LIFE-13). `projected_bytes`: the size after a full period at the rate of the last day."""
 
     name: str
     days: int
@@ -67,7 +69,7 @@ class ClassUse:
     oldest_at: datetime | None
 
     def as_dict(self) -> dict[str, Any]:
-        """As the report's JSON holds it."""
+        """The JSON form in the report."""
         return {
             "class": self.name,
             "days": self.days,
@@ -82,7 +84,7 @@ class ClassUse:
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """One row of `cleanups`, with its classes. `usage`, `warnings`: of one that is done."""
+    """One row of `cleanups` with its classes. `usage` and `warnings` are set at the end."""
 
     cleanup_id: UUID
     kind: CleanupKind
@@ -98,17 +100,17 @@ class Cleanup:
 
     @property
     def deleted(self) -> int:
-        """Rows, of all classes."""
+        """Deleted rows of all classes."""
         return sum(one.deleted for one in self.classes)
 
     @property
     def bytes(self) -> int:
-        """Of what was deleted."""
+        """Deleted bytes of all classes."""
         return sum(one.bytes for one in self.classes)
 
     @property
     def errors(self) -> int:
-        """Batches that failed."""
+        """Failed batches of all classes."""
         return sum(one.errors for one in self.classes)
 
     def of(self, *statuses: ClassStatus) -> tuple[str, ...]:

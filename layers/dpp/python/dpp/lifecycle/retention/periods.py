@@ -1,7 +1,7 @@
-"""For how long what is kept: the `retention` section (LIFE-8), the one place that says so for all contexts.
+"""The retention periods of all contexts: the `retention` section (LIFE-8).
 
-The first seven names and defaults are the source document's. A deployment may say otherwise by name
-(`-c retention='{"seen_days": 45}'`, DPP_RETENTION). A section that contradicts itself is refused.
+The first seven names and defaults are those of the source document. A deployment may override periods by name (`-c
+retention='{"seen_days": 45}'`, DPP_RETENTION). A section with contradictions is rejected.
 """
 
 import json
@@ -14,20 +14,20 @@ from dpp.platform.config import Settings
 Days = Annotated[int, Field(ge=1, le=3_650)]
 
 _NO_LONGER = (
-    ("results_days", "queue_days", "a result is read by way of its task"),
-    ("prompts_days", "queue_days", "a prompt is read by way of its task"),
-    ("session_logs_days", "queue_days", "a session's log is read by way of its task"),
-    ("queue_days", "seen_days", "an event in the queue is always one that was seen"),
-    ("outbox_days", "auth_errors_days", "an outbox message is of an authentication error"),
-    ("workspace_events_days", "workspaces_days", "an event is of a workspace"),
+    ("results_days", "queue_days", "a result is found by its task"),
+    ("prompts_days", "queue_days", "a prompt is found by its task"),
+    ("session_logs_days", "queue_days", "a session log is found by its task"),
+    ("queue_days", "seen_days", "an event must stay marked as seen"),
+    ("outbox_days", "auth_errors_days", "an outbox message belongs to an authentication error"),
+    ("workspace_events_days", "workspaces_days", "an event belongs to a workspace"),
 )
 
 
 class Retention(BaseModel):
-    """Periods in days after what they name is over: completed, sent, written, or last seen.
+    """Periods in days; a period starts when the item is completed, sent, written or last seen.
 
-    `log_max_mb`: a local log is rotated at this size. `horizon_days`: an event that is older, by its source's clock, is
-    not taken in any more; what was seen is remembered for longer, so nothing that can come again is forgotten (LIFE-6).
+    `log_max_mb`: the size at which a local log is rotated. `horizon_days`: an event that is older, by the clock of its
+    source, is not accepted. Its id is kept longer than that, so that no event is accepted twice (LIFE-6).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
@@ -52,18 +52,16 @@ class Retention(BaseModel):
     workspaces_days: Days = 180
 
     @model_validator(mode="after")
-    def _contradicts_itself_nowhere(self) -> Self:
+    def _is_consistent(self) -> Self:
         if self.seen_days <= self.horizon_days:
             raise ValueError(
-                f"seen_days is {self.seen_days}, and an event of {self.horizon_days} days (horizon_days) may come"
-                " again: what was seen is remembered for longer"
+                f"seen_days is {self.seen_days}, but must be greater than horizon_days ({self.horizon_days}): an event"
+                " within the horizon may be delivered again"
             )
         for pointing, pointed_at, why in _NO_LONGER:
             kept, longest = getattr(self, pointing), getattr(self, pointed_at)
             if kept > longest:
-                raise ValueError(
-                    f"{pointing} is {kept}, {pointed_at} {longest}: {why}, and is kept no longer"
-                )
+                raise ValueError(f"{pointing} is {kept}, but must not exceed {pointed_at} ({longest}): {why}")
         return self
 
 
@@ -73,7 +71,7 @@ def _section(value: object) -> object:
     try:
         return json.loads(value)
     except ValueError:
-        raise ValueError('not JSON; it looks like {"seen_days": 45}') from None
+        raise ValueError('not JSON; expected an object like {"seen_days": 45}') from None
 
 
 class RetentionSettings(Settings):
@@ -83,5 +81,5 @@ class RetentionSettings(Settings):
     retention: Annotated[Retention, BeforeValidator(_section)] = Field(
         default=Retention(),
         alias="DPP_RETENTION",
-        description="For how long what is kept: a JSON object of the periods that shall differ (retention.md).",
+        description="A JSON object of the retention periods that differ from the defaults (retention.md).",
     )

@@ -1,7 +1,7 @@
-"""Which day's cleanup is due (LIFE-8). Pure: the caller brings the time.
+"""When the cleanup of a day is due (LIFE-8). Pure.
 
-A day is one of the zone's calendar, and its cleanup is due from 03:00 there on. Where a change of the clock skips 03:00
-it is due at the end of the gap; where 03:00 comes twice, at the first. The day, not the hour, is what is done once.
+A day is a calendar day of the zone, and its cleanup is due from 03:00 on. If a clock change skips 03:00, it is due at
+the end of the gap; if 03:00 occurs twice, at the first. Each day has one cleanup.
 """
 
 from datetime import UTC, date, datetime, time, timedelta
@@ -11,7 +11,7 @@ CLEANUP_TIME = time(3)
 
 
 def due_at(day: date, zone: ZoneInfo) -> datetime:
-    """When the day's cleanup is due, in UTC."""
+    """The time at which the day's cleanup is due, in UTC."""
     return datetime.combine(day, CLEANUP_TIME, zone).astimezone(UTC)
 
 

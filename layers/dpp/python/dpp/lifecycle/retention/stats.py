@@ -1,4 +1,4 @@
-"""How the life of data stands, for the metrics of each firing (LIFE-8, LIFE-10, LIFE-11): figures, cheap to ask for."""
+"""Retention statistics for the metrics of each tick and for `dpp top` (LIFE-8, LIFE-10, LIFE-11)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from dpp.platform.db.postgres import Connection
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """`cleanup_age_seconds`: since the last daily cleanup ended, None where none has. `tripped`, `failed`: classes of
-    the latest cleanups, one of each class, that no later one has deleted from. `overdue_threads`, `overdue_questions`:
-    older than seven days, a hundred at most."""
+    """`cleanup_age_seconds`: time since the last daily cleanup ended, None if there was none. `tripped`, `failed`:
+    classes that ended so in their latest cleanup. `overdue_threads`, `overdue_questions`: those older than seven days,
+    at most a hundred."""
 
     cleanup_age_seconds: float | None
     tripped: tuple[str, ...]
@@ -29,7 +29,7 @@ class Stats:
 
 
 def read_stats(connection: Connection, now: datetime | None = None) -> Stats:
-    """As it stands."""
+    """Read the statistics."""
     latest = store.latest_of_classes(connection)
     return Stats(
         cleanup_age_seconds=store.age_of_daily(connection, now),

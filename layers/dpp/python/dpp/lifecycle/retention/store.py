@@ -1,6 +1,6 @@
-"""The SQL of cleanups and of the list of objects to delete, and nothing else.
+"""SQL of cleanups and of the deletion list.
 
-`now` moves the clock in tests; in production it is None and Postgres's own clock decides (D1).
+`now` replaces the clock in tests; in production it is None, and Postgres's clock is used (D1).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ from dpp.platform.db.sql import Queries
 
 QUERIES = Queries("dpp.lifecycle.retention", "queries.sql")
 DELETIONS_A_CALL = 1_000
-"""As many objects as S3 deletes in one call."""
+"""The maximum of S3's DeleteObjects."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewCleanup:
-    """A cleanup that is to begin; `classes` with the time before which what they hold is due, in their order."""
+    """A cleanup to start; `classes` in their order, each with the time before which its rows are due."""
 
     cleanup_id: UUID
     kind: CleanupKind
@@ -35,7 +35,7 @@ class NewCleanup:
 
 @dataclass(frozen=True, slots=True)
 class DeletionBacklog:
-    """What S3 has yet to delete: objects, those that it refused before, and the age of the oldest in seconds."""
+    """Listed objects, those that S3 refused before, and the age of the oldest in seconds."""
 
     objects: int
     refused: int
@@ -43,14 +43,14 @@ class DeletionBacklog:
 
 
 def clock(connection: Connection, now: datetime | None = None) -> datetime:
-    """Postgres's clock (D1)."""
+    """The time of Postgres (D1)."""
     (row,) = connection.execute(QUERIES["clock"], {"now": now}).fetchall()
     at: datetime = row[0]
     return at
 
 
-def begin(connection: Connection, new: NewCleanup, now: datetime | None = None) -> bool:
-    """Begin a cleanup; False where this day's has been, or another is under way."""
+def start(connection: Connection, new: NewCleanup, now: datetime | None = None) -> bool:
+    """Start a cleanup. Returns False if the day's cleanup was started before, or if another is running."""
     params = {
         "cleanup_id": new.cleanup_id,
         "kind": new.kind,
@@ -60,26 +60,26 @@ def begin(connection: Connection, new: NewCleanup, now: datetime | None = None) 
         "now": now,
     }
     with connection.transaction():
-        if connection.execute(QUERIES["begin"], params).fetchone() is None:
+        if connection.execute(QUERIES["start"], params).fetchone() is None:
             return False
         for position, (name, before) in enumerate(new.classes):
             one = {"cleanup_id": new.cleanup_id, "class": name, "position": position, "before": before}
-            connection.execute(QUERIES["begin_class"], one)
+            connection.execute(QUERIES["add_class"], one)
     return True
 
 
-def daily_was_begun(connection: Connection, day: date) -> bool:
-    """Whether the day's cleanup was begun."""
-    return connection.execute(QUERIES["daily_was_begun"], {"day": day}).fetchone() is not None
+def daily_was_started(connection: Connection, day: date) -> bool:
+    """True if the day's cleanup was started."""
+    return connection.execute(QUERIES["daily_was_started"], {"day": day}).fetchone() is not None
 
 
 def running(connection: Connection) -> Cleanup | None:
-    """The cleanup that is under way."""
+    """The running cleanup."""
     return _one(connection, named_rows(connection, QUERIES["running"], {}))
 
 
 def find(connection: Connection, cleanup_id: UUID) -> Cleanup | None:
-    """One cleanup."""
+    """A cleanup by its id."""
     return _one(connection, named_rows(connection, QUERIES["cleanup"], {"cleanup_id": cleanup_id}))
 
 
@@ -89,31 +89,31 @@ def latest(connection: Connection, limit: int) -> list[Cleanup]:
 
 
 def history(connection: Connection, name: str, limit: int) -> list[int]:
-    """What the last daily cleanups deleted of a class, the newest first."""
+    """How many rows of a class the last daily cleanups deleted, the newest first."""
     rows = connection.execute(QUERIES["history"], {"class": name, "limit": limit})
     return [int(row[0]) for row in rows]
 
 
 def latest_of_classes(connection: Connection) -> list[tuple[str, ClassStatus]]:
-    """What became of each class the last time that it was over."""
+    """The final status of each class in its latest cleanup."""
     return [(str(row[0]), ClassStatus(row[1])) for row in connection.execute(QUERIES["latest_of_classes"])]
 
 
 def age_of_daily(connection: Connection, now: datetime | None = None) -> float | None:
-    """For how many seconds the last daily cleanup has been over; None where none has been."""
+    """Seconds since the last daily cleanup ended, None if there was none."""
     (row,) = connection.execute(QUERIES["age_of_daily"], {"now": now}).fetchall()
     return None if row[0] is None else float(row[0])
 
 
 def let_through(connection: Connection, cleanup_id: UUID, name: str, due: int, allowed: int) -> None:
-    """A class begins."""
+    """Mark a class as running, with the breaker's counts."""
     connection.execute(QUERIES["let_through"], _of(cleanup_id, name) | {"due": due, "allowed": allowed})
 
 
 def advance(connection: Connection, cleanup_id: UUID, name: str, batch: Batch, before: Cursor | None) -> bool:
-    """Write down what a batch did, in its transaction; False where the class is not under way any more.
+    """Write the counts of a batch in its transaction. Returns False if the class is no longer running.
 
-    `before`: where the batch began, and where the class stays when nothing was left to look at.
+    `before`: the cursor at the start of the batch, which is kept if no row was left.
     """
     at = batch.cursor or before
     params = _of(cleanup_id, name) | {
@@ -135,14 +135,14 @@ def end_class(
     oldest_left_at: datetime | None = None,
     counted: tuple[int, int] | None = None,
 ) -> None:
-    """A class is over for this cleanup; `counted`: due and allowed, as the breaker counted them."""
+    """Mark a class as finished; `counted`: the breaker's counts `due` and `allowed`."""
     due, allowed = counted or (None, None)
     params = {"status": status, "oldest_left_at": oldest_left_at, "due": due, "allowed": allowed}
     connection.execute(QUERIES["end_class"], _of(cleanup_id, name) | params)
 
 
 def note_error(connection: Connection, cleanup_id: UUID, name: str, error: str, most: int) -> None:
-    """A batch failed; after `most` of a class it is FAILED."""
+    """Count a failed batch; after `most` failures the class is FAILED."""
     connection.execute(QUERIES["note_error"], _of(cleanup_id, name) | {"error": error[:500], "most": most})
 
 
@@ -153,7 +153,7 @@ def end(
     warnings: Sequence[str],
     now: datetime | None = None,
 ) -> bool:
-    """The cleanup is done; False where it was already."""
+    """Mark the cleanup as done. Returns False if it was done before."""
     params = {
         "cleanup_id": cleanup_id,
         "usage": Jsonb([one.as_dict() for one in usage]),
@@ -164,12 +164,12 @@ def end(
 
 
 def stop_classes(connection: Connection, cleanup_id: UUID, reason: str) -> None:
-    """What was not ended is not gone on with."""
+    """Mark all unfinished classes as stopped."""
     connection.execute(QUERIES["stop_classes"], {"cleanup_id": cleanup_id, "reason": reason[:500]})
 
 
 def due_deletions(connection: Connection, now: datetime | None = None) -> list[str]:
-    """The keys of objects whose rows are gone, as many as S3 takes in a call."""
+    """The keys of listed objects that are due, at most one call's worth."""
     params = {"limit": DELETIONS_A_CALL, "now": now}
     return [str(row[0]) for row in connection.execute(QUERIES["due_deletions"], params)]
 
@@ -177,7 +177,7 @@ def due_deletions(connection: Connection, now: datetime | None = None) -> list[s
 def note_deletions(
     connection: Connection, gone: Sequence[str], refused: Mapping[str, str], now: datetime | None = None
 ) -> None:
-    """S3 has deleted these, and refused those with its code: again later."""
+    """Remove deleted objects from the list, and postpone those that S3 refused, with its error code."""
     with connection.transaction():
         connection.execute(QUERIES["deleted_objects"], {"keys": list(gone)})
         for key, code in refused.items():
@@ -185,13 +185,13 @@ def note_deletions(
 
 
 def deletion_backlog(connection: Connection, now: datetime | None = None) -> DeletionBacklog:
-    """What S3 has yet to delete."""
+    """Count the listed objects."""
     (row,) = connection.execute(QUERIES["deletion_backlog"], {"now": now}).fetchall()
     return DeletionBacklog(int(row[0]), int(row[1]), float(row[2]))
 
 
 def overdue(connection: Connection, what: str, days: int, now: datetime | None = None) -> list[str]:
-    """The tasks of threads, or of questions, that are older than so many days (LIFE-10); a hundred of them at most."""
+    """The tasks whose threads or questions are older than `days` (LIFE-10), at most a hundred."""
     rows = connection.execute(QUERIES[f"overdue_{what}"], {"days": days, "now": now})
     return [str(row[0]) for row in rows]
 

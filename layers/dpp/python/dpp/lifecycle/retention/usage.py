@@ -1,4 +1,4 @@
-"""What each class takes now, and what it will take once its period is full at the last day's rate (LIFE-13)."""
+"""Measures the current and the projected size of each class (LIFE-13)."""
 
 import logging
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _LOG = logging.getLogger("dpp.lifecycle.retention.usage")
 
 @dataclass(slots=True)
 class Usage:
-    """What was measured, and the classes that could not be: one that takes too long keeps no report from its end."""
+    """The measured classes, and the names of those whose measurement failed, for example by a timeout."""
 
     classes: list[ClassUse] = field(default_factory=list)
     unmeasured: list[str] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Usage:
 def measure(
     database: Database, classes: Sequence[RetentionClass], retention: Retention, now: datetime | None = None
 ) -> Usage:
-    """Every class. Sizes of large tables are the planner's estimates. Raises PostgresNotReached."""
+    """Measure every class; sizes of large tables are the planner's estimates. Raises PostgresNotReached."""
     usage = Usage()
     for one in classes:
         try:
@@ -37,7 +37,9 @@ def measure(
         except PostgresNotReached:
             raise
         except (PostgresUnavailable, psycopg.Error) as error:
-            _LOG.warning("not measured", extra={"class": one.name, "error": type(error).__name__})
+            _LOG.warning(
+                "a class could not be measured", extra={"class": one.name, "error": type(error).__name__}
+            )
             usage.unmeasured.append(one.name)
     return usage
 

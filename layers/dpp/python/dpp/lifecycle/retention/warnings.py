@@ -1,4 +1,4 @@
-"""What a report warns of besides its figures (LIFE-10, LIFE-11): sentences with ids, no word of anybody's."""
+"""The warnings in the report of a cleanup (LIFE-10, LIFE-11): sentences with ids, no user content."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -11,14 +11,14 @@ from dpp.lifecycle.retention.usage import Usage
 from dpp.platform.db.postgres import Connection
 
 OVERDUE_DAYS = 7
-"""A mapping or a question that is older outlived its task, or nobody answers it."""
+"""An older thread has outlived its task; an older question is unanswered."""
 _NAMED = 5
 
 
 def warnings_of(
     connection: Connection, cleanup_id: UUID, usage: Usage, now: datetime | None = None
 ) -> list[str]:
-    """The warnings of a cleanup that is about to end."""
+    """The warnings for a cleanup that is about to end."""
     cleanup = store.find(connection, cleanup_id)
     of_classes = _of_classes(cleanup) if cleanup is not None else ()
     unmeasured = [f"not measured: {', '.join(usage.unmeasured)}"] if usage.unmeasured else []
@@ -30,13 +30,13 @@ def _of_classes(cleanup: Cleanup) -> Iterator[str]:
         match one.status:
             case ClassStatus.TRIPPED:
                 yield (
-                    f"{one.name}: more than the {one.allowed} rows that are usual are due, so none was deleted:"
-                    f" dpp lifecycle run --class {one.name} --over-breaker"
+                    f"{one.name}: more rows are due than usual (at most {one.allowed}), so none was deleted. To delete"
+                    f" them: dpp lifecycle run --class {one.name} --over-breaker"
                 )
             case ClassStatus.CAPPED:
-                yield f"{one.name}: as many rows as one cleanup deletes are gone, and more are due"
+                yield f"{one.name}: the maximum of one cleanup was deleted, and more rows are due"
             case ClassStatus.FAILED:
-                yield f"{one.name}: given up after {one.errors} errors, the last: {one.last_error}"
+                yield f"{one.name}: given up after {one.errors} failed batches, the last: {one.last_error}"
             case _:
                 pass
 
@@ -44,18 +44,18 @@ def _of_classes(cleanup: Cleanup) -> Iterator[str]:
 def _of_threads(connection: Connection, now: datetime | None) -> Iterator[str]:
     threads = store.overdue(connection, "threads", OVERDUE_DAYS, now)
     if threads:
-        yield f"threads older than {OVERDUE_DAYS} days, whose tasks should have ended: {_some(threads)}"
+        yield f"tasks whose threads are older than {OVERDUE_DAYS} days: {_some(threads)}"
     awaiting = store.overdue(connection, "awaiting", OVERDUE_DAYS, now)
     if awaiting:
-        yield f"questions that nobody answered for {OVERDUE_DAYS} days: {_some(awaiting)}"
+        yield f"tasks whose questions have been unanswered for {OVERDUE_DAYS} days: {_some(awaiting)}"
 
 
 def _of_others(connection: Connection, now: datetime | None) -> Iterator[str]:
     if silent := heartbeat.dead(heartbeat.ages(connection, now)):
-        yield f"nothing was heard for {heartbeat.DEAD_AFTER_SECONDS} s of {', '.join(silent)}"
+        yield f"no heartbeat for {heartbeat.DEAD_AFTER_SECONDS} s from {', '.join(silent)}"
     backlog = store.deletion_backlog(connection, now)
     if backlog.refused:
-        yield f"{backlog.refused} objects that S3 refused to delete; they stay on the list"
+        yield f"S3 refused to delete {backlog.refused} objects; they stay listed"
 
 
 def _some(ids: list[str]) -> str:

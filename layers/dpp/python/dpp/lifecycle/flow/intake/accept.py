@@ -1,4 +1,4 @@
-"""Take an event in once, by whichever way and however often it comes (LIFE-1, LIFE-6)."""
+"""Accepts an event once, however often and by whatever way it arrives (LIFE-1, LIFE-6)."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -8,11 +8,11 @@ from dpp.lifecycle.flow.model import Arrival, NewEvent
 from dpp.platform.db.postgres import Connection
 
 AHEAD_HOURS = 24
-"""How far a source's clock may be ahead of ours. No more than the day by which `seen_days` is above `horizon_days`."""
+"""How far a source's clock may be ahead. At most the day by which `seen_days` exceeds `horizon_days`."""
 
 
 class IntakeOutcome(StrEnum):
-    """What became of an event that came. TOO_OLD: out of the window, at the horizon or over a day ahead."""
+    """The outcome for an event. TOO_OLD: outside the window, at the horizon or more than a day ahead."""
 
     ACCEPTED = "ACCEPTED"
     DUPLICATE = "DUPLICATE"
@@ -26,13 +26,13 @@ def accept_event(
     horizon_days: int,
     now: datetime | None = None,
 ) -> IntakeOutcome:
-    """Remember the event's id and, only where that is news, write the event, PENDING; both or neither.
+    """Mark the event's id as seen and, if it is new, write the PENDING event, both in one transaction. May be repeated.
 
-    A duplicate is what is pending, dispatched or seen, and never found by looking at what is completed (LIFE-6). Every
-    event's row refers to its seen row, so to be pending or dispatched is to be seen, and one look is enough.
+    A duplicate is an event that is pending, dispatched or seen; completed events are not searched (LIFE-6). The row of
+    every event refers to its seen row, so that one lookup is enough.
 
-    Never two of one: an id may be forgotten `seen_days` after it came, which is a day more than `horizon_days` at
-    least, and it came a day before its own time at the most; by then it is at the horizon. May be repeated.
+    An event is never accepted twice. Its seen row is deleted `seen_days` after the arrival, which is at least a day
+    more than `horizon_days`. It arrived at most a day before its own time, so that by then it is beyond the horizon.
     """
     with connection.transaction():
         if event_rows.outside_window(connection, event.happened_at, horizon_days, AHEAD_HOURS, now):

@@ -1,6 +1,6 @@
-"""What sources call with: checked, read, and taken in or left out (LIFE-6, LIFE-7, LIFE-10).
+"""Verifies, reads and accepts webhook deliveries (LIFE-6, LIFE-7, LIFE-10).
 
-A signature is checked over the bytes as they came, before anything is read of them. A delivery may come twice.
+The signature is verified over the raw bytes before anything is parsed. A delivery may arrive twice.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ def _utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class WebhookSecrets:
-    """What each source signs with; a source without a secret can't call."""
+    """The signing secret of each source; a source without one can't deliver."""
 
     github: str | None = field(default=None, repr=False)
     jira: str | None = field(default=None, repr=False)
@@ -37,7 +37,7 @@ class WebhookSecrets:
 
     @classmethod
     def of(cls, settings: WebhookSecretSettings, secret: Mapping[str, str]) -> Self:
-        """The settings' own, else the secret's."""
+        """Read the settings; the secret is used where a setting is missing."""
         return cls(
             github=settings.github_webhook_secret or secret.get("github_webhook_secret") or None,
             jira=settings.jira_webhook_secret or secret.get("jira_webhook_secret") or None,
@@ -47,7 +47,8 @@ class WebhookSecrets:
 
 @dataclass(frozen=True, slots=True)
 class WebhookEffects:
-    """Where deliveries are taken in. `clock` judges the age of what Slack signed; rows have Postgres's (D1)."""
+    """Connections and settings that the webhooks use. `clock` judges the age of Slack's signatures; rows use Postgres's
+    (D1)."""
 
     database: Database
     wake: Wake
@@ -59,7 +60,7 @@ class WebhookEffects:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A delivery as it came. `kind`: GitHub's event name; `timestamp`: Slack's."""
+    """A delivery as received. `kind`: GitHub's event name. `timestamp`: Slack's."""
 
     body: bytes = field(repr=False)
     signature: str | None = field(default=None, repr=False)
@@ -68,7 +69,7 @@ class Delivery:
 
 
 class DeliveryOutcome(StrEnum):
-    """What became of a delivery. IGNORED: it doesn't concern us, or no task waits for it."""
+    """The outcome of a delivery. IGNORED: it is not addressed to us, or no task waits for it."""
 
     ACCEPTED = "ACCEPTED"
     DUPLICATE = "DUPLICATE"
@@ -78,7 +79,7 @@ class DeliveryOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResult:
-    """The outcome, and of what; `challenge`: what Slack wants to be told."""
+    """The outcome and the event's id; `challenge`: the text that Slack expects in the response."""
 
     outcome: DeliveryOutcome
     event_id: str | None = None
@@ -89,7 +90,7 @@ _IGNORED = DeliveryResult(DeliveryOutcome.IGNORED)
 
 
 def from_github(effects: WebhookEffects, delivery: Delivery) -> DeliveryResult:
-    """A delivery of GitHub's. Raises NotConfigured, BadSignature, UnreadableDelivery, PostgresUnavailable."""
+    """Process a delivery of GitHub. Raises NotConfigured, BadSignature, UnreadableDelivery, PostgresUnavailable."""
     if effects.github_login is None:
         raise NotConfigured
     _check(
@@ -102,7 +103,7 @@ def from_github(effects: WebhookEffects, delivery: Delivery) -> DeliveryResult:
 
 
 def from_jira(effects: WebhookEffects, delivery: Delivery) -> DeliveryResult:
-    """A delivery of Jira's. Raises as `from_github`."""
+    """Process a delivery of Jira. Raises the same errors as `from_github`."""
     _check(
         effects,
         lambda secrets: secrets.jira,
@@ -112,7 +113,7 @@ def from_jira(effects: WebhookEffects, delivery: Delivery) -> DeliveryResult:
 
 
 def from_slack(effects: WebhookEffects, delivery: Delivery) -> DeliveryResult:
-    """A delivery of Slack's, a person's reply to a task that waits for one. Raises as above, and StaleDelivery."""
+    """Process a delivery of Slack: a person's reply to a task that waits. Raises the same errors, and StaleDelivery."""
     _check(
         effects,
         lambda secrets: secrets.slack,
@@ -120,7 +121,7 @@ def from_slack(effects: WebhookEffects, delivery: Delivery) -> DeliveryResult:
             secret, delivery.body, delivery.signature, delivery.timestamp, effects.clock()
         ),
     )
-    match slack_events.told_by(_read(delivery)):
+    match slack_events.content_of(_read(delivery)):
         case None:
             return _IGNORED
         case slack_events.Challenge(text):
@@ -134,7 +135,7 @@ def from_slack(effects: WebhookEffects, delivery: Delivery) -> DeliveryResult:
 def _check(
     effects: WebhookEffects, of: Callable[[WebhookSecrets], str | None], check: Callable[[str], None]
 ) -> None:
-    """By the source's secret as it is at hand; where the signature is wrong by that, as it is now."""
+    """Verify with the cached secret and, if that fails, with the renewed one."""
     secret = of(effects.secrets.current)
     if secret is None:
         raise NotConfigured

@@ -1,4 +1,4 @@
-"""The rows of what is taken in: events, and the ids that are remembered longer than they."""
+"""SQL of accepted events and of the ids that are kept as seen."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ QUERIES = Queries("dpp.lifecycle.flow.intake", "events.sql")
 
 
 def known(connection: Connection, event_id: str) -> bool:
-    """Whether an event of this id was taken in and is remembered."""
+    """True if the event's id is marked as seen."""
     row = connection.execute(QUERIES["known"], {"event_id": event_id}).fetchone()
     return row is not None and bool(row[0])
 
@@ -20,7 +20,7 @@ def known(connection: Connection, event_id: str) -> bool:
 def outside_window(
     connection: Connection, happened_at: datetime, horizon_days: int, ahead_hours: int, now: datetime | None
 ) -> bool:
-    """Whether an event is as old as the horizon, or further ahead than clocks may differ."""
+    """True if the event is at the horizon or older, or too far in the future."""
     params = {
         "happened_at": happened_at,
         "horizon_days": horizon_days,
@@ -32,13 +32,13 @@ def outside_window(
 
 
 def remember(connection: Connection, event_id: str, now: datetime | None) -> bool:
-    """Remember an id; False where it is remembered already."""
+    """Mark an id as seen. Returns False if it is marked already."""
     params = {"event_id": event_id, "now": now}
     return connection.execute(QUERIES["remember"], params).fetchone() is not None
 
 
 def insert_event(connection: Connection, event: NewEvent, arrival: Arrival, now: datetime | None) -> None:
-    """Write the PENDING event. Its id must have been remembered, which the schema demands."""
+    """Write the PENDING event. The schema requires that its id is marked as seen."""
     params = {
         "event_id": event.event_id,
         "source": event.source,

@@ -1,7 +1,8 @@
-"""The sentinel: asks each source that is due for what is new, takes it in, and wakes the king (LIFE-1, LIFE-7).
+"""The sentinel (poller): polls each source that is due, accepts new events and wakes the king (dispatcher) (LIFE-1,
+LIFE-7).
 
-He may die at any step. What he took in stays taken in; where a source's polls stand is written last, and only after
-everything of a poll was taken in, so whatever he did not come to is told to his successor again.
+It may crash at any point. Accepted events stay accepted. The state of a source's polls is written last, after all of a
+poll was accepted, so that the next tick polls the rest again.
 """
 
 import logging
@@ -25,16 +26,16 @@ from dpp.platform.errors import DependencyUnavailable
 _LOG = logging.getLogger("dpp.lifecycle.flow.intake.poller")
 MAX_PAUSE_SECONDS = 3_600
 POLL_TIME_SECONDS = 10.0
-"""How long one source's poll may take; what it has not come to is the next one's, which begins a minute later."""
+"""The maximum duration of one source's poll; the next poll, a minute later, continues."""
 
 
 class OutOfTime(SourceUnavailable):
-    """The poll has used up its time, and goes on with the next firing."""
+    """The poll has used up its time; the next tick continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class PollerEffects:
-    """What the sentinel works with. A source without a name or a filter is not asked."""
+    """Connections and settings that the poller uses. A source without a login or a filter is not polled."""
 
     database: Database
     outside: Outside
@@ -46,7 +47,7 @@ class PollerEffects:
 
 
 class PollOutcome(StrEnum):
-    """How a source's turn ended."""
+    """How the poll of a source ended."""
 
     NOT_DUE = "NOT_DUE"
     NOT_MODIFIED = "NOT_MODIFIED"
@@ -56,7 +57,7 @@ class PollOutcome(StrEnum):
 
 @dataclass(slots=True)
 class SourceReport:
-    """What a source's turn did. `skipped`: items that could not be read. `failures`: polls that failed in a row."""
+    """The result of a source's poll. `skipped`: items that can't be read. `failures`: failed polls in a row."""
 
     source: Source
     outcome: PollOutcome = PollOutcome.NOT_DUE
@@ -71,23 +72,23 @@ class SourceReport:
 
 @dataclass(frozen=True, slots=True)
 class PollerReport:
-    """What one firing did."""
+    """The result of one tick."""
 
     sources: tuple[SourceReport, ...]
 
     @property
     def accepted(self) -> int:
-        """How many events are new."""
+        """The number of new events."""
         return sum(one.accepted for one in self.sources)
 
     def as_dict(self) -> dict[str, object]:
-        """For a log's line and a function's answer; it holds no text of a source."""
+        """The report for the log and the function's result; it quotes no text of a source."""
         return {"accepted": self.accepted, "sources": [asdict(one) for one in self.sources]}
 
 
 @dataclass(slots=True)
 class _Sink:
-    """Takes in by Postgres, and counts; the time of a poll ends here, between two events."""
+    """Accepts events in Postgres and counts them; ends a poll that has used up its time."""
 
     effects: PollerEffects
     report: SourceReport
@@ -118,17 +119,17 @@ class _Sink:
 
     def skip(self, item_id: object) -> None:
         self.report.skipped += 1
-        told = {"source": self.report.source, "item_id": str(item_id)[:64]}
-        _LOG.warning("an item can't be read and is left out", extra=told)
+        extra = {"source": self.report.source, "item_id": str(item_id)[:64]}
+        _LOG.warning("an item can't be read and is left out", extra=extra)
 
 
 type _Poll = Callable[[PollState, EventSink], PollResult]
 
 
 def poll_sources(effects: PollerEffects, now: datetime | None = None) -> PollerReport:
-    """One firing. Raises PostgresUnavailable, after which the next firing begins anew.
+    """One tick. Raises PostgresUnavailable; the next tick starts again.
 
-    A source that fails is noted and left for a while, and the other has its turn all the same.
+    A source that fails is paused and does not affect the other.
     """
     with effects.database.connection() as connection:
         heartbeat.record(connection, Role.SENTINEL, now)
@@ -138,7 +139,7 @@ def poll_sources(effects: PollerEffects, now: datetime | None = None) -> PollerR
             report = SourceReport(source)
             reports.append(report)
             _turn(effects, report, poll, now)
-    finally:  # what was taken in has its king even if the rest failed
+    finally:  # accepted events are dispatched even if the rest failed
         if any(one.accepted for one in reports):
             effects.wake(Role.KING)
     return PollerReport(tuple(reports))
@@ -170,9 +171,9 @@ def _turn(effects: PollerEffects, report: SourceReport, poll: _Poll, now: dateti
         return
     except DependencyUnavailable:
         raise
-    except Exception as error:  # noqa: BLE001 - a fault of ours in one source must not silence the other; it is told
-        told = f"unexpected: {type(error).__name__}"
-        _note_failure(effects, report, told, started_at, pause_seconds(row.failures + 1))
+    except Exception as error:  # noqa: BLE001 - a defect in one source must not stop the other; it is recorded
+        error_text = f"unexpected: {type(error).__name__}"
+        _note_failure(effects, report, error_text, started_at, pause_seconds(row.failures + 1))
         return
     with effects.database.connection() as connection:
         source_rows.polled(connection, report.source, done.etag, started_at, done.wait_seconds)
@@ -181,7 +182,7 @@ def _turn(effects: PollerEffects, report: SourceReport, poll: _Poll, now: dateti
 
 
 def pause_seconds(failures: int) -> int:
-    """How long to leave a source that failed so many times in a row and did not say for how long."""
+    """The pause after `failures` failed polls in a row, if the source asked for none."""
     return min(POLL_SECONDS << min(failures - 1, 16), MAX_PAUSE_SECONDS)
 
 

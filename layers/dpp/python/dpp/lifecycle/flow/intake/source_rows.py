@@ -1,4 +1,4 @@
-"""The rows of the sources: where their polls stand (LIFE-7)."""
+"""SQL of the state of the sources' polls (LIFE-7)."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ QUERIES = Queries("dpp.lifecycle.flow.intake", "sources.sql")
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """What is known of a source. `failures`: in a row."""
+    """The poll state of a source. `failures`: in a row."""
 
     etag: str | None = None
     complete_until: datetime | None = None
@@ -22,8 +22,8 @@ class SourceRow:
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """A source as an operator sees it. `complete_until`: everything before was taken in, None where no poll ever came
-    to its end; `next_poll_at`: until then it is left alone; `failures`: in a row, with what went wrong last."""
+    """The status of a source for operators. `complete_until`: all earlier events were accepted, None if no poll has
+    completed. `next_poll_at`: the end of the pause. `failures`: in a row, with the last error."""
 
     source: Source
     etag: str | None
@@ -35,7 +35,7 @@ class SourceStatus:
 
 
 def clock(connection: Connection, now: datetime | None) -> datetime:
-    """The time by Postgres."""
+    """The time of Postgres."""
     row = connection.execute(QUERIES["clock"], {"now": now}).fetchone()
     assert row is not None  # noqa: S101 - a SELECT without FROM has one
     found: datetime = row[0]
@@ -43,7 +43,7 @@ def clock(connection: Connection, now: datetime | None) -> datetime:
 
 
 def find(connection: Connection, source: Source, now: datetime | None) -> SourceRow:
-    """Where a source's polls stand; one that was never polled is due."""
+    """The poll state of a source; a source that was never polled is due."""
     row = connection.execute(QUERIES["source"], {"source": source, "now": now}).fetchone()
     return SourceRow() if row is None else SourceRow(*row)
 
@@ -51,7 +51,7 @@ def find(connection: Connection, source: Source, now: datetime | None) -> Source
 def polled(
     connection: Connection, source: Source, etag: str | None, started_at: datetime, wait_seconds: int
 ) -> None:
-    """A poll has taken in everything."""
+    """Record a complete poll."""
     params = {"source": source, "etag": etag, "started_at": started_at, "wait_seconds": wait_seconds}
     connection.execute(QUERIES["polled"], params)
 
@@ -59,11 +59,11 @@ def polled(
 def failed(
     connection: Connection, source: Source, error: str, started_at: datetime, wait_seconds: int
 ) -> None:
-    """A poll has not."""
+    """Record a failed poll."""
     params = {"source": source, "error": error[:500], "started_at": started_at, "wait_seconds": wait_seconds}
     connection.execute(QUERIES["failed"], params)
 
 
 def statuses(connection: Connection) -> list[SourceStatus]:
-    """All sources that were ever asked."""
+    """The status of all sources that were polled."""
     return [SourceStatus(Source(row[0]), *row[1:]) for row in connection.execute(QUERIES["all"])]

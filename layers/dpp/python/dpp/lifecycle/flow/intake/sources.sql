@@ -1,14 +1,14 @@
 -- name: clock
--- Postgres's clock (D1).
+-- The time of Postgres (D1).
 SELECT coalesce(%(now)s, now())
 
 -- name: source
--- Where the polls of a source stand, and whether the next one is due.
+-- The poll state of a source, and whether the next poll is due.
 SELECT etag, complete_until, failures, next_poll_at <= coalesce(%(now)s, now()) FROM lifecycle_sources
 WHERE source = %(source)s
 
 -- name: polled
--- Everything up to the beginning of a poll was taken in (LIFE-7); overwritten, and never less complete than it was.
+-- Records a complete poll (LIFE-7): all events up to its start are accepted. `complete_until` never decreases.
 INSERT INTO lifecycle_sources AS s (source, etag, complete_until, polled_at, next_poll_at, failures)
 VALUES (%(source)s, %(etag)s, %(started_at)s, %(started_at)s,
   %(started_at)s::timestamptz + make_interval(secs => %(wait_seconds)s), 0)
@@ -17,7 +17,7 @@ ON CONFLICT (source) DO UPDATE SET
   polled_at = excluded.polled_at, next_poll_at = excluded.next_poll_at, failures = 0, last_error = NULL
 
 -- name: failed
--- A poll failed: the next one, after a pause, begins where this one did.
+-- Records a failed poll: after a pause the next one starts from the same state.
 INSERT INTO lifecycle_sources AS s (source, polled_at, next_poll_at, failures, last_error)
 VALUES (%(source)s, %(started_at)s,
   %(started_at)s::timestamptz + make_interval(secs => %(wait_seconds)s), 1, %(error)s)
@@ -26,5 +26,5 @@ ON CONFLICT (source) DO UPDATE SET
   last_error = excluded.last_error
 
 -- name: all
--- All sources that were ever asked.
+-- All sources that were polled.
 SELECT source, etag, complete_until, polled_at, next_poll_at, failures, last_error FROM lifecycle_sources ORDER BY source

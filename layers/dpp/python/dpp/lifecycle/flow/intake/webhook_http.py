@@ -1,4 +1,4 @@
-"""How webhooks look over HTTP: problems, the reading of a delivery, and what its sender is told (LIFE-7, LIFE-10)."""
+"""HTTP shapes of the webhooks: problems, requests and responses (LIFE-7, LIFE-10)."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -14,50 +14,50 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
 
 MAX_DELIVERY_BYTES = 4 * 2**20
-"""Lambda takes 6 MB of event, and a binary body comes as base64."""
+"""Lambda accepts an event of 6 MB, and a binary body is base64-encoded."""
 
 PROBLEMS: Mapping[type[Exception], ProblemKind] = {
     BadSignature: ProblemKind(401, "SIGNATURE_INVALID", "A valid signature is needed"),
     StaleDelivery: ProblemKind(401, "DELIVERY_STALE", "The delivery's time is not now"),
-    NotConfigured: ProblemKind(404, "SOURCE_NOT_CONFIGURED", "This source can't call here"),
+    NotConfigured: ProblemKind(404, "SOURCE_NOT_CONFIGURED", "This source is not configured here"),
     UnreadableDelivery: MALFORMED_REQUEST,
 }
 
 
 class DeliveryView(BaseModel):
-    """What became of a delivery."""
+    """The outcome of a delivery."""
 
     outcome: DeliveryOutcome
     event_id: str | None = None
 
 
 class ChallengeView(BaseModel):
-    """Slack's challenge, said back."""
+    """Slack's challenge, returned unchanged."""
 
     challenge: str
 
 
 def error_headers(error: Exception | None) -> dict[str, str]:
-    """A 401 names what it wants (RFC 9110, 15.5.2); what sources sign by is no scheme that has a registered name."""
+    """A 401 names its scheme (RFC 9110, 15.5.2); the signatures of the sources have no registered scheme name."""
     if isinstance(error, BadSignature | StaleDelivery):
         return {"WWW-Authenticate": 'Webhook-Signature realm="dpp"'}
     return {}
 
 
 def github_delivery(event: "APIGatewayProxyEvent") -> Delivery:
-    """A request of GitHub's. Raises ProblemError."""
+    """Read a request of GitHub. Raises ProblemError."""
     return Delivery(
         _body(event), single_header(event, "X-Hub-Signature-256"), single_header(event, "X-GitHub-Event")
     )
 
 
 def jira_delivery(event: "APIGatewayProxyEvent") -> Delivery:
-    """A request of Jira's. Raises ProblemError."""
+    """Read a request of Jira. Raises ProblemError."""
     return Delivery(_body(event), single_header(event, "X-Hub-Signature"))
 
 
 def slack_delivery(event: "APIGatewayProxyEvent") -> Delivery:
-    """A request of Slack's. Raises ProblemError."""
+    """Read a request of Slack. Raises ProblemError."""
     return Delivery(
         _body(event),
         single_header(event, "X-Slack-Signature"),
@@ -66,12 +66,12 @@ def slack_delivery(event: "APIGatewayProxyEvent") -> Delivery:
 
 
 def delivered_view(delivered: DeliveryResult) -> DeliveryView:
-    """What a source is told."""
+    """The response to a source."""
     return DeliveryView(outcome=delivered.outcome, event_id=delivered.event_id)
 
 
 def _body(event: "APIGatewayProxyEvent") -> bytes:
     body = body_bytes(event)
     if len(body) > MAX_DELIVERY_BYTES:
-        raise ProblemError(PAYLOAD_TOO_LARGE, f"A delivery may have {MAX_DELIVERY_BYTES} bytes.")
+        raise ProblemError(PAYLOAD_TOO_LARGE, f"A delivery must not exceed {MAX_DELIVERY_BYTES} bytes.")
     return body

@@ -1,6 +1,6 @@
-"""What an operator sees: pages of events and tasks, one event or task with what belongs to it, who waits, what is open.
+"""Queries for operators: pages of events and tasks, one event or task with its rows, open questions, the backlog.
 
-`whole` reads a task's objects, too; everything else asks rows alone, each time those of one moment.
+`whole` also reads a task's objects from S3. Everything else reads rows only, in one snapshot.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ from dpp.platform.db.postgres import Connection, one_snapshot
 
 NEWEST = 2**63 - 1
 OLD_DAYS = 7
-"""What is older is a warning: a mapping of a task that has ended, or a question that nobody answers (LIFE-10)."""
+"""Older threads and questions are overdue (LIFE-10)."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Events, the newest first; `below` is where the next page begins, None at the end."""
+    """Events, the newest first. `below` is the start of the next page, None at the end."""
 
     events: list[Event]
     below: int | None
@@ -31,7 +31,7 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """Tasks, the newest first; `below` is where the next page begins, None at the end."""
+    """Tasks, the newest first. `below` is the start of the next page, None at the end."""
 
     tasks: list[Task]
     below: int | None
@@ -39,7 +39,7 @@ class TaskPage:
 
 @dataclass(frozen=True, slots=True)
 class TaskWithObjects:
-    """A task with its messages, and the objects that stand, each with what is in it."""
+    """A task with its messages and the contents of its objects."""
 
     task: Task
     messages: list[Message]
@@ -48,7 +48,7 @@ class TaskWithObjects:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """An event, and its task where there is one yet or still."""
+    """An event, and its task if there is one."""
 
     event: Event
     task: Task | None
@@ -56,7 +56,7 @@ class EventRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """A task with all rows that belong to it; `event` is None where it is gone, `question` where none is asked."""
+    """A task with all its rows. `event` is None if it was deleted, `question` if none is open."""
 
     row: TaskRow
     event: Event | None
@@ -72,10 +72,10 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is open, by status, and for how many seconds the oldest has waited (0 where none does): an event or a
-    message that is PENDING, a task that has not ended and asks nobody.
+    """Counts of open items by status, and the age of the oldest in seconds (0 if there is none): PENDING events and
+    messages, and tasks that have not ended and do not wait for a person.
 
-    `old_threads`, `old_awaiting`: older than a week (LIFE-10). What has ended is the chamberlain's to count.
+    `old_threads`, `old_awaiting`: older than a week (LIFE-10).
     """
 
     events_pending: int
@@ -95,24 +95,24 @@ def events(connection: Connection, *, below: int | None, limit: int, status: Eve
     """One page of events."""
     begin = NEWEST if below is None else below
     found = read_rows.page_events(connection, below=begin, limit=limit + 1, status=status)
-    shown = found[:limit]
-    return EventPage([one for _, one in shown], shown[-1][0] if len(found) > limit else None)
+    page = found[:limit]
+    return EventPage([one for _, one in page], page[-1][0] if len(found) > limit else None)
 
 
 def tasks(connection: Connection, *, below: int | None, limit: int, status: TaskStatus | None) -> TaskPage:
     """One page of tasks."""
     begin = NEWEST if below is None else below
     found = read_rows.page_tasks(connection, below=begin, limit=limit + 1, status=status)
-    shown = found[:limit]
-    return TaskPage([one for _, one in shown], shown[-1][0] if len(found) > limit else None)
+    page = found[:limit]
+    return TaskPage([one for _, one in page], page[-1][0] if len(found) > limit else None)
 
 
 def whole(connection: Connection, objects: Objects, task_id: str) -> TaskWithObjects:
-    """One task, never half of it (LIFE-12). Raises TaskNotFound, StorageUnavailable.
+    """One task with all its objects, never with some of them (LIFE-12). Raises TaskNotFound, StorageUnavailable.
 
-    Its rows are those of one moment. An object that is gone is looked for again among the rows: with its row gone the
-    chamberlain is deleting the task's things, and all of it counts as gone. A row that stands is of an object that is
-    yet to be written. A prompt, which is kept for less long than its task, is there or not.
+    The rows are read in one snapshot. If an object is missing, its row is read again. If the row is gone as well, the
+    cleaner is deleting the task's objects, and the task counts as deleted. If the row exists, the object is yet to be
+    written. A prompt may be missing, since its retention period is shorter.
     """
     with one_snapshot(connection):
         task = _placed(connection, task_id).task
@@ -131,7 +131,7 @@ def whole(connection: Connection, objects: Objects, task_id: str) -> TaskWithObj
 
 
 def event(connection: Connection, event_id: str) -> EventRecord:
-    """One event. Raises EventNotFound, which knows whether there was one."""
+    """One event. Raises EventNotFound, which says whether there was one."""
     with one_snapshot(connection):
         found = read_rows.find_event(connection, event_id)
         if found is None:
@@ -140,7 +140,7 @@ def event(connection: Connection, event_id: str) -> EventRecord:
 
 
 def task(connection: Connection, task_id: str) -> TaskRecord:
-    """One task with all of its rows, and none of its objects. Raises TaskNotFound."""
+    """One task with all its rows, without objects. Raises TaskNotFound."""
     with one_snapshot(connection):
         row = _placed(connection, task_id)
         return TaskRecord(
@@ -152,31 +152,31 @@ def task(connection: Connection, task_id: str) -> TaskRecord:
         )
 
 
-def task_ids(connection: Connection, events_shown: Sequence[Event]) -> Mapping[str, str]:
-    """Which tasks were made of these events, by the events' ids."""
-    found = read_rows.tasks_of_events(connection, [one.event_id for one in events_shown])
+def task_ids(connection: Connection, events: Sequence[Event]) -> Mapping[str, str]:
+    """The ids of the events' tasks, by event id."""
+    found = read_rows.tasks_of_events(connection, [one.event_id for one in events])
     return {event_id: task.task_id for event_id, task in found.items()}
 
 
 def waiting(connection: Connection, limit: int) -> list[tuple[Task, Question]]:
-    """Tasks that wait for a person, and what each is asked, whoever waits longest first."""
+    """Tasks that wait for a person, and their questions, the longest waiting first."""
     return read_rows.questions(connection, limit=limit)
 
 
-def questions(connection: Connection, tasks_shown: Sequence[Task]) -> Mapping[str, Question]:
-    """What is asked for those of these tasks that wait for a person, by the tasks' ids."""
-    ids = [one.task_id for one in tasks_shown if one.waits_for_person]
+def questions(connection: Connection, tasks: Sequence[Task]) -> Mapping[str, Question]:
+    """The open questions of those of the tasks that wait for a person, by task id."""
+    ids = [one.task_id for one in tasks if one.waits_for_person]
     found = read_rows.questions(connection, limit=len(ids), task_ids=ids) if ids else []
     return {one.task_id: question for one, question in found}
 
 
 def outgoing(connection: Connection, *, sent: bool, limit: int) -> list[OutgoingMessage]:
-    """Messages that are not sent, the oldest first; or those that were, the newest first."""
+    """Unsent messages, the oldest first; or sent messages, the newest first."""
     return read_rows.sent(connection, limit) if sent else read_rows.unsent(connection, limit)
 
 
 def backlog(connection: Connection, now: datetime | None = None) -> Backlog:
-    """The figures that metrics and operators are told, of one moment."""
+    """The backlog for metrics and operators, in one snapshot."""
     row = store.backlog(connection, OLD_DAYS, now)
     asof: datetime = row.pop("asof")
 
@@ -200,7 +200,7 @@ def _placed(connection: Connection, task_id: str) -> TaskRow:
 
 
 def _is_half_deleted(task: Task, rows: list[ObjectRow]) -> bool:
-    """Of an ended task all results stand, or none does any more: they were entered at one moment."""
+    """True if some results of an ended task are deleted: they were registered at the same time."""
     results = {row.object_key for row in rows if row.kind is ObjectKind.RESULT}
     ended = task.status is TaskStatus.COMPLETED
     return ended and bool(results) and result_key(task.task_id) not in results

@@ -1,11 +1,11 @@
 -- name: page_events
--- The newest first, below a sequence.
+-- Events below a sequence, the newest first.
 SELECT * FROM lifecycle_events
 WHERE sequence < %(below)s AND (%(status)s::text IS NULL OR status = %(status)s)
 ORDER BY sequence DESC LIMIT %(limit)s
 
 -- name: page_tasks
--- The newest first, below a sequence.
+-- Tasks below a sequence, the newest first.
 SELECT * FROM lifecycle_tasks
 WHERE sequence < %(below)s AND (%(status)s::text IS NULL OR status = %(status)s)
 ORDER BY sequence DESC LIMIT %(limit)s
@@ -15,21 +15,21 @@ ORDER BY sequence DESC LIMIT %(limit)s
 SELECT * FROM lifecycle_events WHERE event_id = %(event_id)s
 
 -- name: seen_at
--- When an event came, for as long as that is remembered (LIFE-6).
+-- When an event arrived, as long as its id is kept (LIFE-6).
 SELECT seen_at FROM lifecycle_seen WHERE event_id = %(event_id)s
 
 -- name: tasks_of_events
--- The tasks of events, where there are any yet or still.
+-- The tasks of events.
 SELECT * FROM lifecycle_tasks WHERE event_id = ANY (%(event_ids)s)
 
 -- name: task
--- A task by its id, and where its messages go.
+-- A task by its id, with its thread.
 SELECT t.*, h.channel, h.thread_ts, h.created_at AS thread_at
 FROM lifecycle_tasks t LEFT JOIN lifecycle_threads h USING (task_id) WHERE t.task_id = %(task_id)s
 
 -- name: questions
--- Tasks that wait for a person, the longest first, with what is asked: its message may be gone, which is kept for no
--- longer than any that was sent.
+-- Tasks that wait for a person with their questions, the longest waiting first. The message may be deleted, since it is
+-- kept no longer than any sent message.
 SELECT t.*, coalesce(m.message_id, a.message_id) AS message_id, m.body AS question,
   coalesce(m.created_at, a.created_at, t.started_at) AS asked_at, coalesce(a.created_at, m.sent_at) AS told_at
 FROM lifecycle_tasks t
@@ -40,7 +40,7 @@ WHERE t.status = 'IN_PROGRESS' AND t.waits_for_person
 ORDER BY asked_at, t.sequence LIMIT %(limit)s
 
 -- name: messages_of_task
--- Its messages in their order, and behind which one that is not sent each waits.
+-- A task's messages in their order, each with the unsent one that precedes it.
 SELECT m.*, behind.message_id AS behind
 FROM lifecycle_messages m LEFT JOIN LATERAL (
   SELECT earlier.message_id FROM lifecycle_messages earlier
@@ -50,7 +50,7 @@ FROM lifecycle_messages m LEFT JOIN LATERAL (
 WHERE m.task_id = %(task_id)s ORDER BY m.sequence
 
 -- name: unsent
--- What is not sent, the oldest first, and behind which of its task it waits.
+-- Unsent messages, the oldest first, each with the unsent one of its task that precedes it.
 SELECT m.*, behind.message_id AS behind
 FROM lifecycle_messages m LEFT JOIN LATERAL (
   SELECT earlier.message_id FROM lifecycle_messages earlier
@@ -59,13 +59,13 @@ FROM lifecycle_messages m LEFT JOIN LATERAL (
 WHERE m.status = 'PENDING' ORDER BY m.sequence LIMIT %(limit)s
 
 -- name: sent
--- What was sent, the newest first.
+-- Sent messages, the newest first.
 SELECT *, NULL AS behind FROM lifecycle_messages WHERE status = 'SENT' ORDER BY sequence DESC LIMIT %(limit)s
 
 -- name: objects_of_task
--- Its objects, by key.
+-- A task's objects, by key.
 SELECT object_key, kind, bytes, created_at FROM lifecycle_objects WHERE task_id = %(task_id)s ORDER BY object_key
 
 -- name: object_stands
--- Whether an object has its row.
+-- Whether an object has a row.
 SELECT 1 FROM lifecycle_objects WHERE object_key = %(object_key)s

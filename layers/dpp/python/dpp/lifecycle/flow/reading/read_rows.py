@@ -1,6 +1,6 @@
-"""The SQL of what is only looked at, by operators and metrics, and nothing else; `store` has what the roles do.
+"""SQL for operators and metrics; that of the roles is in `store`.
 
-A row whose subject this version can't read is shown without it: a page must not fail for one of its rows.
+A row whose subject this version can't read is returned without it, so that one row does not fail a page.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,8 +32,8 @@ class ObjectRow:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a person is asked. `asked_at`: since when the task waits; `told_at`: since when the person knows, None while
-    the message is on its way. `message_id` and `body` are None where the message is gone."""
+    """A question to a person. `asked_at`: when the task began to wait. `told_at`: when the message was sent, None if it
+    was not. `message_id` and `body` are None if the message was deleted."""
 
     message_id: str | None
     body: str | None
@@ -43,8 +43,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """A message, and what keeps it. `next_attempt_at`: until then no envoy sends it; `behind`: the unsent message of
-    its task that goes first, None for the one whose turn it is."""
+    """A message and its place in the queue. `next_attempt_at`: no notifier sends it earlier. `behind`: the unsent
+    message of its task that precedes it."""
 
     message: Message
     next_attempt_at: datetime
@@ -53,7 +53,7 @@ class OutgoingMessage:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A task with when it is looked at next, and the thread of its messages since when, where one is known."""
+    """A task, the time of its next check, and its thread if it is known."""
 
     task: Task
     next_look_at: datetime
@@ -78,25 +78,25 @@ def page_tasks(
 
 
 def find_event(connection: Connection, event_id: str) -> Event | None:
-    """The event."""
+    """An event by its id."""
     rows = named_rows(connection, QUERIES["event"], {"event_id": event_id})
     return _event(rows[0]) if rows else None
 
 
 def seen_at(connection: Connection, event_id: str) -> datetime | None:
-    """When an event came, None for one that is not remembered."""
+    """When an event arrived, None if its id is not known."""
     row = connection.execute(QUERIES["seen_at"], {"event_id": event_id}).fetchone()
     return None if row is None else row[0]
 
 
 def tasks_of_events(connection: Connection, event_ids: Sequence[str]) -> Mapping[str, Task]:
-    """The events' tasks, by the events' ids."""
+    """The events' tasks, by event id."""
     rows = named_rows(connection, QUERIES["tasks_of_events"], {"event_ids": list(event_ids)})
     return {row["event_id"]: _task(row) for row in rows}
 
 
 def find_task(connection: Connection, task_id: str) -> TaskRow | None:
-    """The task, and what else is known of it."""
+    """A task by its id."""
     rows = named_rows(connection, QUERIES["task"], {"task_id": task_id})
     if not rows:
         return None
@@ -108,7 +108,7 @@ def find_task(connection: Connection, task_id: str) -> TaskRow | None:
 def questions(
     connection: Connection, *, limit: int, task_ids: Sequence[str] | None = None
 ) -> list[tuple[Task, Question]]:
-    """Tasks that wait for a person, of all or among these, whoever waits longest first."""
+    """Tasks that wait for a person, of all or of these ids, the longest waiting first."""
     params = {"limit": limit, "task_ids": None if task_ids is None else list(task_ids)}
     return [
         (_task(row), Question(row["message_id"], row["question"], row["asked_at"], row["told_at"]))
@@ -122,12 +122,12 @@ def messages_of(connection: Connection, task_id: str) -> list[OutgoingMessage]:
 
 
 def unsent(connection: Connection, limit: int) -> list[OutgoingMessage]:
-    """What is not sent, the oldest first."""
+    """Unsent messages, the oldest first."""
     return _outgoing(connection, "unsent", {"limit": limit})
 
 
 def sent(connection: Connection, limit: int) -> list[OutgoingMessage]:
-    """What was sent, the newest first."""
+    """Sent messages, the newest first."""
     return _outgoing(connection, "sent", {"limit": limit})
 
 
@@ -138,7 +138,7 @@ def objects_of(connection: Connection, task_id: str) -> list[ObjectRow]:
 
 
 def object_stands(connection: Connection, key: str) -> bool:
-    """Whether an object has its row."""
+    """True if the object has a row."""
     return connection.execute(QUERIES["object_stands"], {"object_key": key}).fetchone() is not None
 
 

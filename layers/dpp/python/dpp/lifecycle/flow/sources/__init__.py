@@ -1,1 +1,1 @@
-"""Where events come from: GitHub and Jira, asked (LIFE-7) or calling."""
+"""The sources of events: GitHub and Jira, by polls (LIFE-7) and by webhooks; Slack, by its events."""

@@ -1,8 +1,8 @@
-"""GitHub's notifications, asked page by page with the first page's ETag (LIFE-7), and the ids of its events.
+"""Polls GitHub's notifications, page by page with the ETag of the first page (LIFE-7), and builds event ids.
 
-An id is the path of what it is about in GitHub's API, which a notification and a webhook tell alike (LIFE-6):
-`github:o/r/issues/comments/123` of a comment, `github:o/r/pulls/7` of what stands in the pull request itself,
-`github:o/r/pulls/7#assign` of an assignment, `github:o/r/pulls/7#review_request` of a request for a review.
+An id contains the path of its subject in GitHub's API, which notifications and webhooks have in common (LIFE-6):
+`github:o/r/issues/comments/123` for a comment, `github:o/r/pulls/7` for the text of a pull request,
+`github:o/r/pulls/7#assign` for an assignment, `github:o/r/pulls/7#review_request` for a review request.
 """
 
 import re
@@ -31,13 +31,13 @@ from dpp.lifecycle.flow.sources.polling import (
     PollState,
     RateLimited,
     ReplyTooLarge,
-    demand,
     json_of,
+    require_ok,
     wait_seconds,
 )
 
 MAX_PAGES = 100
-"""5,000 unread notifications; a Link that leads on and on must have an end."""
+"""5,000 unread notifications; the limit ends an endless chain of Link headers."""
 KIND_OF_REASON: Mapping[str, EventKind] = {
     "mention": EventKind.MENTIONED,
     "assign": EventKind.ASSIGNED,
@@ -56,13 +56,13 @@ _MAX_ID = 300
 
 
 class User(BaseModel):
-    """Who."""
+    """A GitHub account."""
 
     login: str
 
 
 class Item(BaseModel):
-    """A comment, an issue or a pull request, as the API and a webhook tell it."""
+    """A comment, an issue or a pull request, in the format of the API and of webhooks."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
@@ -75,7 +75,7 @@ class Item(BaseModel):
 
     @property
     def author(self) -> str:
-        """Who wrote it; empty where the account is gone."""
+        """The author, empty if the account was deleted."""
         return self.user.login if self.user else ""
 
 
@@ -100,7 +100,7 @@ class _Notification(BaseModel):
 
 
 def path_of(url: str | None) -> str | None:
-    """What of an API address says what it is about, `o/r/issues/5`; None of what is no such address."""
+    """The part of an API address that identifies the subject, such as `o/r/issues/5`; None for other addresses."""
     match = _PATH.fullmatch(url or "")
     if match is None or {".", ".."} & set(match[1].split("/")):
         return None
@@ -108,13 +108,13 @@ def path_of(url: str | None) -> str | None:
 
 
 def event_id_of(path: str, kind: EventKind) -> str | None:
-    """The id of an event about this path; None where it would be longer than an id may be."""
+    """The event id for a path; None if it would be too long."""
     event_id = f"github:{path}{_MARK.get(kind, '')}"
     return event_id if len(event_id) <= _MAX_ID else None
 
 
 def subject_of(place: str, title: str, *, url: str | None, actor: str, body: str | None) -> Subject:
-    """What an event is about, cut to what a row keeps."""
+    """The subject of an event, cut to the limits of a row."""
     return Subject(
         place=bounded(place, MAX_TITLE) or "GitHub",
         title=bounded(title, MAX_TITLE) or "(no title)",
@@ -125,14 +125,15 @@ def subject_of(place: str, title: str, *, url: str | None, actor: str, body: str
 
 
 def same_login(one: str, other: str) -> bool:
-    """GitHub's names know no case."""
+    """GitHub's account names are case-insensitive."""
     return one.casefold() == other.casefold()
 
 
 def poll(outside: Outside, login: str, state: PollState, sink: EventSink) -> PollResult:
-    """Take in what the notifications of `login` tell. Raises SourceUnavailable where not all of it was taken in.
+    """Accept the events in the notifications of `login`. Raises SourceUnavailable if not all were accepted.
 
-    What was taken in by then stays so, and is a duplicate to the next poll. A page is read whole or not at all.
+    Events accepted by then stay accepted, and are duplicates for the next poll. A page is read completely or not at
+    all.
     """
     etag: str | None = None
     wait = 1
@@ -141,7 +142,7 @@ def poll(outside: Outside, login: str, state: PollState, sink: EventSink) -> Pol
         wait = max(wait, wait_seconds(reply.headers, state.started_at))
         if page == 1 and reply.status == 304 and state.etag is not None:
             return PollResult(state.etag, not_modified=True, wait_seconds=wait)
-        items = json_of(demand(reply, Source.GITHUB, state.started_at), Source.GITHUB)
+        items = json_of(require_ok(reply, Source.GITHUB, state.started_at), Source.GITHUB)
         if not isinstance(items, list):
             raise SourceUnavailable("GITHUB_NO_LIST")
         if page == 1:
@@ -164,49 +165,51 @@ def _storable(etag: str | None) -> str | None:
 
 
 def _take(outside: Outside, login: str, state: PollState, sink: EventSink, raw: Any) -> None:
-    """Take in one notification, unless it is none of ours; one that can't be read is skipped."""
+    """Accept one notification if its reason is ours; skip it if it can't be read."""
     try:
-        told = _Notification.model_validate(raw)
+        notification = _Notification.model_validate(raw)
     except ValidationError:
         sink.skip(raw.get("id") if isinstance(raw, dict) else None)
         return
-    kind = KIND_OF_REASON.get(told.reason)
+    kind = KIND_OF_REASON.get(notification.reason)
     if kind is None:
         return
-    path = _path_told(told, kind)
+    path = _path_of_subject(notification, kind)
     event_id = path and event_id_of(path, kind)
     if not path or not event_id:
-        sink.skip(told.id)
+        sink.skip(notification.id)
         return
     if sink.is_known(event_id):
         return
-    bare = NewEvent(event_id, Source.GITHUB, kind, told.updated_at, _bare_subject(told))
-    if told.updated_at <= state.started_at - timedelta(days=state.horizon_days):
-        sink.accept(bare)  # too old, whatever it says
+    bare = NewEvent(event_id, Source.GITHUB, kind, notification.updated_at, _bare_subject(notification))
+    if notification.updated_at <= state.started_at - timedelta(days=state.horizon_days):
+        sink.accept(bare)  # too old, whatever its content is
         return
     item = _fetch(outside, path, state.started_at)
     if item is not None and kind is EventKind.MENTIONED and same_login(item.author, login):
         return
-    sink.accept(bare if item is None else _with_body(bare, told, item))
+    sink.accept(bare if item is None else _with_body(bare, notification, item))
 
 
-def _path_told(told: _Notification, kind: EventKind) -> str | None:
-    """The latest comment's path, else the subject's. To be assigned or asked for a review is about the subject."""
-    latest = path_of(told.subject.latest_comment_url)
+def _path_of_subject(notification: _Notification, kind: EventKind) -> str | None:
+    """The path of the latest comment for a mention, else that of the subject, to which assignments and review requests
+    refer."""
+    latest = path_of(notification.subject.latest_comment_url)
     if kind is EventKind.MENTIONED and latest is not None and _COMMENT.fullmatch(latest):
         return latest
-    return path_of(told.subject.url)
+    return path_of(notification.subject.url)
 
 
 def _fetch(outside: Outside, path: str, now: datetime) -> Item | None:
-    """What a notification is about; None where it is gone, or not ours to read: one such must not hold back the rest.
+    """Fetch the subject of a notification; None if it is deleted or not accessible, which must not block other
+    notifications.
 
-    Raises SourceUnavailable where another time may tell: a limit, 401, 5xx, or a reply that was cut.
+    Raises SourceUnavailable if a later attempt may succeed: a limit, 401, 5xx, or a truncated reply.
     """
     request = OutsideRequest(target=Target.GITHUB, method="GET", path=f"/repos/{path}", headers=_HEADERS)
     reply = outside.ask(request)
     try:
-        body = json_of(demand(reply, Source.GITHUB, now), Source.GITHUB)
+        body = json_of(require_ok(reply, Source.GITHUB, now), Source.GITHUB)
     except RateLimited:
         raise
     except ReplyTooLarge:
@@ -221,16 +224,22 @@ def _fetch(outside: Outside, path: str, now: datetime) -> Item | None:
         return None
 
 
-def _bare_subject(told: _Notification) -> Subject:
-    return subject_of(told.repository.full_name, told.subject.title, url=None, actor="", body=None)
+def _bare_subject(notification: _Notification) -> Subject:
+    return subject_of(
+        notification.repository.full_name, notification.subject.title, url=None, actor="", body=None
+    )
 
 
-def _with_body(bare: NewEvent, told: _Notification, item: Item) -> NewEvent:
-    """The event with what was fetched. A mention happened when it was written, as a webhook tells it too."""
+def _with_body(bare: NewEvent, notification: _Notification, item: Item) -> NewEvent:
+    """Add the fetched content. A mention happened when its text was written, as in a webhook."""
     happened_at = bare.happened_at
     if bare.kind is EventKind.MENTIONED and item.created_at is not None:
         happened_at = item.created_at
     subject = subject_of(
-        told.repository.full_name, told.subject.title, url=item.html_url, actor=item.author, body=item.body
+        notification.repository.full_name,
+        notification.subject.title,
+        url=item.html_url,
+        actor=item.author,
+        body=item.body,
     )
     return replace(bare, happened_at=happened_at, subject=subject)

@@ -1,4 +1,4 @@
-"""What GitHub calls with: the deliveries that concern us, as events under the same ids as a poll's (LIFE-6, LIFE-7)."""
+"""Reads GitHub's webhook deliveries as events, with the same ids as those of polls (LIFE-6, LIFE-7)."""
 
 import re
 from collections.abc import Mapping
@@ -58,71 +58,71 @@ class _Payload(BaseModel):
 
 
 def mentions(text: str | None, login: str) -> bool:
-    """Whether the text has `@login` as a whole word; `@login/team` and `a@login` are somebody else."""
+    """True if the text contains `@login` as a whole word; `@login/team` and `a@login` are other names."""
     name = re.escape(login.removesuffix("[bot]"))
     return bool(re.search(rf"(?<![\w@/.+-])@{name}(?![\w/-])", text or "", re.ASCII | re.IGNORECASE))
 
 
 def event_of(event_name: str, payload: Json, login: str) -> NewEvent | None:
-    """The event that a delivery tells, None of one that doesn't concern us. Raises UnreadableDelivery."""
+    """The event of a delivery, None if it is not addressed to `login`. Raises UnreadableDelivery."""
     if event_name not in _TOPIC_OF:
         return None
     try:
-        told = _Payload.model_validate(payload)
+        delivery = _Payload.model_validate(payload)
     except ValidationError:
         raise UnreadableDelivery from None
-    if same_login(told.sender.login, login):
+    if same_login(delivery.sender.login, login):
         return None
-    if told.action in _WRITTEN:
-        return _mention(event_name, told, login)
+    if delivery.action in _WRITTEN:
+        return _mention(event_name, delivery, login)
     if event_name in {"issues", "pull_request"}:
-        return _appointment(event_name, told, login)
+        return _assignment(event_name, delivery, login)
     return None
 
 
-def _mention(event_name: str, told: _Payload, login: str) -> NewEvent | None:
-    topic, text = told.part(_TOPIC_OF[event_name]), told.part(_TEXT_OF[event_name])
+def _mention(event_name: str, delivery: _Payload, login: str) -> NewEvent | None:
+    topic, text = delivery.part(_TOPIC_OF[event_name]), delivery.part(_TEXT_OF[event_name])
     if same_login(text.author, login) or not mentions(text.body, login):
         return None
     url = text.url
-    if event_name == "pull_request_review":  # a review has no address of its own in a delivery
+    if event_name == "pull_request_review":  # a delivery has no address of its own for a review
         url = f"{topic.url}/reviews/{text.id}"
-    return _event(EventKind.MENTIONED, told, (topic, text), url, text.created_at or text.submitted_at)
+    return _event(EventKind.MENTIONED, delivery, (topic, text), url, text.created_at or text.submitted_at)
 
 
-def _appointment(event_name: str, told: _Payload, login: str) -> NewEvent | None:
-    topic = told.part(_TOPIC_OF[event_name])
-    if told.action == "assigned" and told.assignee and same_login(told.assignee.login, login):
+def _assignment(event_name: str, delivery: _Payload, login: str) -> NewEvent | None:
+    topic = delivery.part(_TOPIC_OF[event_name])
+    if delivery.action == "assigned" and delivery.assignee and same_login(delivery.assignee.login, login):
         kind = EventKind.ASSIGNED
     elif (
-        told.action == "review_requested"
-        and told.requested_reviewer
-        and same_login(told.requested_reviewer.login, login)
+        delivery.action == "review_requested"
+        and delivery.requested_reviewer
+        and same_login(delivery.requested_reviewer.login, login)
     ):
         kind = EventKind.REVIEW_REQUESTED
     else:
         return None
-    return _event(kind, told, (topic, topic), topic.url, topic.updated_at)
+    return _event(kind, delivery, (topic, topic), topic.url, topic.updated_at)
 
 
 def _event(
     kind: EventKind,
-    told: _Payload,
+    delivery: _Payload,
     about: tuple[_Item, _Item],
     url: str,
     happened_at: AwareDatetime | None,
 ) -> NewEvent:
-    """`about`: what has the title, and what has the words."""
+    """`about`: the item with the title, and the item with the text."""
     topic, text = about
     path = path_of(url)
     event_id = path and event_id_of(path, kind)
     if not event_id or happened_at is None:
         raise UnreadableDelivery
     subject = subject_of(
-        told.repository.full_name,
+        delivery.repository.full_name,
         topic.title or "",
         url=text.html_url,
-        actor=told.sender.login,
+        actor=delivery.sender.login,
         body=text.body,
     )
     return NewEvent(event_id, Source.GITHUB, kind, happened_at, subject)

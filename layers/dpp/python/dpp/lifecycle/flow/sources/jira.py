@@ -1,7 +1,7 @@
-"""Jira's issues of a filter, asked since the last check (LIFE-7), and the ids of their changes.
+"""Polls the Jira issues of a filter that changed since the last poll (LIFE-7), and builds event ids.
 
-An id names the issue and when it was last updated, `jira:KEY-1:2026-11-28T09:15:30.123Z`: each change is an event, and
-one change is one event by whichever way it comes (LIFE-6).
+An id consists of the issue and the time of its last update, `jira:KEY-1:2026-11-28T09:15:30.123Z`. So each change is
+one event, whether it is polled or delivered (LIFE-6).
 """
 
 import math
@@ -30,8 +30,8 @@ from dpp.lifecycle.flow.sources.polling import (
     PollResult,
     PollState,
     ReplyTooLarge,
-    demand,
     json_of,
+    require_ok,
 )
 from dpp.platform.strict_json import Json
 
@@ -40,7 +40,7 @@ _PAGE = 50
 _MAX_PATH = 4_000
 _FIELDS = "summary,updated,project,creator"
 _ORDER = re.compile(r"""\border\s+by\b[^"']*$""", re.IGNORECASE)
-_CHANGES = ("jira:issue_created", "jira:issue_updated")  # compared, not hashed: a delivery may hold anything
+_CHANGES = ("jira:issue_created", "jira:issue_updated")  # compared, not hashed: the value may have any type
 _MAX_DEPTH = 60
 _BLOCKS = frozenset(
     {
@@ -90,7 +90,7 @@ class _Delivery(BaseModel):
 
 
 def poll(outside: Outside, jql: str, state: PollState, sink: EventSink) -> PollResult:
-    """Take in what has changed in the filter's issues. Raises SourceUnavailable where not all of it was taken in."""
+    """Accept the changes of the filter's issues. Raises SourceUnavailable if not all were accepted."""
     token: str | None = None
     for _ in range(MAX_PAGES):
         issues, following = _page(outside, jql, state, token)
@@ -111,29 +111,29 @@ def poll(outside: Outside, jql: str, state: PollState, sink: EventSink) -> PollR
 
 
 def filter_since(jql: str, state: PollState) -> str:
-    """The filter with the time added: relative, since a time that is written out is read in the user's own zone."""
+    """The filter with the time added. The time is relative: Jira reads an absolute time in the user's own zone."""
     minutes = max(1, math.ceil((state.started_at - state.since).total_seconds() / 60))
     return f'({_ORDER.sub("", jql).strip()}) AND updated >= "-{minutes}m" ORDER BY updated ASC'
 
 
 def event_of(payload: Json) -> NewEvent | None:
-    """The event that a delivery tells, None of one that tells of no change. Raises UnreadableDelivery.
+    """The event of a delivery, None if it reports no change. Raises UnreadableDelivery.
 
-    The filter is that of the webhook itself, which is set up in Jira: no delivery says whether an issue fits one.
+    The filter is configured in Jira's webhook: a delivery does not say whether an issue matches ours.
     """
     if not isinstance(payload, dict):
         raise UnreadableDelivery
     if payload.get("webhookEvent") not in _CHANGES:
         return None
     try:
-        told = _Delivery.model_validate(payload)
-        return _event(told.issue, actor=told.user)
+        delivery = _Delivery.model_validate(payload)
+        return _event(delivery.issue, actor=delivery.user)
     except (ValidationError, ValueError, OverflowError):
         raise UnreadableDelivery from None
 
 
 def text_of(document: Any) -> str:
-    """The text of a description: a document (ADF) or, in a delivery, a string of wiki markup."""
+    """The text of a description: a document (ADF) or, in a delivery, a string with wiki markup."""
     if isinstance(document, str):
         return document
     parts: list[str] = []
@@ -142,7 +142,7 @@ def text_of(document: Any) -> str:
 
 
 def _page(outside: Outside, jql: str, state: PollState, token: str | None) -> tuple[list[Any], str | None]:
-    """A page's issues and the next one's token, None after the last; without descriptions where it is too large."""
+    """A page of issues and the token of the next page, None for the last; without descriptions if it is too large."""
     try:
         body = _ask(outside, jql, state, token, f"{_FIELDS},description")
     except ReplyTooLarge:
@@ -167,15 +167,15 @@ def _ask(outside: Outside, jql: str, state: PollState, token: str | None, fields
         raise SourceUnavailable("JIRA_FILTER_TOO_LONG")
     headers = {"accept": "application/json"}
     reply = outside.ask(OutsideRequest(target=Target.JIRA, method="GET", path=path, headers=headers))
-    return json_of(demand(reply, Source.JIRA, state.started_at), Source.JIRA)
+    return json_of(require_ok(reply, Source.JIRA, state.started_at), Source.JIRA)
 
 
 def _event(issue: _Issue, actor: _Person | None = None) -> NewEvent:
-    """The issue's latest change. Raises ValueError, OverflowError for a time that is none."""
+    """The issue's latest change. Raises ValueError, OverflowError for an invalid time."""
     fields = issue.fields
     updated = datetime.fromisoformat(fields.updated)
     if updated.tzinfo is None:
-        raise ValueError("a time without its zone")
+        raise ValueError("the time has no zone")
     updated = updated.astimezone(UTC)
     stamp = updated.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     who = actor or fields.creator
@@ -191,7 +191,7 @@ def _event(issue: _Issue, actor: _Person | None = None) -> NewEvent:
 
 
 def _address(issue: _Issue) -> str:
-    """Where a person finds it: `self` is its address in the API, on the same host."""
+    """The page for people; `self` is the address in the API, on the same host."""
     parts = urlsplit(issue.self)
     if parts.scheme not in {"http", "https"} or not parts.netloc.isascii():
         return ""
@@ -206,9 +206,9 @@ def _walk(node: Any, parts: list[str], depth: int) -> None:
     attrs = attrs if isinstance(attrs, dict) else {}
     if kind == "hardBreak":
         parts.append("\n")
-    told = node.get("text") if kind == "text" else attrs.get("text") or attrs.get("url")
-    if isinstance(told, str):
-        parts.append(told)
+    text = node.get("text") if kind == "text" else attrs.get("text") or attrs.get("url")
+    if isinstance(text, str):
+        parts.append(text)
     content = node.get("content")
     for child in content if isinstance(content, list) else ():
         _walk(child, parts, depth + 1)

@@ -1,4 +1,4 @@
-"""What the polls of all sources share: where one stands, where its events go, and how a reply is judged."""
+"""The common parts of polls: their state, the sink of events, and the interpretation of replies."""
 
 import json
 from collections.abc import Mapping
@@ -12,24 +12,24 @@ from dpp.lifecycle.flow.model import NewEvent, Source
 from dpp.lifecycle.flow.ports import OUTCOME_HEADER, OutsideOutcome, OutsideReply
 
 OVERLAP = timedelta(hours=1)
-"""How much of what was asked for is asked for again: our clocks may differ, and a source's index may lag."""
+"""The overlap of two polls: clocks may differ, and the index of a source may lag."""
 POLL_SECONDS = 60
 _MAX_WAIT_SECONDS = 86_400
 _LIMITED_SECONDS = 60
-"""GitHub: a secondary limit that names no time is waited for at least a minute."""
+"""GitHub: a secondary limit without a time requires a pause of at least a minute."""
 
 
 class RateLimited(SourceUnavailable):
-    """The source asks for a pause; `retry_after_seconds` says how long."""
+    """The source asks for a pause of `retry_after_seconds`."""
 
 
 class ReplyTooLarge(SourceUnavailable):
-    """The reply had more bytes than can be handed on."""
+    """The reply has more bytes than can be returned."""
 
 
 @dataclass(frozen=True, slots=True)
 class PollState:
-    """Where the polls of a source stand, as one begins."""
+    """The state of a source's polls at the start of a poll."""
 
     etag: str | None
     complete_until: datetime | None
@@ -38,14 +38,14 @@ class PollState:
 
     @property
     def since(self) -> datetime:
-        """From when on to ask: since the last whole poll with the overlap, and never beyond the horizon."""
+        """The start of the interval to poll: the last complete poll with the overlap, at most as old as the horizon."""
         horizon = self.started_at - timedelta(days=self.horizon_days)
         return horizon if self.complete_until is None else max(horizon, self.complete_until - OVERLAP)
 
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """A poll that has taken in everything. `wait_seconds`: how long from its beginning until the next one may be."""
+    """The result of a complete poll. `wait_seconds`: from its start to the next poll."""
 
     etag: str | None
     not_modified: bool
@@ -53,26 +53,26 @@ class PollResult:
 
 
 class EventSink(Protocol):
-    """Where a poll's events go, and what counts them. Raises PostgresUnavailable."""
+    """Accepts and counts the events of a poll. Raises PostgresUnavailable."""
 
     def is_known(self, event_id: str) -> bool:
-        """Whether an event was taken in already, so that nothing needs to be asked about it."""
+        """True if the event was accepted before, so that its content need not be fetched."""
 
     def accept(self, event: NewEvent) -> None:
-        """Take an event in, once."""
+        """Accept an event once."""
 
     def skip(self, item_id: object) -> None:
-        """Leave out what can't be read."""
+        """Count an item that can't be read."""
 
 
-def demand(reply: OutsideReply, source: Source, now: datetime) -> OutsideReply:
-    """The reply, where it is a 200. Raises RateLimited, ReplyTooLarge, SourceUnavailable; none quotes a body."""
+def require_ok(reply: OutsideReply, source: Source, now: datetime) -> OutsideReply:
+    """The reply if its status is 200. Raises RateLimited, ReplyTooLarge, SourceUnavailable; none quotes a body."""
     if reply.status == 200:
         return reply
-    told = reply.headers.get(OUTCOME_HEADER)
-    if told == OutsideOutcome.REPLY_TOO_LARGE:
+    outcome = reply.headers.get(OUTCOME_HEADER)
+    if outcome == OutsideOutcome.REPLY_TOO_LARGE:
         raise ReplyTooLarge(f"{source}_REPLY_TOO_LARGE")
-    if told == OutsideOutcome.NOT_CONFIGURED:
+    if outcome == OutsideOutcome.NOT_CONFIGURED:
         raise SourceUnavailable(f"{source}_NOT_CONFIGURED")
     seconds = _asked_to_wait(reply, now)
     if reply.status == 429 or (reply.status == 403 and (seconds is not None or _says_limit(reply))):
@@ -81,9 +81,10 @@ def demand(reply: OutsideReply, source: Source, now: datetime) -> OutsideReply:
 
 
 def json_of(reply: OutsideReply, source: Source) -> Any:
-    """The reply's body. Raises SourceUnavailable for one that was cut.
+    """Parse the reply's body. Raises SourceUnavailable if it is truncated.
 
-    Not the strict parser: one odd string must not hold back a whole page, and texts are cleaned where they are kept.
+    The strict parser is not used: one odd string must not fail a whole page, and texts are cleaned before they are
+    stored.
     """
     try:
         return json.loads(reply.body)
@@ -92,7 +93,7 @@ def json_of(reply: OutsideReply, source: Source) -> Any:
 
 
 def wait_seconds(headers: Mapping[str, str], now: datetime) -> int:
-    """How long until the next poll may be: X-Poll-Interval, or the reset where no request is left."""
+    """Seconds until the next poll: X-Poll-Interval, or the reset if no request is left."""
     interval = headers.get("x-poll-interval", "")
     asked = int(interval) if interval.isascii() and interval.isdigit() and len(interval) < 9 else POLL_SECONDS
     left_out = _until_reset(headers, now) or 0
@@ -115,7 +116,7 @@ def _asked_to_wait(reply: OutsideReply, now: datetime) -> int | None:
 
 
 def _until_reset(headers: Mapping[str, str], now: datetime) -> int | None:
-    """X-RateLimit-Reset is in seconds since 1970, and says something where Remaining is 0."""
+    """X-RateLimit-Reset is in seconds since 1970, and applies if Remaining is 0."""
     reset = headers.get("x-ratelimit-reset", "")
     if headers.get("x-ratelimit-remaining") != "0" or not (reset.isascii() and reset.isdigit()):
         return None
@@ -127,5 +128,5 @@ def _bounded(seconds: float) -> int:
 
 
 def _says_limit(reply: OutsideReply) -> bool:
-    """A secondary limit that comes without a header says so in its message."""
+    """A secondary limit without a header says so in its message."""
     return "rate limit" in reply.body[:2_000].lower()

@@ -1,4 +1,4 @@
-"""What deliveries are signed with: an HMAC-SHA256 of the bytes as they came, compared in constant time.
+"""Verifies the signatures of deliveries: an HMAC-SHA256 of the raw bytes, compared in constant time.
 
 GitHub guide, "Validating webhook deliveries"; Jira Cloud guide, "Webhooks: secure your webhooks" (WebSub's header);
 Slack guide, "Verifying requests from Slack".
@@ -11,7 +11,7 @@ from datetime import datetime
 from dpp.lifecycle.flow.errors import BadSignature, StaleDelivery
 
 SLACK_WINDOW_SECONDS = 300
-"""How far a Slack request's time may be from ours: an older one may be somebody's recording."""
+"""The maximum age of a Slack request; an older one may be a replay."""
 
 
 def check_github(secret: str, body: bytes, signature: str | None) -> None:
@@ -20,7 +20,7 @@ def check_github(secret: str, body: bytes, signature: str | None) -> None:
 
 
 def check_jira(secret: str, body: bytes, signature: str | None) -> None:
-    """`X-Hub-Signature: sha256=…`; no other method is taken. Raises BadSignature."""
+    """`X-Hub-Signature: sha256=…`; other methods are rejected. Raises BadSignature."""
     _compare(f"sha256={_digest(secret, body)}", signature)
 
 
@@ -29,7 +29,7 @@ def check_slack(
 ) -> None:
     """`X-Slack-Signature: v0=…` over `v0:{X-Slack-Request-Timestamp}:{body}`. Raises BadSignature, StaleDelivery.
 
-    The time is judged only after the signature, which covers it: nobody learns our clock by guessing.
+    The time is checked after the signature, which covers it, so that an attacker can't learn our clock.
     """
     if timestamp is None or not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12):
         raise BadSignature
@@ -43,6 +43,6 @@ def _digest(secret: str, signed: bytes) -> str:
 
 
 def _compare(expected: str, given: str | None) -> None:
-    # As bytes: compare_digest refuses text beyond ASCII, which a header may hold.
+    # As bytes: compare_digest rejects non-ASCII text, which a header may contain.
     if given is None or not hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace")):
         raise BadSignature

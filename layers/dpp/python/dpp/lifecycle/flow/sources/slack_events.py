@@ -1,4 +1,4 @@
-"""What Slack's Events API calls with: its question whether we are we, and what people write in threads (LIFE-10)."""
+"""Reads requests of Slack's Events API: the URL verification, and people's replies in threads (LIFE-10)."""
 
 from dataclasses import dataclass, field
 
@@ -8,21 +8,21 @@ from dpp.lifecycle.flow.errors import UnreadableDelivery
 from dpp.lifecycle.flow.model import Thread
 from dpp.platform.strict_json import Json
 
-_SPOKEN = frozenset({"message", "app_mention"})
-_SPOKEN_TOO = frozenset({None, "thread_broadcast", "file_share"})
+_MESSAGE_TYPES = frozenset({"message", "app_mention"})
+_MESSAGE_SUBTYPES = frozenset({None, "thread_broadcast", "file_share"})
 _ESCAPED = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """To be said back, as proof that the address is ours."""
+    """The URL verification; Slack expects the text in the response."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a person wrote in a thread."""
+    """A person's reply in a thread."""
 
     event_id: str
     thread: Thread
@@ -52,8 +52,8 @@ class _Callback(BaseModel):
     event: _Event
 
 
-def told_by(payload: Json) -> Challenge | Reply | None:
-    """What a delivery tells, None of what is no person's reply in a thread. Raises UnreadableDelivery."""
+def content_of(payload: Json) -> Challenge | Reply | None:
+    """The content of a delivery, None if it is not a person's reply in a thread. Raises UnreadableDelivery."""
     if not isinstance(payload, dict):
         raise UnreadableDelivery
     try:
@@ -61,19 +61,24 @@ def told_by(payload: Json) -> Challenge | Reply | None:
             return Challenge(_Verification.model_validate(payload).challenge)
         if payload.get("type") != "event_callback":
             return None
-        told = _Callback.model_validate(payload)
+        callback = _Callback.model_validate(payload)
     except ValidationError:
         raise UnreadableDelivery from None
-    said = told.event
-    if said.type not in _SPOKEN or said.subtype not in _SPOKEN_TOO or said.bot_id or not said.user:
+    message = callback.event
+    if (
+        message.type not in _MESSAGE_TYPES
+        or message.subtype not in _MESSAGE_SUBTYPES
+        or message.bot_id
+        or not message.user
+    ):
         return None
-    if not (said.channel and said.thread_ts and said.text):
+    if not (message.channel and message.thread_ts and message.text):
         return None
-    return Reply(told.event_id, Thread(said.channel, said.thread_ts), _unescaped(said.text))
+    return Reply(callback.event_id, Thread(message.channel, message.thread_ts), _unescaped(message.text))
 
 
 def _unescaped(text: str) -> str:
-    """Slack escapes three characters, and these alone (Slack guide, "Formatting text")."""
+    """Slack escapes these three characters only (Slack guide, "Formatting text")."""
     for escaped, meant in _ESCAPED:
         text = text.replace(escaped, meant)
     return text
