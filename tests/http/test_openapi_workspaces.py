@@ -17,7 +17,7 @@ from dpp.workspaces.errors import OperationFailed
 from dpp_cli.docs.openapi import workspace_examples as examples
 from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of, show, validator
 from tests.support.api import Answer
-from tests.workspaces.api import ROOT, WorkspacesApi, the_documents_own
+from tests.workspaces.api.client import ROOT, WorkspacesApi, create_example_workspace
 from tests.workspaces.conftest import env, fleet
 from tests.workspaces.environment import Environment
 from tests.workspaces.memory_provider import MemoryProvider
@@ -34,7 +34,7 @@ def client(env: Environment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worksp
     """The API of a database in which the document's own workspace stands; there may be as many as are asked for."""
     monkeypatch.setenv("DPP_WORKSPACES_PER_TENANT", "100000")
     with closing(WorkspacesApi(env.database, env.url, monkeypatch, env.sqs)) as made:
-        the_documents_own(made)
+        create_example_workspace(made)
         yield made
 
 

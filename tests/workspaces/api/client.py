@@ -1,4 +1,4 @@
-"""Calls the API of workspaces in this process, over real Postgres and queues in memory."""
+"""Calls the API of workspaces in this process, over real Postgres and in-memory queues."""
 
 import json
 from collections.abc import Mapping
@@ -14,15 +14,19 @@ from dpp.platform.keys import api_keys
 from dpp_cli.docs.openapi import workspace_examples as examples
 from tests.support.api import Answer, gateway_event, lambda_context
 from tests.support.sqs_memory import MemorySqs
-from tests.workspaces.environment import LOOKS, STRANGER, TENANT
+from tests.workspaces.environment import LOOKS, STRANGER, TENANT, Environment
 from workspaces_api import handler as handler_module
 from workspaces_api.handler import handler, wiring
 
 ROOT = "/v1/workspaces"
+YEAR_SECONDS = 365 * 24 * 3600
+AN_ID = "fd4888b3-0000-4000-8000-00000000beef"
+OF_ONE = [("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/events"), ("POST", "/connect")]
+ROUTES = [("POST", ""), ("GET", ""), *((method, f"/{AN_ID}{below}") for method, below in OF_ONE)]
 
 
 class WorkspacesApi:
-    """A client with the keys of two tenants, the owner's and a stranger's; a call is the owner's unless it says so."""
+    """A client with the keys of two tenants, the owner and a stranger; calls are the owner's by default."""
 
     def __init__(
         self,
@@ -40,19 +44,19 @@ class WorkspacesApi:
         self.stranger = self.key_of(STRANGER)
 
     def rewire(self, **environ: str) -> None:
-        """Start the function anew, with this in its environment besides."""
+        """Restart the function with additional environment variables."""
         self.close()
         for name, value in environ.items():
             self._monkeypatch.setenv(name, value)
 
     def close(self) -> None:
-        """Close what the function's wiring opened; the next call wires it anew."""
+        """Close the connections of the function's wiring; the next call builds it again."""
         if wiring.cache_info().currsize:
             wiring().database.close()
         wiring.cache_clear()
 
     def key_of(self, tenant_id: str) -> str:
-        """A key of a tenant that is made if there is none."""
+        """A key of a tenant, which is created if needed."""
         minted = api_keys.mint()
         with self.database.connection() as connection:
             create_tenant(connection, tenant_id, "A tenant", 60)
@@ -67,13 +71,13 @@ class WorkspacesApi:
         raw: str | bytes | None = None,
         token: str | None = None,
     ) -> Answer:
-        """POST /v1/workspaces under a key of its own, unless one is given."""
+        """POST /v1/workspaces, with a new key unless one is given."""
         text = raw if raw is not None else json.dumps({"name": "home"} if body is None else body)
         headers = {"Idempotency-Key": key or f"key-{uuid4()}"}
         return self.call("POST", token=token, headers=headers, body=text)
 
     def created(self, **more: Any) -> str:
-        """A new workspace's id."""
+        """Create a workspace, and return its id."""
         answer = self.create({"name": "home"} | more)
         assert answer.status == 201, answer.text
         found: str = answer.body["workspace_id"]
@@ -122,7 +126,7 @@ class WorkspacesApi:
         query: Mapping[str, list[str]] | None = None,
         body: str | bytes | None = None,
     ) -> Answer:
-        """Any call below the root; a token of "" sends no key, a header given as a list is sent that many times."""
+        """Make any call below the root. A token of "" sends no key; a header given as a list is sent repeatedly."""
         values = {} if body is None else {"Content-Type": ["application/json"]}
         values |= {name: v if isinstance(v, list) else [v] for name, v in (headers or {}).items()}
         if token != "":
@@ -131,22 +135,26 @@ class WorkspacesApi:
         sent = {name: found[0] for name, found in answer["multiValueHeaders"].items()}
         return Answer(answer["statusCode"], sent, answer["body"])
 
+    def forget_hints(self) -> None:
+        """Drop the hints that were sent so far."""
+        self.sqs.of(LOOKS).clear()
+
     @property
     def hinted(self) -> list[str]:
-        """The workspaces that looks were asked for, since this was asked last."""
+        """The workspaces for which hints were sent since the last call; forgets them."""
         found = [json.loads(one.body)["look"] for one in self.sqs.of(LOOKS)]
         self.sqs.of(LOOKS).clear()
         return found
 
 
-def the_documents_own(client: WorkspacesApi) -> None:
-    """The workspace that the document's examples name, of the owner."""
+def create_example_workspace(client: WorkspacesApi) -> None:
+    """Create the workspace of the document's examples, for the owner."""
     copied = client.created()
     with client.database.connection() as connection, connection.transaction():
         connection.execute("CREATE TEMP TABLE copy ON COMMIT DROP AS SELECT * FROM workspaces")
         connection.execute("DELETE FROM copy WHERE workspace_id <> %s", (copied,))
         connection.execute(
-            "UPDATE copy SET workspace_id = %s, request_key = 'the-documents-own'", (examples.WORKSPACE_ID,)
+            "UPDATE copy SET workspace_id = %s, request_key = 'the-example'", (examples.WORKSPACE_ID,)
         )
         connection.execute("GRANT SELECT ON copy TO dpp_workspace_api")
         connection.execute("SET LOCAL ROLE dpp_workspace_api")
@@ -155,3 +163,34 @@ def the_documents_own(client: WorkspacesApi) -> None:
             " standby_ttl_seconds, archive_ttl_seconds, last_access_at"
         )
         connection.execute(f"INSERT INTO workspaces ({columns}) SELECT {columns} FROM copy".encode())
+
+
+def refused(answer: Answer, status: int, reason_code: str) -> dict[str, Any]:
+    """Check the problem document of an answer, and return it."""
+    body: dict[str, Any] = answer.body
+    assert (answer.status, body.get("reason_code")) == (status, reason_code), answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert body["type"] == f"urn:dpp:problem:{reason_code.lower().replace('_', '-')}"
+    assert body["trace_id"] == answer.headers["X-Trace-Id"]
+    assert None not in body.values()
+    return body
+
+
+def pointers(answer: Answer) -> list[str]:
+    """The pointers of a validation problem."""
+    return [fault["pointer"] for fault in refused(answer, 422, "VALIDATION_FAILED")["errors"]]
+
+
+def without_ids(answer: Answer) -> tuple[int, dict[str, str], dict[str, Any]]:
+    """An answer without what differs in every answer: the trace id and the path."""
+    headers = {name: value for name, value in answer.headers.items() if name != "X-Trace-Id"}
+    return answer.status, headers, {k: v for k, v in answer.body.items() if k not in {"trace_id", "instance"}}
+
+
+def under_way(client: WorkspacesApi, env: Environment) -> str:
+    """A workspace whose PROVISIONING is under way: its long work is not done."""
+    found = client.created()
+    env.observe(UUID(found), does_long_work=False)
+    body = client.read(found).body
+    assert (body["phase"], body["operation"]) == ("PENDING", "PROVISIONING")
+    return found
