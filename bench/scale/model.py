@@ -184,7 +184,7 @@ def fixed_costs(cells: Cells) -> list[Cost]:
     hours, size, prices = HOURS * cells.count, cells.size, (cells.database_usd, NODES[cells.node][1])
     database, node = (Price(Decimal(str(usd)), "hour", confirmed=False) for usd in prices)
     replaced = ("RDS PostgreSQL", "RDS Proxy", "ElastiCache")
-    others = [line for line in costs.STANDING if not line.what.startswith(replaced)]
+    others = [line for line in costs.FIXED if not line.what.startswith(replaced)]
     return [
         Cost(f"RDS PostgreSQL db.{cells.database}, instance and standby", database, 2 * hours),
         Cost(f"RDS Proxy, {cells.vcpus} vCPU", price_of("RDS Proxy"), cells.vcpus * hours),
@@ -195,4 +195,4 @@ def fixed_costs(cells: Cells) -> list[Cost]:
 
 def price_of(what: str) -> Price:
     """The price in docs/deploy.md of the line that begins so."""
-    return next(line.price for line in costs.STANDING if line.what.startswith(what))
+    return next(line.price for line in costs.FIXED if line.what.startswith(what))

@@ -125,7 +125,7 @@ def test_costs_equal_those_of_the_deployment_guide() -> None:
     cells.count, cells.node, cells.storage_gib = 1, PROD.cache.node_type, PROD.database.storage_gib
     assert cells.database == PROD.database.instance_class
     fixed = total(model.fixed_costs(cells))
-    assert fixed == pytest.approx(float(costs.total(costs.STANDING, PROD)), abs=0.05)
+    assert fixed == pytest.approx(float(costs.total(costs.FIXED, PROD)), abs=0.05)
 
 
 @pytest.mark.parametrize(("servers", "load"), [(1, 0.5), (3, 2.1), (8, 6.0)])

@@ -53,7 +53,7 @@ class Gateway:
         return [one for one in self.requests if one.url.path.startswith(STAGE) and one.method == method]
 
     def answer(self, request: httpx.Request) -> httpx.Response:
-        """What comes back, or a fault's exception."""
+        """Return the response, or raise the fault's exception."""
         request.read()
         self.requests.append(request)
         fault = self.faults.popleft() if self.faults else None
@@ -87,7 +87,7 @@ class Gateway:
         answer = self._api.call(
             request.method, path.removeprefix(STAGE), headers=headers, body=request.content.decode() or None
         )
-        return httpx.Response(answer.status, headers=answer.headers, text=self._told(answer.text))
+        return httpx.Response(answer.status, headers=answer.headers, text=self._answered(answer.text))
 
     def _stored(self, path: str) -> httpx.Response:
         key = unquote(path).removeprefix("/").removeprefix(f"{self._world.bucket}/")
@@ -97,7 +97,7 @@ class Gateway:
             return httpx.Response(404, text="<Error><Code>NoSuchKey</Code></Error>")
         return httpx.Response(200, content=stored["Body"].read())
 
-    def _told(self, text: str) -> str:
+    def _answered(self, text: str) -> str:
         """The answer, with a URL that leads here where moto's would lead nowhere."""
         document = json.loads(text)
         if self._served_at is not None and isinstance(document.get("result"), dict):
@@ -148,7 +148,7 @@ def problem(
 
 
 def page(status: int, **headers: str) -> Fault:
-    """What a proxy on the way says: no problem document."""
+    """A proxy's response, which is not a problem document."""
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda request, answers: httpx.Response(status, headers=sent, text="<html>Bad Gateway</html>")
 

@@ -35,7 +35,7 @@ QUESTION = {"question": "What is the answer?"}
 def test_a_run_from_submit_to_its_verified_result(
     client: Client, gateway: Gateway, tenant: Tenant, world: World, clock: PassingClock
 ) -> None:
-    """RUN-1, RUN-10: three calls and the result, whose SHA-256 is what the API told; charged once."""
+    """RUN-1, RUN-10: three calls and the result, whose SHA-256 matches the API's; charged once."""
     receipt = client.submit("decision", QUESTION, Decimal("0.25"), trace_id="t_mine")
     assert (receipt.status, receipt.replayed) == ("QUEUED", False)
     assert receipt.reservation.max_cost_usd == Decimal("0.2500")
@@ -87,16 +87,16 @@ def test_each_submit_is_another_run_and_the_same_key_the_same_run(client: Client
     assert not conflict.value.temporary
 
 
-def test_a_drained_budget_says_what_is_left(world: World, gateway: Gateway) -> None:
+def test_a_empty_budget_says_what_is_left(world: World, gateway: Gateway) -> None:
     """RUN-9, RUN-13."""
     poor = world.tenant(credit_usd_micros=100_000)
     client = Client(URL, poor.token, transport=gateway.transport)
-    with client, pytest.raises(InsufficientBudget) as drained:
+    with client, pytest.raises(InsufficientBudget) as empty:
         client.submit("decision", QUESTION, "0.25")
-    assert (drained.value.status, drained.value.budget_remaining_usd) == (402, Decimal("0.1000"))
-    assert drained.value.title == "The budget doesn't cover the run"
-    assert drained.value.trace_id
-    assert str(drained.value).startswith("402 BUDGET_DRAINED: ")
+    assert (empty.value.status, empty.value.budget_remaining_usd) == (402, Decimal("0.1000"))
+    assert empty.value.title == "The budget doesn't cover the run"
+    assert empty.value.trace_id
+    assert str(empty.value).startswith("402 BUDGET_DRAINED: ")
     assert len(gateway.requests) == 1
 
 
@@ -246,7 +246,7 @@ def test_what_a_newer_platform_says_besides_is_passed_over(client: Client, gatew
     assert client.wait(run.run_id).status == "COMPLETED"
 
 
-def test_an_answer_of_something_else_is_told_apart(client: Client, gateway: Gateway) -> None:
+def test_an_answer_of_something_else_is_answered_apart(client: Client, gateway: Gateway) -> None:
     """A wrong URL: no loop, no guess, and nothing of the page in the message."""
     gateway.faults.extend([page(200), page(404), page(302, Location="https://elsewhere.test/")])
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""What README and docs/client.md show works as it stands there, and tells of everything that there is."""
+"""The examples of README and docs/client.md work as printed, and reports everything that there is."""
 
 import re
 
@@ -32,11 +32,11 @@ def test_every_snippet_runs_against_the_real_handlers(
         names: dict[str, object] = {}
         for block in blocks:
             exec(compile(block, page, "exec"), names)  # noqa: S102 - the pages are ours
-    told = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("{")]
-    assert told == PRINTED[page]
+    answered = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("{")]
+    assert answered == PRINTED[page]
 
 
-def test_every_error_is_told_of() -> None:
+def test_every_error_is_answered_of() -> None:
     page = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
     errors = {
         name

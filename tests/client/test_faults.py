@@ -121,19 +121,19 @@ def test_a_real_rate_limit_is_waited_for(world: World, gateway: Gateway, clock: 
 def test_backoff_doubles_up_to_its_longest_and_ends_with_its_time(gateway: Gateway, tenant: Tenant) -> None:
     """No try begins after `retry_seconds`; the error then has the key to go on with."""
     clock = PassingClock(jitter=1.0)
-    told: list[tuple[str, float]] = []
+    answered: list[tuple[str, float]] = []
     gateway.faults.extend([not_reached] * 20)
     with Client(
         URL,
         tenant.token,
         transport=gateway.transport,
         clock=clock,
-        on_retry=lambda error, pause: told.append((type(error).__name__, pause)),
+        on_retry=lambda error, pause: answered.append((type(error).__name__, pause)),
     ) as client:
         with pytest.raises(NotReached, match=r"No answer from api.test: .*refused") as away:
             _submit(client)
         assert clock.slept == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0]
-        assert told == [("NotReached", pause) for pause in clock.slept]
+        assert answered == [("NotReached", pause) for pause in clock.slept]
         assert away.value.status is None
         key = away.value.idempotency_key
         assert key is not None
@@ -175,7 +175,7 @@ def test_a_certificate_that_is_none_is_not_tried_again(client: Client, gateway: 
 def test_a_wait_asks_at_the_interval_that_the_receipt_recommends(
     client: Client, gateway: Gateway, clock: PassingClock
 ) -> None:
-    """RUN-10: 1.5 s as the API says today, another if it says another; the looks are told."""
+    """RUN-10: 1.5 s as the API says today, another if it says another; the looks are answered."""
     gateway.works = False
     receipt = client.submit("decision", QUESTION, "0.25")
     looks: list[str] = []
@@ -264,7 +264,7 @@ def test_a_wait_ends_at_once_where_a_refusal_lasts(client: Client, gateway: Gate
 
 
 def test_a_result_that_was_tampered_with_is_not_given_out(client: Client, gateway: Gateway) -> None:
-    """RUN-10, RUN-18: one byte other than the API told the SHA-256 of."""
+    """RUN-10, RUN-18: one byte differs from the content with the announced SHA-256."""
     run = client.wait(client.submit("decision", QUESTION, "0.25"))
 
     def tampered(

@@ -77,16 +77,16 @@ def test_a_float_is_no_amount_and_nothing_else_is(amount: Any) -> None:
 
 
 @given(st.integers(min_value=-MAX_AMOUNT_USD_MICROS, max_value=MAX_AMOUNT_USD_MICROS))
-def test_what_is_told_is_read_digit_by_digit(micros: int) -> None:
+def test_what_is_answered_is_read_digit_by_digit(micros: int) -> None:
     """RUN-10: as the platform writes it, and written again as it was read; a balance may be below zero."""
-    told = format_usd(micros)
-    cost = Cost.model_validate(dict.fromkeys(Cost.model_fields, told))
-    assert str(cost.used_usd) == told
-    assert cost.model_dump(mode="json")["used_usd"] == told
+    answered = format_usd(micros)
+    cost = Cost.model_validate(dict.fromkeys(Cost.model_fields, answered))
+    assert str(cost.used_usd) == answered
+    assert cost.model_dump(mode="json")["used_usd"] == answered
 
 
-@pytest.mark.parametrize("told", [0.25, 1, "1e3", "NaN", " 1", None])
-def test_what_is_told_as_a_number_is_refused(told: object) -> None:
+@pytest.mark.parametrize("answered", [0.25, 1, "1e3", "NaN", " 1", None])
+def test_what_is_answered_as_a_number_is_refused(answered: object) -> None:
     """RUN-23: it went through a float on its way."""
     with pytest.raises(ValidationError):
-        Cost.model_validate(dict.fromkeys(Cost.model_fields, told))
+        Cost.model_validate(dict.fromkeys(Cost.model_fields, answered))

@@ -1,4 +1,4 @@
-"""How long the client pauses: what the server says, read as RFC 9110 has it, and a bounded bit more (RUN-14)."""
+"""The client's pauses: the server's Retry-After, read as RFC 9110 has it, and a bounded bit more (RUN-14)."""
 
 from datetime import UTC, datetime
 from email.utils import format_datetime

@@ -1,4 +1,4 @@
-"""What stands in for GitHub and Slack in the end-to-end tests, and how the stack is told of it before it is deployed.
+"""A stand-in for GitHub and Slack in the end-to-end tests; the stack gets its address before deployment.
 
 `python -m tests.e2e.outside` prints what a shell exports, with a free port and secrets of its own: the addresses stand
 in the environment of the functions, so that they have to be known first.
@@ -55,12 +55,12 @@ class Outside:
     def mention(self, number: int, body: str) -> None:
         """Somebody mentions us in a comment, now."""
         now = datetime.now(UTC).replace(microsecond=0)
-        told = comment(number, at=now, body=body)
+        received = comment(number, at=now, body=body)
         with self.lock:
-            self.threads[number] = (notification(number, at=now), told)
+            self.threads[number] = (notification(number, at=now), received)
 
-    def told(self, text: str) -> list[dict[str, Any]]:
-        """What was posted with this in its text."""
+    def received(self, text: str) -> list[dict[str, Any]]:
+        """Return the posts that contain this text."""
         with self.lock:
             return [post for post in self.posts if text in post["text"]]
 
@@ -74,22 +74,22 @@ class Outside:
                     self.not_modified += 1
                     return 304, None, {"ETag": tag}
                 return 200, [found for found, _ in self.threads.values()], {"ETag": tag}
-            for number, (_, told) in self.threads.items():
+            for number, (_, received) in self.threads.items():
                 if where.endswith(f"/issues/comments/{1000 + number}"):
-                    return 200, told, {}
+                    return 200, received, {}
         return 404, {"message": "Not Found"}, {}
 
-    def post(self, told: dict[str, Any]) -> dict[str, Any]:
+    def post(self, received: dict[str, Any]) -> dict[str, Any]:
         """Slack: a message, in a thread or as the beginning of one."""
         with self.lock:
             ts = f"1700000000.{len(self.posts) + 1:06}"
-            self.posts.append(told | {"ts": ts})
+            self.posts.append(received | {"ts": ts})
             return {"ok": True, "channel": CHANNEL, "ts": ts}
 
 
 @contextmanager
 def served() -> Iterator[Outside]:
-    """The stand-in, where the stack was told that it is. Raises KeyError where it was not told."""
+    """Return the stand-in at the address that the stack got. Raises KeyError without one."""
     outside = Outside()
 
     class Handler(BaseHTTPRequestHandler):
@@ -98,9 +98,9 @@ def served() -> Iterator[Outside]:
                 self._answer(*outside.get(self.path, self.headers["If-None-Match"]))
 
         def do_POST(self) -> None:
-            told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            received = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if self._may("DPP_SLACK_TOKEN"):
-                self._answer(200, outside.post(told), {})
+                self._answer(200, outside.post(received), {})
 
         def _may(self, token: str) -> bool:
             if self.headers["Authorization"] == f"Bearer {os.environ[token]}":

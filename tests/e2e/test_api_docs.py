@@ -8,13 +8,13 @@ pytestmark = pytest.mark.e2e
 
 
 def test_the_document_that_is_served_is_the_committed_one(platform: Platform) -> None:
-    """What a client generates itself from is what was reviewed."""
+    """The served document is the committed one."""
     assert platform.call("GET", "/openapi.json").json() == OPENAPI
 
 
 @pytest.mark.parametrize("path", ["/openapi.json", "/docs"])
 def test_it_is_kept_by_its_tag_and_asked_for_by_its_head(platform: Platform, path: str) -> None:
-    """RFC 9110: a HEAD has the headers of a GET, its length too, and no content; who has the tag is told so."""
+    """RFC 9110: a HEAD has the headers of a GET, including its length, and no content; a matching tag gets 304."""
     found = platform.call("GET", path)
     assert found.headers["Cache-Control"] == "public, max-age=300"
     head = platform.call("HEAD", path)

@@ -75,9 +75,9 @@ def test_what_is_refused_and_what_fails(platform: Platform) -> None:
     """RUN-9, RUN-11, RUN-17."""
     tenant = platform.tenant(credit_usd_micros=300_000)
     with Client(platform.state.api_base_url, tenant.token) as client:
-        with pytest.raises(BudgetDrained) as drained:
+        with pytest.raises(BudgetDrained) as empty:
             client.submit("decision", INPUTS, "0.31")
-        assert drained.value.budget_remaining_usd == Decimal("0.3000")
+        assert empty.value.budget_remaining_usd == Decimal("0.3000")
         with pytest.raises(RunNotFound):
             client.get("00000000-0000-4000-8000-000000000000")
         unsure = client.wait(client.submit("decision", {"question": "Why?"}, "0.25"), timeout=60)

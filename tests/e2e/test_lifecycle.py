@@ -48,7 +48,7 @@ def outside(platform: Platform) -> Iterator[Outside]:
 
 
 def until[Found](what: str, look: Callable[[], Found | None]) -> Found:
-    """What a look finds, sooner or later."""
+    """Poll until the result is true and return it."""
     deadline = time.monotonic() + WITHIN_SECONDS
     while time.monotonic() < deadline:
         if found := look():
@@ -72,13 +72,13 @@ def task_of(platform: Platform, number: int) -> str | None:
 
 def delivered(platform: Platform, number: int, body: str) -> dict[str, Any]:
     """GitHub calls with the same comment."""
-    told = recorded("github_delivery_issue_comment")
-    told["comment"] |= {"id": 1000 + number, "body": body}
-    told["comment"]["url"] = f"https://api.github.com/repos/o/r/issues/comments/{1000 + number}"
-    told["comment"]["created_at"] = told["comment"]["updated_at"] = time.strftime(
+    received = recorded("github_delivery_issue_comment")
+    received["comment"] |= {"id": 1000 + number, "body": body}
+    received["comment"]["url"] = f"https://api.github.com/repos/o/r/issues/comments/{1000 + number}"
+    received["comment"]["created_at"] = received["comment"]["updated_at"] = time.strftime(
         "%Y-%m-%dT%H:%M:%SZ", time.gmtime()
     )
-    raw = json.dumps(told).encode()
+    raw = json.dumps(received).encode()
     headers = {
         "X-GitHub-Event": "issue_comment",
         "X-Hub-Signature-256": f"sha256={_mac('DPP_GITHUB_WEBHOOK_SECRET', raw)}",
@@ -91,9 +91,9 @@ def delivered(platform: Platform, number: int, body: str) -> dict[str, Any]:
 
 def replied(platform: Platform, thread_ts: str, text: str) -> httpx.Response:
     """A person replies in a thread of Slack's."""
-    told = recorded("slack_delivery_reply")
-    told["event"] |= {"channel": CHANNEL, "thread_ts": thread_ts, "text": text}
-    raw, stamp = json.dumps(told).encode(), str(int(time.time()))
+    received = recorded("slack_delivery_reply")
+    received["event"] |= {"channel": CHANNEL, "thread_ts": thread_ts, "text": text}
+    raw, stamp = json.dumps(received).encode(), str(int(time.time()))
     signed = b"v0:" + stamp.encode() + b":" + raw
     headers = {
         "X-Slack-Request-Timestamp": stamp,
@@ -112,7 +112,7 @@ def _called(platform: Platform, source: str, raw: bytes, headers: dict[str, str]
 
 
 def state_keys(platform: Platform) -> set[str]:
-    """What stands in the bucket of what tasks leave."""
+    """Return the keys in the state bucket."""
     found = platform.aws("s3").list_objects_v2(Bucket=platform.state.outputs["StateBucket"])
     return {one["Key"] for one in found.get("Contents", [])}
 
@@ -123,8 +123,8 @@ def test_a_mention_is_answered_in_its_thread_once(platform: Platform, outside: O
     ask_at_once(platform)
     task_id = until("a task", lambda: task_of(platform, 1))
     assert delivered(platform, 1, PLAIN)["outcome"] == "DUPLICATE"
-    done = until("an answer", lambda: outside.told("Done for "))[0]
-    [opening] = outside.told("Mentioned by octocat in o/r")
+    done = until("an answer", lambda: outside.received("Done for "))[0]
+    [opening] = outside.received("Mentioned by octocat in o/r")
     assert (opening["channel"], "thread_ts" in opening) == (CHANNEL, False)
     assert done["thread_ts"] == opening["ts"]
     assert "the cost of moving" in done["text"]
@@ -151,12 +151,12 @@ def test_a_person_who_is_asked_in_slack_is_heard(platform: Platform, outside: Ou
     """LIFE-10: by webhook this time; the answer to a mere greeting is not reliable enough."""
     assert delivered(platform, 2, UNSURE)["outcome"] == "ACCEPTED"
     task_id = until("a task", lambda: task_of(platform, 2))
-    question = until("a question", lambda: outside.told("No answer is reliable enough"))[0]
+    question = until("a question", lambda: outside.received("No answer is reliable enough"))[0]
     until("what is awaited", lambda: platform.database.execute("SELECT 1 FROM lifecycle_awaiting").fetchone())
     assert replied(platform, question["thread_ts"], HELP).json()["outcome"] == "ACCEPTED"
     done = until(
         "an answer",
-        lambda: [p for p in outside.told("Done for ") if p["thread_ts"] == question["thread_ts"]],
+        lambda: [p for p in outside.received("Done for ") if p["thread_ts"] == question["thread_ts"]],
     )
     assert "it costs two rents" in done[0]["text"]
     assert platform.database.execute(
@@ -182,7 +182,7 @@ def test_what_has_served_is_gone_after_its_time_and_not_before(platform: Platfor
     for table in ("events", "tasks", "messages WHERE task_id IS NOT NULL", "objects", "deletions"):
         assert _count(platform, f"lifecycle_{table}") == 0, table
     assert _count(platform, "lifecycle_seen") == 2
-    outside.mention(1, PLAIN)  # told again by a source that has not forgotten it
+    outside.mention(1, PLAIN)  # sent again by the source
     ask_at_once(platform)
     assert delivered(platform, 2, UNSURE)["outcome"] == "DUPLICATE"
     assert _count(platform, "lifecycle_tasks") == 0

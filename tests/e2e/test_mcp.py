@@ -51,7 +51,7 @@ def use[Found](
     act: Callable[[Client], Awaitable[Found]],
     transport: httpx2.AsyncBaseTransport | None = None,
 ) -> Found:
-    """What `act` finds with the official client, over HTTP."""
+    """Return the result of `act` with the official client, over HTTP."""
 
     async def run() -> Found:
         url = str(platform.http.base_url).rstrip("/") + "/mcp"
@@ -62,7 +62,7 @@ def use[Found](
 
 
 def count(platform: Platform, tenant: E2eTenant) -> int:
-    """How many runs the tenant has."""
+    """Return the number of the tenant's runs."""
     row = platform.database.execute(
         "SELECT count(*) FROM runs WHERE tenant_id = %s", (tenant.tenant_id,)
     ).fetchone()

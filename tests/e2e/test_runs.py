@@ -103,7 +103,7 @@ def test_run_26_a_url_run_never_reaches_the_inside(platform: Platform) -> None:
 
 
 def test_run_4_fifty_identical_posts_at_once_are_one_run(platform: Platform) -> None:
-    """RUN-4: one run, one reservation; the others get the same receipt or are told to come again."""
+    """RUN-4: one run, one reservation; the others get the same receipt or 409 with Retry-After."""
     tenant = platform.tenant()
     key = f"key-{uuid4()}"
     with ThreadPoolExecutor(10) as pool:
@@ -174,15 +174,15 @@ def test_run_9_the_usual_refusals(platform: Platform) -> None:
     nobody = E2eTenant("nobody", "dpp_" + "0" * 32 + "_" + "0" * 64, poor.caller)
     assert platform.submit(nobody, a_decision()).json()["reason_code"] == "AUTH_INVALID"
     assert platform.submit(None, a_decision()).status_code == 401
-    drained = platform.submit(poor, a_decision())
-    assert (drained.status_code, drained.json()["reason_code"]) == (402, "BUDGET_DRAINED")
-    assert costs(drained)[2] == "0.1000"
+    empty = platform.submit(poor, a_decision())
+    assert (empty.status_code, empty.json()["reason_code"]) == (402, "BUDGET_DRAINED")
+    assert costs(empty)[2] == "0.1000"
     assert platform.call("GET", "/v2/nothing", poor).status_code == 404
     wrong = platform.call("DELETE", "/v1/runs", poor)
     assert (wrong.status_code, wrong.headers["Allow"]) == (405, "POST")
 
 
-def test_run_11_a_foreign_an_unknown_and_a_malformed_id_are_told_apart_by_nothing(platform: Platform) -> None:
+def test_run_11_a_foreign_an_unknown_and_a_malformed_id_are_indistinguishable(platform: Platform) -> None:
     """RUN-11, D13: the same status, header names and body, save where the body repeats the request."""
     owner, other = platform.tenant(), platform.tenant()
     run_id = platform.submit(owner, a_decision()).json()["run_id"]

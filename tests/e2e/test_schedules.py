@@ -12,7 +12,7 @@ from tests.support.world import a_request
 
 pytestmark = pytest.mark.e2e
 
-A_BEAT_SECONDS = 150  # a rule fires once a minute; a busy machine may miss one
+A_TICK_SECONDS = 150  # a rule fires once a minute; a busy machine may miss one
 
 
 def left_behind(platform: Platform, tenant: E2eTenant, *, age: timedelta, sent: bool) -> Run:
@@ -36,7 +36,7 @@ def test_run_20_the_reaper_ends_what_a_dead_worker_left(platform: Platform) -> N
     run = left_behind(platform, tenant, age=timedelta(minutes=10), sent=True)
     then = run.created_at
     assert store.start_processing(platform.database, run, "a dead worker's", then) is not None
-    view = platform.finished(tenant, run.id, A_BEAT_SECONDS)
+    view = platform.finished(tenant, run.id, A_TICK_SECONDS)
     assert (view["status"], view["problem"]["reason_code"]) == ("FAILED", "WORKER_TIMEOUT")
     assert view["cost"]["used_usd"] == "0.0050"
     assert platform.position(tenant).balanced
@@ -46,7 +46,7 @@ def test_run_21_the_sweeper_refunds_what_waited_for_over_an_hour(platform: Platf
     """RUN-21: the whole reservation comes back."""
     tenant = platform.tenant()
     run = left_behind(platform, tenant, age=timedelta(hours=2), sent=True)
-    view = platform.finished(tenant, run.id, A_BEAT_SECONDS)
+    view = platform.finished(tenant, run.id, A_TICK_SECONDS)
     assert (view["status"], view["money_state"]) == ("FAILED", "REFUNDED")
     assert view["problem"]["reason_code"] == "RESERVATION_EXPIRED"
     assert platform.position(tenant).balance_usd_micros == 10_000_000
@@ -56,5 +56,5 @@ def test_d5_reconcile_sends_what_was_never_sent(platform: Platform) -> None:
     """D5: the run waits a minute, not an hour, and completes."""
     tenant = platform.tenant()
     run = left_behind(platform, tenant, age=timedelta(minutes=2), sent=False)
-    assert platform.finished(tenant, run.id, A_BEAT_SECONDS)["status"] == "COMPLETED"
+    assert platform.finished(tenant, run.id, A_TICK_SECONDS)["status"] == "COMPLETED"
     assert platform.position(tenant).balanced

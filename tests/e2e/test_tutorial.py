@@ -23,7 +23,7 @@ PROMISED = (
     ("FAILED", "PACK_RELIABILITY_BELOW_MINIMUM", "0.0050"),
     ("0.0550", "0.9450", "all 1 balanced"),
 )
-"""What the page says of each block's output."""
+"""The output that the page documents for each block."""
 
 
 @pytest.mark.timeout(240)

@@ -103,7 +103,7 @@ def test_a_home_comes_back_from_its_archive_as_it_was(
 def test_a_container_that_is_killed_comes_back_by_itself(
     platform: Platform, tenant: E2eTenant, made: str
 ) -> None:
-    """WS-1: nobody told the platform; the fleet's look finds it (WS-5)."""
+    """WS-1: the platform was not notified; the fleet's observation finds it (WS-5)."""
     pid = _container(made)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)

@@ -160,10 +160,10 @@ class TestDeadLetters:
         outbox_id = str(event["outboxId"])
         copy = {"outboxId": outbox_id, "deadLetterReason": "MAX_RETRIES_EXCEEDED"}
         put(queues, "{}", **copy)  # a second copy of the same
-        told = shell.out("auth-errors", "dlq", "redrive", "--all")
-        assert f"{outbox_id}  dead: event revived; deleted\n" in told
-        assert f"{outbox_id}  in progress again: deleted\n" in told
-        assert f"{bare}  unknown event: left\n" in told
+        printed = shell.out("auth-errors", "dlq", "redrive", "--all")
+        assert f"{outbox_id}  dead: event revived; deleted\n" in printed
+        assert f"{outbox_id}  in progress again: deleted\n" in printed
+        assert f"{bare}  unknown event: left\n" in printed
         assert shell.data("auth-errors", "outbox", "--dead") == []
         [left] = shell.data("auth-errors", "dlq", "list")
         assert left["messageId"] == bare
@@ -208,9 +208,9 @@ class TestDeadLetters:
         monkeypatch.setenv("DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL", f"{queues.dead_letters}x")
         assert shell.refused("auth-errors", "dlq", "list").startswith("sqs is unavailable")
         monkeypatch.delenv("DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL")
-        told = shell.refused("auth-errors", "dlq", "list")
+        printed = shell.refused("auth-errors", "dlq", "list")
         assert (
-            told
+            printed
             == "the environment is incomplete: DATABASE_URL set; missing: DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL"
         )
         assert shell.run("auth-errors", "outbox").exit_code == 0

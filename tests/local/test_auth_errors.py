@@ -42,7 +42,7 @@ def machinery(world: World, queues: Queues) -> Machinery:
 
 @pytest.fixture
 def shell(world: World, queues: Queues, monkeypatch: pytest.MonkeyPatch) -> OperatorShell:
-    """Whose environment names the rows and both queues."""
+    """A shell whose environment names the database and both queues."""
     return named_rows(monkeypatch, world.database_url)
 
 
@@ -106,7 +106,9 @@ class TestLooking:
             ("--limit", "0"),
         ],
     )
-    def test_what_is_no_filter_is_told_as_usage(self, shell: OperatorShell, wrong: tuple[str, ...]) -> None:
+    def test_what_is_no_filter_is_reported_as_usage(
+        self, shell: OperatorShell, wrong: tuple[str, ...]
+    ) -> None:
         assert shell.run("auth-errors", "list", *wrong).exit_code == 2
 
     def test_an_error_is_shown_whole(self, shell: OperatorShell, world: World, machinery: Machinery) -> None:
@@ -134,9 +136,9 @@ class TestLooking:
         assert "Auth.java:42" not in shown
         assert "Auth.java:42" in shell.out("auth-errors", "show", found, "--trace")
         assert "normal form (v1)" in shell.out("auth-errors", "show", found, "--normal-form")
-        told = shell.data("auth-errors", "show", found)
-        assert (told["stacktrace"], told["status"]) == (TRACE, "RESOLVED")
-        assert [one["processedStatus"] for one in told["events"]] == ["DONE", "DONE"]
+        printed = shell.data("auth-errors", "show", found)
+        assert (printed["stacktrace"], printed["status"]) == (TRACE, "RESOLVED")
+        assert [one["processedStatus"] for one in printed["events"]] == ["DONE", "DONE"]
         assert "give only one of the two options" in shell.refused(
             "auth-errors", "show", found, "--json", "--normal-form"
         )
@@ -200,7 +202,7 @@ class TestDeciding:
             ("--cluster", "1", "FAIL"),
         ],
     )
-    def test_wrong_words_are_told_as_usage(self, shell: OperatorShell, words: tuple[str, ...]) -> None:
+    def test_wrong_words_are_reported_as_usage(self, shell: OperatorShell, words: tuple[str, ...]) -> None:
         assert shell.run("auth-errors", "decide", *words, "--reason", "x").exit_code == 2
         assert shell.run("auth-errors", "decide", AN_ID, "FAIL").exit_code == 2  # no reason
 
@@ -255,8 +257,8 @@ class TestDeciding:
             return one(*words)
 
         monkeypatch.setattr(deciding, "decide", lost_at_the_third)
-        told = shell.refused("auth-errors", "decide", "--cluster", str(cluster), "FAIL", "--reason", "x")
-        assert told.endswith("at least 2 were decided; repeat the command for the rest")
+        printed = shell.refused("auth-errors", "decide", "--cluster", str(cluster), "FAIL", "--reason", "x")
+        assert printed.endswith("at least 2 were decided; repeat the command for the rest")
 
 
 class TestPolicies:
@@ -296,8 +298,8 @@ class TestPolicies:
     def test_every_fault_of_policies_is_named_and_nothing_set(
         self, shell: OperatorShell, command: tuple[str, ...], data: str, faults: list[str]
     ) -> None:
-        told = shell.refused("auth-errors", "policy", command[0], data, *command[1:])
-        assert all(fault in told for fault in faults), told
+        printed = shell.refused("auth-errors", "policy", command[0], data, *command[1:])
+        assert all(fault in printed for fault in faults), printed
         assert shell.data("auth-errors", "policy", "show") == []
 
     def test_a_file_that_can_not_be_read_and_no_reason(self, shell: OperatorShell) -> None:
@@ -317,8 +319,8 @@ class TestPolicies:
         reported(world, service=None)
         machinery.run()
         shell.out("auth-errors", "policy", "set", "[]", "--reason", "none")
-        told = shell.out("auth-errors", "policy", "replay")
-        assert told == "1 decision replayed: none differ\n"
+        printed = shell.out("auth-errors", "policy", "replay")
+        assert printed == "1 decision replayed: none differ\n"
         assert "POLICY/known" in shell.out("auth-errors", "show", str(error.auth_error_id))
         monkeypatch.setattr("dpp.auth_errors.decisions.replay.first_match", lambda *_: None)
         differs = shell.run("auth-errors", "policy", "replay")
@@ -330,8 +332,8 @@ class TestPolicies:
 
     def test_a_deployment_is_noted_for_a_service_or_for_all(self, shell: OperatorShell, world: World) -> None:
         assert "of all services recorded at 20" in shell.out("auth-errors", "deployed", "v7")
-        told = shell.out("auth-errors", "deployed", " v8 ", "--service", "web", "--as", "ci")
-        assert told.startswith("deployment of web recorded at ")
+        printed = shell.out("auth-errors", "deployed", " v8 ", "--service", "web", "--as", "ci")
+        assert printed.startswith("deployment of web recorded at ")
         with world.database.connection() as connection:
             kept = connection.execute(
                 "SELECT label, service, actor FROM auth_error_deploy ORDER BY label"

@@ -36,12 +36,12 @@ def test_a_server_is_of_the_major_version_that_we_lock(
 
 
 def test_the_urls_that_it_tells_are_those_of_its_servers_and_are_read(services: dict[str, Any]) -> None:
-    told = dict(re.findall(r"export ([A-Z_]+)=(\S+)", (ROOT / "compose.yaml").read_text()))
-    assert set(told) == {"DATABASE_URL", "REDIS_URL"}
-    assert set(told) <= {*PostgresSettings.variables(), *RedisSettings.variables()}
-    PostgresSettings.load(told)
-    RedisSettings.load(told)
-    assert [urlsplit(url).port for url in told.values()] == [5432, 6379]  # the servers' own
+    printed = dict(re.findall(r"export ([A-Z_]+)=(\S+)", (ROOT / "compose.yaml").read_text()))
+    assert set(printed) == {"DATABASE_URL", "REDIS_URL"}
+    assert set(printed) <= {*PostgresSettings.variables(), *RedisSettings.variables()}
+    PostgresSettings.load(printed)
+    RedisSettings.load(printed)
+    assert [urlsplit(url).port for url in printed.values()] == [5432, 6379]  # the servers' own
     assert all(service["network_mode"] == "host" for service in services.values())
 
 

@@ -18,7 +18,7 @@ from dpp_cli.paths import BUILD, ROOT
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Invocation]:
-    """What the process would have become, with the layers taken as built."""
+    """The command that the process would have become, with the layers taken as built."""
     became: list[Invocation] = []
 
     def recorded(made: Invocation) -> None:
@@ -31,7 +31,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Invocation]:
 
 
 def words_of(asked: list[Invocation], *typed: str) -> list[str]:
-    """What the CDK is asked when `dpp` is typed with these words."""
+    """Return the CDK's arguments for these words of `dpp`."""
     result = CliRunner().invoke(app, list(typed))
     assert result.exit_code == 0, result.output
     (one,) = asked
@@ -69,7 +69,7 @@ def test_only_who_says_so_is_asked_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "printed"),
     [
         (["--size", "huge"], "--size huge: choose one of dev, prod"),
         (["--architecture", "mips"], "--architecture mips"),
@@ -82,11 +82,11 @@ def test_only_who_says_so_is_asked_nothing() -> None:
 )
 @pytest.mark.parametrize("command", ["deploy", "diff", "destroy"])
 def test_a_wrong_value_is_refused_before_anything_is_built(
-    asked: list[Invocation], command: str, typed: list[str], told: str
+    asked: list[Invocation], command: str, typed: list[str], printed: str
 ) -> None:
     result = CliRunner().invoke(app, [command, *typed])
     assert isinstance(result.exception, StackError)
-    assert told in str(result.exception)
+    assert printed in str(result.exception)
     assert not asked
 
 
@@ -132,7 +132,9 @@ def test_the_command_becomes_the_pinned_cdk() -> None:
     assert done.stdout.startswith(pinned[1])
 
 
-def test_who_types_cdk_in_a_checkout_where_nothing_is_installed_is_told_what_to_do(tmp_path: Path) -> None:
+def test_who_types_cdk_in_a_checkout_where_nothing_is_installed_is_reported_what_to_do(
+    tmp_path: Path,
+) -> None:
     """`cdk deploy` by hand finds cdk.json at the top of the repository."""
     (tmp_path / "cdk.json").write_text((ROOT / "cdk.json").read_text(encoding="utf-8"), encoding="utf-8")
     made = invocation(["list"], "aarch64", os.environ, build=lambda _architecture: None)

@@ -128,15 +128,15 @@ def test_every_output_is_one_of_the_stacks() -> None:
     )
     named = set(re.findall(r"OutputKey=='(\w+)'|output `(\w+)`", GUIDE))
     flat = {name for pair in named for name in pair if name}
-    told = {name for pair in made for name in pair if name} | set(_LOGICAL_ID.findall(_source("api")))
+    printed = {name for pair in made for name in pair if name} | set(_LOGICAL_ID.findall(_source("api")))
     assert {"ApiUrl", "OpenApiDocument", "AlarmTopicArn", "ApiDomainTarget", "CacheTokenSecretArn"} <= flat
-    assert flat <= told
+    assert flat <= printed
 
 
 def test_every_variable_is_one_that_the_app_reads() -> None:
     read = {variable_of(name) for name in PASSED_ON}
-    told = set(re.findall(r"`(DPP_[A-Z_]+)`", GUIDE))
-    assert {name for name in read if "DECISION" in name} | {"DPP_TIME_ZONE"} <= told <= read
+    printed = set(re.findall(r"`(DPP_[A-Z_]+)`", GUIDE))
+    assert {name for name in read if "DECISION" in name} | {"DPP_TIME_ZONE"} <= printed <= read
 
 
 def test_every_function_and_log_group_is_one_that_is_made() -> None:
@@ -184,8 +184,8 @@ def test_the_first_tenant_has_its_money_and_a_key_that_can_be_revoked(
         return result.stdout
 
     [script] = [block for block in BLOCKS if "tenant create" in block]
-    told = [dpp(shlex.split(line)) for line in script.splitlines()]
-    token = next(one for one in told if one.startswith("dpp_")).strip()
+    printed = [dpp(shlex.split(line)) for line in script.splitlines()]
+    token = next(one for one in printed if one.startswith("dpp_")).strip()
     with psycopg.connect(database_url, autocommit=True) as connection:
         caller = api_keys.verify(connection, token)
         assert caller is not None
@@ -213,10 +213,10 @@ def test_the_costs_are_those_of_the_script_and_add_up() -> None:
         for column, shown in sums.items():
             shown.append(Decimal(cells[column].strip("*")))
     for shown in sums.values():
-        standing, by_use = len(costs.STANDING), len(costs.BY_USE)
-        assert sum(shown[:standing]) == shown[standing]
-        assert sum(shown[standing + 1 : standing + 1 + by_use]) == shown[standing + 1 + by_use]
-        assert shown[standing] + shown[standing + 1 + by_use] == shown[-1]
+        fixed, by_use = len(costs.FIXED), len(costs.BY_USE)
+        assert sum(shown[:fixed]) == shown[fixed]
+        assert sum(shown[fixed + 1 : fixed + 1 + by_use]) == shown[fixed + 1 + by_use]
+        assert shown[fixed] + shown[fixed + 1 + by_use] == shown[-1]
 
 
 def test_the_costs_of_workspaces_add_up() -> None:

@@ -152,7 +152,7 @@ def _documented(path: str, method: str) -> str | None:
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_every_file_that_is_named_exists(page: Path) -> None:
-    """A link, to a heading too, and a path in backticks that begins with a folder of ours."""
+    """A link, to a heading too, and a path in backticks that begins with a folder of this project."""
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)\s]+)\)", re.sub("`[^`\n]*`", "``", text)):
         if target.startswith(("http:", "https:")):

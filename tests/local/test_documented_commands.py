@@ -192,10 +192,10 @@ def test_every_command_about_events_and_tasks_works(shell: OperatorShell, world:
 def test_the_set_up_that_is_shown_is_one_that_the_roles_take() -> None:
     """LIFE-7, LIFE-10: each option's value is one that its setting takes, and each member of the secret is read."""
     page = (ROOT / "docs" / "lifecycle.md").read_text(encoding="utf-8")
-    [told] = [
+    [printed] = [
         json.loads(block) for block in re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     ]
-    given = {_variable(name): str(value) for name, value in told.items() if name != "size"}
+    given = {_variable(name): str(value) for name, value in printed.items() if name != "size"}
     settings = (TaskSettings, SourcesSettings, ChannelSettings, CredentialSettings, WebhookSecretSettings)
     known = {variable for one in settings for variable in one.variables()}
     assert set(given) <= known

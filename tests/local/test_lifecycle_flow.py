@@ -40,7 +40,7 @@ def shell(world: World, monkeypatch: pytest.MonkeyPatch) -> OperatorShell:
 
 @pytest.fixture
 def env(world: World) -> Iterator[Environment]:
-    """Whose time is three hours ago."""
+    """An environment whose clock is three hours behind."""
     with open_environment(world.database_url) as opened:
         opened.seconds = (world.now() - NOON).total_seconds() - 3 * 3_600
         yield opened
@@ -53,7 +53,7 @@ def asked(env: Environment, title: str = "unclear") -> str:
     return task_id
 
 
-def beat(world: World, *roles: Role, seconds_ago: float = 0) -> None:
+def record_heartbeat(world: World, *roles: Role, seconds_ago: float = 0) -> None:
     with world.database.connection() as connection:
         for role in roles:
             heartbeat.record(connection, role, world.now() - timedelta(seconds=seconds_ago))
@@ -102,11 +102,11 @@ class TestEvents:
         assert "status      FAILED: PACK_FAILED: as planned" in shown
         assert f"task        {task_id}, COMPLETED, FAILED" in shown
         assert shown.endswith("  text\n    x\n")
-        told = shell.data("lifecycle", "events", "show", "github-deps")
-        assert (told["status"], told["reason"]) == ("FAILED", "PACK_FAILED: as planned")
-        assert (told["task"]["task_id"], told["subject"]["body"]) == (task_id, "x")
+        printed = shell.data("lifecycle", "events", "show", "github-deps")
+        assert (printed["status"], printed["reason"]) == ("FAILED", "PACK_FAILED: as planned")
+        assert (printed["task"]["task_id"], printed["subject"]["body"]) == (task_id, "x")
 
-    def test_an_unknown_event_is_told_from_one_that_is_deleted(
+    def test_an_unknown_event_differs_from_one_that_is_deleted(
         self, shell: OperatorShell, env: Environment
     ) -> None:
         """LIFE-6: why it is not taken in again."""
@@ -161,21 +161,21 @@ class TestTasks:
         assert shell.out("lifecycle", "tasks", "list") == "no tasks found\n"
         done, waits = env.started("done", looks=3), asked(env)
         busy = env.started("busy", plan=[AT_WORK])
-        env.task_runs.refusal = TaskRunsUnavailable("The budget is drained.")
+        env.task_runs.refusal = TaskRunsUnavailable("The budget is empty.")
         poor = env.started("poor")
         env.emit("fresh")
         env.dispatch()
         fresh = shell.data("lifecycle", "tasks", "list")[0]["task_id"]
         lines = shell.out("lifecycle", "tasks", "list").splitlines()
-        for task_id, told in (
+        for task_id, printed in (
             (done, "COMPLETED, SUCCEEDED        1"),
             (waits, "IN_PROGRESS                 1  a person, 2 h 5"),
             (busy, "IN_PROGRESS                 1  its run"),
-            (poor, "IN_PROGRESS                 1  a soldier"),
+            (poor, "IN_PROGRESS                 1  a run to start"),
             (fresh, "PENDING                 0  the general, 2 h"),
         ):
-            assert told in next(line for line in lines if line.startswith(task_id))
-        assert "The budget is drained." in shell.out("lifecycle", "tasks", "list", "--status", "IN_PROGRESS")
+            assert printed in next(line for line in lines if line.startswith(task_id))
+        assert "The budget is empty." in shell.out("lifecycle", "tasks", "list", "--status", "IN_PROGRESS")
         assert len(shell.data("lifecycle", "tasks", "list", "--status", "IN_PROGRESS")) == 3
         for status in TaskStatus:
             assert shell.run("lifecycle", "tasks", "list", "--status", status).exit_code == 0
@@ -215,24 +215,24 @@ class TestTasks:
         shown = shell.run("lifecycle", "tasks", "show", task_id)
         assert shown.stderr == f"to answer it: `dpp lifecycle answer {task_id} TEXT`\n"
         thread = env.thread(task_id)
-        for told in (
+        for printed in (
             "event         github-unclear, DISPATCHED",
             f"run           {env.task(task_id).run_id} (deleted)",
             "waits for     a person, 2 h 5",
-            ", told 20",
+            ", sent 20",
             "last failure  PACK_RELIABILITY_BELOW_MINIMUM: as planned",
             f"thread        {thread.channel} {thread.thread_ts}",
             "    Reply in this thread with the missing information",
             "  HUMAN_INPUT_REQUEST  ",
             f"state/prompts/{task_id}.md",
         ):
-            assert told in shown.stdout
-        told = shell.data("lifecycle", "tasks", "show", task_id)
-        assert (told["task_id"], told["attempt"], told["run"]) == (task_id, 1, None)
-        assert told["event"]["event_id"] == "github-unclear"
-        assert told["thread"]["channel"] == thread.channel
-        assert [one["kind"] for one in told["messages"]] == ["THREAD_START", "HUMAN_INPUT_REQUEST"]
-        assert {one["object_key"] for one in told["objects"]} == set(env.bucket.objects)
+            assert printed in shown.stdout
+        printed = shell.data("lifecycle", "tasks", "show", task_id)
+        assert (printed["task_id"], printed["attempt"], printed["run"]) == (task_id, 1, None)
+        assert printed["event"]["event_id"] == "github-unclear"
+        assert printed["thread"]["channel"] == thread.channel
+        assert [one["kind"] for one in printed["messages"]] == ["THREAD_START", "HUMAN_INPUT_REQUEST"]
+        assert {one["object_key"] for one in printed["objects"]} == set(env.bucket.objects)
 
     def test_the_run_of_a_task_is_shown_as_it_stands(
         self, shell: OperatorShell, env: Environment, world: World
@@ -247,8 +247,8 @@ class TestTasks:
         shown = shell.out("lifecycle", "tasks", "show", task_id)
         assert f"run           {run.run_id}, QUEUED, RESERVED, paid by {run.tenant_id}" in shown
         assert "next check    due for 3 h" in shown
-        told = shell.data("lifecycle", "tasks", "show", task_id)
-        assert (told["run"]["status"], told["run"]["tenant_id"]) == ("QUEUED", run.tenant_id)
+        printed = shell.data("lifecycle", "tasks", "show", task_id)
+        assert (printed["run"]["status"], printed["run"]["tenant_id"]) == ("QUEUED", run.tenant_id)
 
     def test_a_question_is_known_when_its_message_is_deleted_and_so_is_the_event(
         self, shell: OperatorShell, env: Environment
@@ -261,9 +261,9 @@ class TestTasks:
         shown = shell.run("lifecycle", "tasks", "show", task_id).stdout
         assert "event         github-unclear (deleted)" in shown
         assert "waits for     a person, 2 h 5" in shown
-        told = shell.data("lifecycle", "tasks", "show", task_id)
-        assert (told["event"], told["question"]["body"], told["messages"]) == (None, None, [])
-        assert told["question"]["asked_at"] == told["question"]["told_at"]
+        printed = shell.data("lifecycle", "tasks", "show", task_id)
+        assert (printed["event"], printed["question"]["body"], printed["messages"]) == (None, None, [])
+        assert printed["question"]["asked_at"] == printed["question"]["told_at"]
 
     def test_an_unknown_task_is_a_sentence(self, shell: OperatorShell) -> None:
         for words in (("tasks", "show", NOBODY), ("answer", NOBODY, "yes")):
@@ -281,7 +281,7 @@ class TestAnswer:
         self, shell: OperatorShell, env: Environment, world: World
     ) -> None:
         task_id = asked(env)
-        beat(world, Role.GENERAL)
+        record_heartbeat(world, Role.GENERAL)
         done = shell.run("lifecycle", "answer", task_id, " take the second one ")
         assert (done.exit_code, done.stdout) == (
             0,
@@ -291,7 +291,7 @@ class TestAnswer:
         assert env.task(task_id).answer == "take the second one"
         shown = shell.out("lifecycle", "tasks", "show", task_id)
         assert "  was answered\n    take the second one\n" in shown
-        assert "waits for     a soldier" in shown
+        assert "waits for     a run to start" in shown
         again = shell.refused("lifecycle", "answer", task_id, "take the second one")
         assert again == f"task {task_id} waits for no answer: it has one, and goes on with it"
         env.seconds += 3 * 3_600
@@ -304,13 +304,13 @@ class TestAnswer:
         self, shell: OperatorShell, env: Environment, world: World
     ) -> None:
         task_id = asked(env)
-        told = shell.run("lifecycle", "answer", task_id, "yes", "--json")
-        assert '"answer": "yes"' in told.stdout
-        assert "the general (runner) has sent no heartbeat for 2 h" in told.stderr
+        printed = shell.run("lifecycle", "answer", task_id, "yes", "--json")
+        assert '"answer": "yes"' in printed.stdout
+        assert "the general (runner) has sent no heartbeat for 2 h" in printed.stderr
         another = asked(env, "another")
         env.admin.execute("DELETE FROM lifecycle_heartbeats")
-        told = shell.run("lifecycle", "answer", another, "yes")
-        assert (told.exit_code, "has no general (runner)" in told.stderr) == (0, True)
+        printed = shell.run("lifecycle", "answer", another, "yes")
+        assert (printed.exit_code, "has no general (runner)" in printed.stderr) == (0, True)
 
     def test_the_general_is_woken_where_his_function_is_known(
         self, shell: OperatorShell, env: Environment, monkeypatch: pytest.MonkeyPatch
@@ -365,32 +365,32 @@ class TestAnswer:
         assert "s3cret" not in logged
 
 
-class TestStanding:
+class TestStatus:
     """status, messages, sources (LIFE-5, LIFE-7, LIFE-10, LIFE-11)."""
 
     def test_an_empty_deployment_says_that_it_has_no_roles(self, shell: OperatorShell, world: World) -> None:
-        beat(world, Role.CHAMBERLAIN)
+        record_heartbeat(world, Role.CHAMBERLAIN)
         shown = shell.run("lifecycle", "status")
         assert shown.exit_code == 0
         assert shown.stderr == (
             "no heartbeat of any role but the chamberlain: this deployment has no event flow (docs/lifecycle.md)\n"
         )
-        told = shell.data("lifecycle", "status")
-        assert {one["role"]: one["is_dead"] for one in told["roles"]} == dict.fromkeys(Role, False)
-        assert set(told["open"].values()) == {0}
+        printed = shell.data("lifecycle", "status")
+        assert {one["role"]: one["is_dead"] for one in printed["roles"]} == dict.fromkeys(Role, False)
+        assert set(printed["open"].values()) == {0}
 
     def test_who_is_silent_and_what_is_open_is_seen_at_once(
         self, shell: OperatorShell, env: Environment, world: World
     ) -> None:
         asked(env)
         env.emit("new")
-        beat(world, Role.SENTINEL)
+        record_heartbeat(world, Role.SENTINEL)
         env.admin.execute("DELETE FROM lifecycle_heartbeats WHERE role = 'KING'")
         with world.database.connection() as connection:
             source_rows.failed(connection, Source.JIRA, "JIRA_401", world.now(), 960)
-        env.slack.replies = lambda _told: OutsideReply(status=503)
+        env.slack.replies = lambda _printed: OutsideReply(status=503)
         env.started("another", looks=0)
-        beat(world, Role.GENERAL, seconds_ago=599)
+        record_heartbeat(world, Role.GENERAL, seconds_ago=599)
         env.admin.execute("DELETE FROM lifecycle_heartbeats WHERE role = 'KING'")
         shown = shell.run("lifecycle", "status")
         rows = {" ".join(line.split()) for line in shown.stdout.splitlines()}
@@ -405,16 +405,16 @@ class TestStanding:
             "open questions: `dpp lifecycle tasks list --waiting`",
             "unsent messages: `dpp lifecycle messages`",
         ]
-        told = {one["role"]: one for one in shell.data("lifecycle", "status")["roles"]}
-        assert (told["ENVOY"]["is_dead"], told["GENERAL"]["is_dead"]) == (True, False)
-        assert told["KING"]["silent_seconds"] is None
+        printed = {one["role"]: one for one in shell.data("lifecycle", "status")["roles"]}
+        assert (printed["ENVOY"]["is_dead"], printed["GENERAL"]["is_dead"]) == (True, False)
+        assert printed["KING"]["silent_seconds"] is None
 
     def test_a_message_that_is_not_sent_says_why_and_what_waits_behind_it(
         self, shell: OperatorShell, env: Environment
     ) -> None:
         """LIFE-5: those of a task go in their order."""
         assert shell.out("lifecycle", "messages") == "all messages are sent\n"
-        env.slack.replies = lambda _told: OutsideReply(
+        env.slack.replies = lambda _printed: OutsideReply(
             status=200, body='{"ok": false, "error": "channel_not_found"}'
         )
         task_id = env.started("done")
@@ -439,7 +439,7 @@ class TestStanding:
         assert (second["message_id"] in cut.stdout, cut.stderr) == (False, "there are more; raise --limit\n")
 
         assert shell.out("lifecycle", "messages", "--sent") == "no sent messages are kept\n"
-        env.slack.replies = lambda _told: None
+        env.slack.replies = lambda _printed: None
         env.pass_time(130)
         env.notify()
         assert shell.out("lifecycle", "messages") == "all messages are sent\n"

@@ -27,7 +27,7 @@ def test_the_day_ends_at_midnight_of_the_zone(tmp_path: Path) -> None:
     assert not (tmp_path / "events.log").exists()
 
 
-def test_whoever_adds_the_first_event_of_a_day_splits_too(tmp_path: Path) -> None:
+def test_the_writer_of_the_first_event_of_a_day_splits_too(tmp_path: Path) -> None:
     put_events(tmp_path, NOW - DAY, NOW)
     assert len((tmp_path / "events-20261127.log").read_text().splitlines()) == 1
     (line,) = (tmp_path / "events.log").read_text().splitlines()

@@ -321,8 +321,8 @@ class TestPart:
         finally:
             assert stack.down(tmp_path) == [parts.ROTATION]
         assert not list(marked(tmp_path))
-        told = [json.loads(line)["event"] for line in (tmp_path / "events.log").read_text().splitlines()]
-        assert [one for one in told if one != "log_rotated"] == [
+        printed = [json.loads(line)["event"] for line in (tmp_path / "events.log").read_text().splitlines()]
+        assert [one for one in printed if one != "log_rotated"] == [
             "part_started",
             "part_ended",
             "part_started",

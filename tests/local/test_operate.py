@@ -34,7 +34,7 @@ class Shell:
         assert isinstance(result.exception, StackError), result.output
         return str(result.exception)
 
-    def told(self, *words: str) -> tuple[int, str]:
+    def printed(self, *words: str) -> tuple[int, str]:
         """A command's exit code and output."""
         result = self._run(words)
         return result.exit_code, result.output
@@ -83,7 +83,7 @@ def test_what_can_not_be_is_refused_in_a_sentence(shell: Shell, words: tuple[str
     assert message in shell.refused(*words)
 
 
-def test_drift_is_told_by_exit_code_table_and_json_and_mended_by_a_rebuild(
+def test_drift_is_reported_by_exit_code_table_and_json_and_mended_by_a_rebuild(
     shell: Shell, valkey_server: ValkeyServer
 ) -> None:
     """D2: an operator sees which tenant drifts and by how much, and puts it right from Postgres."""
@@ -94,13 +94,13 @@ def test_drift_is_told_by_exit_code_table_and_json_and_mended_by_a_rebuild(
 
     with redis.Redis.from_url(valkey_server.url) as client:
         client.incrby("budget:drift-2:balance_usd_micros", 7)
-    assert shell.told("ledger", "check", "drift-1") == (0, shell.dpp("ledger", "check", "drift-1"))
-    code, table = shell.told("ledger", "check")
+    assert shell.printed("ledger", "check", "drift-1") == (0, shell.dpp("ledger", "check", "drift-1"))
+    code, table = shell.printed("ledger", "check")
     assert code == 1
     assert "+7 µ" in table
-    code, text = shell.told("ledger", "check", "--json")
-    told = {position["tenant_id"]: position["drift_usd_micros"] for position in json.loads(text)}
-    assert (code, told) == (1, {"drift-1": 0, "drift-2": 7})
+    code, text = shell.printed("ledger", "check", "--json")
+    printed = {position["tenant_id"]: position["drift_usd_micros"] for position in json.loads(text)}
+    assert (code, printed) == (1, {"drift-1": 0, "drift-2": 7})
 
     assert "1.0000 USD now" in shell.dpp("ledger", "rebuild", "drift-2")
     (newest, *_) = json.loads(shell.dpp("ledger", "rebuilds", "drift-2", "--json"))
@@ -119,8 +119,8 @@ def test_money_under_way_is_no_drift_to_an_operator(shell: Shell, valkey_server:
     ledger = Ledger.connect(valkey_server.url)
     ledger.reserve("busy-1", str(uuid4()), 250_000, 0)
     ledger.client.close()
-    (told,) = json.loads(shell.dpp("ledger", "check", "busy-1", "--json"))
-    assert (told["in_flight_usd_micros"], told["drift_usd_micros"]) == (250_000, 0)
+    (printed,) = json.loads(shell.dpp("ledger", "check", "busy-1", "--json"))
+    assert (printed["in_flight_usd_micros"], printed["drift_usd_micros"]) == (250_000, 0)
     assert "0.2500" in shell.dpp("ledger", "check", "busy-1")
 
 
@@ -137,8 +137,12 @@ def test_a_dispute_is_shown_with_its_evidence_and_ended_as_decided(
     shown = shell.dpp("dispute", "list")
     assert run.id in shown
     assert "REFUNDED, charged 0.0000 USD" in shown
-    (told,) = json.loads(shell.dpp("dispute", "list", "--json"))
-    assert (told["run_id"], told["receipt"]["kind"], told["is_reserved"]) == (run.id, "REFUNDED", False)
+    (printed,) = json.loads(shell.dpp("dispute", "list", "--json"))
+    assert (printed["run_id"], printed["receipt"]["kind"], printed["is_reserved"]) == (
+        run.id,
+        "REFUNDED",
+        False,
+    )
 
     assert "decimal string" in shell.refused("dispute", "settle", run.id, "1e3")
     assert "not more" in shell.refused("dispute", "settle", run.id, "99.0000")
@@ -190,13 +194,13 @@ def test_keys_are_listed_without_a_secret_and_a_revoked_one_is_refused_at_once(
     assert api.call("GET", path, headers={"Authorization": f"Bearer {kept}"}).status == 404
 
     assert "is revoked" in shell.dpp("key", "revoke", key_id)  # a repetition finds it so
-    told = {one["key_id"]: one for one in json.loads(shell.dpp("key", "list", "acme-3", "--json"))}
-    assert told[str(UUID(key_id))]["status"] == "REVOKED"
-    assert told[str(UUID(kept.split("_")[1]))]["status"] == "ACTIVE"
-    assert secret not in json.dumps(told)
+    printed = {one["key_id"]: one for one in json.loads(shell.dpp("key", "list", "acme-3", "--json"))}
+    assert printed[str(UUID(key_id))]["status"] == "REVOKED"
+    assert printed[str(UUID(kept.split("_")[1]))]["status"] == "ACTIVE"
+    assert secret not in json.dumps(printed)
 
 
 def test_a_key_or_a_tenant_that_there_is_not_is_said_not_to_be(shell: Shell) -> None:
     assert "key 00000000-" in shell.refused("key", "revoke", "0" * 32)
-    assert shell.told("key", "revoke", "acme")[0] == 2
+    assert shell.printed("key", "revoke", "acme")[0] == 2
     assert "does not exist" in shell.dpp("key", "list", "nobody")

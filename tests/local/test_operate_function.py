@@ -152,14 +152,14 @@ def test_what_belongs_to_a_machine_is_refused(invoke: Invoke, word: str) -> None
         {"words": ["x"] * 1_101},
     ],
 )
-def test_an_event_that_is_no_request_is_told_so(invoke: Invoke, event: Any) -> None:
+def test_an_event_that_is_no_request_is_reported_so(invoke: Invoke, event: Any) -> None:
     answer = function.handler(event, lambda_context())
     assert (answer["exit_code"], answer["stdout"]) == (2, "")
     assert answer["stderr"].startswith("error: ")
     assert '{"words": ["ledger", "check"]}' in answer["stderr"]
 
 
-def test_a_wrong_option_is_told_as_on_a_machine_and_help_is_help(invoke: Invoke) -> None:
+def test_a_wrong_option_is_reported_as_on_a_machine_and_help_is_help(invoke: Invoke) -> None:
     assert "No such option" in invoke("ledger", "check", "--nothing")["stderr"]
     assert invoke("ledger", "check", "--nothing")["exit_code"] == 2
     helped = invoke("ledger", "--help")
@@ -183,9 +183,9 @@ def test_a_reply_that_lambda_would_refuse_is_cut_and_says_so() -> None:
         assert len(json.dumps(answer)) < 6_000_000
         assert len(json.dumps(answer)) > MAX_REPLY_BYTES * 0.7
         assert long.startswith(answer["stdout"])
-        told = answer["stderr"].splitlines()[-2:]
-        assert f"stdout was truncated after {len(answer['stdout'])} of 6000000 characters" in told[0]
-        assert "stderr was truncated" in told[1]
+        printed = answer["stderr"].splitlines()[-2:]
+        assert f"stdout was truncated after {len(answer['stdout'])} of 6000000 characters" in printed[0]
+        assert "stderr was truncated" in printed[1]
     assert reply(3, "a", "b") == {"exit_code": 3, "stdout": "a", "stderr": "b"}
 
 
@@ -217,7 +217,7 @@ def test_the_layer_has_every_module_that_the_function_imports_and_no_other() -> 
     assert all(path.is_file() for path in operate.sources())
 
 
-def _standing_in(monkeypatch: pytest.MonkeyPatch, answer: object = None) -> InProcessLambda:
+def _stand_in(monkeypatch: pytest.MonkeyPatch, answer: object = None) -> InProcessLambda:
     made = InProcessLambda(answer)
     monkeypatch.setattr("dpp_cli.operator.remote.boto3.client", lambda *_args, **_more: made)
     return made
@@ -227,7 +227,7 @@ def test_a_command_with_a_stage_is_run_there_and_ends_as_it_ended_there(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Words, both streams and the exit code come through; options after the command are the function's."""
-    there = _standing_in(monkeypatch)
+    there = _stand_in(monkeypatch)
     dpp = CliRunner()
     assert (
         dpp.invoke(app, ["--stage", "prod", "tenant", "create", "acme", "--name", "A B"]).stdout
@@ -244,7 +244,7 @@ def test_a_command_with_a_stage_is_run_there_and_ends_as_it_ended_there(
 
 @pytest.mark.parametrize("words", [["deploy"], ["local", "up"], ["demo"], ["layers"]])
 def test_what_belongs_to_a_machine_is_sent_nowhere(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
-    there = _standing_in(monkeypatch)
+    there = _stand_in(monkeypatch)
     result = CliRunner().invoke(app, ["--stage", "prod", *words])
     assert isinstance(result.exception, StackError)
     assert f"there is no `{words[0]}`" in str(result.exception)
@@ -275,7 +275,7 @@ def _refusal(code: str) -> ClientError:
 def test_what_goes_wrong_on_the_way_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, answer: object, message: str
 ) -> None:
-    _standing_in(monkeypatch, answer)
+    _stand_in(monkeypatch, answer)
     result = CliRunner().invoke(app, ["--stage", "prod", "ledger", "check"])
     assert isinstance(result.exception, StackError), result.output
     assert message in str(result.exception)

@@ -29,10 +29,14 @@ def test_a_key_is_shown_once_and_opens_until_it_is_revoked(shell: OperatorShell,
     shown = shell.out("operator", "list")
     assert str(UUID(key_id)) in shown
     assert "[red] laptop" in shown
-    [told] = shell.data("operator", "list")
-    assert (told["operator_id"], told["status"], told["label"]) == ("kim@ops", "ACTIVE", "[red] laptop")
-    assert told["last_used_at"] is not None
-    assert secret not in shown + str(told)
+    [printed] = shell.data("operator", "list")
+    assert (printed["operator_id"], printed["status"], printed["label"]) == (
+        "kim@ops",
+        "ACTIVE",
+        "[red] laptop",
+    )
+    assert printed["last_used_at"] is not None
+    assert secret not in shown + str(printed)
 
     for _ in range(2):  # a repetition finds it so
         assert shell.out("operator", "revoke", key_id) == f"key {UUID(key_id)} of kim@ops is revoked\n"

@@ -38,8 +38,8 @@ def test_the_stop_is_set_and_cleared_with_a_reason_and_every_change_is_kept(shel
     assert "emergency stop" in shell.out("ops", "status")
     done = shell.out("ops", "resume", "--reason", "it is out", "--as", "lee")
     assert done.startswith("emergency stop: not set, by lee: it is out (")
-    told = shell.data("ops", "stops")
-    assert [(one["stopped"], one["actor"], one["reason"]) for one in told] == [
+    printed = shell.data("ops", "stops")
+    assert [(one["stopped"], one["actor"], one["reason"]) for one in printed] == [
         (False, "lee", "it is out"),
         (True, "kim", "a fire"),
     ]
@@ -70,8 +70,8 @@ def test_status_tells_what_is_disabled_and_how_the_last_cycle_ended(
     fresh = shell.out("ops", "status")
     assert "enabled (no ticket ever disabled a pack)" in fresh
     assert "none yet" in fresh
-    told = shell.data("ops", "status")
-    assert (told["execution"], told["latest_receipt"]) == ([], None)
+    printed = shell.data("ops", "status")
+    assert (printed["execution"], printed["latest_receipt"]) == ([], None)
 
     decision = uuid4()
     with world.database.connection() as connection:
@@ -87,14 +87,14 @@ def test_status_tells_what_is_disabled_and_how_the_last_cycle_ended(
     run_id = cycle(world)
     assert "execution of ocr  DISABLED, by kim: too dear" in shell.out("ops", "status")
     assert "COMPLETED, started " in shell.out("ops", "status")
-    told = shell.data("ops", "status")
-    assert told["latest_receipt"]["run_id"] == run_id
-    [disabled] = told["execution"]
+    printed = shell.data("ops", "status")
+    assert printed["latest_receipt"]["run_id"] == run_id
+    [disabled] = printed["execution"]
     assert (disabled["scope"], disabled["enabled"], disabled["decision_id"]) == ("ocr", False, str(decision))
     assert disabled["decided_at"].endswith("+09:00")
 
 
-def test_receipts_are_told_step_by_step(shell: OperatorShell, world: World) -> None:
+def test_receipts_are_reported_step_by_step(shell: OperatorShell, world: World) -> None:
     """TIX-6."""
     assert shell.out("ops", "receipts") == "no ops cycle has run yet\n"
     assert shell.data("ops", "receipts") == []
@@ -102,9 +102,9 @@ def test_receipts_are_told_step_by_step(shell: OperatorShell, world: World) -> N
     with world.database.connection() as connection:
         stop.decide(connection, stopped=True, actor="lee", reason="a fire")
     second = cycle(world)
-    told = shell.data("ops", "receipts")
-    assert [(one["run_id"], one["outcome"]) for one in told] == [(second, "STOPPED"), (first, "COMPLETED")]
-    assert told[1]["ticket_reaper"]["decision"] == "NONE"
+    printed = shell.data("ops", "receipts")
+    assert [(one["run_id"], one["outcome"]) for one in printed] == [(second, "STOPPED"), (first, "COMPLETED")]
+    assert printed[1]["ticket_reaper"]["decision"] == "NONE"
     assert len(shell.data("ops", "receipts", "--limit", "1")) == 1
     stopped, completed = shell.out("ops", "receipts").splitlines()[1:]
     assert stopped.split()[1:5] == ["STOPPED", "STOPPED", "SKIPPED", "SKIPPED"]

@@ -1,4 +1,4 @@
-"""Which deployment a command works on: the one that the environment names, else the local stack."""
+"""The deployment that a command uses: the one that the environment names, else the local stack."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_a_variable_that_has_a_default_names_no_deployment(
 
 
 def reach_without(monkeypatch: pytest.MonkeyPatch, name: str) -> _Wanted:
-    """What is found where the variable isn't set at all."""
+    """The default without the variable."""
     monkeypatch.delenv(name)
     return reach(_Wanted).settings
 
@@ -113,7 +113,7 @@ def test_a_wrong_value_of_a_deployment_is_a_sentence(monkeypatch: pytest.MonkeyP
 
 
 class _Events(PostgresSettings, EventDeadLetterSettings, WakeQueueSettings):
-    """What commands of dead events want."""
+    """The settings of the dead-event commands."""
 
 
 def test_the_local_stack_has_the_queues_of_events() -> None:

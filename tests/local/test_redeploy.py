@@ -1,4 +1,4 @@
-"""What a release does to what runs already, on a LocalStack of this module's own (PLAT-5, RUN-29).
+"""A release's effect on running functions, on a LocalStack of this module's own (PLAT-5, RUN-29).
 
 The stack is three functions and the migration between them, made by the platform's own constructs and deployed by the
 pinned CDK: what is asked is the order of things and what a failure leaves, and a deployment of the whole platform takes
@@ -100,7 +100,7 @@ class Release:
         path.write_text(after)
 
     def asked(self) -> str:
-        """What the deployed function answers."""
+        """Return the deployed function's response."""
         answer = self.invoke(FUNCTION, "/healthz", {})
         assert answer.get("statusCode") == 200, answer
         return str(json.loads(answer["body"])["status"])
@@ -111,7 +111,7 @@ class Release:
         return str(json.loads(answer["body"])["reason_code"])
 
     def invoke(self, function: str, path: str, headers: dict[str, str]) -> dict[str, Any]:
-        """What a deployed function answers to a GET."""
+        """Return a deployed function's response to a GET."""
         event = {
             "httpMethod": "GET",
             "path": path,
@@ -201,7 +201,7 @@ def release(
 
 
 def _check_out(folder: Path) -> None:
-    """What a release is made of: what the tests change as copies, the rest as links. What was there goes."""
+    """The inputs of a release: copies of files that the tests change, the rest as links. What was there goes."""
     no_cache = shutil.ignore_patterns("__pycache__")
     for made in ("functions", "migrations", "layers"):
         shutil.rmtree(folder / made, ignore_errors=True)

@@ -133,7 +133,7 @@ def test_a_platform_that_does_not_answer_is_exit_code_5_with_the_key_to_repeat_w
     assert "\nRepeat it with --key order-0002; it will not create a second run.\n" in ended.err
 
 
-def test_a_lost_reply_is_told_tried_again_and_one_run(
+def test_a_lost_reply_is_reported_tried_again_and_one_run(
     typed: Typed, gateway: Gateway, world: World, tenant: Tenant
 ) -> None:
     """RUN-4: the reply is lost on its way to a proxy, which says 502."""
@@ -161,7 +161,7 @@ def test_a_result_that_was_changed_is_exit_code_6_and_is_not_printed(typed: Type
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "printed"),
     [
         ((*SUBMIT, "--key", "short"), 2, "idempotency key is 8 to 64"),
         ((*SUBMIT[:4], "0.00001", *SUBMIT[5:]), 2, "at most 4 places"),
@@ -181,11 +181,11 @@ def test_a_result_that_was_changed_is_exit_code_6_and_is_not_printed(typed: Type
     ],
 )
 def test_a_refusal_is_a_sentence_on_stderr_and_nothing_on_stdout(
-    typed: Typed, words: tuple[str, ...], code: int, told: str
+    typed: Typed, words: tuple[str, ...], code: int, printed: str
 ) -> None:
     ended = typed(*words)
     assert (ended.exit_code, ended.out) == (code, "")
-    assert told in re.sub(r"[\s│]+", " ", ended.err)
+    assert printed in re.sub(r"[\s│]+", " ", ended.err)
     assert "Traceback" not in ended.err
 
 
@@ -308,7 +308,7 @@ def _shell_blocks(page_text: str) -> list[str]:
 def test_the_exit_codes_are_documented() -> None:
     """docs/cli.md names each, and no other."""
     page_text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    told = re.findall(r"^\| ([0-9]+) \| ", page_text, re.MULTILINE)
+    printed = re.findall(r"^\| ([0-9]+) \| ", page_text, re.MULTILINE)
     ours = (
         commands.FAILED,
         commands.TIMED_OUT,
@@ -316,4 +316,4 @@ def test_the_exit_codes_are_documented() -> None:
         commands.MISMATCH,
         commands.INTERRUPTED,
     )
-    assert told == [str(code) for code in (0, 1, 2, *ours)]
+    assert printed == [str(code) for code in (0, 1, 2, *ours)]

@@ -150,7 +150,7 @@ def test_the_deadline_is_the_functions_timeout(workbench: Workbench) -> None:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a killed process is gone; the kernel may take a moment on a busy machine."""
+    """Return whether a killed process is gone; the kernel may take a moment on a busy machine."""
     deadline = time.monotonic() + 10
     while ProcessIdentity.of(pid) is not None and time.monotonic() < deadline:
         time.sleep(0.01)

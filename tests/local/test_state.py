@@ -1,4 +1,4 @@
-"""What the stack remembers, and who may change it."""
+"""The stack's persistent state and its lock."""
 
 import subprocess
 import sys

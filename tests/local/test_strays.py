@@ -1,4 +1,4 @@
-"""What `dpp local up` ends as left over, and what it does not: its own children carry the stack's mark, too."""
+"""Processes that `dpp local up` ends as left over, and those it spares: its own children carry the stack's mark, too."""
 
 import os
 import subprocess

@@ -21,7 +21,7 @@ AN_ID = "8a7f4e52-7d0c-4b7e-9f57-2f8f2f6f4c11"
 
 @pytest.fixture
 def shell(world: World, monkeypatch: pytest.MonkeyPatch) -> OperatorShell:
-    """Whose environment names the rows and the bucket of reports."""
+    """A shell whose environment names the database and the reports bucket."""
     monkeypatch.setenv("DPP_REPORTS_BUCKET", world.bucket)
     return named_rows(monkeypatch, world.database_url)
 
@@ -55,13 +55,16 @@ def test_a_ticket_is_filed_once_for_its_id(shell: OperatorShell) -> None:
     assert shell.out(*asked, "--as", "lee") == f"ticket {AN_ID} already filed by kim: BUDGET_CREDIT, OPEN\n"
     other = (*words[:-1], "amount_usd=26", "--reason", "for May", "--id", AN_ID)
     assert "stands for another request" in shell.refused(*other)
-    told = shell.data("tickets", "show", AN_ID)
-    assert (told["params"], told["reason"]) == ({"tenant_id": "acme", "amount_usd": "25.0000"}, "for May")
-    assert (told["requested_by"], told["current_status"], told["attempts"]) == ("kim", "OPEN", 0)
-    assert [(one.get("from_status"), one["to_status"], one["actor"]) for one in told["transitions"]] == [
+    printed = shell.data("tickets", "show", AN_ID)
+    assert (printed["params"], printed["reason"]) == (
+        {"tenant_id": "acme", "amount_usd": "25.0000"},
+        "for May",
+    )
+    assert (printed["requested_by"], printed["current_status"], printed["attempts"]) == ("kim", "OPEN", 0)
+    assert [(one.get("from_status"), one["to_status"], one["actor"]) for one in printed["transitions"]] == [
         (None, "OPEN", "kim")
     ]
-    assert told["created_at"].endswith("+09:00")
+    assert printed["created_at"].endswith("+09:00")
 
 
 @pytest.mark.parametrize(
@@ -81,8 +84,8 @@ def test_params_are_read_as_their_type_has_them(
     shell: OperatorShell, kind: str, params: tuple[str, ...], kept: dict[str, Any]
 ) -> None:
     given = [word for param in params for word in ("--param", param)]
-    told = shell.data("tickets", "file", kind, *given, "--reason", "why", "--as", "lee@ops")
-    assert (told["request_type"], told["params"], told["requested_by"]) == (kind, kept, "lee@ops")
+    printed = shell.data("tickets", "file", kind, *given, "--reason", "why", "--as", "lee@ops")
+    assert (printed["request_type"], printed["params"], printed["requested_by"]) == (kind, kept, "lee@ops")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +119,7 @@ def test_a_filing_that_can_not_be_is_refused_in_a_sentence(
 
 
 @pytest.mark.parametrize("words", [("EXECUTION",), ("DLQ_REDRIVE", "--id", "1"), ("DLQ_REDRIVE",)])
-def test_a_wrong_type_a_wrong_id_and_no_reason_are_told_as_usage(
+def test_a_wrong_type_a_wrong_id_and_no_reason_are_reported_as_usage(
     shell: OperatorShell, words: tuple[str, ...]
 ) -> None:
     reason = () if words == ("DLQ_REDRIVE",) else ("--reason", "why")
@@ -141,8 +144,8 @@ def test_a_filing_whose_outcome_is_unknown_says_how_to_repeat_it(
         raise PostgresUnavailable
 
     monkeypatch.setattr("dpp_cli.tickets.commands.file", lost)
-    told = shell.refused("tickets", "file", "DLQ_REDRIVE", "--reason", "why", "--id", AN_ID)
-    assert told.endswith(f"the ticket may have been filed; repeat the command with --id {AN_ID}")
+    printed = shell.refused("tickets", "file", "DLQ_REDRIVE", "--reason", "why", "--id", AN_ID)
+    assert printed.endswith(f"the ticket may have been filed; repeat the command with --id {AN_ID}")
     monkeypatch.undo()
 
 
@@ -173,15 +176,15 @@ def test_a_ticket_is_shown_with_its_end_and_history(shell: OperatorShell, world:
     assert f"ticket {old.request_id}" in shown
     assert f"exceeded {DAY}s threshold" in shown
     assert "OPS_CYCLE/gone" in shown
-    told = shell.data("tickets", "show", str(old.request_id))
-    assert told["result"] | {"processed_at": ""} == {
+    printed = shell.data("tickets", "show", str(old.request_id))
+    assert printed["result"] | {"processed_at": ""} == {
         "request_id": str(old.request_id),
         "processor_id": REAPER,
         "status": "FAILED",
         "processed_at": "",
         "message": f"AUTO_CLEANUP_STALE_IN_PROGRESS: exceeded {DAY}s threshold",
     }
-    assert [(one["to_status"], one["actor"]) for one in told["transitions"]] == [
+    assert [(one["to_status"], one["actor"]) for one in printed["transitions"]] == [
         ("OPEN", "kim"),
         ("IN_PROGRESS", "OPS_CYCLE/gone"),
         ("FAILED", REAPER),
@@ -240,9 +243,9 @@ def test_the_reaper_ends_what_is_stale_and_leaves_its_report(shell: OperatorShel
 
 def test_a_dry_run_tells_and_changes_nothing(shell: OperatorShell, world: World) -> None:
     [old] = taken(world)
-    told = shell.run("tickets", "reap", "--dry-run")
-    assert (told.exit_code, told.stderr) == (0, "dry run: would end 1; nothing was changed\n")
-    assert "stale      1" in told.stdout
+    printed = shell.run("tickets", "reap", "--dry-run")
+    assert (printed.exit_code, printed.stderr) == (0, "dry run: would end 1; nothing was changed\n")
+    assert "stale      1" in printed.stdout
     assert status_of(world, old) is TicketStatus.IN_PROGRESS
     assert "has not run yet" in shell.refused("tickets", "report")
 
@@ -299,10 +302,10 @@ def test_s3_that_is_down_leaves_the_report_in_its_row(
     """TIX-4: the next run writes the copies."""
     taken(world)
     monkeypatch.setenv("DPP_REPORTS_BUCKET", "no-such-bucket")
-    told = shell.run("tickets", "reap")
-    assert told.exit_code == 0
+    printed = shell.run("tickets", "reap")
+    assert printed.exit_code == 0
     assert (
-        told.stderr
+        printed.stderr
         == "S3 did not answer: the report is stored in Postgres; the next run writes its copies to S3\n"
     )
     assert shell.data("tickets", "report")["cleaned_count"] == 1
@@ -321,7 +324,7 @@ def test_only_a_run_of_the_reaper_asks_for_the_bucket(
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "299", "31536001", "1.5", "NaN"])
-def test_a_threshold_out_of_bounds_is_told_as_usage(shell: OperatorShell, wrong: str) -> None:
+def test_a_threshold_out_of_bounds_is_reported_as_usage(shell: OperatorShell, wrong: str) -> None:
     assert shell.run("tickets", "reap", "--threshold-seconds", wrong).exit_code == 2
 
 
@@ -335,10 +338,10 @@ def test_counters_count_what_is_stale_apart(shell: OperatorShell, world: World) 
     taken(world, 2)
     taken(world, seconds_ago=600)
     shell.out("tickets", "file", "DLQ_REDRIVE", "--reason", "why")
-    told = shell.data("tickets", "counters")
-    total = told["total"]
+    printed = shell.data("tickets", "counters")
+    total = printed["total"]
     assert (total["open"]["count"], total["in_progress"]["count"], total["stale"]["count"]) == (1, 1, 2)
-    assert told["by_type"]["EXECUTION_ENABLE"]["stale"]["count"] == 2
+    assert printed["by_type"]["EXECUTION_ENABLE"]["stale"]["count"] == 2
     shell.out("tickets", "reap")
     table = shell.out("tickets", "counters")
     assert shell.data("tickets", "counters")["total"]["failed"] == {"last_day": 2, "last_week": 2}

@@ -48,7 +48,7 @@ def archives(world: World, env: Environment) -> S3Archives:
 def shell(
     world: World, queues: Queues, archives: S3Archives, monkeypatch: pytest.MonkeyPatch
 ) -> OperatorShell:
-    """Whose environment names the rows, the queues and the archives."""
+    """A shell whose environment names the database, the queues and the archives."""
     monkeypatch.setenv("DPP_WORKSPACE_LOOK_QUEUE_URL", queues.events)
     monkeypatch.setenv("DPP_WORKSPACE_WORK_QUEUE_URL", queues.dead_letters)
     monkeypatch.setenv("DPP_ARCHIVES_BUCKET", archives.bucket)
@@ -56,7 +56,7 @@ def shell(
 
 
 def sent(queues: Queues, url: str) -> list[object]:
-    """What was sent to a queue, taken off it."""
+    """Return the messages of a queue and remove them."""
     return [parse(one["Body"]) for one in queues.waiting(url)]
 
 
@@ -115,12 +115,12 @@ class TestLooking:
             env.pass_time(20)
         assert shell.data("workspaces", "list") == []
         assert "cleaned" in shell.out("workspaces", "show", str(workspace_id))
-        told = shell.out("workspaces", "explain", str(workspace_id))
-        assert "The workspace is deleted, and nothing of it is left." in told
+        printed = shell.out("workspaces", "explain", str(workspace_id))
+        assert "The workspace is deleted, and nothing of it is left." in printed
         assert "there is nothing to observe" in shell.refused("workspaces", "look", str(workspace_id))
 
     @pytest.mark.parametrize("wrong", [("--phase", "GONE"), ("--limit", "0"), ("show", "1"), ("explain",)])
-    def test_what_is_no_filter_and_no_id_is_told_as_usage(
+    def test_what_is_no_filter_and_no_id_is_reported_as_usage(
         self, shell: OperatorShell, wrong: tuple[str, ...]
     ) -> None:
         words = wrong if not wrong[0].startswith("-") else ("list", *wrong)
@@ -145,10 +145,10 @@ class TestLooking:
             "reconciler",
         ):
             assert said in shown, said
-        told = shell.data("workspaces", "show", str(workspace_id))
-        assert told["home"]["restore_marker"] == told["archive_key"] == stands.archive_key
-        assert (told["phase"], told["op_id"]) == ("RUNNING", str(stands.op_id))
-        assert told["events"][-1]["kind"] == "CREATED"
+        printed = shell.data("workspaces", "show", str(workspace_id))
+        assert printed["home"]["restore_marker"] == printed["archive_key"] == stands.archive_key
+        assert (printed["phase"], printed["op_id"]) == ("RUNNING", str(stands.op_id))
+        assert printed["events"][-1]["kind"] == "CREATED"
         few = shell.out("workspaces", "show", str(workspace_id), "--events", "1")
         assert "CREATED" not in few
 
@@ -158,18 +158,18 @@ class TestLooking:
             "BEGIN; SET LOCAL ROLE dpp_workspace_api; UPDATE workspaces SET name = E'\\x1b[2J[red]mine'; COMMIT"
         )
         for words in (("list",), ("show", str(workspace_id))):
-            assert "\x1b" not in (told := shell.out("workspaces", *words))
-            assert "[red]mine" in told
+            assert "\x1b" not in (printed := shell.out("workspaces", *words))
+            assert "[red]mine" in printed
 
-    def test_what_comes_next_is_told_in_the_planners_words(
+    def test_what_comes_next_is_reported_in_the_planners_words(
         self, shell: OperatorShell, env: Environment, fleet: MemoryProvider
     ) -> None:
         new = env.create("RUNNING")
-        told = shell.out("workspaces", "explain", str(new))
-        assert "desired      RUNNING, requested by owner\n" in told
-        assert "observed   nothing yet: nobody has looked\n" in told
-        assert "in progress  nothing\n" in told
-        assert "next       The workspace has not been observed yet.\n" in told
+        printed = shell.out("workspaces", "explain", str(new))
+        assert "desired      RUNNING, requested by owner\n" in printed
+        assert "observed   nothing yet: nobody has looked\n" in printed
+        assert "in progress  nothing\n" in printed
+        assert "next       The workspace has not been observed yet.\n" in printed
         workspace_id = lost(env, fleet)
         blocked = shell.run("workspaces", "explain", str(workspace_id))
         assert "blocked    yes, a person has to do something\n" in blocked.stdout
@@ -197,8 +197,8 @@ class TestActing:
 
     def test_a_look_is_sent_for(self, shell: OperatorShell, env: Environment, queues: Queues) -> None:
         workspace_id = env.create()
-        told = shell.out("workspaces", "look", str(workspace_id))
-        assert told == f"workspace {workspace_id} will be observed next\n"
+        printed = shell.out("workspaces", "look", str(workspace_id))
+        assert printed == f"workspace {workspace_id} will be observed next\n"
         assert sent(queues, queues.events) == [Observe(workspace_id)]
 
     def test_a_lost_home_goes_on_from_an_archive_once_that_is_confirmed(
@@ -289,8 +289,8 @@ class TestActing:
         for key in (AN_ID, archive_key_of(UUID(AN_ID), new_id()), archive_key_of(UUID(waits), new_id())):
             unknown = (waits, "--way", "from-archive", "--archive-key", key, "--yes")
             refused[unknown] = "The workspace has no proved archive under this key."
-        for words, told in refused.items():
-            assert told in shell.refused("workspaces", "recover", *words, "--reason", "x"), words
+        for words, printed in refused.items():
+            assert printed in shell.refused("workspaces", "recover", *words, "--reason", "x"), words
         assert "--reason" in shell.refused("workspaces", "recover", waits, "--way", "retry", "--reason", " ")
         assert shell.run("workspaces", "recover", waits, "--way", "hope", "--reason", "x").exit_code == 2
 
@@ -302,9 +302,9 @@ class TestActing:
         assert empty.stdout == "no archives\n"
         workspace_id = env.create_in("ARCHIVED")
         archives.write(archive_key_of(uuid4(), uuid4()), iter([b"x"]), no_heartbeat)
-        told = shell.run("workspaces", "collect", "--dry-run")
-        assert "3  YOUNG" in told.stdout
-        assert told.stderr == "dry run: would delete 0 objects, 0 bytes; nothing was deleted\n"
+        printed = shell.run("workspaces", "collect", "--dry-run")
+        assert "3  YOUNG" in printed.stdout
+        assert printed.stderr == "dry run: would delete 0 objects, 0 bytes; nothing was deleted\n"
         data = shell.data("workspaces", "collect", "--dry-run")
         assert (data["by_verdict"], data["would_delete"]) == ({"YOUNG": 3}, 0)
         key = str(env.get(workspace_id).archive_key)
@@ -318,11 +318,11 @@ class TestActing:
         workspace_id = env.create_in("ARCHIVED")
         archives.write(archive_key_of(workspace_id, new_id()), iter([b"old"]), no_heartbeat)
         archives.write(archive_key_of(uuid4(), new_id()), iter([b"whose"]), no_heartbeat)
-        told = shell.run("workspaces", "collect", "--dry-run")
-        assert "1  GARBAGE" in told.stdout
-        assert "1  UNKNOWN_WORKSPACE" in told.stdout
-        assert "2  ARCHIVE_KEY" in told.stdout
-        assert "dry run: would delete 1 objects, 3 bytes" in told.stderr
+        printed = shell.run("workspaces", "collect", "--dry-run")
+        assert "1  GARBAGE" in printed.stdout
+        assert "1  UNKNOWN_WORKSPACE" in printed.stdout
+        assert "2  ARCHIVE_KEY" in printed.stdout
+        assert "dry run: would delete 1 objects, 3 bytes" in printed.stderr
         assert len(archives.page(None, 100)) == 4
 
     def test_a_collection_is_sent_for(self, shell: OperatorShell, queues: Queues) -> None:

@@ -23,7 +23,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """The result of a command."""
 
     exit_code: int
     out: str

@@ -32,7 +32,7 @@ _CONTEXT: Any = SimpleNamespace(
 
 @dataclass
 class CloudFormation:
-    """Where the answers go, and what it asks."""
+    """The receiver of responses, and the request."""
 
     url: str = ""
     answers: list[dict[str, str]] = field(default_factory=list)
@@ -165,10 +165,10 @@ def test_a_migration_that_fails_fails_the_deployment_and_changes_nothing(
     assert (tables(empty_database), revision(empty_database)) == before
 
 
-def test_a_failure_that_quotes_a_row_is_told_without_it(
+def test_a_failure_that_quotes_a_row_is_reported_without_it(
     cloudformation: CloudFormation, empty_database: str, next_release: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """RUN-31: the reason is shown to whoever may see the stack."""
+    """RUN-31: the reason is shown to everyone who may see the stack."""
     cloudformation.ask("Create")
     add_migration(next_release, "INSERT INTO half_done SELECT 'hunter2'::text::int")
     failed = cloudformation.ask("Update", PhysicalResourceId=PHYSICAL_ID)

@@ -1,4 +1,4 @@
-"""What the compliance pack takes for personal data, by published examples and by properties (RUN-28)."""
+"""The compliance pack's personal data rules, by published examples and by properties (RUN-28)."""
 
 import random
 import re
@@ -125,7 +125,7 @@ class TestChecksums:
 
 
 class TestFinders:
-    """What is found, how sure, and where it ends (RUN-28)."""
+    """Rule, confidence and end of each finding (RUN-28)."""
 
     @pytest.mark.parametrize(
         ("text", "expected"),

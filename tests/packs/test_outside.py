@@ -93,7 +93,7 @@ def test_a_job_goes_out_whole_and_its_result_comes_back(endpoint: LambdaEndpoint
 def test_whatever_happens_there_is_a_crash_by_name_and_is_asked_for_once(
     endpoint: LambdaEndpoint, reply: Reply, detail: str
 ) -> None:
-    """D6: a second call would be a second job; RUN-31: nothing of the answer is told."""
+    """D6: a second call would be a second job; RUN-31: nothing of the answer gets."""
     endpoint.reply = lambda _: reply
     result = run(OutsidePacks("dpp-packs"), request())
     assert isinstance(result, PackFailure)

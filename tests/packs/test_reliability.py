@@ -1,4 +1,4 @@
-"""How far each pack says that its result can be relied on (RUN-3, RUN-25, RUN-26, RUN-28)."""
+"""Each pack's reliability score (RUN-3, RUN-25, RUN-26, RUN-28)."""
 
 import threading
 from http.server import BaseHTTPRequestHandler
@@ -27,7 +27,7 @@ def request(pack_type: PackType, raw: dict[str, Any], timebox_sec: int = 10) -> 
 
 @pytest.mark.parametrize("score", [-0.01, 1.01, float("nan"), float("inf"), None])
 def test_a_score_is_a_number_from_0_to_1(score: float | None) -> None:
-    """RUN-3: whoever compares it need not ask; and no pack may leave it out."""
+    """RUN-3: everyone who compares it need not ask; and no pack may leave it out."""
     answer = {"data": {}, "cost_usd_micros": 0}
     with pytest.raises(ValidationError):
         PackSuccess.model_validate(answer if score is None else answer | {"reliability_score": score})

@@ -23,7 +23,7 @@ class Watch:
     event_dead_letters: str
 
     def conditions(self) -> dict[str, Condition]:
-        """What is wrong now, by its entry and its subject."""
+        """Return the current problems by entry and subject."""
         return {
             f"{one.entry.rpartition('#')[2]} {one.subject}".strip(): one for one in self.look().conditions
         }
@@ -41,7 +41,7 @@ class Watch:
 
 
 def environ(world: World, dead_letters: str, event_dead_letters: str) -> dict[str, str]:
-    """What `dpp top` reads."""
+    """The settings of `dpp top`."""
     return world.environ() | {
         "DPP_RUN_DEAD_LETTER_QUEUE_URL": dead_letters,
         "DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL": event_dead_letters,

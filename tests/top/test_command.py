@@ -90,7 +90,7 @@ def there(shell: OperatorShell, monkeypatch: pytest.MonkeyPatch) -> Iterator[InP
         lambda service, **more: made if service == "lambda" else client(service, **more),
     )
     wiring.cache_clear()
-    made.invoke(FunctionName="x", Payload=b'{"words": ["--help"]}')  # a first start is told on stdout
+    made.invoke(FunctionName="x", Payload=b'{"words": ["--help"]}')  # a first start is logged to stdout
     made.asked.clear()
     yield made
     wiring.cache_clear()
@@ -128,7 +128,7 @@ def test_a_look_there_that_is_not_whole_is_shown_and_ends_with_1(
     assert "?? redis does not answer since" in result.stdout
 
 
-def test_a_deployment_that_knows_no_such_page_is_told_in_its_words(
+def test_a_deployment_that_knows_no_such_page_is_reported_in_its_words(
     there: InProcessLambda, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("operate.command.refusal", lambda _words: "on a deployment there is no `top`")
@@ -187,7 +187,7 @@ class Terminal:
 
     @property
     def modes(self) -> list[object]:
-        """How the terminal is set."""
+        """Return the terminal's attributes."""
         return termios.tcgetattr(self._theirs)
 
     def close(self) -> None:

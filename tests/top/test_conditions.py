@@ -55,7 +55,7 @@ def _receipt(seconds: int, tickets: str = "OK") -> str:
 
 
 def _event(status: str, seconds: int) -> str:
-    told = {
+    printed = {
         "PENDING": f"NULL, NULL, {_ago(seconds)}, NULL, NULL",
         "DEAD": "'refused', NULL, NULL, NULL, NULL",
         "PUBLISHED": f"NULL, NULL, NULL, {_ago(seconds)}, {_ago(seconds)}",
@@ -64,7 +64,7 @@ def _event(status: str, seconds: int) -> str:
         "INSERT INTO outbox_message (aggregate_type, aggregate_id, event_type, idempotency_key, payload, payload_hash,"
         " status, retry_count, last_error, processing_since, next_retry_at, published_at, last_sent_at, created_at)"
         f" VALUES ('auth_error', {_ID}, 'auth.error.recorded.v1', 'auth_error:recorded:' || {_ID},"
-        f" jsonb_build_object('authErrorId', {_ID}), {_HASH}, '{status}', 0, {told}, {_ago(seconds)})"
+        f" jsonb_build_object('authErrorId', {_ID}), {_HASH}, '{status}', 0, {printed}, {_ago(seconds)})"
     )
 
 
@@ -109,7 +109,7 @@ def _flow(kind: str, seconds: int) -> str:
     }[kind]
 
 
-def _beats(seconds: int, *roles: str) -> str:
+def _heartbeats(seconds: int, *roles: str) -> str:
     values = ", ".join(f"('{role}', {_ago(seconds)})" for role in roles)
     return f"INSERT INTO lifecycle_heartbeats VALUES {values}"
 
@@ -203,16 +203,16 @@ CASES = [
     ),
     Case(
         "a silent role",
-        (_beats(601, "KING"), _beats(5, "SENTINEL", "GENERAL", "ENVOY", "CHAMBERLAIN")),
+        (_heartbeats(601, "KING"), _heartbeats(5, "SENTINEL", "GENERAL", "ENVOY", "CHAMBERLAIN")),
         ("role-dead king",),
-        (_beats(590, *_ALL),),
+        (_heartbeats(590, *_ALL),),
         ("DELETE FROM lifecycle_heartbeats",),
     ),
     Case(
         "a role that was never heard",
-        (_beats(5, "SENTINEL", "KING", "GENERAL", "CHAMBERLAIN"),),
+        (_heartbeats(5, "SENTINEL", "KING", "GENERAL", "CHAMBERLAIN"),),
         ("role-dead envoy, no heartbeat yet",),
-        (_beats(5, "CHAMBERLAIN"),),
+        (_heartbeats(5, "CHAMBERLAIN"),),
         ("DELETE FROM lifecycle_heartbeats",),
     ),
     Case(
@@ -318,7 +318,7 @@ def test_runs_that_are_stuck_or_disputed_are_wrong(watch: Watch) -> None:
     assert watch.wrong() == {"runs-disputed"}
 
 
-def test_a_run_that_waits_is_wrong_after_five_minutes_and_a_parked_one_is_told_apart(watch: Watch) -> None:
+def test_a_run_that_waits_is_wrong_after_five_minutes_and_a_parked_one_is_distinguished(watch: Watch) -> None:
     """RUN-15, TIX-1."""
     world = watch.world
     run = world.submit(world.tenant()).run

@@ -1,4 +1,4 @@
-"""What a look gathers beside what is wrong: tenants and queues; and how it goes on where something does not answer."""
+"""A snapshot's data apart from problems: tenants and queues; and how it goes on where something does not answer."""
 
 from collections.abc import Iterator
 

@@ -20,7 +20,7 @@ ALL = [
     *limits.FLOW_STUCK.values(),
 ]
 BY_TIME = {limits.EMERGENCY_STOP.anchor, limits.OPS_CYCLE_SILENT.anchor}
-"""Whose alarms count how long something has been so, not how much of it there is."""
+"""Limits whose alarms measure a duration, not how much of it there is."""
 
 
 def of(limit: Limit) -> list[AlarmSpec]:
@@ -37,7 +37,7 @@ def test_an_alarm_rises_from_the_same_figure_on(limit: Limit) -> None:
             assert (alarm.threshold, alarm.comparison) == (limit.at_least, AT_LEAST)
 
 
-def test_what_alarms_tell_by_time_is_told_after_the_same_time() -> None:
+def test_what_alarms_tell_by_time_is_reported_after_the_same_time() -> None:
     [stop], [silent] = of(limits.EMERGENCY_STOP), of(limits.OPS_CYCLE_SILENT)
     assert (stop.threshold, 60 * stop.watched.minutes * stop.periods) == (1, limits.EMERGENCY_STOP.at_least)
     assert (silent.threshold, silent.comparison) == (1, BELOW)

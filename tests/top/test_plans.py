@@ -92,7 +92,7 @@ _ASKED: list[tuple[Queries, str]] = [
     ),
 ]
 _BIG = frozenset({"runs", "tickets", "outbox_message", "processed_message", "workspaces", "ledger_rebuilds"})
-"""What was filled, and may not be read whole. Tenants are read by their key; the rest is a few rows, always."""
+"""Filled tables that must not be scanned. Tenants are read by their key; the rest is a few rows, always."""
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
 def test_a_look_reads_no_table_whole_and_little_of_each(
     full: psycopg.Connection[Any], queries: Queries, name: str
 ) -> None:
-    """The page is asked for every second or two, by anybody who watches."""
+    """The page is asked for every second or two, by anybody metrics."""
     params = _PARAMS | ({"at_most": _TENANTS} if name == "watched_tenants" else {})
     plan = explained(full, queries[name], params)
     whole = [

@@ -66,7 +66,7 @@ MONEY       drift 250,000 µUSD · disputed ledgers 0 · runs 0 · stuck claims 
 
 
 def shown(snapshot: Snapshot, columns: int, lines: int | None = None) -> str:
-    """What stands on the page, without the blanks at its lines' ends."""
+    """Return the page without trailing blanks at its lines' ends."""
     page = draw(View("stage prod", snapshot, 2.0), columns, lines)
     return "\n".join(line.rstrip() for line in page.plain.split("\n"))
 
@@ -94,10 +94,10 @@ def test_no_line_is_wider_than_the_terminal_and_no_page_higher(
     assert lines is None or len(page) <= lines
 
 
-def test_a_look_that_takes_long_is_told_of() -> None:
-    for seconds, told in ((4.9, False), (7.2, True)):
+def test_a_look_that_takes_long_is_reported() -> None:
+    for seconds, printed in ((4.9, False), (7.2, True)):
         page = draw(View("here", WELL, 2.0, pending_seconds=seconds), 80, 24).plain
-        assert ("refreshing for 7 s" in page.partition("\n")[0]) is told
+        assert ("refreshing for 7 s" in page.partition("\n")[0]) is printed
 
 
 def test_without_a_bound_everything_that_is_wrong_is_shown() -> None:
@@ -133,7 +133,7 @@ def test_what_others_named_reaches_no_terminal_raw() -> None:
 def test_colours_are_left_out_where_nobody_wants_them(
     monkeypatch: pytest.MonkeyPatch, no_color: bool
 ) -> None:
-    """https://no-color.org; what is wrong is told by words and marks all the same."""
+    """https://no-color.org; problems are also marked by words and symbols."""
     if no_color:
         monkeypatch.setenv("NO_COLOR", "1")
     else:
@@ -164,7 +164,7 @@ def test_what_could_not_be_asked_is_shown_as_it_last_stood_with_since_when() -> 
     assert (back.since, back.outdated, back.snapshot.conditions) == ({}, {}, ())
 
 
-def test_a_function_that_does_not_answer_is_told_since_when_and_the_page_stays() -> None:
+def test_a_function_that_does_not_answer_is_reported_with_its_time_and_the_page_stays() -> None:
     memory = Memory("stage prod", 10.0)
     assert memory.unanswered("throttled", NOON) is None
     memory.update(WELL)

@@ -1,4 +1,4 @@
-"""What the ocr tests share: Tesseract with its trained data, and runs of the pack."""
+"""Fixtures of the ocr tests: Tesseract with its trained data, and runs of the pack."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""How exactly pages are read: character error rates of drawn pages, each held to its bound (RUN-27)."""
+"""Accuracy of recognition: character error rates of drawn pages, each held to its bound (RUN-27)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

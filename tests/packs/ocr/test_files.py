@@ -25,7 +25,7 @@ def opened(data: bytes, max_pages: int = 50, seconds: float = 60) -> list[Page |
 
 
 def first_fault(data: bytes) -> ImageFault | None:
-    """What is said of a file, or of its first page."""
+    """Return the fault of a file or of its first page."""
     try:
         first = opened(data)[0]
     except ImageFaultError as error:

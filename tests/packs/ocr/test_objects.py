@@ -1,4 +1,4 @@
-"""How the bytes of an object reach the pack: by one signed URL, in a process without credentials (RUN-27, D6)."""
+"""The bytes of an object reach the pack by one signed URL, in a process without credentials (RUN-27, D6)."""
 
 import json
 import os
