@@ -1,4 +1,4 @@
-"""Processes that `dpp local up` ends as left over, and those it spares: its own children carry the stack's mark, too."""
+"""Leftover processes that `dpp local up` ends, and those it spares: its own children carry the stack's mark, too."""
 
 import os
 import subprocess
