@@ -59,7 +59,7 @@ def main() -> int:
     }
     control = _run(sorted(tests)) if tests else None
     if control and control.returncode:
-        _print(f"The tests fail without any mutation:\n{control.stdout[-5000:]}")
+        _print(f"The tests fail without any mutation:\n{(control.stdout + control.stderr)[-5000:]}")
         return 1
     pairs = [(found, catcher) for found in chosen for catcher in found.caught_by]
     with (
