@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dpp_client import BudgetDrained, Client, RunFailed, RunNotFound, Unauthorized
+from dpp_client import Client, InsufficientBudget, RunFailed, RunNotFound, Unauthorized
 from tests.e2e.conftest import Platform
 
 pytestmark = pytest.mark.e2e
@@ -75,7 +75,7 @@ def test_what_is_refused_and_what_fails(platform: Platform) -> None:
     """RUN-9, RUN-11, RUN-17."""
     tenant = platform.tenant(credit_usd_micros=300_000)
     with Client(platform.state.api_base_url, tenant.token) as client:
-        with pytest.raises(BudgetDrained) as empty:
+        with pytest.raises(InsufficientBudget) as empty:
             client.submit("decision", INPUTS, "0.31")
         assert empty.value.budget_remaining_usd == Decimal("0.3000")
         with pytest.raises(RunNotFound):

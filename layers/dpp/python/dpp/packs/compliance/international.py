@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from dpp.packs.compliance import checksums
 from dpp.packs.compliance.findings import Candidate
-from dpp.packs.compliance.korean import digits, is_told_by
+from dpp.packs.compliance.korean import digits, is_named_by
 
 CARD = "payment_card"
 IBAN = "iban"
@@ -92,5 +92,5 @@ def _passports(text: str) -> Iterator[Candidate]:
         if checksums.travel_document_checks(match[0]):
             yield Candidate(PASSPORT_ZONE, match.start(), match.end(), "high")
     for match in _PASSPORT.finditer(text):
-        if is_told_by(_PASSPORT_WORD, text, match.start()):
+        if is_named_by(_PASSPORT_WORD, text, match.start()):
             yield Candidate(PASSPORT, match.start(), match.end(), "medium")
