@@ -1,9 +1,9 @@
-"""Put each mutation into a copy of the sources and run what must catch it: `python -m tests.mutants`.
+"""Put each mutation into a copy of the sources and run the tests and simulations that must catch it.
 
-Words on the command line select the mutations whose names contain one of them.
 The exit code is 1 if a mutation survives.
 """
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -48,7 +48,11 @@ class Verdict:
 
 def main() -> int:
     """Try the selected mutations; 1 if one survives, or if a test fails without a mutation."""
-    words = sys.argv[1:]
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument(
+        "words", nargs="*", help="select the mutations whose names contain one of these words"
+    )
+    words = parser.parse_args().words
     chosen = [found for found in MUTATIONS if not words or any(word in found.name for word in words)]
     if not chosen:
         _print(f"No mutation has such a name. The names are: {', '.join(found.name for found in MUTATIONS)}")

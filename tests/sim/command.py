@@ -130,5 +130,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--whole", action="store_true", help="with --seed: print the whole schedule")
     parser.add_argument("--replay", help="replay the decisions that a failure printed")
     names = [fault.value for fault in Fault]
-    parser.add_argument("--without", action="append", default=[], choices=names, help="switch a fault off")
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        choices=names,
+        metavar="FAULT",
+        help=f"switch a fault off: {', '.join(names)}",
+    )
     return parser
