@@ -30,30 +30,13 @@ from dpp_cli.paths import FUNCTIONS, ROOT
 
 COOKBOOK = "cookbook_style"
 API_FUNCTIONS = (
-    "runs_submit",
-    "runs_read",
-    "runs_mcp",
-    "health",
-    "api_docs",
-    "tickets_api",
-    "auth_errors_api",
-    "workspaces_api",
+    "runs_submit", "runs_read", "runs_mcp", "health", "api_docs", "tickets_api", "auth_errors_api", "workspaces_api",
     "lifecycle_webhook",
-)
+)  # fmt: skip
 OTHERS = (
-    "run_worker",
-    "run_reaper",
-    "run_sweeper",
-    "run_reconcile",
-    "run_retention",
-    "ops_cycle",
-    "lifecycle_chamberlain",
-    "auth_errors_publish",
-    "auth_errors_consume",
-    "workspaces_control",
-    "workspaces_storage",
-    "pack_outside",
-)
+    "run_worker", "run_reaper", "run_sweeper", "run_reconcile", "run_retention", "ops_cycle", "lifecycle_chamberlain",
+    "auth_errors_publish", "auth_errors_consume", "workspaces_control", "workspaces_storage", "pack_outside",
+)  # fmt: skip
 # The AWS clients that a function's first request creates, as its wiring does.
 CLIENTS: Mapping[str, str] = {
     **dict.fromkeys(("runs_submit", "runs_mcp", "auth_errors_api", "workspaces_api"), "sqs_client()"),

@@ -1,6 +1,7 @@
 """What the load test prints."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 
 from bench.load import plan
 from bench.load.audit import Findings
@@ -8,24 +9,8 @@ from bench.load.plan import Figures
 from bench.load.steps import RECOVERED, Results
 
 _MOST_SENTENCES = 10
-_WIDTHS = (8, 9, 9, 7, 7, 7, 7, 7, 7, 8, 7, 7, 6, 6, 6)
-_COLUMNS = (
-    "due",
-    "202",
-    "done",
-    "p50",
-    "p90",
-    "p99",
-    "max",
-    "p50",
-    "p99",
-    "p50",
-    "p90",
-    "p99",
-    "p99",
-    "max",
-    "log",
-)
+_COLUMNS = "due:8 202:9 done:9 p50:7 p90:7 p99:7 max:7 p50:7 p99:7 p50:8 p90:7 p99:7 p99:6 max:6 log:6"
+_HEAD = [(name, int(width)) for name, width in (column.split(":") for column in _COLUMNS.split())]
 
 
 def head() -> None:
@@ -36,27 +21,16 @@ def head() -> None:
         f" p99 of submit is at most {plan.SUBMIT_P99_MS:.0f} ms. Times in ms from when a request\nwas due; as many"
         f" reads as submits.\n\n{'submits/s':^26}{'submit':^28}{'read':^14}{'submit to COMMITTED':^22}{'late':^12}back-"
     )
-    print("".join(f"{name:>{width}}" for name, width in zip(_COLUMNS, _WIDTHS, strict=True)))
+    print("".join(f"{name:>{width}}" for name, width in _HEAD))
 
 
 def step(figures: Figures, violations: Sequence[str]) -> None:
     """Print one line of figures, and one of answers."""
     submit, read, whole, late = figures.submit, figures.read, figures.whole, figures.late
     rates = [f"{count / figures.seconds:.1f}" for count in (figures.offered, figures.accepted, figures.done)]
-    times = [
-        submit.p50,
-        submit.p90,
-        submit.p99,
-        submit.worst,
-        read.p50,
-        read.p99,
-        whole.p50,
-        whole.p90,
-        whole.p99,
-    ]
-    times += [late.p99, late.worst, figures.backlog]
+    times = [*astuple(submit), read.p50, read.p99, *astuple(whole)[:3], late.p99, late.worst, figures.backlog]
     cells = [*rates, *(f"{value:.0f}" for value in times)]
-    print("".join(f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS, strict=True)))
+    print("".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells, _HEAD, strict=True)))
     result = "not sustained: " + ", ".join(violations) if violations else "sustained"
     answers = ", ".join(f"{answer} × {count}" for answer, count in sorted(figures.answers.items()))
     environments = (

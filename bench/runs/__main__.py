@@ -24,18 +24,9 @@ from pathlib import Path
 from typing import Any, LiteralString
 
 from bench.runs import celery, dbos, floor, ours, procrastinate
+from bench.support import processes
 from bench.support.aws import EventSource, stand_in
 from bench.support.output import print_machine, print_table, spread
-from bench.support.processes import (
-    Share,
-    Spent,
-    cpu_seconds,
-    exit_on_sigterm,
-    rounds_in_time,
-    run_shares,
-    started,
-    wait_until,
-)
 from bench.support.servers import Place, Servers, peer_packages, servers
 
 CROWD = 4
@@ -49,7 +40,7 @@ class Side:
     name: str
     is_peer: bool
     is_durable: bool
-    submit: Callable[[Share], None]
+    submit: Callable[[processes.Share], None]
     work: Callable[[], None] | None
     done: Callable[[], int]
     prove: Callable[[int], str]
@@ -68,7 +59,7 @@ class Side:
 def main() -> None:
     """Measure and print."""
     options = _parser().parse_args()
-    exit_on_sigterm()
+    processes.exit_on_sigterm()
     runs, rounds = (100, 1) if options.quick else (options.runs, options.rounds)
     packages = peer_packages()
     with servers() as its:
@@ -79,7 +70,7 @@ def main() -> None:
         sides = [*_ours(its), *_peers(its, packages)]
         kept = {"ours", "ours, 4 a core", "floor", *(options.only or (side.name for side in sides))}
         sides = [side for side in sides if side.name in kept]
-        for number in rounds_in_time(rounds):
+        for number in processes.rounds_in_time(rounds):
             for side in sides:
                 _round(side, its.folder, f"r{number}", runs, options.processes)
         _print_rates(sides)
@@ -111,7 +102,7 @@ def _ours(its: Servers) -> Sequence[Side]:
 def _peers(its: Servers, packages: Path) -> Sequence[Side]:
     def on_postgres(name: str, module: Any, submit: Any, work: Any) -> Side:
         place = Place(its.database(_word(name), migrated=False))
-        with started([partial(module.prepare, packages, place)]) as preparing:
+        with processes.started([partial(module.prepare, packages, place)]) as preparing:
             preparing[0].join()
         submit, work = partial(submit, packages, place), work and partial(work, packages, place)
         done, prove = partial(_counted, place, module.DONE), partial(module.proved, place)
@@ -142,25 +133,25 @@ def _word(name: str) -> str:
     return name.replace(", ", "_").replace(" ", "_")
 
 
-def _round(side: Side, folder: Path, name: str, runs: int, processes: int) -> None:
+def _round(side: Side, folder: Path, name: str, runs: int, count: int) -> None:
     """Start the workers, let them warm up, and measure."""
-    with started([side.work] * processes * side.workers_per_core if side.work else []) as workers:
-        _process(side, folder, f"{name}-warm", WARM_RUNS, processes)
+    with processes.started([side.work] * count * side.workers_per_core if side.work else []) as workers:
+        _process(side, folder, f"{name}-warm", WARM_RUNS, count)
         pids = {name: [pid] for name, pid in side.pids.items()}
         pids["workers"] = [worker.pid or 0 for worker in workers]
-        before = {name: cpu_seconds(its) for name, its in pids.items()}
-        spent, ended = _process(side, folder, name, runs, processes)
+        before = {name: processes.cpu_seconds(its) for name, its in pids.items()}
+        spent, ended = _process(side, folder, name, runs, count)
         side.rates.append(runs / (ended - spent.began))
-        used = {name: cpu_seconds(its) - before[name] for name, its in pids.items()}
+        used = {name: processes.cpu_seconds(its) - before[name] for name, its in pids.items()}
         for who, seconds in {"submitters": spent.cpu_seconds, **used}.items():
             side.cpu_ms.setdefault(who, []).append(1_000 * seconds / runs)
 
 
-def _process(side: Side, folder: Path, name: str, runs: int, processes: int) -> tuple[Spent, float]:
+def _process(side: Side, folder: Path, name: str, runs: int, count: int) -> tuple[processes.Spent, float]:
     """Process more runs. Returns what submitting them took, and when all were done for good."""
     side.count += runs
-    spent = run_shares(side.submit, f"order-{name}", runs, processes, folder / f"{side.name}.{name}")
-    wait_until(lambda: side.done() >= side.count, f"{side.name}: some runs are not done")
+    spent = processes.run_shares(side.submit, f"order-{name}", runs, count, folder / f"{side.name}.{name}")
+    processes.wait_until(lambda: side.done() >= side.count, f"{side.name}: some runs are not done")
     return spent, time.time()
 
 
