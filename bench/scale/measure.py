@@ -57,7 +57,7 @@ def measure() -> None:
         use(place)
         meter = _Meter(its, place)
         redis_figures = _lives(meter)
-        run, inputs, living, primary = meter.bytes_per_run()
+        stored = meter.bytes_per_run()
         tombstone = _retention(meter)
         _checks(meter)
         write_units({
@@ -68,8 +68,7 @@ def measure() -> None:
             "load_after": os.getloadavg()[0],
             "runs": _RUNS,
             "calls": meter.calls,
-            "bytes": {"run": run, "inputs": inputs, "tombstone": tombstone, "living keys' index": living,
-                      "primary key": primary},
+            "bytes": stored | {"tombstone": tombstone},
             **redis_figures,
         })  # fmt: skip
 
@@ -78,11 +77,8 @@ class _Meter:
     """Makes calls and reads the servers' counters around them. `calls`: mean figures by kind of call."""
 
     def __init__(self, its: Servers, place: Place) -> None:
-        self.place, self.source, self.calls = (
-            place,
-            EventSource(place.endpoint),
-            dict[str, dict[str, float]](),
-        )
+        self.place, self.source = place, EventSource(place.endpoint)
+        self.calls: dict[str, dict[str, float]] = {}
         self._redis: Any = redis.Redis.from_url(place.redis_url, decode_responses=True)
         self._postgres, self._log = its.postgres, its.folder / "log"
 
@@ -101,12 +97,9 @@ class _Meter:
         self.calls[name] = {figure: value / len(calls) / each for figure, value in used.items()}
 
     def _cpu(self) -> dict[str, float]:
-        valkey = self._redis.info("cpu")
-        postgres_ms = 1_000 * cpu_seconds([self._postgres.pid])
-        return {
-            "postgres_ms": postgres_ms,
-            "valkey_us": 1e6 * (valkey["used_cpu_user"] + valkey["used_cpu_sys"]),
-        }
+        valkey, postgres_ms = self._redis.info("cpu"), 1_000 * cpu_seconds([self._postgres.pid])
+        valkey_us = 1e6 * (valkey["used_cpu_user"] + valkey["used_cpu_sys"])
+        return {"postgres_ms": postgres_ms, "valkey_us": valkey_us}
 
     def _counters(self) -> dict[str, float]:
         # Asked through another database than the one whose commits are counted.
@@ -134,15 +127,14 @@ class _Meter:
             sizes[kind].append(self._redis.memory_usage(key, samples=0))
             days[kind] = max(days[kind], hours / 24)
         found = {kind: its for kind, its in sorted(sizes.items()) if len(its) >= _RUNS}
-        return [
-            {"kind": one, "bytes": sum(its) / len(its), "ttl_days": days[one]} for one, its in found.items()
-        ]
+        means = {kind: sum(its) / len(its) for kind, its in found.items()}
+        return [{"kind": kind, "bytes": mean, "ttl_days": days[kind]} for kind, mean in means.items()]
 
-    def bytes_per_run(self) -> list[float]:
+    def bytes_per_run(self) -> dict[str, float]:
         """Sizes without gaps: of the runs and their inputs with all indexes, and of two indexes."""
-        for table in ("runs", "run_inputs"):
-            self.place.execute(f"VACUUM FULL {table}", f"VACUUM {table}")
-        return [size / _ALL_RUNS for size in self.place.row(_SIZES)]
+        self.place.execute("VACUUM FULL runs", "VACUUM FULL run_inputs", "VACUUM runs, run_inputs")
+        names = ("run", "inputs", "living keys' index", "primary key")
+        return {name: size / _ALL_RUNS for name, size in zip(names, self.place.row(_SIZES), strict=True)}
 
 
 def _lives(meter: _Meter) -> dict[str, Any]:
@@ -178,10 +170,8 @@ def _retention(meter: _Meter) -> float:
     hours, month = now + timedelta(hours=2), now + timedelta(days=31)
     batch = {
         "before": month + timedelta(days=1),
-        "after_time": None,
-        "after_id": None,
         "limit": 500,
-        "now": None,
+        **dict.fromkeys(("after_time", "after_id", "now")),
     }
     with closing(Database(url)) as database, closing(Database(url)) as scan:
 
@@ -200,7 +190,7 @@ def _retention(meter: _Meter) -> float:
 
         meter.measure("purge", [lambda: retain.purge_inputs(database, hours)], _ALL_RUNS)
         meter.measure("expire", [expire], _ALL_RUNS)
-        tombstone = meter.bytes_per_run()[0]
+        tombstone = meter.bytes_per_run()["run"]
         meter.measure("delete", [delete], _ALL_RUNS)
     return tombstone
 
