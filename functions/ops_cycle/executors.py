@@ -22,12 +22,7 @@ from dpp.runs.operations.switch import DecisionOutcome
 from dpp.tickets.errors import TicketRefused
 from dpp.tickets.model import RequestType, Ticket
 from dpp.tickets.process import Executor
-from dpp.tickets.requests import (
-    BudgetCreditParams,
-    DlqRedriveParams,
-    ExecutionParams,
-    Params,
-)
+from dpp.tickets.requests import BudgetCreditParams, DlqRedriveParams, ExecutionParams, Params
 
 _MAX_REASON = 500
 

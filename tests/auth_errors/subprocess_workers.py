@@ -90,9 +90,7 @@ def publisher(servers: Servers) -> None:
     client = servers.client()
     wakes, starter, tick_at = servers.queue("wakes", client), os.getppid(), time.monotonic()
     effects = PublishEffects(
-        Database(servers.database_url),
-        servers.queue("events", client),
-        RetryPolicy(servers.max_retries),
+        Database(servers.database_url), servers.queue("events", client), RetryPolicy(servers.max_retries)
     )
     while os.getppid() == starter:
         woken = wakes.receive(

@@ -290,11 +290,7 @@ class TestDecisions:
 
     @pytest.mark.parametrize("decision", ["RESOLVE", "ESCALATE"])
     def test_large_cluster_is_decided_by_repeated_calls(
-        self,
-        client: AuthErrorsApi,
-        machinery: Machinery,
-        monkeypatch: pytest.MonkeyPatch,
-        decision: str,
+        self, client: AuthErrorsApi, machinery: Machinery, monkeypatch: pytest.MonkeyPatch, decision: str
     ) -> None:
         """Escalations end too, though they leave the status unchanged."""
         monkeypatch.setitem(decide_cluster.__kwdefaults__ or {}, "limit", 2)

@@ -359,10 +359,7 @@ class TestFaults:
 
     def test_a_crash_before_the_commit_changes_nothing(self, env: Environment) -> None:
         ticket = env.stale()
-        with (
-            closing(FlakyDatabase(env.url, refuse={2})) as flaky,
-            pytest.raises(PostgresUnavailable),
-        ):
+        with closing(FlakyDatabase(env.url, refuse={2})) as flaky, pytest.raises(PostgresUnavailable):
             reap(ReapRequest("kim", RULES), replace(env.reap_effects(), database=flaky))
         assert env.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
         assert env.rows("SELECT count(*) FROM ticket_reaper_reports") == [(0,)]
@@ -370,10 +367,7 @@ class TestFaults:
 
     def test_a_commit_whose_reply_was_lost_is_reported_once(self, env: Environment) -> None:
         ticket = env.stale()
-        with (
-            closing(FlakyDatabase(env.url, lose_reply={2})) as flaky,
-            pytest.raises(PostgresUnavailable),
-        ):
+        with closing(FlakyDatabase(env.url, lose_reply={2})) as flaky, pytest.raises(PostgresUnavailable):
             reap(ReapRequest("kim", RULES), replace(env.reap_effects(), database=flaky))
         assert env.ticket(ticket).current_status is TicketStatus.FAILED
         report = env.reap().report

@@ -198,8 +198,7 @@ PYTHON: dict[str, Variation] = {
     "on_windows": _windows_of_python,
     "watched_by_sentry": _sub(r"^(Traceback .*\n)", r"\1" + _SENTRY),
     "comprehensions_before_312": _sub(
-        r'^(  File "([^"]*claims.py)", line \d+, in )mapped\n',
-        r"\1mapped\n    x\n\1<dictcomp>\n",
+        r'^(  File "([^"]*claims.py)", line \d+, in )mapped\n', r"\1mapped\n    x\n\1<dictcomp>\n"
     ),
     "deeper_recursion": lambda text: re.sub(r"977|974", "12", text),
     "shallow_recursion": _sub(r"^  \[Previous line repeated \d+ more times\]\n", ""),

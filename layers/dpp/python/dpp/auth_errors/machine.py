@@ -52,12 +52,7 @@ class DecisionType(StrEnum):
 
 
 TERMINAL = frozenset(
-    {
-        AuthErrorStatus.PROCESSED,
-        AuthErrorStatus.FAILED,
-        AuthErrorStatus.RESOLVED,
-        AuthErrorStatus.IGNORED,
-    }
+    {AuthErrorStatus.PROCESSED, AuthErrorStatus.FAILED, AuthErrorStatus.RESOLVED, AuthErrorStatus.IGNORED}
 )
 """An error in one of these states never changes again; every handler skips it."""
 

@@ -189,12 +189,7 @@ def open_of_cluster(
     escalates: bool = False,
 ) -> list[UUID]:
     """Up to `limit` errors of a cluster with these statuses, the oldest first; `escalates`: only unescalated ones."""
-    params = {
-        "cluster_id": cluster_id,
-        "statuses": list(statuses),
-        "limit": limit,
-        "escalates": escalates,
-    }
+    params = {"cluster_id": cluster_id, "statuses": list(statuses), "limit": limit, "escalates": escalates}
     return [row[0] for row in connection.execute(QUERIES["open_of_cluster"], params)]
 
 

@@ -78,12 +78,10 @@ def _cursor(value: str) -> str:
 
 _LINE = r"^[^\x00-\x1f\x7f]+$"
 RequestId = Annotated[
-    str,
-    StringConstraints(strict=True, strip_whitespace=True, min_length=1, max_length=200, pattern=_LINE),
+    str, StringConstraints(strict=True, strip_whitespace=True, min_length=1, max_length=200, pattern=_LINE)
 ]
 ClassName = Annotated[
-    str,
-    StringConstraints(strict=True, strip_whitespace=True, min_length=1, max_length=300, pattern=_LINE),
+    str, StringConstraints(strict=True, strip_whitespace=True, min_length=1, max_length=300, pattern=_LINE)
 ]
 Words = Annotated[str, StringConstraints(strict=True), AfterValidator(_message)]
 

@@ -25,11 +25,7 @@ class Recorded:
 
 
 def record(
-    report: AuthErrorReport,
-    reported_by: str,
-    database: Database,
-    waker: Waker,
-    now: datetime | None = None,
+    report: AuthErrorReport, reported_by: str, database: Database, waker: Waker, now: datetime | None = None
 ) -> Recorded:
     """Record an error, or find it if it is recorded. Raises AuthErrorConflict if its requestId has another report.
 

@@ -144,11 +144,7 @@ def decide_by_policy(
 
 
 def collect_inputs(
-    connection: Connection,
-    error: AuthError,
-    cluster: Cluster,
-    windows: dict[int, int],
-    now: datetime | None,
+    connection: Connection, error: AuthError, cluster: Cluster, windows: dict[int, int], now: datetime | None
 ) -> policies.Inputs:
     """The inputs of policies, by Postgres's clock (D1)."""
     at = store.clock(connection, now)
@@ -179,11 +175,7 @@ def _operator_decision(
         "status": error.status,
         "retryCount": error.retry_count,
         "clusters": [
-            {
-                "clusterId": str(one.cluster_id),
-                "hashVersion": one.hash_version,
-                "errorCount": one.error_count,
-            }
+            {"clusterId": str(one.cluster_id), "hashVersion": one.hash_version, "errorCount": one.error_count}
             for one in clusters
         ],
     }

@@ -151,10 +151,7 @@ def _failed(delivery: _Delivery, attempt: int, error: Exception) -> Consumed:
     named, effects, now = delivery.named, delivery.effects, delivery.now
     found = where(error)
     detail = (str(error) if isinstance(error, AuthErrorsError) else str(found["class"]))[:500]
-    _LOG.error(
-        "event not handled",
-        extra={"outbox_id": named.outbox_id, "attempt": attempt, "error": found},
-    )
+    _LOG.error("event not handled", extra={"outbox_id": named.outbox_id, "attempt": attempt, "error": found})
     permanent = isinstance(error, OutboxConflict)
     with effects.database.connection() as connection, connection.transaction():
         store.lock(connection, named.auth_error_id)
@@ -182,12 +179,7 @@ def _wait(connection: Connection, delivery: _Delivery, retry: Retry, detail: str
         now=now,
     )
     tables.wait(
-        connection,
-        named.outbox_id,
-        delivery.owner,
-        next_retry_at=retry.next_retry_at,
-        error=detail,
-        now=now,
+        connection, named.outbox_id, delivery.owner, next_retry_at=retry.next_retry_at, error=detail, now=now
     )
 
 
