@@ -43,6 +43,10 @@ def throttled(call: str) -> Exception:
     return refusal(call, "ThrottlingException", "Rate exceeded")
 
 
+FAULTS = [(unreached, False), (throttled, False), (unanswered, True)]
+"""Faults, with whether the call takes effect."""
+
+
 def refusal(call: str, code: str, message: str, **members: str) -> ClientError:
     """An error returned by AWS."""
     response: Any = {"Error": {"Code": code, "Message": message}, **members}
@@ -57,7 +61,9 @@ class Account:
     neither a service counts nor moto knows. `calls`: the names of the calls, in order; `sent`: with their
     parameters."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.workspace_id = uuid4()
         self.calls: list[str] = []
         self.sent: list[tuple[str, Mapping[str, Any]]] = []
         self.starts = True
@@ -88,6 +94,7 @@ class Account:
             }
         )
         self.calls.clear()
+        self.provider = self.containers()
 
     def containers(self, **changes: Any) -> FargateContainers:
         """The provider, as a new process builds it."""
@@ -112,45 +119,72 @@ class Account:
         """Clear the fault."""
         self._fault = None
 
-    def service(self, workspace_id: UUID) -> Any:
+    def lay_volume(self, workspace_id: UUID | None = None, generation: str = "g1") -> Volume:
+        """Create the folders of a volume like DirectoryVolumes, in place of an existing one."""
+        workspace_id = workspace_id or self.workspace_id
+        home = self.root / home_path(workspace_id, generation)[1:]
+        home.mkdir(parents=True, exist_ok=True)
+        marker = {"restore_marker": "marker", "generation": generation}
+        (home.parent / "marker.json").write_text(json.dumps(marker))
+        link = self.root / f"ws-{workspace_id}-home"
+        link.unlink(missing_ok=True)
+        link.symlink_to(home.parent.relative_to(self.root))
+        return Volume(workspace_id, generation, restore_marker="marker", home=home)
+
+    def start(self, generation: str = "g1") -> Volume:
+        """Start the container on a new volume, as a new process."""
+        volume = self.lay_volume(generation=generation)
+        self.containers().start(self.workspace_id, volume)
+        return volume
+
+    def scale_to_zero(self) -> None:
+        """Scale the service down, as another caller would."""
+        self.ecs.update_service(cluster=self.cluster, service=f"ws-{self.workspace_id}", desiredCount=0)
+
+    def delete_service(self) -> None:
+        """Delete the service, as another caller would."""
+        self.ecs.delete_service(cluster=self.cluster, service=f"ws-{self.workspace_id}", force=True)
+
+    def current_definition(self) -> Any:
+        """The task definition of the service."""
+        arn = self.service().task_definition
+        return self.ecs.describe_task_definition(taskDefinition=arn)["taskDefinition"]
+
+    def service(self, workspace_id: UUID | None = None) -> Any:
         """Moto's service object, which tests read and change; None if there is none."""
         backend = ecs_backends[ACCOUNT_ID][REGION]
-        return backend.services.get(f"{self.cluster}:ws-{workspace_id}")
+        return backend.services.get(f"{self.cluster}:ws-{workspace_id or self.workspace_id}")
 
-    def terminate(self, workspace_id: UUID) -> None:
+    def terminate(self) -> None:
         """The last task got its signal and may still write; services no longer count it."""
-        service = self.service(workspace_id)
+        service = self.service()
         service.running_count = 0
-        self.tasks[f"ws-{workspace_id}"] = ["STOPPING"]
+        self.tasks[f"ws-{self.workspace_id}"] = ["STOPPING"]
         if service.status == "DRAINING":
             service.status = "INACTIVE"
 
-    def settle(self, workspace_id: UUID) -> None:
+    def settle(self) -> None:
         """The last task has stopped."""
-        self.terminate(workspace_id)
-        self.tasks[f"ws-{workspace_id}"] = ["STOPPED"]
+        self.terminate()
+        self.tasks[f"ws-{self.workspace_id}"] = ["STOPPED"]
 
     def roots(self) -> list[str]:
         """The root folders of all access points."""
         found = self.efs.describe_access_points(FileSystemId=self.settings.efs_id)["AccessPoints"]
         return sorted(point["RootDirectory"]["Path"] for point in found)
 
-    def definitions(self, workspace_id: UUID) -> list[str]:
+    def definitions(self, workspace_id: UUID | None = None) -> list[str]:
         """The ARNs of the registered definitions."""
-        return self.ecs.list_task_definitions(familyPrefix=f"ws-{workspace_id}")["taskDefinitionArns"]
+        family = f"ws-{workspace_id or self.workspace_id}"
+        return self.ecs.list_task_definitions(familyPrefix=family)["taskDefinitionArns"]
 
-    def state(self, workspace_id: UUID) -> tuple[object, ...]:
+    def state(self, workspace_id: UUID | None = None) -> tuple[object, ...]:
         """Access points, number of definitions, and the service, to compare."""
         service = self.service(workspace_id)
         exists = service is not None and service.status != "INACTIVE"
         definitions = self.definitions(workspace_id)
-        return (
-            self.roots(),
-            len(definitions),
-            (service.status, service.desired_count, service.task_definition in definitions)
-            if exists
-            else None,
-        )
+        current = service and (service.status, service.desired_count, service.task_definition in definitions)
+        return self.roots(), len(definitions), current if exists else None
 
     def _watched[Client: "ECSClient | EFSClient"](self, client: Client) -> Client:
         events = client.meta.events
@@ -231,23 +265,6 @@ class Account:
         return self.service(UUID(name.removeprefix("ws-")))
 
 
-def aws_containers(account: Account | None = None, **changes: Any) -> FargateContainers:
-    """The provider on this account, or on a new one. Needs the fixture `aws`. `changes`: of settings."""
-    return (account or Account()).containers(**changes)
-
-
 def home_path(workspace_id: UUID, generation: str = "g1") -> str:
     """The path of the home that `lay_volume` creates, in the file system."""
     return f"/generations/{workspace_id}/{generation}.t/home"
-
-
-def lay_volume(root: Path, workspace_id: UUID, generation: str = "g1") -> Volume:
-    """Create the folders of a volume like DirectoryVolumes, in place of an existing one."""
-    home = root / home_path(workspace_id, generation)[1:]
-    home.mkdir(parents=True, exist_ok=True)
-    marker = {"restore_marker": "marker", "generation": generation}
-    (home.parent / "marker.json").write_text(json.dumps(marker))
-    link = root / f"ws-{workspace_id}-home"
-    link.unlink(missing_ok=True)
-    link.symlink_to(home.parent.relative_to(root))
-    return Volume(workspace_id, generation, restore_marker="marker", home=home)

@@ -1,7 +1,6 @@
 """Refusals of AWS: failures of the operation, and outages (WS-9)."""
 
-from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 from botocore.stub import Stubber
@@ -10,17 +9,7 @@ from dpp.platform.aws.clients import ecs_client, efs_client
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from dpp.workspaces.providers.access_points import AccessPoints
 from dpp.workspaces.providers.fargate_containers import FargateContainers
-from tests.workspaces.providers.aws_account import Account, lay_volume, refusal
-
-
-@pytest.fixture
-def account(aws: None) -> Account:
-    return Account()
-
-
-@pytest.fixture
-def workspace_id() -> UUID:
-    return uuid4()
+from tests.workspaces.providers.aws_account import Account, refusal
 
 
 class TestRefusals:
@@ -33,22 +22,20 @@ class TestRefusals:
         ],
     )
     def test_refusal_of_ecs_is_reported_without_account_ids(
-        self, account: Account, workspace_id: UUID, code: str, reason: str, tmp_path: Path
+        self, account: Account, code: str, reason: str
     ) -> None:
         message = "Role arn:aws:iam::123456789012:role/task of 123456789012 is not valid"
         account.fail(3, lambda call: refusal(call, code, message), done=False)
         with pytest.raises(OperationFailed) as failed:
-            account.containers().start(workspace_id, lay_volume(tmp_path, workspace_id))
+            account.start()
         assert account.calls[3] == "RegisterTaskDefinition"
         assert (failed.value.reason, failed.value.message) == (reason, "Role task of … is not valid")
         assert not failed.value.is_terminal
 
-    def test_limit_of_access_points_is_reported(
-        self, account: Account, workspace_id: UUID, tmp_path: Path
-    ) -> None:
+    def test_limit_of_access_points_is_reported(self, account: Account) -> None:
         account.fail(0, lambda call: refusal(call, "AccessPointLimitExceeded", "limit"), done=False)
         with pytest.raises(OperationFailed, match="AccessPointLimitReached") as failed:
-            account.containers().start(workspace_id, lay_volume(tmp_path, workspace_id))
+            account.start()
         assert not failed.value.is_terminal
 
     @pytest.mark.parametrize(
@@ -62,29 +49,25 @@ class TestRefusals:
             refusal("x", "ClientException", "Too many concurrent attempts to create a new revision"),
         ],
     )
-    def test_fault_of_the_deployment_is_an_outage(
-        self, account: Account, workspace_id: UUID, fault: Exception, tmp_path: Path
-    ) -> None:
+    def test_fault_of_the_deployment_is_an_outage(self, account: Account, fault: Exception) -> None:
         account.fail(4, lambda _: fault, done=False)
         with pytest.raises(ProviderUnavailable):
-            account.containers().start(workspace_id, lay_volume(tmp_path, workspace_id))
+            account.start()
         assert account.calls[4] == "CreateService"
 
-    def test_service_returned_as_deleted_is_created_again_with_another_token(
-        self, account: Account, workspace_id: UUID, tmp_path: Path
-    ) -> None:
+    def test_service_returned_as_deleted_is_created_again_with_another_token(self, account: Account) -> None:
         def gone(parsed: dict[str, dict[str, str]], **_: object) -> None:
             parsed["service"]["status"] = "INACTIVE"
 
-        volume = lay_volume(tmp_path, workspace_id)
+        volume = account.lay_volume()
         account.ecs.meta.events.register("after-call.ecs.CreateService", gone)
         with pytest.raises(ProviderUnavailable, match="deleted"):
-            account.containers().start(workspace_id, volume)
-        assert account.definitions(workspace_id) == []
+            account.containers().start(account.workspace_id, volume)
+        assert account.definitions() == []
         account.ecs.meta.events.unregister("after-call.ecs.CreateService", gone)
-        account.settle(workspace_id)
-        account.containers().start(workspace_id, volume)
-        assert account.service(workspace_id).desired_count == 1
+        account.settle()
+        account.containers().start(account.workspace_id, volume)
+        assert account.service().desired_count == 1
 
     def test_service_with_an_unknown_state_is_not_taken_for_missing(self, account: Account) -> None:
         client = ecs_client()

@@ -11,16 +11,12 @@ from dpp.workspaces.ports import Volumes
 from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
 from dpp.workspaces.providers.efs_volumes import EfsVolumes
 from tests.workspaces.providers.aws_account import (
+    FAULTS,
     Account,
     Fault,
     home_path,
-    lay_volume,
-    throttled,
-    unanswered,
-    unreached,
 )
 
-FAULTS = [(unreached, False), (throttled, False), (unanswered, True)]
 OWNER = (os.getuid(), os.getgid())
 
 
@@ -34,11 +30,6 @@ class CrashingVolumes(DirectoryVolumes):
             self.fails = False
             raise ProviderUnavailable("crash")
         super().delete(workspace_id, generation)
-
-
-@pytest.fixture
-def account(aws: None) -> Account:
-    return Account()
 
 
 @pytest.fixture
@@ -137,7 +128,7 @@ def test_delete_of_an_older_generation_keeps_the_current_one(
     account: Account, volumes: EfsVolumes, tmp_path: Path
 ) -> None:
     workspace_id = run_and_stop(account, volumes, "g1")
-    present = lay_volume(tmp_path, workspace_id, "g2")
+    present = account.lay_volume(workspace_id, "g2")
     account.containers().start(workspace_id, present)
     volumes.delete(workspace_id, "g1")
     assert account.roots() == [home_path(workspace_id, "g2")]

@@ -1,9 +1,10 @@
 """The providers of the conformance suite, by name: each a context manager that gives a Workbench around a folder."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -12,10 +13,12 @@ from dpp.workspaces.errors import OperationFailed
 from dpp.workspaces.ports import HomeFormat, Provider
 from dpp.workspaces.providers import home_tar, processes
 from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
+from dpp.workspaces.providers.efs_volumes import EfsVolumes
 from dpp.workspaces.providers.local_containers import ProcessContainers
 from dpp.workspaces.providers.s3_archives import S3Archives
 from tests.workspaces.homes import no_heartbeat
 from tests.workspaces.memory_provider import MemoryProvider
+from tests.workspaces.providers.aws_account import Account
 
 type Files = Mapping[str, bytes]
 
@@ -114,9 +117,22 @@ def memory(folder: Path) -> Iterator[Workbench]:
         bench.close()
 
 
+@contextmanager
+def fargate(folder: Path) -> Iterator[Workbench]:
+    """Fargate and access points from moto, and a folder in place of EFS."""
+    account = Account(folder)
+    in_use = account.provider.in_use
+    with local(folder) as bench:
+        folders = DirectoryVolumes(folder / "volumes", in_use)
+        volumes = EfsVolumes(folders, account.access_points(), in_use, owner=(os.getuid(), os.getgid()))
+        provider = replace(bench.provider, containers=account.provider, volumes=volumes)
+        yield replace(bench, provider=provider)
+
+
 PROVIDERS: Mapping[str, Callable[[Path], AbstractContextManager[Workbench]]] = {
     "memory": memory,
     "local": local,
+    "fargate": fargate,
 }
 
 
