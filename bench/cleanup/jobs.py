@@ -18,7 +18,7 @@ from dpp.lifecycle.retention.control import CleanerEffects, Pace, start_manual
 from dpp.lifecycle.retention.periods import Retention
 from dpp.platform.db.postgres import Database
 from dpp.registered import registered
-from tests.retention.environment import Bucket
+from tests.support.memory_s3 import MemoryS3
 
 _DELETE_BATCH = """
 DELETE FROM {table} WHERE run_id IN (
@@ -70,7 +70,7 @@ class Cleanup:
 
         effects = CleanerEffects(
             database=database,
-            storage=Bucket(),
+            storage=MemoryS3().store(),
             classes=[one for one in registered(Retention(), 5) if one.name == self.name],
             retention=Retention(),
             zone=ZoneInfo("Asia/Seoul"),

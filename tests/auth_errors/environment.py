@@ -1,9 +1,9 @@
 """Authentication errors on real Postgres, with queues in memory whose clock a test sets."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import UUID, uuid4
 
@@ -25,7 +25,9 @@ from dpp.auth_errors.outbox.retry_policy import RetryPolicy
 from dpp.money.credits import create_tenant
 from dpp.platform.aws.queue import Queue
 from dpp.platform.db.postgres import Database
-from tests.support.sqs_memory import Kept, MemorySqs
+from tests.support.clock import MovedClock
+from tests.support.memory_sqs import MemorySqs
+from tests.support.memory_sqs import Message as SentMessage
 
 TENANT = "t_reporter"
 EVENTS, DEAD_LETTERS, WAKE = (f"http://sqs.local/{name}" for name in ("events", "dead-letters", "wake"))
@@ -45,26 +47,23 @@ class Environment:
 
     url: str
     database: Database
-    sqs: MemorySqs = field(default_factory=MemorySqs)
+    clock: MovedClock
+    sqs: MemorySqs
+    admin: psycopg.Connection[Any]
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     handlers: dict[EventType, Handler] = field(default_factory=lambda: dict(HANDLERS))
-    _origin: datetime | None = None
-    _looking: psycopg.Connection[Any] | None = None
 
     def queue(self, url: str) -> Queue:
         return Queue(url, lambda: cast(Any, self.sqs))
 
     @property
     def now(self) -> datetime:
-        """Postgres's clock, moved together with the queues' clock."""
-        if self._origin is None:
-            with self.database.connection() as connection:
-                self._origin = store.clock(connection)
-        return self._origin + timedelta(seconds=self.sqs.seconds)
+        """The time of rows and queues."""
+        return self.clock.now
 
     def pass_time(self, seconds: float) -> None:
-        """Move both clocks."""
-        self.sqs.seconds += seconds
+        """Move the clock."""
+        self.clock.move(seconds)
 
     def report(self, **changes: Any) -> AuthErrorReport:
         """A report, as the HTTP layer passes it."""
@@ -166,38 +165,28 @@ class Environment:
         assert row is not None
         return row
 
-    def dead_letters(self) -> list[Kept]:
-        """The messages of the dead-letter queue."""
+    def dead_letters(self) -> list[SentMessage]:
+        """What lies in the dead-letter queue."""
         return self.sqs.of(DEAD_LETTERS)
 
     def rows(self, statement: str, params: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
-        """Execute a statement on a session that is reset afterwards."""
-        if self._looking is None or self._looking.closed:
-            self._looking = psycopg.connect(self.url, autocommit=True)
+        """The rows of a statement, as a superuser; its settings of the session end with it."""
         try:
-            cursor = self._looking.execute(statement.encode(), params)
+            cursor = self.admin.execute(statement.encode(), params)
             return cursor.fetchall() if cursor.description else []
         finally:
-            self._looking.execute("RESET ALL")
-
-    def close(self) -> None:
-        self.database.close()
-        if self._looking is not None:
-            self._looking.close()
+            self.admin.execute("RESET ALL")
 
 
-def reasons(letters: list[Kept]) -> list[str]:
+def reasons(letters: list[SentMessage]) -> list[str]:
     """The reasons of dead letters."""
     return [one.attributes["deadLetterReason"]["StringValue"] for one in letters]
 
 
 @contextmanager
 def open_environment(url: str) -> Iterator[Environment]:
-    """An environment on this database, with a tenant that reports."""
-    env = Environment(url, Database(url))
-    try:
-        with env.database.connection() as connection:
-            create_tenant(connection, TENANT, "A service", 60)
-        yield env
-    finally:
-        env.close()
+    """An environment on this database, with a tenant that reports; its clock starts at Postgres's time."""
+    with closing(Database(url)) as database, psycopg.connect(url, autocommit=True) as admin:
+        create_tenant(admin, TENANT, "A service", 60)
+        clock = MovedClock(store.clock(admin))
+        yield Environment(url, database, clock, MemorySqs(clock.monotonic), admin)

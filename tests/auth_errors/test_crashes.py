@@ -1,16 +1,13 @@
-"""Crashes at every call to Postgres and SQS while errors are recorded, published and consumed.
+"""Every call that recording, publishing and consuming make to Postgres and SQS, failed in every way.
 
-The crash points are recorded from a run of the code, so that a new call is covered without being listed. After each
-crash time passes and healthy processes run. Then the invariants hold: each recorded error is analysed once, its events
-are handled once each, it is in one cluster and counted once there, and a dead event has a dead letter.
+After each crash each recorded error is analysed once, each of its events is handled once, it is in one cluster and
+counted once there, and each event that failed for good has a dead letter.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-import psycopg
 import pytest
 
 from dpp.auth_errors.api.record import record
@@ -22,7 +19,7 @@ from dpp.auth_errors.outbox.handlers import HANDLERS, HandlerResult
 from dpp.auth_errors.outbox.message import EventMessage
 from dpp.auth_errors.outbox.publish import SILENT_SECONDS, PublishEffects, Waker, publish
 from dpp.platform.aws.queue import Queue
-from dpp.platform.errors import DependencyUnavailable
+from dpp.platform.db.postgres import Database
 from tests.auth_errors.environment import (
     DEAD_LETTERS,
     EVENTS,
@@ -33,37 +30,41 @@ from tests.auth_errors.environment import (
     Environment,
     reasons,
 )
-from tests.support.counted_drivers import CountedDatabase, counted_queue
-from tests.support.crash_points import Killed, Kind, Points
+from tests.support.crash_matrix import CrashSuite
+from tests.support.crash_points import FaultInjector, Killed
+from tests.support.crashable import crashable_database, crashable_queue
+from tests.support.memory_sqs import Message as SentMessage
+from tests.support.saved_tables import SavedTables
 
-_EMPTY = """
-SET session_replication_role = replica;
-DELETE FROM auth_error_decision; DELETE FROM auth_error_cluster_item; DELETE FROM auth_error_cluster;
-DELETE FROM processed_message; DELETE FROM outbox_message; DELETE FROM auth_error_transition; DELETE FROM auth_error
-"""
+WAYS = {(way.source, way.target) for way in ERROR_MACHINE.transitions}
+_TABLES = (
+    *("auth_error", "auth_error_transition", "auth_error_decision", "auth_error_cluster"),
+    *("auth_error_cluster_item", "outbox_message", "processed_message"),
+)
+REQUEST_ID = "the-one-that-is-posted"
 
 
-class _HandlerError(Exception):
-    """An unexpected error of a handler."""
+class _HandlerFailed(Exception):
+    """Raised by a handler."""
 
 
 @dataclass(slots=True)
 class Process:
-    """A process whose calls are counted."""
+    """One process, each of its calls through the injector."""
 
     env: Environment
-    database: CountedDatabase
-    points: Points
+    database: Database
+    injector: FaultInjector
 
     def queue(self, url: str) -> Queue:
-        """A queue whose calls are counted."""
-        return counted_queue(url, self.env.sqs, self.points)
+        """A queue, as this process sees it."""
+        return crashable_queue(url, self.env.sqs, self.injector)
 
-    def work(self, handlers: dict[EventType, Callable[..., HandlerResult]]) -> None:
-        """Handle the visible messages, as the function does; Lambda deletes handled ones."""
+    def consume(self, handlers: Mapping[EventType, Callable[..., HandlerResult]]) -> None:
+        """Handle visible messages as the function does; Lambda deletes those that the function has finished."""
         env = self.env
         effects = ConsumeEffects(
-            self.database, self.queue(DEAD_LETTERS), Waker(self.queue(WAKE)), env.policy, handlers
+            self.database, self.queue(DEAD_LETTERS), Waker(self.queue(WAKE)), env.policy, dict(handlers)
         )
         events = env.queue(EVENTS)
         for one in events.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS):
@@ -72,9 +73,6 @@ class Process:
                 events.delete(one.receipt_handle)
             else:
                 self.queue(EVENTS).extend_visibility(one.receipt_handle, consumed.return_in_seconds)
-
-
-REQUEST_ID = "the-report-of-the-scenario"
 
 
 def _record(process: Process) -> None:
@@ -89,25 +87,24 @@ def _publish(process: Process) -> None:
 
 
 def _consume(process: Process) -> None:
-    process.work(dict(HANDLERS))
+    process.consume(HANDLERS)
 
 
 def _fail(process: Process) -> None:
     def fails(*_: object) -> HandlerResult:
-        raise _HandlerError
+        raise _HandlerFailed
 
-    process.work(dict.fromkeys(EventType, fails))
+    process.consume(dict.fromkeys(EventType, fails))
 
 
 def _nothing(_env: Environment) -> None:
-    """The arranged state, unchanged."""
+    """Nothing beside the three errors."""
 
 
-def _left_by_crashes(env: Environment) -> None:
-    """An event of a dead owner, an event whose message was lost, and a due event."""
+def _left_by_dead_publishers(env: Environment) -> None:
+    """One event that its owner died with, one that the queue lost, and one that is due."""
     with env.database.connection() as connection:
-        claimed = tables.claim(connection, uuid4(), 10, env.now)
-        first = claimed[0].outbox_id
+        first = tables.claim(connection, uuid4(), 10, env.now)[0].outbox_id
         env.pass_time(1_000)
     env.rows(
         "UPDATE outbox_message SET status = 'PUBLISHED', processing_owner = NULL, processing_since = NULL,"
@@ -127,8 +124,8 @@ def _to_be_analyzed(env: Environment) -> None:
     env.publish()
 
 
-def _without_attempts(env: Environment) -> None:
-    """Every consumer crashed; the next one marks the message dead."""
+def _out_of_attempts(env: Environment) -> None:
+    """Each of its consumers died; the next one makes it a dead letter."""
     env.publish()
     for auth_error_id in _ids(env):
         message = env.message(auth_error_id)
@@ -148,94 +145,125 @@ def _without_attempts(env: Environment) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
-    """The actions of a process and the state before it. `dead`: its events end as dead letters."""
+class Act:
+    """What a process does, and the calls that it must make. `dead`: its events end as dead letters."""
 
-    does: Callable[[Process], None]
+    perform: Callable[[Process], None]
+    calls: frozenset[str]
     before: Callable[[Environment], None] = _nothing
     dead: bool = False
 
 
-SCENARIOS = {
-    "record": Scenario(_record),
-    "publish": Scenario(_publish, _left_by_crashes),
-    "consume-recorded": Scenario(_consume, _published),
-    "consume-analysis": Scenario(_consume, _to_be_analyzed),
-    "consume-failing": Scenario(_fail, _published),
-    "consume-worn-out": Scenario(_consume, _without_attempts, dead=True),
+ACTS = {
+    "record": Act(_record, frozenset({"postgres.record", "postgres.enqueue", "sqs.send_message"})),
+    "publish": Act(
+        _publish,
+        frozenset(
+            {"postgres.claim", "postgres.take_over", "postgres.send_again", "postgres.mark_published"}
+            | {"sqs.send_message_batch"}
+        ),
+        _left_by_dead_publishers,
+    ),
+    "consume-recorded": Act(
+        _consume,
+        frozenset(
+            {"postgres.take_lease", "postgres.request_analysis", "postgres.enqueue", "postgres.finish"}
+            | {"sqs.send_message"}
+        ),
+        _published,
+    ),
+    "consume-analysis": Act(
+        _consume, frozenset({"postgres.join_cluster", "postgres.complete_analysis"}), _to_be_analyzed
+    ),
+    "consume-failing": Act(
+        _fail,
+        frozenset({"postgres.wait", "postgres.note_failure", "sqs.change_message_visibility"}),
+        _published,
+    ),
+    "consume-out-of-attempts": Act(
+        _consume,
+        frozenset({"postgres.mark_dead", "postgres.mark_dead_lettered", "sqs.send_message"}),
+        _out_of_attempts,
+        dead=True,
+    ),
 }
 
 
-def arrange(env: Environment, name: str) -> None:
-    """Create two errors of one failure and one of another, in the state where the scenario starts."""
-    env.rows(_EMPTY)
-    env.sqs.queues.clear()
-    for trace in (None, None, OTHER_TRACE):
-        env.post(**({"stacktrace": trace} if trace else {}))
-    SCENARIOS[name].before(env)
+class AuthErrorCrashes(CrashSuite):
+    """Three errors are recorded, two of them from one failure."""
+
+    def __init__(self, env: Environment) -> None:
+        super().__init__(SavedTables(env.admin, _TABLES))
+        self.env = env
+
+    def set_up(self, act: str) -> None:
+        """Bring the errors to where the act begins."""
+        for trace in (None, None, OTHER_TRACE):
+            self.env.post(**({"stacktrace": trace} if trace else {}))
+        ACTS[act].before(self.env)
+
+    def state(self) -> tuple[float, dict[str, list[SentMessage]]]:
+        """Clock and queues."""
+        return self.env.clock.seconds, self.env.sqs.saved()
+
+    def restore(self, state: tuple[float, dict[str, list[SentMessage]]] | None) -> None:
+        """Clock and queues."""
+        self.env.clock.seconds, messages = state or (0.0, {})
+        self.env.sqs.restore(messages)
+
+    def perform(self, act: str, injector: FaultInjector) -> None:
+        """One process."""
+        with crashable_database(self.env.url, injector) as database:
+            ACTS[act].perform(Process(self.env, database, injector))
+
+    def recover(self, act: str) -> None:
+        """A client without an answer repeats its post; time passes, and healthy processes run."""
+        if act == "record":
+            self.env.record(request_id=REQUEST_ID)
+        for _ in range(4):
+            self.env.pass_time(1_000)
+            self.env.publish()
+            self.env.deliver()
+
+    def violations(self, act: str) -> Iterator[str]:
+        """All errors, their clusters, and the queues."""
+        env, ids, dead = self.env, _ids(self.env), ACTS[act].dead
+        for auth_error_id in ids:
+            yield from _of_error(env, auth_error_id, dead=dead)
+        clusters = env.rows(
+            "SELECT c.error_count, count(i.auth_error_id) FROM auth_error_cluster c"
+            " LEFT JOIN auth_error_cluster_item i USING (cluster_id) GROUP BY c.cluster_id"
+        )
+        if any(counted != found for counted, found in clusters):
+            yield f"clusters {clusters}"
+        if not dead and sum(counted for counted, _ in clusters) != len(ids):
+            yield f"{len(ids)} errors in clusters {clusters}"
+        if left := env.sqs.of(EVENTS):
+            yield f"{len(left)} messages are left"
+        dead_letters = reasons(env.dead_letters())
+        if dead != bool(dead_letters) or (dead_letters and len(dead_letters) < len(ids)):
+            yield f"dead letters {dead_letters}"
 
 
-def run(env: Environment, name: str, points: Points) -> None:
-    """Run the process until it is done, fails or is killed."""
-    database = CountedDatabase(env.url, points)
-    try:
-        with suppress(Killed, DependencyUnavailable):
-            SCENARIOS[name].does(Process(env, database, points))
-    finally:
-        database.close()
-    points.land()
-
-
-def recover(env: Environment, name: str) -> None:
-    """The client repeats its reports, time passes, and healthy processes run."""
-    if name == "record":
-        env.record(request_id=REQUEST_ID)
-    for _ in range(4):
-        env.pass_time(1_000)
-        env.publish()
-        env.deliver()
-
-
-def broken(env: Environment, name: str) -> Iterator[str]:
-    """The invariants that don't hold."""
-    ids = _ids(env)
-    for auth_error_id in ids:
-        yield from _broken_of_error(env, name, auth_error_id)
-    clusters = env.rows(
-        "SELECT c.error_count, count(i.auth_error_id) FROM auth_error_cluster c"
-        " LEFT JOIN auth_error_cluster_item i USING (cluster_id) GROUP BY c.cluster_id"
-    )
-    if any(counted != found for counted, found in clusters):
-        yield f"clusters {clusters}"
-    if not SCENARIOS[name].dead and sum(counted for counted, _ in clusters) != len(ids):
-        yield f"{len(ids)} errors in clusters {clusters}"
-    if env.sqs.of(EVENTS):
-        yield f"{len(env.sqs.of(EVENTS))} messages are left"
-    dead_letters = reasons(env.dead_letters())
-    if SCENARIOS[name].dead != bool(dead_letters) or (dead_letters and len(dead_letters) < len(ids)):
-        yield f"dead letters {dead_letters}"
-
-
-def _broken_of_error(env: Environment, name: str, auth_error_id: UUID) -> Iterator[str]:
-    whole = env.details(auth_error_id)
-    moves = [(one.from_status, one.to_status) for one in whole.transitions]
-    allowed = all(ERROR_MACHINE.allows(*move) for move in moves)
-    if not allowed or [move[0] for move in moves[1:]] != [move[1] for move in moves[:-1]]:
-        yield f"{auth_error_id} has the transitions {moves}"
-    events = [(one.status, one.processed_status, one.handled_at is not None) for one in whole.events]
-    if SCENARIOS[name].dead:
+def _of_error(env: Environment, auth_error_id: UUID, *, dead: bool) -> Iterator[str]:
+    found = env.details(auth_error_id)
+    ways = [(one.from_status, one.to_status) for one in found.transitions]
+    if not set(ways) <= WAYS or [way[0] for way in ways[1:]] != [way[1] for way in ways[:-1]]:
+        yield f"{auth_error_id} went {ways}"
+    events = [(one.status, one.processed_status, one.handled_at is not None) for one in found.events]
+    if dead:
         if events != [("PUBLISHED", "DEAD", True)]:
             yield f"{auth_error_id} has {events}"
         return
-    if whole.error.status != "ANALYSIS_COMPLETED":
-        yield f"{auth_error_id} is {whole.error.status}"
+    if found.error.status != "ANALYSIS_COMPLETED":
+        yield f"{auth_error_id} is {found.error.status}"
     if events != [("PUBLISHED", "DONE", True)] * 2:
         yield f"{auth_error_id} has {events}"
     for status in ("NEW", "ANALYSIS_REQUESTED", "ANALYSIS_COMPLETED"):
-        if sum(target == status for _, target in moves) != 1:
-            yield f"{auth_error_id} did not reach {status} once: {moves}"
-    if len(whole.clusters) != 1:
-        yield f"{auth_error_id} is in {whole.clusters}"
+        if sum(target == status for _, target in ways) != 1:
+            yield f"{auth_error_id} came to {status} in {ways}"
+    if len(found.clusters) != 1:
+        yield f"{auth_error_id} is in {found.clusters}"
 
 
 def _ids(env: Environment) -> list[UUID]:
@@ -243,98 +271,50 @@ def _ids(env: Environment) -> list[UUID]:
 
 
 @pytest.fixture(scope="module")
-def env(shared_env: Environment) -> Environment:
-    """One database for all tests, emptied before each."""
-    return shared_env
+def crashes(shared_env: Environment) -> AuthErrorCrashes:
+    """One for the whole module."""
+    return AuthErrorCrashes(shared_env)
 
 
-@pytest.mark.parametrize("name", list(SCENARIOS))
-def test_crash_points_include_every_port(env: Environment, name: str) -> None:
-    """Incomplete crash points would pass, too."""
-    arrange(env, name)
-    points = Points(name)
-    run(env, name, points)
-    found = {(point.port, point.call) for point in points.met}
-    expected = {
-        "record": {("postgres", "record"), ("postgres", "enqueue"), ("sqs", "send_message")},
-        "publish": {
-            ("postgres", "claim"),
-            ("postgres", "take_over"),
-            ("postgres", "send_again"),
-            ("postgres", "mark_published"),
-            ("sqs", "send_message_batch"),
-        },
-        "consume-recorded": {
-            ("postgres", "take_lease"),
-            ("postgres", "request_analysis"),
-            ("postgres", "enqueue"),
-            ("postgres", "finish"),
-            ("sqs", "send_message"),
-        },
-        "consume-analysis": {("postgres", "join_cluster"), ("postgres", "complete_analysis")},
-        "consume-failing": {
-            ("postgres", "wait"),
-            ("postgres", "note_failure"),
-            ("sqs", "change_message_visibility"),
-        },
-        "consume-worn-out": {
-            ("postgres", "mark_dead"),
-            ("postgres", "mark_dead_lettered"),
-            ("sqs", "send_message"),
-        },
-    }
-    assert expected[name] <= found
+@pytest.mark.parametrize("act", list(ACTS))
+def test_every_port_is_among_the_points(crashes: AuthErrorCrashes, act: str) -> None:
+    """A recording that misses calls would pass, too."""
+    assert ACTS[act].calls <= crashes.calls_of_clean_run(act)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-@pytest.mark.parametrize("name", list(SCENARIOS))
-@pytest.mark.timeout(300)
-def test_crash_at_any_call_loses_and_repeats_nothing(env: Environment, name: str, kind: Kind) -> None:
-    """AUTH-2, AUTH-4, AUTH-5: at each call of the scenario, one after the other."""
-    arrange(env, name)
-    recording = Points(name)
-    run(env, name, recording)
-    for point in recording.met:
-        if kind not in point.kinds:
-            continue
-        arrange(env, name)
-        points = Points(name, at=point.number, kind=kind)
-        run(env, name, points)
-        assert points.met[point.number - 1] == point
-        recover(env, name)
-        assert list(broken(env, name)) == [], f"{point.id}, {kind}"
-
-
-def test_marking_events_handled_when_sent_is_detected(env: Environment) -> None:
-    """The invariants must detect a lost message that is not sent again."""
-    arrange(env, "consume-recorded")
-    env.rows("UPDATE outbox_message SET handled_at = now()")
-    env.sqs.queues.clear()
-    recover(env, "consume-recorded")
-    assert any("is NEW" in one for one in broken(env, "consume-recorded"))
-
-
-def test_marking_a_dead_letter_before_sending_it_is_detected(
-    env: Environment, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("act", list(ACTS))
+def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(
+    crashes: AuthErrorCrashes, act: str
 ) -> None:
-    """The reverse order, with a crash in between."""
+    """AUTH-2, AUTH-4, AUTH-5: all calls of this act, one after the other."""
+    assert list(crashes.crash_everywhere(act)) == []
 
-    def marked_first(queue: Queue, _message: object) -> None:
+
+def test_an_event_marked_handled_when_it_is_sent_is_found(crashes: AuthErrorCrashes) -> None:
+    """A planted fault: a message is lost and never sent again."""
+    crashes.arrange("consume-recorded")
+    crashes.env.rows("UPDATE outbox_message SET handled_at = now()")
+    crashes.env.sqs.clear()
+    crashes.recover("consume-recorded")
+    assert any("is NEW" in one for one in crashes.violations("consume-recorded"))
+
+
+def test_a_dead_letter_noted_before_it_is_sent_is_found(
+    crashes: AuthErrorCrashes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A planted fault: the two are done in the other order, and the process dies in between."""
+    act = "consume-out-of-attempts"
+
+    def noted_first(queue: Queue, _message: object) -> None:
         if queue.url == DEAD_LETTERS:
-            env.rows("UPDATE processed_message SET dead_lettered_at = updated_at WHERE status = 'DEAD'")
-            env.rows("UPDATE outbox_message SET handled_at = now()")
+            crashes.env.rows(
+                "UPDATE processed_message SET dead_lettered_at = updated_at WHERE status = 'DEAD'"
+            )
+            crashes.env.rows("UPDATE outbox_message SET handled_at = now()")
             raise Killed
 
-    arrange(env, "consume-worn-out")
     with monkeypatch.context() as patch:
-        patch.setattr(Queue, "send_with_headers", marked_first)
-        run(env, "consume-worn-out", Points("consume-worn-out"))
-    recover(env, "consume-worn-out")
-    assert any("dead letters" in one for one in broken(env, "consume-worn-out"))
-
-
-def test_emptied_database_is_empty(env: Environment) -> None:
-    """Otherwise, rows of one crash would affect the next."""
-    env.rows(_EMPTY)
-    with psycopg.connect(env.url) as connection:
-        assert connection.execute("SELECT count(*) FROM auth_error").fetchone() == (0,)
+        patch.setattr(Queue, "send_with_headers", noted_first)
+        crashes.play(act, FaultInjector(act))
+    crashes.recover(act)
+    assert any("dead letters" in one for one in crashes.violations(act))

@@ -21,7 +21,7 @@ from dpp.platform.aws.queue import Queue
 from dpp.platform.config import ConfigurationError
 from tests.auth_errors.environment import Environment, reasons
 from tests.support.api import lambda_context
-from tests.support.sqs_memory import Kept
+from tests.support.memory_sqs import Message
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Queues:
 
     def dead_letter_reasons(self) -> list[str]:
         found = self.received(self.dead_letters)
-        return reasons([Kept(one["Body"], one["MessageAttributes"]) for one in found])
+        return reasons([Message(one["Body"], one["MessageAttributes"]) for one in found])
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ from tests.auth_errors.subprocess_workers import (
     consumer,
     publisher,
 )
-from tests.support.crash_points import WHOLE
+from tests.support.crash_points import CRASH_ALL
 from tests.support.sqs_server import sqs_server
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def endpoint() -> Iterator[str]:
 def test_kills_lose_and_repeat_no_error(database_url: str, endpoint: str) -> None:
     """Four reporters, two publishers and two consumers, most of which are killed; `make crash` uses 2,000 errors."""
     servers = _servers(database_url, endpoint)
-    errors, seconds, kills_each = (2_000, 15, 12) if WHOLE else (500, 5, 5)
+    errors, seconds, kills_each = (2_000, 15, 12) if CRASH_ALL else (500, 5, 5)
     kills = _run(Run(errors, posting_seconds=seconds, kills_each=kills_each), servers, counting)
     assert _held(servers) == dict.fromkeys(INVARIANTS, errors)
     assert servers.queue("dead-letters").receive(at_most=1, invisible_seconds=1) == []

@@ -230,7 +230,7 @@ class TestLostMessages:
     def test_lost_message_is_sent_again_and_handled_once(self, env: Environment) -> None:
         auth_error_id = env.post()
         env.publish()
-        env.sqs.queues[EVENTS] = []
+        env.sqs.clear(EVENTS)
         env.pass_time(RESEND_SECONDS)
         assert env.publish().sent_again == 0
         env.pass_time(1)

@@ -1,9 +1,8 @@
-"""The crash matrix: every call that the platform makes to a server, and every way in which it can go wrong there.
+"""The crash matrix of runs: each call of a process to Postgres, Redis, SQS and S3, and every way in which it can fail.
 
-- `points.py` numbers and names a process's calls, and makes one of them go wrong.
-- `drivers.py` puts that between the platform's adapters and their drivers.
-- `scenarios.py` are the paths: submit, work, heartbeat, finalize, reap, sweep, reconcile, retain.
-- `points.txt` lists their calls as recorded; `python -m tests.crash` writes it anew.
-- `aftermath.py` lets time pass, messages come again and the jobs fire, until nothing is left to do.
-- `promises.py` says what must hold then.
+- `acts.py` are the paths: submit, work, heartbeat, finalize, reap, sweep, reconcile, retain.
+- `environment.py` holds what a path runs on, and `crashes.py` puts paths and environment into the matrix
+  (`tests/support/crash_matrix.py`).
+- `recovery.py` lets time pass, messages come again and the jobs run, until nothing is left to do.
+- `invariants.py` checks what must hold then.
 """

@@ -1,34 +1,29 @@
-"""One set of servers for the whole matrix, emptied between tests: to make them anew would take longer than a test."""
+"""One set of servers for the whole matrix: new ones would take longer than a test."""
 
 from collections.abc import Iterator
-from uuid import uuid4
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from dpp_cli.local.servers import PostgresServer, ValkeyServer
-from tests.crash.servers import CrashServers
-from tests.support.crash_points import listed
+from tests.crash.crashes import REDIS_DATABASE, RunCrashes
+from tests.support.databases import new_database
+from tests.support.memory_s3 import MemoryS3
+from tests.support.memory_sqs import MemorySqs
+from tests.support.world import World
 
 
 @pytest.fixture(scope="session")
-def servers(
-    postgres_server: PostgresServer, valkey_server: ValkeyServer, aws: None
-) -> Iterator[CrashServers]:
-    """The servers, shared by the tests of this session."""
-    name = f"crash_{uuid4().hex}"
-    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
-    with CrashServers.opened(postgres_server.url(name), valkey_server.url) as opened:
-        yield opened
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How large the matrix is, where the folder is run by itself."""
-    points = listed()
-    tests = sum(len(point.kinds) for point in points)
-    scenarios = {point.scenario for point in points}
-    terminalreporter.write_line(
-        f"crash matrix: {len(scenarios)} paths, {len(points)} points, {tests} crashes"
-    )
+def crashes(postgres_server: PostgresServer, valkey_server: ValkeyServer) -> Iterator[RunCrashes]:
+    """The matrix, on a database of its own and a database of Valkey of its own."""
+    url = new_database(postgres_server)
+    redis_url = f"{valkey_server.url.rpartition('/')[0]}/{REDIS_DATABASE}"
+    with (
+        World.open(url, redis_url, sqs=MemorySqs(), s3=MemoryS3()) as world,
+        psycopg.connect(url, autocommit=True) as admin,
+    ):
+        opened = RunCrashes(world, admin)
+        try:
+            yield opened
+        finally:
+            opened.close()

@@ -1,16 +1,14 @@
-"""What a scenario plays on: real servers, a clock that is moved, clients who come again, the container to be hit."""
+"""What an act runs on: real servers, a clock that is moved, clients that repeat requests, and the crashed process."""
 
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from threading import Event
 from typing import Any, Self
 from uuid import UUID
-
-from moto.sqs.models import sqs_backends
 
 from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackRequest, PackResult
@@ -28,15 +26,16 @@ from dpp.runs.message import RunMessage
 from dpp.runs.model import Run, SubmitRequest
 from dpp.runs.submit import SubmitEffects, Submitted, submit
 from tests.runs.switched import switch
-from tests.support.counted_drivers import CountedDatabase, counted_ledger, counted_queue, counted_storage
-from tests.support.crash_points import Points
+from tests.support.clock import MovedClock
+from tests.support.crash_points import FaultInjector
+from tests.support.crashable import CrashableDatabase, crashable_ledger, crashable_queue, crashable_storage
 from tests.support.world import DONE, Tenant, World, a_request
 
 END_OF_NEWS = "end-of-news"
 
 
 class RecordingPacks:
-    """Answers `result` at once, and tells who asked; `during` happens while the pack runs."""
+    """Returns `result` at once and records the runs; `during` is called while the pack runs."""
 
     def __init__(self) -> None:
         self.result: PackResult = DONE
@@ -45,7 +44,7 @@ class RecordingPacks:
         self.during: Callable[[str], None] | None = None
 
     def run(self, request: PackRequest, *, cancelled: Event) -> PackResult:
-        """Note the request and answer."""
+        """Record the request and return the result."""
         self.started[request.run_id] += 1
         self.answers[request.run_id].append(self.result)
         if self.during is not None:
@@ -53,47 +52,41 @@ class RecordingPacks:
         return self.result
 
     def prestart(self) -> None:
-        """Nothing to warm."""
+        """Do nothing."""
 
 
-@dataclass(slots=True)
-class Clock:
-    """Time that passes when it is told to: for Postgres by being passed, for Redis by what it does to its keys."""
+class Clock(MovedClock):
+    """The time of the jobs (D1). Redis has a clock of its own: moving this one ages its keys and reservations."""
 
-    world: World
-    start: datetime
-    elapsed_seconds: int = 0
+    def __init__(self, world: World, start: datetime, seconds: float = 0.0) -> None:
+        super().__init__(start, seconds)
+        self._client: Any = world.ledger.client
 
-    @property
-    def now(self) -> datetime:
-        """The time as the jobs are told it (D1)."""
-        return self.start + timedelta(seconds=self.elapsed_seconds)
-
-    def move(self, seconds: int) -> None:
+    def move(self, seconds: float) -> None:
         """Let time pass: keys expire, reservations age."""
-        self.elapsed_seconds += seconds
-        client: Any = self.world.ledger.client
+        super().move(seconds)
+        client, passed_ms = self._client, int(seconds * 1_000)
         keys = list(client.scan_iter(count=1_000))
         ages = [key for key in keys if key.endswith(":reserved_at_ms")]
-        with client.pipeline(transaction=False) as asked:
+        with client.pipeline(transaction=False) as reads:
             for key in keys:
-                asked.pttl(key)
+                reads.pttl(key)
             for key in ages:
-                asked.zrange(key, 0, -1)
-            answers = asked.execute()
-        with client.pipeline(transaction=False) as told:
+                reads.zrange(key, 0, -1)
+            answers = reads.execute()
+        with client.pipeline(transaction=False) as writes:
             for key, left_ms in zip(keys, answers, strict=False):
                 if left_ms > 0:
-                    told.pexpire(key, left_ms - seconds * 1000)  # what is not positive deletes the key
+                    writes.pexpire(key, left_ms - passed_ms)  # a time that is not positive deletes the key
             for key, runs in zip(ages, answers[len(keys) :], strict=True):
                 for run_id in runs:
-                    told.zincrby(key, -seconds * 1000, run_id)
-            told.execute()
+                    writes.zincrby(key, -passed_ms, run_id)
+            writes.execute()
 
 
 @dataclass(slots=True)
 class Client:
-    """Someone who wants one run, and asks with one idempotency key; `persistent` asks until accepted."""
+    """A client that wants one run, with one idempotency key; a `persistent` one repeats until it is accepted."""
 
     tenant: Tenant
     request: SubmitRequest
@@ -101,8 +94,8 @@ class Client:
     accepted: list[Submitted] = field(default_factory=list)
     refused: list[Exception] = field(default_factory=list)
 
-    def ask(self, effects: SubmitEffects) -> Submitted | None:
-        """One submit, and what came of it; a crash of the function is no answer."""
+    def submit(self, effects: SubmitEffects) -> Submitted | None:
+        """One submit; its result is recorded, unless the function crashes."""
         try:
             self.accepted.append(submit(self.request, effects))
         except (RunsError, DependencyUnavailable) as error:
@@ -113,7 +106,7 @@ class Client:
 
 @dataclass(slots=True)
 class Container:
-    """The process that is hit: every adapter counts its calls."""
+    """The process that crashes: each call of its adapters goes through the injector."""
 
     database: Database
     scan: Database
@@ -124,12 +117,12 @@ class Container:
 
     @classmethod
     @contextmanager
-    def started(cls, world: World, points: Points, *, sqs: Any = None) -> Iterator[Self]:
+    def started(cls, world: World, injector: FaultInjector, *, sqs: Any = None) -> Iterator[Self]:
         """Start one; its connections end with it."""
         opened: list[Database] = []
 
         def database() -> Database:
-            opened.append(CountedDatabase(world.database_url, points))
+            opened.append(CrashableDatabase(world.database_url, injector))
             return opened[-1]
 
         try:
@@ -137,29 +130,28 @@ class Container:
                 database=database(),
                 scan=database(),
                 new_database=database,
-                ledger=counted_ledger(world.ledger, points),
-                queue=counted_queue(world.queue_url, sqs or world.sqs, points),
-                storage=counted_storage(world.bucket, world.s3, points),
+                ledger=crashable_ledger(world.ledger, injector),
+                queue=crashable_queue(world.queue_url, sqs or world.sqs, injector),
+                storage=crashable_storage(world.bucket, world.s3, injector),
             )
         finally:
             for each in opened:
                 each.close()
 
     def submit_effects(self) -> SubmitEffects:
-        """What a submit touches."""
+        """Connections and clients that a submit uses."""
         return SubmitEffects(self.database, self.ledger, self.queue)
 
     def finalize_effects(self) -> FinalizeEffects:
-        """What ending a run touches."""
+        """Connections and clients that a finalize uses."""
         return FinalizeEffects(self.database, self.ledger, self.storage)
 
     def reconcile_effects(self) -> ReconcileEffects:
-        """What reconcile touches."""
+        """Connections and clients that reconcile uses."""
         return ReconcileEffects(self.database, self.ledger, self.storage, self.queue)
 
-    def work_effects(self, packs: RecordingPacks, *, patient: bool = False) -> WorkEffects:
-        """What the worker touches; a patient one tries each step of its finalize twice."""
-        pauses = (0.0,) if patient else ()
+    def work_effects(self, packs: RecordingPacks, *, retries: bool = False) -> WorkEffects:
+        """Connections and clients that a worker uses; with `retries` it tries each step of its finalize twice."""
         return WorkEffects(
             self.database,
             self.new_database,
@@ -167,27 +159,27 @@ class Container:
             self.queue,
             self.storage,
             packs,
-            pauses_seconds=pauses,
+            pauses_seconds=(0.0,) if retries else (),
         )
 
 
 @dataclass(slots=True)
 class Environment:
-    """One test's scene."""
+    """What is there at one moment of an act."""
 
     world: World
-    dead_letters_url: str
     clock: Clock
     scan: Database
-    pushed: Any
-    """Redis's news of balances (keyspace notifications)."""
+    news: Any
+    """Redis's keyspace notifications about balances."""
+    dead_letters_url: str = ""
     packs: RecordingPacks = field(default_factory=RecordingPacks)
     tenants: list[Tenant] = field(default_factory=list)
     clients: list[Client] = field(default_factory=list)
-    sqs: Any = None
-    """What the container finds instead of SQS."""
+    container_sqs: Any = None
+    """The client that the container has instead of SQS's."""
     redis_lost_writes: bool = False
-    """Whether the scenario lets Redis forget something; what was charged may then be beyond proof."""
+    """Whether Redis forgets something in this act; charges may then be beyond proof."""
     receipt_handle: str = ""
     _moves: int = 0
 
@@ -195,28 +187,28 @@ class Environment:
         """A tenant with money."""
         self.moves()
         self.tenants.append(self.world.tenant())
-        self._news()  # the credit is none of the moves that are counted
+        self._new_moves()  # the credit is not counted
         return self.tenants[-1]
 
     def client(self, tenant: Tenant | None = None, *, persistent: bool = False) -> Client:
-        """Someone new."""
+        """A new client."""
         tenant = tenant or self.tenant()
         made = Client(tenant, a_request(tenant), persistent)
         self.clients.append(made)
         return made
 
     def queued(self, tenant: Tenant | None = None) -> Run:
-        """A run of a new client's, and its message."""
-        accepted = self.client(tenant).ask(self.world.submit_effects())
+        """A run of a new client, and its message."""
+        accepted = self.client(tenant).submit(self.world.submit_effects())
         assert accepted is not None
         return accepted.run
 
     def switch(self, *, enabled: bool) -> None:
-        """An operator's decision about all packs (TIX-1)."""
+        """Enable or disable all packs, as an operator does (TIX-1)."""
         switch(self.world.database, enabled=enabled, at=self.clock.now)
 
     def work_effects(self) -> WorkEffects:
-        """A healthy worker."""
+        """Connections and clients of a healthy worker."""
         world = self.world
         return WorkEffects(
             world.database,
@@ -228,8 +220,8 @@ class Environment:
             pauses_seconds=(),
         )
 
-    def beat_once(self, container: Container) -> None:
-        """While the next pack runs, the heartbeat beats once, on this thread."""
+    def with_one_heartbeat(self, container: Container) -> None:
+        """Send one heartbeat while the next pack runs, on this thread."""
 
         def beat(run_id: str) -> None:
             self.packs.during = None
@@ -237,13 +229,13 @@ class Environment:
             with self.world.database.connection() as connection:
                 leased = store.find(connection, client.tenant.tenant_id, UUID(run_id))
             assert leased is not None
-            beats = LeaseEffects(container.new_database(), container.ledger, container.queue)
-            Heartbeat(beats, leased, self.receipt_handle).beat()
+            effects = LeaseEffects(container.new_database(), container.ledger, container.queue)
+            Heartbeat(effects, leased, self.receipt_handle).beat()
 
         self.packs.during = beat
 
     def deliver(self, effects: WorkEffects) -> None:
-        """Lambda's poller: hand each message to a worker; what it fails comes again when it is visible again."""
+        """Hand each message to a worker, as Lambda's poller does; a failed one becomes visible again at the end."""
         sqs, url = self.world.sqs, self.world.queue_url
         failed: list[str] = []
         while found := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=1).get("Messages"):
@@ -261,47 +253,34 @@ class Environment:
             sqs.delete_message(QueueUrl=url, ReceiptHandle=handle)
         self._show_again(failed)
 
-    def messages(self, *, dead_ones: bool = False) -> int:
-        """How many messages are left, invisible ones among them; or how many dead letters."""
-        name = (self.dead_letters_url if dead_ones else self.world.queue_url).rpartition("/")[2]
-        # Asked of moto itself: over HTTP this is a tenth of a test's time.
-        [queue] = [found for region in _moto() if (found := region.queues.get(name)) is not None]
-        return int(queue.approximate_number_of_messages + queue.approximate_number_of_messages_not_visible)
+    def messages(self, *, dead: bool = False) -> int:
+        """How many messages are left, hidden ones too; or how many dead letters."""
+        return len(self.world.sqs.of(self.dead_letters_url if dead else self.world.queue_url))
 
     def moves(self) -> int:
-        """How often a balance was moved since the stage was set, beside the credits and what was written anew."""
-        self._moves += self._news()
+        """How often a balance was moved since `count_moves`, without credits and rebuilds."""
+        self._moves += self._new_moves()
         return self._moves
 
-    def forget_moves(self, moves: int = 0) -> None:
+    def count_moves(self, moves: int = 0) -> None:
         """Begin to count anew, from `moves`."""
-        self._news()
+        self._new_moves()
         self._moves = moves
 
-    def objects(self) -> dict[str, bytes]:
-        """What stands in the bucket."""
-        s3, bucket = self.world.s3, self.world.bucket
-        listed = s3.list_objects_v2(Bucket=bucket).get("Contents", [])
-        return {each["Key"]: s3.get_object(Bucket=bucket, Key=each["Key"])["Body"].read() for each in listed}
-
-    def _news(self) -> int:
+    def _new_moves(self) -> int:
         client: Any = self.world.ledger.client
-        client.publish(END_OF_NEWS, "")  # pushed behind all that was pushed before it
-        heard: list[str] = []
-        deadline = time.monotonic() + 10
-        while END_OF_NEWS not in heard:
-            assert time.monotonic() < deadline, "Redis pushes nothing"
-            message = self.pushed.get_message(timeout=1)
+        client.publish(END_OF_NEWS, "")  # arrives after all notifications before it
+        seen: list[str] = []
+        deadline = time.monotonic() + 60
+        while END_OF_NEWS not in seen:
+            assert time.monotonic() < deadline, "Redis sends no notifications"
+            message = self.news.get_message(timeout=1)
             if message is not None:
-                heard.append(message["data"] or message["channel"])
-        return heard.count("incrby") - heard.count("del")
+                seen.append(message["data"] or message["channel"])
+        return seen.count("incrby") - seen.count("del")
 
     def _show_again(self, handles: list[str]) -> None:
         for handle in handles:
             self.world.sqs.change_message_visibility(
                 QueueUrl=self.world.queue_url, ReceiptHandle=handle, VisibilityTimeout=0
             )
-
-
-def _moto() -> Iterator[Any]:
-    return (region for regions in sqs_backends.values() for region in regions.values())

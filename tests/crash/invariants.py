@@ -1,7 +1,7 @@
-"""What must hold once a crash's aftermath is over, read from the real servers; each broken promise as a sentence.
+"""The invariants that hold after the recovery from a crash, read from the real servers; each violation as a sentence.
 
-Runs, receipts, books and objects are checked by the simulation's invariants (tests/sim/invariants.py), on the
-servers' data in the form of its in-memory servers. What only real servers show is added here.
+The simulation's invariants (tests/sim/invariants.py) check runs, receipts, ledger and objects, on the servers' data in
+the form of its in-memory servers. This module adds what only real servers show.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from dpp.money.audit import LedgerPosition, audit_tenant
 from dpp.money.ledger import RECEIPT_TTL_SECONDS
 from dpp.packs.contract import PackResult
 from tests.crash.environment import Client, Environment
-from tests.crash.recovery import is_at_rest
+from tests.crash.recovery import is_idle
 from tests.sim import invariants
 from tests.sim.database import Database
 from tests.sim.keys import Keys, Members, Scores
@@ -37,7 +37,7 @@ class Snapshot:
     flushes: int = field(default=0, init=False)
 
     def drift_of(self, tenant_id: str) -> int:
-        """What the platform's own audit finds, in micros."""
+        """The drift that the platform's own audit finds."""
         return _position(self.env, tenant_id).drift_usd_micros
 
 
@@ -50,9 +50,9 @@ def snapshot(env: Environment) -> Snapshot:
         keys=_keys(env),
         objects={},
         accepted=[
-            told
+            accepted
             for number, client in enumerate(env.clients)
-            for told in _accepted(f"client {number}", client)
+            for accepted in _accepted(f"client {number}", client)
         ],
         started=env.packs.started,
         answers=env.packs.answers,
@@ -61,11 +61,11 @@ def snapshot(env: Environment) -> Snapshot:
 
 
 def violations_after_recovery(env: Environment) -> list[str]:
-    """Every promise that is broken once nothing is left to do; receipts are asked for while they last (7 days)."""
-    if env.clock.elapsed_seconds > RECEIPT_TTL_SECONDS:
+    """Violations once nothing is left to do. Receipts last 7 days; after that nothing is checked here."""
+    if env.clock.seconds > RECEIPT_TTL_SECONDS:
         return []
     found = snapshot(env)
-    found.objects = env.objects()
+    found.objects = env.world.s3.objects
     return [
         *invariants.broken(found),
         *_moves(env, found),
@@ -75,7 +75,7 @@ def violations_after_recovery(env: Environment) -> list[str]:
 
 
 def violations_after_retention(env: Environment) -> list[str]:
-    """Every promise that is broken once a month has passed; the objects are the bucket's own to expire (RUN-30)."""
+    """Violations once a month has passed. Objects expire by the bucket's lifecycle (RUN-30)."""
     alive = _rows(env, "SELECT run_id, status FROM runs WHERE status <> 'EXPIRED'")
     inputs = _rows(env, "SELECT run_id FROM run_inputs")
     audits = {tenant.tenant_id: _position(env, tenant.tenant_id) for tenant in env.tenants}
@@ -83,8 +83,8 @@ def violations_after_retention(env: Environment) -> list[str]:
         *(f"run {row['run_id']} is {row['status']} after its retention" for row in alive),
         *(f"the inputs of {row['run_id']} are left after retention" for row in inputs),
         *(f"{tenant}: {found} after retention" for tenant, found in audits.items() if not found.balanced),
-        *([] if is_at_rest(env) else ["something came back to life after retention"]),
-        *(["a message died: it comes again when it is redriven"] if env.messages(dead_ones=True) else []),
+        *([] if is_idle(env) else ["something is under way after retention"]),
+        *(["there is a dead letter, which a redrive would send again"] if env.messages(dead=True) else []),
     ]
 
 
@@ -107,17 +107,17 @@ def _clients(env: Environment, found: Snapshot) -> Iterator[str]:
         ]
         paid = sum(row["actual_cost_usd_micros"] or 0 for row in rows)
         if client.persistent and paid != A_COST:
-            yield f"a client who asked until accepted paid {paid} for {len(rows)} runs"
+            yield f"a persistent client paid {paid} for {len(rows)} runs"
         if not client.accepted:
             continue
-        told = client.accepted[-1].run
-        again = client.ask(env.world.submit_effects())
-        if again is None or not again.replayed or again.run.run_id != told.run_id:
-            yield f"a client was accepted as {told.run_id}, and then as {again and again.run.run_id}"
+        accepted = client.accepted[-1].run
+        again = client.submit(env.world.submit_effects())
+        if again is None or not again.replayed or again.run.run_id != accepted.run_id:
+            yield f"a client was accepted as {accepted.run_id}, and then as {again and again.run.run_id}"
 
 
 def _moves(env: Environment, found: Snapshot) -> Iterator[str]:
-    """A reservation is one move of the balance and its closing another, each leaving one receipt."""
+    """A reservation moves the balance once, its closing moves it once more and leaves one receipt."""
     if env.redis_lost_writes:
         return
     receipts = [key for key in found.keys.values if key.startswith("receipt:")]
@@ -127,11 +127,10 @@ def _moves(env: Environment, found: Snapshot) -> Iterator[str]:
 
 
 def _accepted(name: str, client: Client) -> Iterator[Accepted]:
-    for told in client.accepted:
-        request = client.request
-        yield Accepted(
-            name, request.tenant_id, request.idempotency_key, told.run.payload_hash, told.run.run_id
-        )
+    request = client.request
+    for accepted in client.accepted:
+        run = accepted.run
+        yield Accepted(name, request.tenant_id, request.idempotency_key, run.payload_hash, run.run_id)
 
 
 def _rows(env: Environment, statement: str) -> list[dict[str, Any]]:
@@ -145,10 +144,10 @@ def _keys(env: Environment) -> Keys:
     client: Any = env.world.ledger.client
     keys = Keys()
     names = list(client.scan_iter(count=1_000))
-    with client.pipeline(transaction=False) as asked:
+    with client.pipeline(transaction=False) as reads:
         for name in names:
-            asked.type(name)
-        kinds = asked.execute()
+            reads.type(name)
+        kinds = reads.execute()
     for name, kind in zip(names, kinds, strict=True):
         match kind:
             case "string":

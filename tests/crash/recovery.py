@@ -1,4 +1,4 @@
-"""What comes after a crash: clients who come again, messages that come again, the jobs on their schedules, time."""
+"""The time after a crash: clients repeat requests, messages come again, and the jobs run on their schedules."""
 
 from dpp.runs.jobs.reap import reap
 from dpp.runs.jobs.reconcile import reconcile
@@ -7,13 +7,13 @@ from dpp.runs.jobs.sweep import sweep
 from tests.crash.environment import Environment
 
 ROUNDS_SECONDS = (6, 70, 70, 320, 320, 3_000, 400)
-"""The pauses between rounds: past the lock of a key, the unsent minute, a lease, a stuck claim twice, an hour."""
+"""Pauses between rounds: past the lock of a key, the unsent minute, a lease, a stuck claim twice, an hour."""
 PAST_THE_GRACE_SECONDS = 3 * 3_600
 PAST_RETENTION_SECONDS = 31 * 86_400
 
 
-def fire_jobs(env: Environment) -> None:
-    """One firing of each job but retention, by containers of their own."""
+def run_jobs(env: Environment) -> None:
+    """One tick of each job but retention, by containers of their own."""
     world, now = env.world, env.clock.now
     reap(world.finalize_effects(), env.scan, now)
     sweep(world.finalize_effects(), env.scan, now)
@@ -21,9 +21,9 @@ def fire_jobs(env: Environment) -> None:
 
 
 def recover(env: Environment) -> bool:
-    """Round after round until nothing is left to do; False where that never comes.
+    """Rounds until nothing is left to do; False if that does not happen.
 
-    What is disabled stays so for the first of them, and an operator enables it then.
+    Disabled packs stay disabled for the first round; then an operator enables them.
     """
     for number, pause in enumerate(ROUNDS_SECONDS):
         env.clock.move(pause)
@@ -31,17 +31,17 @@ def recover(env: Environment) -> bool:
             env.switch(enabled=True)
         for client in env.clients:
             if client.persistent and not client.accepted:
-                client.ask(env.world.submit_effects())
+                client.submit(env.world.submit_effects())
         env.deliver(env.work_effects())
-        fire_jobs(env)
+        run_jobs(env)
         env.deliver(env.work_effects())
-        if is_at_rest(env):
+        if is_idle(env):
             return True
     return False
 
 
-def is_at_rest(env: Environment) -> bool:
-    """No run alive, nothing reserved, no message left, nobody without the answer that they want."""
+def is_idle(env: Environment) -> bool:
+    """No run is open, nothing is reserved, no message is left, and every persistent client is accepted."""
     with env.world.database.connection() as connection:
         alive = connection.execute(
             "SELECT count(*) FROM runs WHERE finalize_stage IS DISTINCT FROM 'COMMITTED'"
@@ -55,9 +55,9 @@ def is_at_rest(env: Environment) -> bool:
 
 
 def retire(env: Environment) -> None:
-    """Three hours, and then a month: what must go has its time to go, and every job fires once more."""
+    """Let three hours pass, and then a month; retention runs after each, and every job once more at the end."""
     env.clock.move(PAST_THE_GRACE_SECONDS)
     retain(env.world.database, env.scan, env.clock.now)
     env.clock.move(PAST_RETENTION_SECONDS)
     retain(env.world.database, env.scan, env.clock.now)
-    fire_jobs(env)
+    run_jobs(env)

@@ -7,53 +7,44 @@ import pytest
 
 from dpp.runs.submit import submit
 from tests.crash import recovery
-from tests.crash.environment import Environment
+from tests.crash.crashes import RunCrashes
 from tests.crash.invariants import violations_after_recovery
 from tests.crash.recovery import recover
-from tests.crash.servers import CrashServers
-from tests.support.crash_points import Kind, Points, listed
-
-
-def _crash(servers: CrashServers, scenario: str, call: str, kind: Kind) -> Environment:
-    """Play a scenario with this crash at the first such call."""
-    point = next(each for each in listed() if (each.scenario, each.call) == (scenario, call))
-    return servers.play(scenario, Points(scenario, at=point.number, kind=kind))
+from tests.support.crash_points import FaultKind
 
 
 def test_without_reconcile_a_claimed_run_stays_half_done(
-    servers: CrashServers, monkeypatch: pytest.MonkeyPatch
+    crashes: RunCrashes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D3: the worker died between settle and commit, and nobody finishes what it began."""
     monkeypatch.setattr(recovery, "reconcile", lambda *_: None)
-    env = _crash(servers, "work", "settle", Kind.KILLED_AFTER)
+    env = crashes.crash_at("work", "settle", FaultKind.KILLED_AFTER)
     assert not recover(env)
     assert any("has not ended" in broken for broken in violations_after_recovery(env))
 
 
-def test_without_the_reaper_a_lost_lease_stays(
-    servers: CrashServers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_reaper_a_lost_lease_stays(crashes: RunCrashes, monkeypatch: pytest.MonkeyPatch) -> None:
     """RUN-20, RUN-22: nor may reconcile, which does the reaper's work too."""
     monkeypatch.setattr(recovery, "reap", lambda *_: None)
     monkeypatch.setattr(recovery, "reconcile", lambda *_: None)
-    env = _crash(servers, "work", "start_processing", Kind.KILLED_AFTER)
+    env = crashes.crash_at("work", "start_processing", FaultKind.KILLED_AFTER)
     assert not recover(env)
     assert any("has not ended" in broken for broken in violations_after_recovery(env))
 
 
 def test_without_a_look_at_orphans_a_reservation_stays(
-    servers: CrashServers, monkeypatch: pytest.MonkeyPatch
+    crashes: RunCrashes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D2: the submit died between reserve and insert, and the client's money stays set aside."""
     monkeypatch.setattr("dpp.runs.jobs.reconcile.refund_orphans", lambda *_: None)
-    env = _crash(servers, "submit", "admit", Kind.KILLED_AFTER)
+    env = crashes.crash_at("submit", "admit", FaultKind.KILLED_AFTER)
     assert not recover(env)
     assert any("stays reserved" in broken for broken in violations_after_recovery(env))
 
 
-def test_a_settle_without_its_receipt_is_found(servers: CrashServers) -> None:
+def test_a_settle_without_its_receipt_is_found(crashes: RunCrashes) -> None:
     """D2: the receipt is dropped with the reply; the audit mends the balance, and still it is told."""
-    env = _crash(servers, "work", "settle", Kind.KILLED_AFTER)
+    env = crashes.crash_at("work", "settle", FaultKind.KILLED_AFTER)
     [client] = env.clients
     run = client.accepted[0].run
     assert env.world.ledger.client.delete(env.world.ledger.keys.receipt(run.tenant_id, run.id)) == 1
@@ -62,27 +53,27 @@ def test_a_settle_without_its_receipt_is_found(servers: CrashServers) -> None:
 
 
 @pytest.mark.parametrize("wrong", [1, -1])
-def test_a_micro_too_much_or_too_little_is_found(servers: CrashServers, wrong: int) -> None:
+def test_a_micro_too_much_or_too_little_is_found(crashes: RunCrashes, wrong: int) -> None:
     """D2: drift is found even where reconcile repairs it."""
-    env = _crash(servers, "work", "settle", Kind.REFUSED)
+    env = crashes.crash_at("work", "settle", FaultKind.REFUSED)
     ledger = env.world.ledger
     cast(Any, ledger.client).incrby(ledger.keys.balance(env.tenants[0].tenant_id), wrong)
     recover(env)
     assert violations_after_recovery(env) != []
 
 
-def test_an_object_that_nobody_points_at_is_found(servers: CrashServers) -> None:
+def test_an_object_that_nobody_points_at_is_found(crashes: RunCrashes) -> None:
     """RUN-19: whoever wrote it had lost the claim."""
-    env = _crash(servers, "work", "put_object", Kind.REFUSED)
+    env = crashes.crash_at("work", "put_object", FaultKind.REFUSED)
     [client] = env.clients
     recover(env)
     env.world.storage.put_json(f"dpp/{client.tenant.tenant_id}/stray.json", b"{}")
     assert [broken for broken in violations_after_recovery(env) if "no run refers to" in broken]
 
 
-def test_paying_twice_for_one_key_is_found(servers: CrashServers) -> None:
+def test_paying_twice_for_one_key_is_found(crashes: RunCrashes) -> None:
     """RUN-4: the client was accepted once, and twice runs of theirs were worked on."""
-    env = _crash(servers, "submit", "mark_enqueued", Kind.KILLED_AFTER)
+    env = crashes.crash_at("submit", "mark_enqueued", FaultKind.KILLED_AFTER)
     recover(env)
     [client] = env.clients
     twin = replace(client.request, idempotency_key="another-key")

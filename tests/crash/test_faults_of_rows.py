@@ -16,11 +16,10 @@ from dpp.runs.jobs.reconcile import ReconcileEffects, reconcile
 from dpp.runs.jobs.retain import retain
 from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import Status
+from tests.crash.crashes import RunCrashes
 from tests.crash.environment import Environment
 from tests.crash.invariants import violations_after_recovery, violations_after_retention
 from tests.crash.recovery import recover, retire
-from tests.crash.scenarios import SCENARIOS
-from tests.crash.servers import CrashServers
 from tests.support.world import World
 
 _COPIES = BATCH_LIMIT + 50
@@ -80,10 +79,10 @@ def test_run_20_a_row_that_somebody_holds_locked_costs_the_others_nothing(world:
 
 
 @pytest.mark.parametrize("scenario", ["reap", "sweep", "reconcile", "reconcile lost ledgers", "retain"])
-def test_jobs_that_fire_twice_at_once_do_their_work_once(servers: CrashServers, scenario: str) -> None:
+def test_jobs_that_fire_twice_at_once_do_their_work_once(crashes: RunCrashes, scenario: str) -> None:
     """D2, D3, RUN-20 … RUN-22: two firings of every job at the same moment, each on connections of its own."""
-    env = servers.empty_environment()
-    SCENARIOS[scenario].arrange(env)
+    crashes.arrange(scenario)
+    env = crashes.env
     start = threading.Barrier(2)
     failures: list[BaseException] = []
 

@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
 
 from dpp.money.keys import KeySpace
 from dpp.money.ledger import Ledger
@@ -25,6 +23,7 @@ from dpp.runs.read import ReadEffects
 from dpp.runs.submit import SubmitEffects
 from health.handler import Wiring, probes_of
 from tests.http.state import work
+from tests.support.faults import FailingClient
 from tests.support.proxy import Proxy
 from tests.support.world import Tenant, World
 
@@ -42,23 +41,6 @@ FIND_FOR_OWNER = b"is_past_retention"
 ADMIT = admission._ADMIT.sha1.encode()
 REMEMBER = admission._REMEMBER.sha1.encode()
 OBSERVE = admission._OBSERVE.sha1.encode()
-
-
-class FailingClient:
-    """An AWS client none of whose calls gets through; `after` the call, where the real client is given."""
-
-    exceptions = SimpleNamespace(NoSuchKey=KeyError)  # what S3's own client names its answers by
-
-    def __init__(self, real: Any = None) -> None:
-        self._real = real
-
-    def __getattr__(self, name: str) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if self._real is not None:
-                getattr(self._real, name)(*args, **kwargs)
-            raise EndpointConnectionError(endpoint_url="http://nowhere.invalid")
-
-        return call
 
 
 @dataclass(slots=True)

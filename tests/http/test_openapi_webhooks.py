@@ -194,7 +194,7 @@ def test_the_examples_are_answered_as_they_are_shown(
     with open_environment(database_url) as env:
         payload = copy.deepcopy(SENT[source])
         if source == "slack":
-            task_id = env.started("unclear", plan=[ASKS, SUCCEEDED], looks=2)
+            task_id = env.started("unclear", plan=[ASKS, SUCCEEDED], ticks=2)
             env.notify()
             thread = env.thread(task_id)
             payload["event"] |= {"channel": thread.channel, "thread_ts": thread.thread_ts}

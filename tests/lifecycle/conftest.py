@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from dpp_cli.local.servers import PostgresServer
-from tests.lifecycle.environment import EMPTY, Environment, open_environment
+from tests.lifecycle.environment import TABLES, Environment, open_environment
 from tests.support.databases import new_database
+from tests.support.saved_tables import SavedTables
 
 
 @pytest.fixture(scope="module")
@@ -19,5 +20,5 @@ def env_url(postgres_server: PostgresServer) -> str:
 def env(env_url: str) -> Iterator[Environment]:
     """An environment of this test's own."""
     with open_environment(env_url) as opened:
-        opened.rows(EMPTY)
+        SavedTables(opened.admin, TABLES).empty()
         yield opened

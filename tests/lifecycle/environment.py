@@ -1,11 +1,10 @@
-"""A court around one test: real Postgres, a bucket in memory, task_runs and a Slack that do as they are told."""
+"""The parts of the flow around one test: real Postgres, a bucket in memory, canned task runs and a canned Slack."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any, cast
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -28,39 +27,21 @@ from dpp.lifecycle.flow.ports import (
 from dpp.lifecycle.flow.runner import RunnerEffects, RunnerReport, run_tasks
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.db.postgres import Database
+from tests.support.clock import MovedClock
+from tests.support.memory_s3 import MemoryS3
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-CHANNEL = "C0COURT"
+CHANNEL = "C0FLOW"
 MAX_ATTEMPTS = 3
 AT_WORK, SUCCEEDED, FAILED, ASKS = "AT_WORK", "SUCCEEDED", "FAILED", "ASKS"
 
 
-class Bucket:
-    """S3's client as far as it is used: a whole object or none."""
-
-    exceptions = SimpleNamespace(NoSuchKey=KeyError)
-
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
-        self.before_put: Callable[[str], None] = lambda _key: None
-
-    def put_object(self, *, Key: str, Body: bytes, **_: object) -> None:
-        """Write an object."""
-        self.before_put(Key)
-        self.objects[Key] = Body
-
-    def get_object(self, *, Key: str, **_: object) -> dict[str, Any]:
-        """Read one."""
-        body = self.objects[Key]
-        return {"Body": SimpleNamespace(read=lambda: body)}
-
-
 class CannedTaskRuns:
-    """Runs by their key, each as its task's plan has it: what becomes of the first attempt, the second, …"""
+    """Runs by their key. A task's plan says how its first attempt ends, its second, and so on."""
 
     def __init__(self) -> None:
         self.plans: dict[str, list[str]] = {}
-        self.request: dict[str, TaskRunRequest] = {}
+        self.requests: dict[str, TaskRunRequest] = {}
         self.sent: list[str] = []
         self.refusal: Exception | None = None
 
@@ -69,12 +50,12 @@ class CannedTaskRuns:
         if self.refusal is not None:
             raise self.refusal
         self.sent.append(request.key)
-        self.request.setdefault(request.key, request)
+        self.requests.setdefault(request.key, request)
         return uuid5(NAMESPACE_URL, request.key)
 
     def report(self, run_id: UUID) -> TaskRunReport | None:
         """As planned; None for a run that was never sent."""
-        for key, request in self.request.items():
+        for key, request in self.requests.items():
             if uuid5(NAMESPACE_URL, key) == run_id:
                 return self._report(run_id, key, request)
         return None
@@ -102,61 +83,61 @@ class CannedTaskRuns:
 
 
 class CannedSlack:
-    """Takes what it is sent, unless it is told to reply otherwise."""
+    """Accepts each post, unless `replies` gives another reply for it."""
 
     def __init__(self) -> None:
         self.posts: list[dict[str, Any]] = []
-        self.replies: Callable[[dict[str, Any]], OutsideReply | None] = lambda _told: None
+        self.replies: Callable[[dict[str, Any]], OutsideReply | None] = lambda _post: None
         self.tells_threads = True
 
     def ask(self, request: OutsideRequest) -> OutsideReply:
         """One post."""
-        told = json.loads(request.body or "")
-        reply = self.replies(told)
+        post = json.loads(request.body or "")
+        reply = self.replies(post)
         if reply is not None:
             return reply
-        self.posts.append(told)
+        self.posts.append(post)
         if not self.tells_threads:
             return OutsideReply(status=200, body="ok")
-        said = {"ok": True, "channel": CHANNEL, "ts": f"1700000000.{len(self.posts):06}"}
-        return OutsideReply(status=200, body=json.dumps(said))
+        body = {"ok": True, "channel": CHANNEL, "ts": f"1700000000.{len(self.posts):06}"}
+        return OutsideReply(status=200, body=json.dumps(body))
 
     @property
     def told(self) -> list[str]:
-        """Ids of the messages it took, in their order."""
+        """The ids of the posted messages, in their order."""
         return [post["metadata"]["event_payload"]["message_id"] for post in self.posts]
 
 
 @dataclass(slots=True)
 class Environment:
-    """The parts, and short ways to use them. Time stands still until it is passed."""
+    """The parts, and short ways to use them. Time passes only when a test moves the clock."""
 
     url: str
     database: Database
     admin: psycopg.Connection[tuple[Any, ...]]
-    bucket: Bucket = field(default_factory=Bucket)
+    bucket: MemoryS3 = field(default_factory=MemoryS3)
     task_runs: CannedTaskRuns = field(default_factory=CannedTaskRuns)
     slack: CannedSlack = field(default_factory=CannedSlack)
     woken: list[str] = field(default_factory=list)
-    seconds: float = 0.0
+    clock: MovedClock = field(default_factory=lambda: MovedClock(NOON))
 
     def wake(self, role: str) -> None:
-        """Note who was woken."""
+        """Record which role was woken."""
         self.woken.append(role)
 
     @property
     def now(self) -> datetime:
-        """The time."""
-        return NOON + timedelta(seconds=self.seconds)
+        """The current time."""
+        return self.clock.now
 
     def pass_time(self, seconds: float) -> None:
-        """Later."""
-        self.seconds += seconds
+        """Move the clock."""
+        self.clock.move(seconds)
 
     @property
     def objects(self) -> ObjectStore:
         """The tasks' bucket."""
-        return ObjectStore("state", lambda: cast(Any, self.bucket))
+        return self.bucket.store("state")
 
     def runner_effects(
         self,
@@ -165,7 +146,7 @@ class Environment:
         objects: ObjectStore | None = None,
         max_attempts: int = MAX_ATTEMPTS,
     ) -> RunnerEffects:
-        """What the general touches."""
+        """Connections and clients that the runner uses."""
         return RunnerEffects(
             database or self.database,
             task_runs or self.task_runs,
@@ -175,21 +156,21 @@ class Environment:
         )
 
     def dispatch(self, database: Database | None = None) -> DispatcherReport:
-        """One firing of the king."""
+        """One tick of the dispatcher."""
         return dispatch(DispatcherEffects(database or self.database, self.wake), self.now)
 
     def run_tasks(self, effects: RunnerEffects | None = None) -> RunnerReport:
-        """One firing of the general."""
+        """One tick of the runner."""
         return run_tasks(effects or self.runner_effects(), self.now)
 
     def notify(self, database: Database | None = None, outside: Outside | None = None) -> NotifierReport:
-        """One firing of the envoy."""
+        """One tick of the notifier."""
         return send_messages(
             NotifierEffects(database or self.database, outside or self.slack, "C0HOME"), self.now
         )
 
     def emit(self, title: str, *, plan: list[str] | None = None, **payload: str) -> str:
-        """A PENDING event, as the sentinel takes it in."""
+        """A PENDING event, as the poller inserts it."""
         event_id = f"github-{title.replace(' ', '-')}"
         if plan is not None:
             self.task_runs.plans[title] = plan
@@ -211,11 +192,11 @@ class Environment:
         )
         return event_id
 
-    def started(self, title: str = "a task", *, plan: list[str] | None = None, looks: int = 1) -> str:
-        """A task that the general has had so many looks at."""
+    def started(self, title: str = "a task", *, plan: list[str] | None = None, ticks: int = 1) -> str:
+        """A task after so many ticks of the runner."""
         event_id = self.emit(title, plan=plan)
         self.dispatch()
-        for _ in range(looks):
+        for _ in range(ticks):
             self.run_tasks()
             self.pass_time(130)
         return str(
@@ -223,19 +204,19 @@ class Environment:
         )
 
     def tick(self) -> None:
-        """All roles once; then time passes."""
+        """One tick of each role; then time passes."""
         self.dispatch()
         self.run_tasks()
         self.notify()
         self.pass_time(130)
 
     def run_ticks(self, rounds: int = 8) -> None:
-        """Beats until nothing is open but what a person has to answer."""
+        """Ticks until nothing is open but what a person has to answer."""
         for _ in range(rounds):
             self.tick()
 
     def answer_in_thread(self, thread: Thread, text: str) -> bool:
-        """A reply."""
+        """A reply in a thread of Slack."""
         with self.database.connection() as connection:
             return answer.answer_in_thread(connection, thread, text, self.now)
 
@@ -252,7 +233,7 @@ class Environment:
         return Thread(channel, thread_ts)
 
     def task(self, task_id: str) -> Task:
-        """As it stands."""
+        """The task's row."""
         with self.database.connection() as connection:
             found = store.find_task(connection, task_id)
         assert found is not None
@@ -284,14 +265,14 @@ class Environment:
         }
 
     def rows(self, statement: str, params: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
-        """What a statement finds, on a connection of its own."""
+        """The rows of a statement, on a connection of its own."""
         cursor = self.admin.execute(statement.encode(), params)
         return cursor.fetchall() if cursor.description else []
 
 
 @contextmanager
 def open_environment(url: str) -> Iterator[Environment]:
-    """A court on this database."""
+    """An environment on this database."""
     database = Database(url)
     try:
         with psycopg.connect(url, autocommit=True) as admin:
@@ -300,12 +281,10 @@ def open_environment(url: str) -> Iterator[Environment]:
         database.close()
 
 
-TABLES = (
-    *("seen", "events", "tasks", "messages", "threads", "awaiting"),
-    *("sequences", "objects", "deletions", "heartbeats"),
-)
-EMPTY = (
-    "SET session_replication_role = replica;"
-    + "".join(f"DELETE FROM lifecycle_{table};" for table in TABLES)
-    + "SET session_replication_role = origin"
+TABLES = tuple(
+    f"lifecycle_{name}"
+    for name in (
+        *("seen", "events", "tasks", "messages", "threads", "awaiting"),
+        *("sequences", "objects", "deletions", "heartbeats"),
+    )
 )

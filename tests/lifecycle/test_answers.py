@@ -13,7 +13,7 @@ def _awaited(env: Environment) -> int:
 
 def _asked(env: Environment, plan: list[str]) -> str:
     """A task whose question is with a person."""
-    task_id = env.started("unclear", plan=plan, looks=2)
+    task_id = env.started("unclear", plan=plan, ticks=2)
     env.notify()
     assert env.task(task_id).waits_for_person
     assert _awaited(env) == 1
@@ -35,7 +35,7 @@ def test_an_answer_in_the_thread_sends_another_soldier_with_it(env: Environment)
     assert _awaited(env) == 0
     env.run_ticks(3)
     assert env.task(task_id).outcome == "SUCCEEDED"
-    assert "it is the second one" in (env.task_runs.request[f"{task_id}-2"].context or "")
+    assert "it is the second one" in (env.task_runs.requests[f"{task_id}-2"].context or "")
     assert b"it is the second one" in env.bucket.objects[f"state/prompts/{task_id}.md"]
     kinds = [kind for kind, _ in env.messages(task_id)]
     assert kinds == ["THREAD_START", "HUMAN_INPUT_REQUEST", "TASK_RESULT"]
@@ -123,7 +123,7 @@ def test_an_answer_is_kept_in_bounds(env: Environment) -> None:
 
 def test_an_attempt_after_an_answer_still_counts(env: Environment) -> None:
     """Whoever answers spends no more than max_attempts allows."""
-    task_id = env.started("unclear", plan=[ASKS], looks=2)
+    task_id = env.started("unclear", plan=[ASKS], ticks=2)
     for number in range(2):
         env.answer(task_id, f"answer {number}")
         env.run_ticks(2)

@@ -74,7 +74,7 @@ def test_envoys_send_each_message_once_and_in_order(env: Environment) -> None:
 def test_an_answer_and_the_envoy_s_note_leave_nothing_awaited(env: Environment) -> None:
     """Whichever is first."""
     for number in range(6):
-        task_id = env.started(f"unclear {number}", plan=["ASKS", "SUCCEEDED"], looks=2)
+        task_id = env.started(f"unclear {number}", plan=["ASKS", "SUCCEEDED"], ticks=2)
         at_once(env.url, env.notify, _answering(env, task_id))
         assert env.rows("SELECT count(*) FROM lifecycle_awaiting") == [(0,)]
         assert env.task(task_id).attempt == 2

@@ -39,7 +39,7 @@ def test_an_event_becomes_a_task_and_ends_as_it_ended(env: Environment) -> None:
 
 
 def test_what_a_task_leaves_stands_at_its_keys_and_has_its_rows(env: Environment) -> None:
-    task_id = env.started(looks=2)
+    task_id = env.started(ticks=2)
     soldier = str(env.task(task_id).run_id)
     assert set(env.bucket.objects) == {
         f"state/results/{task_id}.json",
@@ -70,7 +70,7 @@ def test_what_a_task_leaves_stands_at_its_keys_and_has_its_rows(env: Environment
 def test_a_task_fails_after_its_last_attempt_and_its_event_with_the_reason(env: Environment) -> None:
     """LIFE-1: failed after retry."""
     event_id = "github-doomed"
-    task_id = env.started("doomed", plan=[FAILED], looks=6)
+    task_id = env.started("doomed", plan=[FAILED], ticks=6)
     env.dispatch()
     assert env.task_runs.sent == [f"{task_id}-{attempt}" for attempt in (1, 2, 3)]
     assert env.task(task_id).outcome == "FAILED"
@@ -82,7 +82,7 @@ def test_a_task_fails_after_its_last_attempt_and_its_event_with_the_reason(env: 
 
 
 def test_a_run_that_is_gone_is_a_failed_attempt(env: Environment) -> None:
-    task_id = env.started("vanishing", plan=["GONE", SUCCEEDED], looks=2)
+    task_id = env.started("vanishing", plan=["GONE", SUCCEEDED], ticks=2)
     assert env.task(task_id).last_failure == "the run no longer exists"
     env.run_ticks(2)
     assert (env.task(task_id).outcome, env.task(task_id).attempt) == ("SUCCEEDED", 2)
@@ -98,7 +98,7 @@ def test_a_refused_soldier_ends_the_task_at_once(env: Environment) -> None:
 
 def test_a_task_waits_for_a_soldier_and_uses_no_attempt_up(env: Environment) -> None:
     env.task_runs.refusal = TaskRunsUnavailable("the budget is drained")
-    task_id = env.started(looks=5)
+    task_id = env.started(ticks=5)
     task = env.task(task_id)
     assert (task.status, task.attempt, task.run_id) == ("IN_PROGRESS", 1, None)
     assert "the budget is drained" in (task.last_failure or "")
@@ -109,7 +109,7 @@ def test_a_task_waits_for_a_soldier_and_uses_no_attempt_up(env: Environment) -> 
 
 
 def test_a_soldier_at_work_is_looked_at_less_and_less_often(env: Environment) -> None:
-    task_id = env.started(plan=[AT_WORK], looks=0)
+    task_id = env.started(plan=[AT_WORK], ticks=0)
     env.run_tasks()
     pauses = []
     for _ in range(12):
@@ -186,19 +186,19 @@ def test_an_event_that_comes_again_after_a_purge_ends_with_the_task_it_has(env: 
 
 
 def test_ids_begin_anew_each_day_and_a_late_clock_begins_none(env: Environment) -> None:
-    env.started("one", looks=0)
-    env.started("two", looks=0)
+    env.started("one", ticks=0)
+    env.started("two", ticks=0)
     env.pass_time((_DAY_AFTER - env.now).total_seconds())
-    env.started("three", looks=0)
+    env.started("three", ticks=0)
     env.pass_time(-60)  # a transaction that began before midnight, and waited
-    env.started("four", looks=0)
+    env.started("four", ticks=0)
     ids = [row[0] for row in env.rows("SELECT task_id FROM lifecycle_tasks ORDER BY sequence")]
     assert ids == ["task-20260301-001", "task-20260301-002", "task-20260302-001", "task-20260302-002"]
 
 
 def test_a_thousandth_task_of_a_day_has_its_number(env: Environment) -> None:
     env.rows("INSERT INTO lifecycle_sequences VALUES ('task', '2026-03-01', 999)")
-    assert env.started(looks=0) == "task-20260301-1000"
+    assert env.started(ticks=0) == "task-20260301-1000"
 
 
 def test_a_key_that_is_still_being_deleted_is_not_written_to(env: Environment) -> None:
@@ -216,7 +216,7 @@ def test_a_key_that_is_still_being_deleted_is_not_written_to(env: Environment) -
 def test_a_person_is_asked_only_where_an_attempt_is_left_for_the_answer(
     env: Environment, max_attempts: int
 ) -> None:
-    task_id = env.started(plan=[ASKS], looks=1)
+    task_id = env.started(plan=[ASKS], ticks=1)
     env.run_tasks(env.runner_effects(max_attempts=max_attempts))
     assert env.task(task_id).waits_for_person == (max_attempts == 2)
     assert env.task(task_id).status == ("IN_PROGRESS" if max_attempts == 2 else "COMPLETED")

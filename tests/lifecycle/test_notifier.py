@@ -26,7 +26,7 @@ def _left(env: Environment) -> tuple[str, int, float, str | None]:
 
 
 def test_messages_of_a_task_go_to_its_thread_in_their_order(env: Environment) -> None:
-    task_id = env.started(looks=3)
+    task_id = env.started(ticks=3)
     assert env.notify().as_dict() == {"sent": 2, "failed": 0, "repeated": 0, "stopped_early": False}
     first, second = env.slack.posts
     assert first["text"].startswith(f"[{task_id}] Mentioned by kim in a/repo: a task")
@@ -49,7 +49,7 @@ def test_a_mapping_goes_when_its_task_s_last_message_is_sent(env: Environment) -
 
 def test_by_an_incoming_webhook_every_message_names_its_task(env: Environment) -> None:
     env.slack.tells_threads = False
-    task_id = env.started(looks=3)
+    task_id = env.started(ticks=3)
     env.notify()
     assert len(env.slack.posts) == 2
     assert all(post["text"].startswith(f"[{task_id}] ") for post in env.slack.posts)
@@ -131,7 +131,7 @@ def test_no_pause_is_above_an_hour(attempts: int) -> None:
 
 def test_a_message_that_nobody_can_deliver_holds_back_its_own_task_s_only(env: Environment) -> None:
     env.slack.replies = lambda told: OutsideReply(status=400) if "cursed" in told["text"] else None
-    cursed, blessed = env.started("cursed", looks=3), env.started("blessed", looks=3)
+    cursed, blessed = env.started("cursed", ticks=3), env.started("blessed", ticks=3)
     for _ in range(6):
         env.notify()
         env.pass_time(3_600)
@@ -172,7 +172,7 @@ def test_a_message_that_is_being_sent_is_no_other_envoy_s(env: Environment) -> N
 
 def test_of_two_who_sent_it_one_s_thread_is_the_task_s(env: Environment) -> None:
     """The first one slept past its minute."""
-    env.started(plan=["AT_WORK"], looks=0)
+    env.started(plan=["AT_WORK"], ticks=0)
     other = type(env.database)(env.url)
     seen: list[int] = []
 
@@ -192,7 +192,7 @@ def test_of_two_who_sent_it_one_s_thread_is_the_task_s(env: Environment) -> None
 
 
 def test_a_task_that_is_gone_leaves_no_mapping(env: Environment) -> None:
-    env.started(looks=0)
+    env.started(ticks=0)
     env.rows("DELETE FROM lifecycle_tasks")
     assert env.notify().sent == 1
     assert env.rows("SELECT count(*) FROM lifecycle_threads") == [(0,)]

@@ -13,11 +13,11 @@ from tests.support.retention_batches import deleted, named
 _CLASSES = ("results", "prompts", "session_logs", "messages", "tasks")
 
 
-@pytest.mark.parametrize("looks", [0, 1], ids=["not begun", "at work"])
+@pytest.mark.parametrize("ticks", [0, 1], ids=["not begun", "at work"])
 def test_a_task_whose_event_was_purged_ends_is_told_of_and_goes_in_its_time(
-    env: Environment, looks: int
+    env: Environment, ticks: int
 ) -> None:
-    task_id = env.started("lost", plan=[ASKS, SUCCEEDED], looks=looks)
+    task_id = env.started("lost", plan=[ASKS, SUCCEEDED], ticks=ticks)
     env.rows("DELETE FROM lifecycle_events")
     env.rows("DELETE FROM lifecycle_seen")
     env.run_ticks(3)

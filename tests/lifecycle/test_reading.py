@@ -36,7 +36,7 @@ def test_pages_go_from_the_newest_to_the_oldest(env: Environment) -> None:
 
 
 def test_a_task_is_read_with_all_of_its_things(env: Environment) -> None:
-    task_id = env.started(looks=3)
+    task_id = env.started(ticks=3)
     found = _whole(env, task_id)
     assert found.task.task_id == task_id
     assert [one.kind for one in found.messages] == ["THREAD_START", "TASK_RESULT"]
@@ -51,7 +51,7 @@ def test_a_task_at_work_is_read_without_what_is_yet_to_be_written(env: Environme
 
 def test_a_prompt_past_its_three_days_is_simply_absent(env: Environment) -> None:
     """LIFE-4."""
-    task_id = env.started(looks=3)
+    task_id = env.started(ticks=3)
     prompt = f"state/prompts/{task_id}.md"
     env.rows("DELETE FROM lifecycle_objects WHERE kind = 'PROMPT'")
     del env.bucket.objects[prompt]
@@ -61,7 +61,7 @@ def test_a_prompt_past_its_three_days_is_simply_absent(env: Environment) -> None
 @pytest.mark.parametrize("kind", ["RESULT", "SESSION_LOG", "PROMPT"])
 def test_what_is_deleted_while_it_is_read_is_gone_as_a_whole(env: Environment, kind: str) -> None:
     """LIFE-12: never half an item. The chamberlain comes between the rows and the first object."""
-    task_id = env.started(looks=3)
+    task_id = env.started(ticks=3)
     keys = [
         row[0] for row in env.rows("SELECT object_key FROM lifecycle_objects WHERE kind = %(k)s", {"k": kind})
     ]
@@ -83,7 +83,7 @@ def test_what_is_deleted_while_it_is_read_is_gone_as_a_whole(env: Environment, k
 
 
 def test_half_of_its_results_is_none(env: Environment) -> None:
-    task_id = env.started(looks=3)
+    task_id = env.started(ticks=3)
     key = f"state/results/{task_id}.json"
     env.rows("DELETE FROM lifecycle_objects WHERE object_key = %(key)s", {"key": key})
     with pytest.raises(TaskNotFound):
@@ -110,7 +110,7 @@ def test_the_backlog_of_an_empty_court_is_all_zero(env: Environment) -> None:
 
 
 def test_the_backlog_says_what_is_open_and_for_how_long(env: Environment) -> None:
-    env.started("unclear", plan=[ASKS], looks=2)
+    env.started("unclear", plan=[ASKS], ticks=2)
     env.notify()
     env.started("busy", plan=[AT_WORK])
     env.emit("new")

@@ -53,7 +53,7 @@ def _run(world: World, tenant: Tenant, run_id: UUID) -> Run:
 def a_court_that_pays(world: World) -> Iterator[Environment]:
     """A court on the world's database."""
     with open_environment(world.database_url) as opened:
-        opened.seconds = (world.now() - opened.now).total_seconds()
+        opened.clock.seconds = (world.now() - opened.now).total_seconds()
         yield opened
 
 

@@ -174,7 +174,7 @@ def test_every_command_about_events_and_tasks_works(shell: OperatorShell, world:
         for prefix in ("github:", "task-")
     ]
     with open_environment(world.database_url) as env:
-        env.seconds = (datetime(2026, 11, 28, 12, tzinfo=UTC) - NOON).total_seconds()
+        env.clock.seconds = (datetime(2026, 11, 28, 12, tzinfo=UTC) - NOON).total_seconds()
         env.admin.execute("INSERT INTO lifecycle_sequences VALUES ('task', '2026-11-28', 2)")
         subject = Subject(place="acme/shop", title="Which shop?")
         event = NewEvent(event_id, Source.GITHUB, EventKind.MENTIONED, env.now, subject)

@@ -42,13 +42,13 @@ def shell(world: World, monkeypatch: pytest.MonkeyPatch) -> OperatorShell:
 def env(world: World) -> Iterator[Environment]:
     """An environment whose clock is three hours behind."""
     with open_environment(world.database_url) as opened:
-        opened.seconds = (world.now() - NOON).total_seconds() - 3 * 3_600
+        opened.clock.seconds = (world.now() - NOON).total_seconds() - 3 * 3_600
         yield opened
 
 
 def asked(env: Environment, title: str = "unclear") -> str:
     """A task whose question is with a person."""
-    task_id = env.started(title, plan=[ASKS, SUCCEEDED], looks=2)
+    task_id = env.started(title, plan=[ASKS, SUCCEEDED], ticks=2)
     env.notify()
     return task_id
 
@@ -67,7 +67,7 @@ class TestEvents:
     ) -> None:
         assert shell.out("lifecycle", "events", "list") == "no events found\n"
         assert shell.data("lifecycle", "events", "list") == []
-        task_id = env.started("older", looks=3)
+        task_id = env.started("older", ticks=3)
         env.dispatch()
         env.emit("newer")
         newer, older = shell.data("lifecycle", "events", "list")
@@ -159,7 +159,7 @@ class TestTasks:
 
     def test_a_list_says_what_each_task_waits_for(self, shell: OperatorShell, env: Environment) -> None:
         assert shell.out("lifecycle", "tasks", "list") == "no tasks found\n"
-        done, waits = env.started("done", looks=3), asked(env)
+        done, waits = env.started("done", ticks=3), asked(env)
         busy = env.started("busy", plan=[AT_WORK])
         env.task_runs.refusal = TaskRunsUnavailable("The budget is empty.")
         poor = env.started("poor")
@@ -190,7 +190,7 @@ class TestTasks:
         assert shell.out("lifecycle", "tasks", "list", "--waiting") == "no tasks found\n"
         first = asked(env, "first")
         env.started("busy", plan=[AT_WORK])
-        second = env.started("second", plan=[ASKS], looks=2)
+        second = env.started("second", plan=[ASKS], ticks=2)
         found = shell.data("lifecycle", "tasks", "list", "--waiting")
         assert [one["task_id"] for one in found] == [first, second]
         assert found[0]["question"]["body"].startswith("No answer is reliable enough: first")
@@ -238,7 +238,7 @@ class TestTasks:
         self, shell: OperatorShell, env: Environment, world: World
     ) -> None:
         run = world.submit(world.tenant()).run
-        task_id = env.started("busy", plan=[AT_WORK], looks=0)
+        task_id = env.started("busy", plan=[AT_WORK], ticks=0)
         env.admin.execute("SET session_replication_role = replica")
         env.admin.execute(
             "UPDATE lifecycle_tasks SET status = 'IN_PROGRESS', attempt = 1, started_at = created_at, run_id = %s",
@@ -294,7 +294,7 @@ class TestAnswer:
         assert "waits for     a run to start" in shown
         again = shell.refused("lifecycle", "answer", task_id, "take the second one")
         assert again == f"task {task_id} waits for no answer: it has one, and goes on with it"
-        env.seconds += 3 * 3_600
+        env.clock.seconds += 3 * 3_600
         env.run_ticks(3)
         assert env.task(task_id).outcome == "SUCCEEDED"
         late = shell.refused("lifecycle", "answer", task_id, "late")
@@ -389,7 +389,7 @@ class TestStatus:
         with world.database.connection() as connection:
             source_rows.failed(connection, Source.JIRA, "JIRA_401", world.now(), 960)
         env.slack.replies = lambda _printed: OutsideReply(status=503)
-        env.started("another", looks=0)
+        env.started("another", ticks=0)
         record_heartbeat(world, Role.GENERAL, seconds_ago=599)
         env.admin.execute("DELETE FROM lifecycle_heartbeats WHERE role = 'KING'")
         shown = shell.run("lifecycle", "status")

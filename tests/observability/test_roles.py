@@ -13,8 +13,7 @@ from dpp.lifecycle.flow.notifier import NotifierEffects
 from dpp.lifecycle.flow.ports import Outside, OutsideReply, Wake
 from dpp.lifecycle.flow.runner import RunnerEffects
 from dpp.platform.aws.renewable import Renewable
-from dpp.platform.aws.storage import ObjectStore
-from tests.lifecycle.environment import ASKS, Bucket, CannedSlack, CannedTaskRuns
+from tests.lifecycle.environment import ASKS, CannedSlack, CannedTaskRuns
 from tests.lifecycle.poll_environment import (
     LOGIN,
     PAGE,
@@ -28,6 +27,7 @@ from tests.lifecycle.signing import SECRETS, headers_of
 from tests.observability.emf import totals
 from tests.observability.firing import fire
 from tests.support.api import gateway_event
+from tests.support.memory_s3 import MemoryS3
 from tests.support.world import World
 
 type Output = pytest.CaptureFixture[str]
@@ -41,7 +41,7 @@ class Roles:
         self.slack = CannedSlack()
         self.outside = PlayedReplies()
         self._wake: Wake = lambda _role: None
-        self._bucket = ObjectStore("state", lambda: cast(Any, Bucket()))
+        self._bucket = MemoryS3().store("state")
         self.task_runs = CannedTaskRuns()
 
     def mention(self) -> None:

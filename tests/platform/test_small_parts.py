@@ -16,7 +16,7 @@ from dpp.platform.errors import DependencyUnavailable, QueueUnavailable, RedisUn
 from dpp.platform.ids import new_id, parse_uuid, trace_id_from
 from dpp.platform.observability.health import readiness
 from dpp.platform.retry import with_retries
-from tests.support.counted_drivers import all_queries
+from tests.support.crashable import all_queries
 
 
 @pytest.fixture

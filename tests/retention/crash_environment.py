@@ -1,8 +1,8 @@
-"""A house before an act, kept so that each crash begins from the same; the process that acts; and what was promised."""
+"""The acts of the cleaner for the crash matrix, and the invariants that hold at a crash and after the recovery."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -16,195 +16,174 @@ from dpp.lifecycle.retention.cleaner import clean
 from dpp.lifecycle.retention.control import CleanerEffects
 from dpp.lifecycle.retention.model import Cleanup
 from dpp.platform.db.postgres import Connection
-from dpp.platform.errors import DependencyUnavailable
+from tests.lifecycle.environment import TABLES
 from tests.retention.environment import NIGHT, Environment
-from tests.support.counted_drivers import CountedDatabase, counted_storage
-from tests.support.crash_points import Killed, Points
+from tests.support.crash_matrix import CrashSuite
+from tests.support.crash_points import CrashPoint, FaultInjector
+from tests.support.crashable import crashable_database, crashable_storage
+from tests.support.saved_tables import SavedTables
 
 LATER = NIGHT + timedelta(minutes=5)
-"""When the lease of a chamberlain who died at night is over."""
-_TABLES = (
-    *(
-        f"lifecycle_{one}"
-        for one in ("seen", "events", "tasks", "messages", "threads", "awaiting", "objects")
-    ),
-    *(f"lifecycle_{one}" for one in ("deletions", "heartbeats", "sequences")),
-    *("cleanups", "cleanup_classes", "exclusive_leases"),
-)
-COUNTED = {
+"""By now the lease of a cleaner that died at night has expired."""
+_ROWS = {
     "tasks": "SELECT task_id FROM lifecycle_tasks",
     "events": "SELECT event_id FROM lifecycle_events",
     "seen": "SELECT event_id FROM lifecycle_seen",
     "prompts": "SELECT object_key FROM lifecycle_objects WHERE kind = 'PROMPT'",
     "results": "SELECT object_key FROM lifecycle_objects WHERE kind = 'RESULT'",
 }
-"""What a class has."""
+"""The rows of each class."""
 type Figures = dict[str, tuple[int, int, int]]
-"""Of each class what all cleanups together examined, deleted, and its bytes."""
+"""By class, over all cleanups: how many rows were examined, how many were deleted, and how many bytes."""
 _NOTHING = (0, 0, 0)
 
 
-class BucketClient:
-    """S3's client, as far as the chamberlain uses it, over the house's bucket."""
-
-    def __init__(self, env: Environment) -> None:
-        self._house = env
-
-    def delete_objects(self, *, Delete: Mapping[str, Any], **_: object) -> dict[str, Any]:
-        """One batch."""
-        refused = self._house.bucket.delete([one["Key"] for one in Delete["Objects"]])
-        return {"Errors": [{"Key": key, "Code": code} for key, code in refused.items()]}
-
-
-def say_once(connection: Connection, cleanup: Cleanup, now: datetime | None) -> None:
-    """Tell of a night under a new key each time: what is told twice is seen twice."""
+def announce(connection: Connection, cleanup: Cleanup, now: datetime | None) -> None:
+    """Send the report of a night under a new key each time, so that a second report is seen."""
     message = NewMessage(MessageKind.REPORT, None, str(uuid4()), f"{cleanup.deleted} rows deleted")
     store.add_message(connection, message, now)
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What a process does, of which classes, what is there before, what stays, and which calls it must have met.
+    """What a process does, the classes, what is there before, the rows that stay, and the calls that it must make.
 
-    `may_stop`: an operator ends the cleanup, before or behind the crash, and what was due by then may stay."""
+    `may_stop`: an operator stops the cleanup, before or after the crash, and rows that were due may stay.
+    """
 
-    does: Callable[[CleanerEffects], object]
+    perform: Callable[[CleanerEffects], object]
     classes: tuple[str, ...]
-    before: "Callable[[CrashEnvironment], object]"
+    before: "Callable[[CleanerCrashes], object]"
     kept: frozenset[str]
     calls: frozenset[str]
     may_stop: bool = False
 
 
-@dataclass(slots=True)
-class CrashEnvironment:
-    """A house, what was kept of it before each act, and how it stood when the last one began."""
+class CleanerCrashes(CrashSuite):
+    """One tick of the cleaner, or one command of an operator."""
 
-    env: Environment
-    admin: psycopg.Connection[tuple[Any, ...]]
-    effects: CleanerEffects = field(init=False)
-    begun: dict[str, set[str]] = field(default_factory=dict)
-    told_before: Figures = field(default_factory=dict)
-    objects_before: int = 0
-    objects_told: int = 0
-    _kept: dict[str, tuple[dict[str, bytes], dict[str, str]]] = field(default_factory=dict)
+    def __init__(
+        self, env: Environment, admin: psycopg.Connection[tuple[Any, ...]], acts: Mapping[str, Act]
+    ) -> None:
+        tables = (*TABLES, "cleanups", "cleanup_classes", "exclusive_leases")
+        super().__init__(SavedTables(admin, tables))
+        self.env = env
+        self.admin = admin
+        self.acts = acts
+        self.effects = env.effects
+        self._clean: dict[str, Figures] = {}
+        """The figures after a run without a crash."""
 
-    def arrange(self, name: str, act: Act) -> None:
-        """Bring all of it to where the act begins."""
-        env = self.env
-        known = {one.name: one for one in env.effects.classes}
-        self.effects = replace(env.effects, classes=[known[one] for one in act.classes], announce=say_once)
-        self._empty()
-        if name in self._kept:
-            self._restore(name)
-        else:
-            env.bucket.objects, env.bucket.refused = {}, {}
-            act.before(self)
-            for table in _TABLES:
-                self.rows(f"CREATE TABLE kept_{name}_{table} AS TABLE {table}")
-            self._kept[name] = dict(env.bucket.objects), dict(env.bucket.refused)
-        self.begun = {one: self.has(one) for one in act.classes}
-        self.told_before = self.figures()
-        self.objects_before, self.objects_told = len(env.bucket.objects), 0
+    def arrange(self, act: str) -> None:
+        """Bring everything to where the act begins, and note the rows, figures and objects there."""
+        known = {one.name: one for one in self.env.effects.classes}
+        classes = [known[one] for one in self.acts[act].classes]
+        self.effects = replace(self.env.effects, classes=classes, announce=announce)
+        super().arrange(act)
+        self._rows_before = {one: self.rows_of(one) for one in self.acts[act].classes}
+        self._figures_before = self.figures()
+        self._objects_before, self._objects_reported = len(self.env.bucket.objects), 0
 
-    def _empty(self) -> None:
-        emptied = ";".join(f"DELETE FROM {table}" for table in _TABLES)
-        self.rows(f"SET session_replication_role = replica; {emptied}; SET session_replication_role = origin")
+    def set_up(self, act: str) -> None:
+        """What is there before the act."""
+        self.acts[act].before(self)
 
-    def _restore(self, name: str) -> None:
-        copied = ";".join(
-            f"INSERT INTO {table} OVERRIDING SYSTEM VALUE SELECT * FROM kept_{name}_{table}"
-            for table in _TABLES
-        )
-        self.rows(f"SET session_replication_role = replica; {copied}; SET session_replication_role = origin")
-        objects, refused = self._kept[name]
-        self.env.bucket.objects, self.env.bucket.refused = dict(objects), dict(refused)
+    def state(self) -> dict[str, Any]:
+        """The bucket."""
+        return deepcopy({"objects": self.env.bucket.objects, "refused": self.env.bucket.refused})
 
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """Some statements; what the last of them answers."""
-        cursor = self.admin.execute(statement.encode())
-        return cursor.fetchall() if cursor.description else []
+    def restore(self, state: dict[str, Any] | None) -> None:
+        """The bucket."""
+        held = deepcopy(state or {"objects": {}, "refused": {}})
+        self.env.bucket.objects, self.env.bucket.refused = held["objects"], held["refused"]
 
-    def has(self, name: str) -> set[str]:
-        """The ids of a class's rows."""
-        return {str(row[0]) for row in self.rows(COUNTED[name])}
+    def perform(self, act: str, injector: FaultInjector) -> None:
+        """One process."""
+        with crashable_database(self.env.url, injector) as database:
+            storage = crashable_storage("state", self.env.bucket, injector)
+            self.acts[act].perform(replace(self.effects, database=database, storage=storage))
 
-    def figures(self) -> Figures:
-        """What all reports say together."""
-        told = self.rows(
-            "SELECT class, sum(examined), sum(deleted), sum(bytes) FROM cleanup_classes GROUP BY class"
-        )
-        return {str(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in told}
-
-    def play(self, act: Act, points: Points) -> None:
-        """Let the process act until it is done, fails or is killed."""
-        database = CountedDatabase(self.env.url, points)
-        storage = counted_storage("state", BucketClient(self.env), points)
-        try:
-            with suppress(Killed, DependencyUnavailable):
-                act.does(replace(self.effects, database=database, storage=storage))
-        finally:
-            database.close()
-        points.land()
-
-    def come_to_rest(self) -> None:
-        """Time passes, S3 refuses nothing any more, and a healthy successor is fired until nothing is left to do."""
+    def recover(self, act: str) -> None:
+        """S3 refuses nothing any more, and a healthy cleaner ticks until nothing is left to do."""
         self.env.bucket.refused.clear()
         for minute in range(20):
             done = clean(self.effects, LATER + timedelta(minutes=minute))
-            self.objects_told += done.objects.deleted
+            self._objects_reported += done.objects.deleted
             if done.cleanup is None:
                 return
-        raise AssertionError("the cleanup has no end")
+        raise AssertionError("the cleanup does not end")
 
+    def record(self, act: str) -> list[CrashPoint]:
+        """The calls where nothing fails; the figures of the first such run are those that every run must reach."""
+        points = super().record(act)
+        self.recover(act)
+        self._clean.setdefault(act, self.figures())
+        return points
 
-def torn(crash_env: CrashEnvironment, act: Act) -> Iterator[str]:
-    """What must hold at every moment, and does not: no orphan, and figures that tell of what is gone and no more."""
-    objects = set(crash_env.env.bucket.objects)
-    rows = {str(row[0]) for row in crash_env.rows("SELECT object_key FROM lifecycle_objects")}
-    listed = {str(row[0]) for row in crash_env.rows("SELECT object_key FROM lifecycle_deletions")}
-    if unnamed := objects - rows - listed:
-        yield f"objects that nothing tells of: {sorted(unnamed)}"
-    if without := rows - objects:
-        yield f"rows without their object: {sorted(without)}"
-    if both := rows & listed:
-        yield f"rows whose object is to be deleted: {sorted(both)}"
-    figures = crash_env.figures()
-    for name in act.classes:
-        left = crash_env.has(name)
-        if lost := (crash_env.begun[name] & act.kept) - left:
-            yield f"{name} that are kept are gone: {sorted(lost)}"
-        told = figures.get(name, _NOTHING)[1] - crash_env.told_before.get(name, _NOTHING)[1]
-        if told != len(crash_env.begun[name]) - len(left):
-            yield f"{name}: {told} are said to be deleted, {len(crash_env.begun[name]) - len(left)} are gone"
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """The rows of a statement."""
+        cursor = self.admin.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
 
+    def rows_of(self, name: str) -> set[str]:
+        """The keys of a class's rows."""
+        return {str(row[0]) for row in self.rows(_ROWS[name])}
 
-def unfinished(crash_env: CrashEnvironment, act: Act, clean: Figures) -> Iterator[str]:
-    """What must hold when a successor is through: all that is due is gone, and it was told once; `clean`: as a run
-    without a crash has it."""
-    yield from torn(crash_env, act)
-    if crash_env.rows("SELECT 1 FROM lifecycle_deletions"):
-        yield "objects are left on the list"
-    daily = crash_env.rows("SELECT status FROM cleanups WHERE kind = 'DAILY'")
-    if daily != [("DONE",)]:
-        yield f"the day's cleanups: {daily}"
-    told = crash_env.rows("SELECT body FROM lifecycle_messages WHERE kind = 'REPORT'")
-    deleted = crash_env.rows(
-        "SELECT sum(deleted) FROM cleanup_classes JOIN cleanups USING (cleanup_id) WHERE kind = 'DAILY'"
-    )
-    if told != [(f"{deleted[0][0]} rows deleted",)]:
-        yield f"the day's reports: {told}, {deleted}"
-    if crash_env.rows("SELECT 1 FROM exclusive_leases"):
-        yield "the lease was not given back"
-    over = {str(row[0]) for row in crash_env.rows("SELECT DISTINCT status FROM cleanup_classes")}
-    if act.may_stop and "STOPPED" in over:
-        return
-    if over != {"DONE"}:
-        yield f"classes are {sorted(over)}"
-    for name in act.classes:
-        if due := crash_env.has(name) - act.kept:
-            yield f"{name} that are due are left: {sorted(due)}"
-    if not act.may_stop and crash_env.figures() != clean:
-        yield f"the reports tell of {crash_env.figures()}, not of {clean}"
-    if crash_env.objects_told > crash_env.objects_before - len(crash_env.env.bucket.objects):
-        yield f"{crash_env.objects_told} objects are said to be deleted"
+    def figures(self) -> Figures:
+        """The sums over all reports."""
+        found = self.rows(
+            "SELECT class, sum(examined), sum(deleted), sum(bytes) FROM cleanup_classes GROUP BY class"
+        )
+        return {str(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in found}
+
+    def violations_at_crash(self, act: str) -> Iterator[str]:
+        """At every moment an object has a row or is to be deleted, and the figures are those of the deleted rows."""
+        objects = set(self.env.bucket.objects)
+        rows = {str(row[0]) for row in self.rows("SELECT object_key FROM lifecycle_objects")}
+        listed = {str(row[0]) for row in self.rows("SELECT object_key FROM lifecycle_deletions")}
+        if unnamed := objects - rows - listed:
+            yield f"objects without a row: {sorted(unnamed)}"
+        if without := rows - objects:
+            yield f"rows without their object: {sorted(without)}"
+        if both := rows & listed:
+            yield f"rows whose object is to be deleted: {sorted(both)}"
+        figures = self.figures()
+        for name in self.acts[act].classes:
+            before, left = self._rows_before[name], self.rows_of(name)
+            if lost := (before & self.acts[act].kept) - left:
+                yield f"{name} that must stay are gone: {sorted(lost)}"
+            reported = figures.get(name, _NOTHING)[1] - self._figures_before.get(name, _NOTHING)[1]
+            if reported != len(before) - len(left):
+                yield f"{name}: {reported} are reported as deleted, {len(before) - len(left)} are gone"
+
+    def violations(self, act: str) -> Iterator[str]:
+        """All that is due is gone, and it was reported once, as after a run without a crash."""
+        yield from self.violations_at_crash(act)
+        yield from self._of_the_day()
+        statuses = {str(row[0]) for row in self.rows("SELECT DISTINCT status FROM cleanup_classes")}
+        if self.acts[act].may_stop and "STOPPED" in statuses:
+            return
+        if statuses != {"DONE"}:
+            yield f"classes are {sorted(statuses)}"
+        for name in self.acts[act].classes:
+            if due := self.rows_of(name) - self.acts[act].kept:
+                yield f"{name} that are due are left: {sorted(due)}"
+        if not self.acts[act].may_stop and self.figures() != self._clean[act]:
+            yield f"the reports have {self.figures()}, not {self._clean[act]}"
+        if self._objects_reported > self._objects_before - len(self.env.bucket.objects):
+            yield f"{self._objects_reported} objects are reported as deleted"
+
+    def _of_the_day(self) -> Iterator[str]:
+        if self.rows("SELECT 1 FROM lifecycle_deletions"):
+            yield "objects are still to be deleted"
+        daily = self.rows("SELECT status FROM cleanups WHERE kind = 'DAILY'")
+        if daily != [("DONE",)]:
+            yield f"the day's cleanups: {daily}"
+        reports = self.rows("SELECT body FROM lifecycle_messages WHERE kind = 'REPORT'")
+        deleted = self.rows(
+            "SELECT sum(deleted) FROM cleanup_classes JOIN cleanups USING (cleanup_id) WHERE kind = 'DAILY'"
+        )
+        if reports != [(f"{deleted[0][0]} rows deleted",)]:
+            yield f"the day's reports: {reports}, {deleted}"
+        if self.rows("SELECT 1 FROM exclusive_leases"):
+            yield "the lease was not given back"

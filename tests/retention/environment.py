@@ -1,6 +1,5 @@
-"""A house to be cleaned: real Postgres, a bucket in memory that refuses what it is told to, and rows of any age."""
+"""The parts of a cleanup around one test: real Postgres, a bucket in memory, and rows of any age."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,92 +18,52 @@ from dpp.lifecycle.retention.model import ClassReport, Cleanup
 from dpp.lifecycle.retention.periods import Retention
 from dpp.lifecycle.retention.registry import ordered
 from dpp.platform.db.postgres import Database
-from dpp.platform.errors import StorageUnavailable
+from tests.support.clock import MovedClock
+from tests.support.memory_s3 import MemoryS3
 
 SEOUL = ZoneInfo("Asia/Seoul")
 NIGHT = datetime(2026, 11, 28, 18, 5, tzinfo=UTC)
-"""Five past three in Seoul, of the 29th."""
+"""03:05 in Seoul on the 29th."""
 DAY = timedelta(days=1)
 SUBJECT = Jsonb({"place": "o/r", "title": "a title"})
 
 
-class Bucket:
-    """Objects in memory."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
-        self.refused: dict[str, str] = {}
-        self.away = False
-        self.calls: list[tuple[str, ...]] = []
-
-    def put(self, key: str, body: bytes, content_type: str) -> None:
-        self._answer()
-        self.objects[key] = body
-
-    def get(self, key: str) -> bytes | None:
-        self._answer()
-        return self.objects.get(key)
-
-    def delete(self, keys: Sequence[str]) -> Mapping[str, str]:
-        self.calls.append(tuple(keys))
-        self._answer()
-        for key in keys:
-            if key not in self.refused:
-                self.objects.pop(key, None)
-        return {key: self.refused[key] for key in keys if key in self.refused}
-
-    def _answer(self) -> None:
-        if self.away:
-            raise StorageUnavailable("ConnectTimeoutError")
-
-
-@dataclass(slots=True)
-class SteppedClock:
-    """A monotonic clock that each look moves on."""
-
-    a_look: float = 0.0
-    at: float = 0.0
-    rested: list[float] = field(default_factory=list)
-
-    def __call__(self) -> float:
-        self.at += self.a_look
-        return self.at
-
-    def sleep(self, seconds: float) -> None:
-        self.rested.append(seconds)
-
-
 @dataclass(slots=True)
 class Environment:
-    """The parts, and short ways to fill and to clean them."""
+    """The parts, short ways to insert rows, and the cleanup. `slept`: the seconds of each pause."""
 
     url: str
     database: Database
-    bucket: Bucket = field(default_factory=Bucket)
-    clock: SteppedClock = field(default_factory=SteppedClock)
+    bucket: MemoryS3 = field(default_factory=MemoryS3)
+    clock: MovedClock = field(default_factory=lambda: MovedClock(NIGHT))
+    slept: list[float] = field(default_factory=list)
     effects: CleanerEffects = field(init=False)
 
     def __post_init__(self) -> None:
         self.effects = CleanerEffects(
             database=self.database,
-            storage=self.bucket,
+            storage=self.bucket.store(),
             classes=ordered(CLASSES, Retention()),
             retention=Retention(),
             zone=SEOUL,
             bounds=Bounds(max_deletes=1_000, factor=10, floor=200),
-            pace=Pace(batch_rows=3, monotonic=self.clock, sleep=self.clock.sleep),
+            pace=Pace(batch_rows=3, monotonic=self._monotonic, sleep=self.slept.append),
         )
 
     def change(self, **changes: Any) -> None:
-        """Other rules."""
+        """Replace some of the effects."""
         self.effects = replace(self.effects, **changes)
 
+    def _monotonic(self) -> float:
+        self.clock()
+        return self.clock.seconds
+
     def tick(self, now: datetime = NIGHT) -> CleanerReport:
-        """One firing."""
+        """One tick of the cleaner."""
         return clean(self.effects, now)
 
     def clean(self, now: datetime = NIGHT) -> Cleanup:
-        """Firings until the cleanup is done."""
+        """Ticks until the cleanup is done."""
         for _ in range(100):
             done = self.tick(now)
             assert done.cleanup is not None, "no cleanup was due"
@@ -113,7 +72,7 @@ class Environment:
         raise AssertionError("the cleanup has no end")
 
     def report(self, name: str) -> ClassReport:
-        """What the latest cleanup did with a class."""
+        """The report of the latest cleanup about a class."""
         with self.database.connection() as connection:
             [cleanup] = store.latest(connection, 1)
         [found] = [one for one in cleanup.classes if one.name == name]
@@ -126,11 +85,11 @@ class Environment:
             return cursor.fetchall() if cursor.description else []
 
     def keys(self, table: str, key: str) -> set[str]:
-        """The keys that a table has."""
+        """All keys of a table."""
         return {str(row[0]) for row in self.execute(f"SELECT {key} FROM {table}")}
 
     def event(self, number: int, ended_at: datetime | None, *, seen_at: datetime | None = None) -> str:
-        """An event that ended then, or is under way, and that was seen then."""
+        """An event that ended at that time, or that is still open; `seen_at` is an hour earlier by default."""
         event_id, at = f"github:o/r/issues/{number}", (ended_at or NIGHT) - timedelta(hours=1)
         self.seen(event_id, seen_at or at)
         self.execute(
@@ -155,11 +114,11 @@ class Environment:
         return event_id
 
     def seen(self, event_id: str, seen_at: datetime) -> None:
-        """An event's id was seen then."""
+        """The id of an event that was seen at that time."""
         self.execute("INSERT INTO lifecycle_seen VALUES (%(id)s, %(at)s)", id=event_id, at=seen_at)
 
     def task(self, number: int, ended_at: datetime | None, *, event_id: str | None = None) -> str:
-        """A task that ended then, or is under way."""
+        """A task that ended at that time, or that is still open."""
         task_id, at = f"task-20261101-{number:03}", (ended_at or NIGHT) - timedelta(hours=1)
         self.execute(
             "INSERT INTO lifecycle_tasks (task_id, event_id, kind, subject, status, attempt, next_look_at, created_at)"
@@ -189,7 +148,7 @@ class Environment:
         )
 
     def message(self, number: int, sent_at: datetime | None, *, task_id: str = "task-20261101-999") -> str:
-        """A message that was sent then, or is to be sent."""
+        """A message that was sent at that time, or that is still pending."""
         message_id = f"msg-20261101-{number:03}"
         self.execute(
             "INSERT INTO lifecycle_messages (message_id, kind, task_id, dedup_key, body, status, attempts,"
@@ -209,7 +168,7 @@ class Environment:
 
     def object(self, key: str, kind: str, written_at: datetime, *, task_id: str = "task-20261101-999") -> str:
         """An object of a task, with its row."""
-        self.bucket.objects[key] = b"what stands there"
+        self.bucket.objects[key] = b"seventeen bytes.."
         self.execute(
             "INSERT INTO lifecycle_objects VALUES (%(key)s, %(kind)s, %(task)s, 17, %(at)s)",
             key=key,
@@ -226,7 +185,7 @@ class Environment:
         )
 
     def cleaned(self, day: datetime, name: str, deleted: int) -> UUID:
-        """A daily cleanup of the past that deleted so much of a class."""
+        """A past daily cleanup that deleted so many rows of a class."""
         [[cleanup_id]] = self.execute(
             "INSERT INTO cleanups (cleanup_id, kind, day, requested_by, over_breaker, status, started_at, ended_at,"
             " usage, warnings)"

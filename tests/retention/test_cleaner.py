@@ -158,7 +158,7 @@ def test_a_night_that_was_missed_is_made_up_for(env: Environment) -> None:
 def test_a_firing_ends_when_its_time_does_and_the_next_goes_on_at_the_cursor(env: Environment) -> None:
     for number in range(20):
         env.seen(f"jira:A-{number:02}", NIGHT - 40 * DAY + number * A_MOMENT)
-    env.clock.a_look = 10.0
+    env.clock.step_seconds = 10.0
     firings = 0
     while not (done := env.tick()).cleanup or not done.cleanup.is_done:
         firings += 1
@@ -306,9 +306,9 @@ def test_a_class_that_fails_always_is_given_up_for_the_night(env: Environment) -
 
 
 def test_a_class_of_an_older_release_ends_the_cleanup_all_the_same(env: Environment) -> None:
-    env.clock.a_look = 30.0
+    env.clock.step_seconds = 30.0
     env.tick()
-    env.clock.a_look = 0.0
+    env.clock.step_seconds = 0.0
     env.change(classes=[one for one in env.effects.classes if one.name != "cleanups"])
     env.clean()
     assert env.report("cleanups").status is ClassStatus.FAILED
@@ -332,7 +332,7 @@ def test_an_operator_stops_a_cleanup_and_the_night_is_over(env: Environment) -> 
     for number in range(9):
         env.seen(f"jira:A-{number}", NIGHT - 40 * DAY)
     assert stop(env.effects, "kim", NIGHT) is None
-    env.clock.a_look = 3.0
+    env.clock.step_seconds = 3.0
     env.tick()
     while env.report("seen").deleted == 0:
         env.tick()
@@ -365,11 +365,11 @@ def test_a_batch_that_an_operator_stopped_is_undone(env: Environment) -> None:
 
 def test_he_rests_as_long_as_a_batch_took(env: Environment) -> None:
     env.change(pace=replace(env.effects.pace, rest=2.0))
-    env.clock.a_look = 0.25
+    env.clock.step_seconds = 0.25
     for number in range(9):
         env.seen(f"jira:A-{number}", NIGHT - 40 * DAY)
     env.clean()
-    assert env.clock.rested[:3] == [0.5, 0.5, 0.5]
+    assert env.slept[:3] == [0.5, 0.5, 0.5]
 
 
 def test_nothing_is_deleted_by_looking(env: Environment) -> None:

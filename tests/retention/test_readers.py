@@ -147,14 +147,14 @@ def test_a_task_is_read_with_all_of_its_results_or_with_none(env: Environment) -
 
     def read(connection: Connection, item: int) -> str:
         try:
-            found = lifecycle.whole(connection, env.bucket, ids[item]).objects
+            found = lifecycle.whole(connection, env.bucket.store(), ids[item]).objects
         except TaskNotFound:
             return _GONE
         return f"{len(found)} results" if found else _GONE
 
     def delete(database: Database, _item: int) -> None:
         batches.one(database)
-        deletions.delete_listed(database, env.bucket, deletions.DeletionReport(), NIGHT)
+        deletions.delete_listed(database, env.bucket.store(), deletions.DeletionReport(), NIGHT)
 
     found = Race(_TASKS, read, delete).run(env.url)
     assert found.keys() <= {"4 results", _GONE}

@@ -1,111 +1,67 @@
-"""The points of a crash: each call of a process, numbered and named as it is made, and one of them made to fail."""
+"""Crash points: every call of a process to a server, numbered and named, and one of them made to fail."""
 
 import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import NoReturn, Self
+from typing import NoReturn
 
-LISTED = Path(__file__).parents[1] / "crash" / "points.txt"
+CRASH_ALL = os.environ.get("DPP_CRASHES") == "all"
+"""Whether every kind of fault is tried at every call (`make crash`)."""
 
 
 class Killed(BaseException):
-    """The process is gone. No code of the platform's catches it, so nothing of it runs any more."""
+    """The process is gone. No code of the platform catches this."""
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     """How a call goes wrong."""
 
     KILLED_BEFORE = "killed before"
     """The process is killed before the call."""
     KILLED_AFTER = "killed after"
-    """The call took effect; the process is killed before it hears so."""
+    """The call took effect; the process is killed before it receives the reply."""
     REPLY_LOST = "reply lost"
     """The call took effect; the code sees the connection fail, and goes on."""
     REFUSED = "refused"
     """The call was not made; the code sees the connection fail, and goes on."""
     HANGS = "hangs"
-    """The call goes nowhere; the code sees it pass its deadline, and goes on."""
+    """The call was not made; the code sees it pass its deadline, and goes on."""
     LANDS_LATE = "lands late"
-    """The code sees the call pass its deadline, and goes on; it takes effect when the process is done."""
+    """The code sees the call pass its deadline, and goes on; the call takes effect when the process has ended."""
 
 
-OF_A_READ = (Kind.KILLED_BEFORE, Kind.REFUSED, Kind.HANGS)
-"""A call without an effect can't be lost after it: its other kinds are these."""
-
-_OF_A_WRITE = tuple(kind for kind in Kind if kind is not Kind.KILLED_BEFORE)
-
-WHOLE = os.environ.get("DPP_CRASHES") == "all"
-"""Whether every kind is tried at every call."""
+_OF_A_READ = (FaultKind.KILLED_BEFORE, FaultKind.REFUSED, FaultKind.HANGS)
+"""A read has no effect, so losing its reply is the same as refusing it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One call of one scenario; `number` counts from 1, `writes` says whether the call has an effect."""
+class CrashPoint:
+    """One call of an act; `number` counts from 1, `writes` says whether the call has an effect."""
 
-    scenario: str
+    act: str
     number: int
     port: str
     call: str
     writes: bool
+    in_transaction: bool = False
 
     @property
-    def id(self) -> str:
-        """As test ids and points.txt have it."""
-        return f"{self.scenario}:{self.number:02}:{self.port}:{self.call}"
+    def name(self) -> str:
+        """Port and call."""
+        return f"{self.port}.{self.call}"
 
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """What may befall the call; `make crash` tries all of it, `make test` what leaves something else behind.
-
-        A process killed before a call leaves what one leaves that was killed after the call before it, and to what only
-        reads it is the same how it fails.
-        """
-        if WHOLE:
-            return tuple(Kind) if self.writes else OF_A_READ
-        before = (Kind.KILLED_BEFORE,) if self.number == 1 else ()
-        return before + (_OF_A_WRITE if self.writes else (Kind.REFUSED,))
-
-    def line(self) -> str:
-        """The point as a line of points.txt."""
-        return f"{self.id} {'writes' if self.writes else 'reads'}"
-
-    @classmethod
-    def parse(cls, line: str) -> Self:
-        """The point of a line."""
-        name, effect = line.rsplit(" ", 1)
-        scenario, number, port, call = name.split(":")
-        return cls(scenario, int(number), port, call, effect == "writes")
-
-
-def is_tried(point: Point, kind: Kind) -> bool:
-    """`make crash` tries all kinds; `make test` what leaves something else behind.
-
-    A transaction that did not commit left nothing, whatever ended it, and is begun once; what hangs fails as what is
-    refused; and what is asked of Postgres is refused as it would be at the call before.
-    """
-    if kind not in point.kinds:
-        return False
-    if WHOLE or kind is Kind.KILLED_BEFORE:
-        return True
-    if point.port != "postgres":
-        return kind is not Kind.HANGS
-    return point.writes and kind in {Kind.KILLED_AFTER, Kind.REPLY_LOST}
-
-
-def listed() -> list[Point]:
-    """The points as recorded."""
-    return [Point.parse(line) for line in LISTED.read_text(encoding="utf-8").splitlines()]
+    def __str__(self) -> str:
+        return f"{self.act}:{self.number:02}:{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Call[Result]:
     """One call of a driver: how to make it, and what the driver raises when it fails.
 
-    `late` makes it once more when its caller is gone; None where the server forgets it with the connection.
-    `repeated`: the driver sends a call once more whose reply was lost, so that its effect is asked for twice.
+    `late` makes it once more after its process has ended; None where the server undoes it with the connection.
+    `repeated`: the driver sends a call again whose reply was lost, so its effect is requested twice.
     """
 
     port: str
@@ -116,30 +72,34 @@ class Call[Result]:
     overdue: Callable[[], Exception]
     late: Callable[[], object] | None = None
     repeated: bool = False
+    in_transaction: bool = False
 
 
-class Points:
-    """The calls of one process, and at the `at`-th of them (from 1) what goes wrong."""
+class FaultInjector:
+    """Records the calls of one process, and makes the `at`-th of them (from 1) fail."""
 
-    def __init__(self, scenario: str, at: int | None = None, kind: Kind | None = None) -> None:
-        self.met: list[Point] = []
+    def __init__(self, act: str, at: int | None = None, kind: FaultKind | None = None) -> None:
+        self.points: list[CrashPoint] = []
         self.dead = False
-        self._scenario = scenario
+        self._act = act
         self._at = at
-        self._kind = kind
+        self.kind = kind
         self._late: list[Callable[[], object]] = []
 
     def pass_through[Result](self, call: Call[Result]) -> Result:
-        """Count the call and make it, unless this is the one that goes wrong."""
+        """Record the call and make it, unless it is the one that fails."""
         if self.dead:
             raise Killed
-        self.met.append(Point(self._scenario, len(self.met) + 1, call.port, call.name, call.writes))
-        return call.make() if len(self.met) != self._at else self._fail(call)
+        number = len(self.points) + 1
+        self.points.append(
+            CrashPoint(self._act, number, call.port, call.name, call.writes, call.in_transaction)
+        )
+        return call.make() if number != self._at else self._fail(call)
 
     def land(self) -> None:
-        """Let what was under way take effect, now that its caller is gone."""
+        """Let late calls take effect, now that their process has ended."""
         for late in self._late:
-            with suppress(Exception):  # nobody hears of a refusal any more
+            with suppress(Exception):  # the process is gone and receives no error
                 late()
 
     def _die(self) -> NoReturn:
@@ -147,25 +107,52 @@ class Points:
         raise Killed
 
     def _fail[Result](self, call: Call[Result]) -> Result:
-        match self._kind:
-            case Kind.KILLED_BEFORE:
+        match self.kind:
+            case FaultKind.KILLED_BEFORE:
                 self._die()
-            case Kind.KILLED_AFTER:
-                with suppress(Exception):  # a refusal is a reply like any other
+            case FaultKind.KILLED_AFTER:
+                with suppress(Exception):  # an error is a reply, too
                     call.make()
                 self._die()
-            case Kind.REPLY_LOST:
+            case FaultKind.REPLY_LOST:
                 for _ in range(1 + call.repeated):
                     call.make()
                 raise call.lost()
-            case Kind.REFUSED:
+            case FaultKind.REFUSED:
                 raise call.lost()
-            case Kind.HANGS:
+            case FaultKind.HANGS:
                 raise call.overdue()
-            case Kind.LANDS_LATE:
+            case FaultKind.LANDS_LATE:
                 if call.late is not None:
                     self._late.append(call.late)
                 raise call.overdue()
             case None:
                 pass
         return call.make()
+
+
+def crashes_of(points: list[CrashPoint]) -> list[tuple[CrashPoint, FaultKind]]:
+    """All crashes of an act: `make crash` tries every kind at every call, `make test` one of each outcome."""
+    if CRASH_ALL:
+        return [(point, kind) for point in points for kind in (FaultKind if point.writes else _OF_A_READ)]
+    seen = set[str]()
+    return [(point, kind) for point in points for kind in _distinct_kinds(point, seen)]
+
+
+def _distinct_kinds(point: CrashPoint, seen: set[str]) -> tuple[FaultKind, ...]:
+    """The kinds that leave something different behind.
+
+    A process that is killed before a call leaves the same as one that was killed after the call before it. A call that
+    hangs leaves the same as one that is refused. A statement in a transaction leaves nothing, however it ends: it
+    fails once. A read of Postgres fails once an act.
+    """
+    first = (FaultKind.KILLED_BEFORE,) if point.number == 1 else ()
+    is_new = point.name not in seen
+    seen.add(point.name)
+    if not point.writes:
+        return (*first, FaultKind.REFUSED) if is_new or point.port != "postgres" else first
+    if point.in_transaction:
+        return (*first, FaultKind.REPLY_LOST)
+    if point.call == "commit transaction":
+        return (*first, FaultKind.KILLED_AFTER, FaultKind.REPLY_LOST)
+    return (*first, FaultKind.KILLED_AFTER, FaultKind.REPLY_LOST, FaultKind.REFUSED, FaultKind.LANDS_LATE)

@@ -1,22 +1,25 @@
-"""Dependencies that fail on demand: the call never made, or made and its reply lost."""
+"""Dependencies that fail on demand: a call is never made, or it is made and its reply is lost."""
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
+
+from botocore.exceptions import EndpointConnectionError
 
 from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.errors import DependencyUnavailable, PostgresNotReached, PostgresUnavailable
 
 
 class AwayDatabase(Database):
-    """Nothing listens there."""
+    """A database that refuses every connection."""
 
     def __init__(self) -> None:
         super().__init__("postgresql://nobody@127.0.0.1:1/none")
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """Refused."""
+        """Raise PostgresNotReached."""
         yield self._refused()
 
     def _refused(self) -> Connection:
@@ -46,7 +49,7 @@ class FlakyDatabase(Database):
 
 
 class Flaky:
-    """Any other effect whose named calls fail: `before` they are made, or `after` they took effect.
+    """Any other effect, of which the named calls fail: `before` they are made, or `after` they took effect.
 
     They fail every time, or only the first `times`.
     """
@@ -83,3 +86,20 @@ class Flaky:
             raise self._error("on demand")
 
         return failing
+
+
+class FailingClient:
+    """An AWS client of which every call fails; where the real client is given, after the call took effect."""
+
+    exceptions = SimpleNamespace(NoSuchKey=KeyError)
+
+    def __init__(self, real: Any = None) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self._real is not None:
+                getattr(self._real, name)(*args, **kwargs)
+            raise EndpointConnectionError(endpoint_url="http://nowhere.invalid")
+
+        return call

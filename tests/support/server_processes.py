@@ -1,4 +1,4 @@
-"""A server of a test's in a process of its own, `python -m tests.…`: it prints its port, and ends with its starter."""
+"""A test's server in a process of its own, `python -m tests.…`: it prints its port and ends with its starter."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @contextmanager
 def served(module: str) -> Iterator[str]:
-    """The endpoint of the server that is this module."""
+    """Run the server of this module; its endpoint."""
     with subprocess.Popen(
         [sys.executable, "-m", module], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
@@ -26,7 +26,7 @@ def served(module: str) -> Iterator[str]:
 
 
 def end_with_starter() -> None:
-    """In the server: end as soon as nobody holds the other end of standard input."""
+    """In the server: end when the starter closes standard input, or dies."""
 
     def wait() -> None:
         sys.stdin.buffer.read()

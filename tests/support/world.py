@@ -82,10 +82,10 @@ class World:
 
     @classmethod
     @contextmanager
-    def open(cls, database_url: str, redis_url: str) -> Iterator[Self]:
-        """Make a queue and a bucket, connect to everything, and close it afterwards."""
+    def open(cls, database_url: str, redis_url: str, *, sqs: Any = None, s3: Any = None) -> Iterator[Self]:
+        """Create a queue and a bucket (by default in moto), connect to everything, and close it afterwards."""
         name = f"t-{uuid4().hex}"
-        sqs, s3 = boto3.client("sqs"), boto3.client("s3")
+        sqs, s3 = sqs or boto3.client("sqs"), s3 or boto3.client("s3")
         queue_url = sqs.create_queue(QueueName=name, Attributes={"VisibilityTimeout": "120"})["QueueUrl"]
         s3.create_bucket(Bucket=name)
         made = cls(

@@ -1,9 +1,8 @@
 """Workspaces on real Postgres, with a provider in memory and queues whose time a test moves."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID, uuid4
 
@@ -22,43 +21,34 @@ from dpp.workspaces.control.tick import TickReport, observe_fleet_page, tick
 from dpp.workspaces.model import DesiredState, Phase, Workspace
 from dpp.workspaces.ports import Provider
 from dpp.workspaces.store import Change
-from tests.support.sqs_memory import MemorySqs
+from tests.support.clock import MovedClock
+from tests.support.memory_sqs import MemorySqs
 
 TENANT = "t_owner"
 STRANGER = "t_stranger"
 LOOKS, WORKS = "http://sqs.local/looks", "http://sqs.local/works"
 VISIBILITY_SECONDS = 360
+TABLES = ("workspaces", "workspace_events")
 
 
 @dataclass(slots=True)
 class Environment:
-    """The parts, and short ways to use them. Each asking for the time moves it by a millisecond."""
+    """The parts, and short ways to use them. Each reading of the clock moves it by a millisecond."""
 
     url: str
     database: Database
     provider: Provider
-    sqs: MemorySqs = field(default_factory=MemorySqs)
-    seconds: float = 0.0
-    _origin: datetime | None = None
-    _rows: psycopg.Connection[tuple[Any, ...]] | None = None
+    clock: MovedClock
+    sqs: MemorySqs
+    admin: psycopg.Connection[tuple[Any, ...]]
 
     def queue(self, url: str) -> Queue:
-        """A queue of this test's."""
+        """A queue of this environment."""
         return Queue(url, lambda: cast(Any, self.sqs))
 
-    def clock(self) -> datetime:
-        """Postgres's clock, moved; never the same twice, as in life."""
-        if self._origin is None:
-            with self.database.connection() as connection:
-                self._origin = store.clock(connection)
-        self.seconds += 0.001
-        self.sqs.seconds = self.seconds
-        return self._origin + timedelta(seconds=self.seconds)
-
     def pass_time(self, seconds: float) -> None:
-        """Postgres's and the queues'."""
-        self.seconds += seconds
-        self.sqs.seconds = self.seconds
+        """Move the clock of rows and queues."""
+        self.clock.move(seconds)
 
     @property
     def owner(self) -> owner_api.Owner:
@@ -181,30 +171,16 @@ class Environment:
             return [one.kind for one in reversed(store.events(connection, workspace_id, 10_000))]
 
     def rows(self, statement: str, params: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
-        """What a statement finds, on a connection of its owner_api."""
-        if self._rows is None:
-            self._rows = psycopg.connect(self.url, autocommit=True)
-        cursor = self._rows.execute(statement.encode(), params)
+        """The rows of a statement, as a superuser."""
+        cursor = self.admin.execute(statement.encode(), params)
         return cursor.fetchall() if cursor.description else []
-
-    def close(self) -> None:
-        """Leave the database."""
-        if self._rows is not None:
-            self._rows.close()
 
 
 @contextmanager
 def open_environment(url: str, provider: Provider) -> Iterator[Environment]:
-    """A desk on this database, with a tenant and another one."""
-    database = Database(url)
-    try:
-        with database.connection() as connection:
-            create_tenant(connection, TENANT, "An owner", 60)
-            create_tenant(connection, STRANGER, "Another", 60)
-        env = Environment(url, database, provider)
-        try:
-            yield env
-        finally:
-            env.close()
-    finally:
-        database.close()
+    """An environment on this database, with two tenants; its clock starts at Postgres's time."""
+    with closing(Database(url)) as database, psycopg.connect(url, autocommit=True) as admin:
+        create_tenant(admin, TENANT, "An owner", 60)
+        create_tenant(admin, STRANGER, "Another", 60)
+        clock = MovedClock(store.clock(admin), step_seconds=0.001)
+        yield Environment(url, database, provider, clock, MemorySqs(clock.monotonic), admin)

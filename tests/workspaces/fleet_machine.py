@@ -1,7 +1,7 @@
 """The steps of a fleet: wishes, looks, faults, deaths, and blows from outside; and what holds after each of them."""
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import ClassVar
@@ -25,19 +25,15 @@ from dpp.workspaces.errors import (
 )
 from dpp.workspaces.machine import REQUESTABLE_STATES
 from dpp.workspaces.model import HEALTHY, Operation, Phase, Workspace
-from tests.support.counted_drivers import CountedDatabase
-from tests.support.crash_points import Killed, Kind, Points
-from tests.support.sqs_memory import MemorySqs
-from tests.workspaces.environment import LOOKS, WORKS, Environment
+from tests.support.crash_points import FaultInjector, FaultKind, Killed
+from tests.support.crashable import crashable_database
+from tests.support.memory_sqs import MemorySqs
+from tests.support.saved_tables import SavedTables
+from tests.workspaces.environment import LOOKS, TABLES, WORKS, Environment
 from tests.workspaces.homes_model import Homes, left_over
 from tests.workspaces.memory_provider import MemoryProvider, provider_of
 
 MAX = 5
-EMPTY = """
-SET session_replication_role = replica;
-DELETE FROM workspace_events; DELETE FROM workspaces;
-SET session_replication_role = origin
-"""
 
 _WHICH = st.integers(0, MAX - 1)
 _SELDOM = st.sampled_from([False] * 7 + [True])
@@ -90,8 +86,8 @@ class FleetMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         env, self.fleet = self.env, MemoryProvider(self.env.clock)
-        env.rows(EMPTY)
-        env.provider, env.sqs = provider_of(self.fleet), MemorySqs()
+        SavedTables(env.admin, TABLES).empty()
+        env.provider, env.sqs = provider_of(self.fleet), MemorySqs(env.clock.monotonic)
         self.homes = Homes(env, self.fleet)
         self.ids: list[UUID] = []
         self.contents = count(1)
@@ -241,12 +237,12 @@ class FleetMachine(RuleBasedStateMachine):
 
         self._look_meeting(which, Armed(calls, when, sleeps))
 
-    @rule(which=_WHICH, at=st.integers(1, 60), kind=st.sampled_from(Kind))
-    def look_and_crash_at_a_statement(self, which: int, at: int, kind: Kind) -> None:
-        points = Points("fleet", at, kind)
-        with self._process(), closing(CountedDatabase(self.env.url, points)) as database:
+    @rule(which=_WHICH, at=st.integers(1, 60), kind=st.sampled_from(FaultKind))
+    def look_and_crash_at_a_statement(self, which: int, at: int, kind: FaultKind) -> None:
+        injector = FaultInjector("fleet", at, kind)
+        with self._process(), crashable_database(self.env.url, injector) as database:
             observe(self._of(which), self.env.effects(database), does_long_work=True)
-        points.land()
+        injector.land()
 
     def _look_meeting(self, which: int, armed: Armed) -> None:
         self.armed = armed
@@ -265,10 +261,10 @@ class FleetMachine(RuleBasedStateMachine):
 
     @rule(where=st.sampled_from([LOOKS, WORKS]), copies=st.sampled_from([0, 2]), which=_WHICH)
     def lose_or_double_a_message(self, where: str, copies: int, which: int) -> None:
-        queue = self.env.sqs.of(where)
-        if queue:
-            one = queue.pop(which % len(queue))
-            queue.extend(replace(one, message_id=f"{one.message_id}{number}") for number in range(copies))
+        messages, queue = self.env.sqs.of(where), self.env.sqs.queues[where]
+        if messages:
+            one = messages[which % len(messages)]
+            (queue.duplicate if copies else queue.lose)(one)
 
     @rule(seconds=_SECONDS)
     def pass_time(self, seconds: int) -> None:

@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 from dpp.workspaces.model import Archive, archive_key_of
 from dpp.workspaces.ports import Heartbeat, Volume
 from dpp.workspaces.providers import home_storage
+from tests.support.crash_points import Killed
 from tests.workspaces.homes import no_heartbeat
 from tests.workspaces.memory_provider import MemoryArchives, MemoryProvider, StoredObject
 
@@ -83,21 +84,17 @@ class HomeEnvironment:
         return None if volume is None else self.fleet.homes.contents[volume.home]
 
 
-class Killed(BaseException):
-    """This process ends here."""
-
-
-def deadline(
-    env: HomeEnvironment, count: int, when: str, how: type[BaseException] = Killed
+def fail_at_call(
+    env: HomeEnvironment, number: int, when: str, error: type[BaseException] = Killed
 ) -> Callable[[], None]:
-    """Raise before or after the call of this number; what is returned takes that back."""
+    """Raise before or after the call of this number; the returned function undoes that."""
     met = [0]
 
     def fault(call: str) -> None:
         if call != "archives.read.chunk" or when == "before":
             met[0] += 1
-            if met[0] == count:
-                raise how
+            if met[0] == number:
+                raise error
 
     setattr(env.fleet.faults, when, fault)
 

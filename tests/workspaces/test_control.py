@@ -379,12 +379,12 @@ class TestActuators:
 
         def away(call: str) -> None:
             if call == "containers.start":
-                asked.append(env.seconds)
+                asked.append(env.clock.seconds)
                 raise ProviderUnavailable
 
         fleet.faults.before = away
         env.set_desired_state(workspace_id, "RUNNING")
-        while env.seconds < 1_500:
+        while env.clock.seconds < 1_500:
             env.observe(workspace_id)
             env.pass_time(1)
         waits = [after - before for before, after in pairwise(asked)]
@@ -729,7 +729,7 @@ class TestDeleting:
         assert fleet.homes.contents
 
         def is_away(call: str) -> None:
-            if call == "volumes.delete" and env.seconds < 100:
+            if call == "volumes.delete" and env.clock.seconds < 100:
                 raise ProviderUnavailable
 
         if fails:

@@ -110,10 +110,10 @@ def test_a_page_that_the_provider_does_not_answer_for_hides_none_behind_it(
 def test_a_look_that_was_lost_is_sent_again(env: Environment) -> None:
     """D10: the minutely re-seed, twice a minute."""
     workspace_id = env.create("RUNNING")
-    env.sqs.queues.clear()
+    env.sqs.clear()
     assert env.tick().seeded == 1
     assert env.tick().seeded == 0
-    env.sqs.queues.clear()
+    env.sqs.clear()
     env.pass_time(LOST_AFTER_SECONDS + 1)
     assert env.tick().seeded == 1
     env.deliver()

@@ -11,7 +11,8 @@ from dpp.workspaces.errors import LeaseLost, OperationFailed
 from dpp.workspaces.model import Archive
 from dpp.workspaces.ports import Heartbeat, Volume
 from dpp.workspaces.providers import home_storage
-from tests.workspaces.home_environment import CONTENT, HomeEnvironment, Killed, deadline
+from tests.support.crash_points import Killed
+from tests.workspaces.home_environment import CONTENT, HomeEnvironment, fail_at_call
 from tests.workspaces.homes import no_heartbeat
 
 
@@ -71,7 +72,7 @@ def test_restoring_that_dies_at_any_call_is_finished_by_the_next(when: str, how:
     while died:
         env = HomeEnvironment()
         archive = env.archived()
-        lift = deadline(env, count, when, how)
+        lift = fail_at_call(env, count, when, how)
         try:
             env.restore(archive)
             died = False

@@ -12,7 +12,8 @@ from dpp.workspaces.errors import LeaseLost, OperationFailed
 from dpp.workspaces.model import Archive
 from dpp.workspaces.ports import Heartbeat
 from dpp.workspaces.providers.s3_archives import proof_key_of
-from tests.workspaces.home_environment import CONTENT, HomeEnvironment, Killed, deadline
+from tests.support.crash_points import Killed
+from tests.workspaces.home_environment import CONTENT, HomeEnvironment, fail_at_call
 from tests.workspaces.homes import no_heartbeat
 from tests.workspaces.memory_provider import MemoryArchives
 
@@ -81,7 +82,7 @@ def test_archiving_that_dies_at_any_call_is_finished_by_the_next(when: str) -> N
     while died:
         env = HomeEnvironment()
         env.volume()
-        lift = deadline(env, count, when)
+        lift = fail_at_call(env, count, when)
         try:
             env.archive()
             died = False

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.crash_points import WHOLE
+from tests.support.crash_points import CRASH_ALL
 from tests.support.s3_server import s3_server
 from tests.support.sqs_server import sqs_server
 from tests.workspaces.round_trip import there_and_back, trip
@@ -26,7 +26,7 @@ def place(database_url: str, tmp_path: Path) -> Iterator[Place]:
 @pytest.mark.timeout(300)  # a busy machine takes its time; what stands still for a minute fails at once
 def test_every_home_comes_back_while_control_and_storage_are_killed(place: Place) -> None:
     """WS-7 … WS-12; `make crash`: forty of them."""
-    count, kills = (40, 40) if WHOLE else (12, 8)
+    count, kills = (40, 40) if CRASH_ALL else (12, 8)
     with trip(place) as moving:
         assert there_and_back(moving, count=count, kills=kills, files=12, say=print) == []
         assert moving.crew.kills.total() == kills

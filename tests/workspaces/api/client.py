@@ -13,7 +13,7 @@ from dpp.platform.db.postgres import Database
 from dpp.platform.keys import api_keys
 from dpp_cli.docs.openapi import workspace_examples as examples
 from tests.support.api import Answer, gateway_event, lambda_context
-from tests.support.sqs_memory import MemorySqs
+from tests.support.memory_sqs import MemorySqs
 from tests.workspaces.environment import LOOKS, STRANGER, TENANT, Environment
 from workspaces_api import handler as handler_module
 from workspaces_api.handler import handler, wiring
@@ -137,13 +137,13 @@ class WorkspacesApi:
 
     def forget_hints(self) -> None:
         """Drop the hints that were sent so far."""
-        self.sqs.of(LOOKS).clear()
+        self.sqs.clear(LOOKS)
 
     @property
     def hinted(self) -> list[str]:
         """The workspaces for which hints were sent since the last call; forgets them."""
         found = [json.loads(one.body)["look"] for one in self.sqs.of(LOOKS)]
-        self.sqs.of(LOOKS).clear()
+        self.sqs.clear(LOOKS)
         return found
 
 

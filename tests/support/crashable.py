@@ -1,11 +1,11 @@
-"""The platform's own adapters over drivers that count their calls: what fails, fails as the driver would have it.
+"""The platform's own adapters over drivers whose calls pass a fault injector: what fails, fails as the driver would.
 
-So the adapters' mapping of errors, `Database.connection()`'s among them, is the real one.
+So the mapping of errors in the adapters is the real one.
 """
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -28,28 +28,37 @@ from dpp.platform.db.redis import Script
 from dpp.platform.db.sql import Queries
 from dpp.platform.errors import PostgresNotReached
 from dpp.registered import registered
-from tests.support.crash_points import Call, Killed, Points
+from tests.support.crash_points import Call, FaultInjector, Killed
 
 _ROLES = {"SET LOCAL ROLE dpp_chamberlain": "act_as_chamberlain", "SET LOCAL ROLE NONE": "act_as_oneself"}
-"""What dpp/platform/db/retention.py says besides named queries."""
-_CONTEXTS = ("dpp.platform", "dpp.money", "dpp.runs")
+"""The statements of dpp/platform/db/retention.py that are no named queries."""
 _READING_COMMANDS = frozenset({"get", "time", "zrangebyscore", "hget", "hgetall", "hkeys", "ttl"})
 _WRITING_LUA = ("SET'", "INCRBY'", "DECRBY'", "DEL'", "ADD'", "REM'", "EXPIRE'")
 
 
-class CountedDatabase(Database):
-    """A container's database; making a connection is a call, and so is each statement on it."""
+@contextmanager
+def crashable_database(url: str, injector: FaultInjector) -> Iterator[Database]:
+    """The database of a process, closed when the process ends."""
+    database = CrashableDatabase(url, injector)
+    try:
+        yield database
+    finally:
+        database.close()
 
-    def __init__(self, url: str, points: Points) -> None:
+
+class CrashableDatabase(Database):
+    """A database for which connecting is a call, and so is each statement."""
+
+    def __init__(self, url: str, injector: FaultInjector) -> None:
         super().__init__(url)
         self._at = url
-        self._points = points
+        self._injector = injector
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """The connection, its calls counted."""
+        """The connection, each of its calls through the injector."""
         with super().connection() as connection:
-            yield cast(Connection, _CountedConnection(connection, self._points, self._at))
+            yield cast(Connection, _CrashableConnection(connection, self._injector, self._at))
 
     def _live_connection(self) -> Connection:
         if self._connection is not None and not self._connection.closed:
@@ -62,15 +71,15 @@ class CountedDatabase(Database):
             lost=lambda: PostgresNotReached("OperationalError"),
             overdue=lambda: PostgresNotReached("ConnectionTimeout"),
         )
-        return self._points.pass_through(call)
+        return self._injector.pass_through(call)
 
 
-class _CountedConnection:
+class _CrashableConnection:
     """psycopg's connection, as the stores use it."""
 
-    def __init__(self, real: Connection, points: Points, url: str) -> None:
+    def __init__(self, real: Connection, injector: FaultInjector, url: str) -> None:
         self._real = real
-        self._points = points
+        self._injector = injector
         self._url = url
         self._in_transaction = False
 
@@ -80,7 +89,7 @@ class _CountedConnection:
     def execute(self, query: str, params: Any = None, *, prepare: bool | None = None) -> Any:
         """One statement."""
 
-        def elsewhere() -> None:
+        def late() -> None:
             with psycopg.connect(self._url, autocommit=True) as connection:
                 connection.execute(query.encode(), params)
 
@@ -90,12 +99,12 @@ class _CountedConnection:
             names_of_queries()[query],
             writes,
             lambda: self._real.execute(query.encode(), params, prepare=prepare),
-            None if self._in_transaction else elsewhere,
+            None if self._in_transaction else late,
         )
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """A transaction: its beginning and its end are calls, too."""
+        """A transaction, whose begin and commit are calls, too."""
         real = psycopg.Transaction(self._real)
         self._pass("begin", False, real.__enter__)
         self._in_transaction = True
@@ -103,7 +112,7 @@ class _CountedConnection:
             yield
         except BaseException as error:
             if isinstance(error, Killed | psycopg.OperationalError):
-                self._real.close()  # the server undoes what a lost connection began
+                self._real.close()  # the server rolls back what a lost connection began
             if real.__exit__(type(error), error, error.__traceback__):
                 raise AssertionError("a rollback on demand is not used") from error
             raise
@@ -122,16 +131,58 @@ class _CountedConnection:
     def _pass[Result](
         self, name: str, writes: bool, make: Callable[[], Result], late: Callable[[], object] | None = None
     ) -> Result:
-        call = Call("postgres", name, writes, make, _postgres_lost, _postgres_overdue, late)
-        return self._points.pass_through(call)
+        call = Call(
+            "postgres",
+            name,
+            writes,
+            make,
+            lost=lambda: psycopg.OperationalError("server closed the connection unexpectedly"),
+            # Raised by psycopg's own wait, with which dpp/platform/db/postgres.py limits each reply.
+            overdue=lambda: psycopg.errors._WaitTimeout("wait timeout expired"),
+            late=late,
+            in_transaction=self._in_transaction,
+        )
+        return self._injector.pass_through(call)
 
 
-class _CountedRedis:
-    """redis-py's client, which asks once more where a reply was lost."""
+class CrashablePort:
+    """Any port whose methods are calls; those in `reads` have no effect, and values are handed on as they are."""
 
-    def __init__(self, real: Any, points: Points) -> None:
+    def __init__(
+        self,
+        real: Any,
+        injector: FaultInjector,
+        port: str,
+        error: Callable[[], Exception],
+        reads: Set[str] = frozenset(),
+    ) -> None:
         self._real = real
-        self._points = points
+        self._injector = injector
+        self._port = port
+        self._error = error
+        self._reads = reads
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._real, name)
+        if not callable(found):
+            return found
+        return lambda *args, **kwargs: self.call(name, lambda: found(*args, **kwargs))
+
+    def call(self, name: str, make: Callable[[], Any], late: Callable[[], Any] | None = None) -> Any:
+        """Make one call; `late` instead of `make`, where it takes effect after its process has ended."""
+        writes = name not in self._reads
+        after = (late or make) if writes else None
+        return self._injector.pass_through(
+            Call(self._port, name, writes, make, self._error, self._error, after)
+        )
+
+
+class _CrashableRedis:
+    """redis-py's client, which sends a command again where its reply was lost."""
+
+    def __init__(self, real: Any, injector: FaultInjector) -> None:
+        self._real = real
+        self._injector = injector
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
@@ -142,32 +193,28 @@ class _CountedRedis:
             def make() -> Any:
                 return found(*args, **kwargs)
 
-            def lost() -> Exception:
-                return RedisConnectionError("the connection was closed")
-
             script = names_of_scripts()[args[0]] if name == "evalsha" else None
-            writes = script[1] if script else name not in _READING_COMMANDS
             call = Call(
                 "redis",
                 script[0] if script else name,
-                writes,
+                script[1] if script else name not in _READING_COMMANDS,
                 make,
-                lost,
-                lambda: RedisTimeoutError("timed out"),
+                lost=lambda: RedisConnectionError("the connection was closed"),
+                overdue=lambda: RedisTimeoutError("timed out"),
                 late=make,
                 repeated=True,
             )
-            return self._points.pass_through(call)
+            return self._injector.pass_through(call)
 
         return command
 
 
-class _CountedClient:
+class _CrashableClient:
     """boto3's client of one service."""
 
-    def __init__(self, real: Any, points: Points, port: str) -> None:
+    def __init__(self, real: Any, injector: FaultInjector, port: str) -> None:
         self._real = real
-        self._points = points
+        self._injector = injector
         self._port = port
 
     def __getattr__(self, name: str) -> Any:
@@ -184,28 +231,28 @@ class _CountedClient:
                 name,
                 not name.startswith(("get_", "head_", "list_")),
                 make,
-                lambda: EndpointConnectionError(endpoint_url="nowhere"),
-                lambda: ReadTimeoutError(endpoint_url="nowhere"),
-                make,
+                lost=lambda: EndpointConnectionError(endpoint_url="nowhere"),
+                overdue=lambda: ReadTimeoutError(endpoint_url="nowhere"),
+                late=make,
             )
-            return self._points.pass_through(call)
+            return self._injector.pass_through(call)
 
         return operation
 
 
-def counted_ledger(real: Ledger, points: Points) -> Ledger:
-    """A ledger whose calls are counted."""
-    return Ledger(cast(Any, _CountedRedis(real.client, points)), real.keys)
+def crashable_ledger(real: Ledger, injector: FaultInjector) -> Ledger:
+    """The same ledger, each call through the injector."""
+    return Ledger(cast(Any, _CrashableRedis(real.client, injector)), real.keys)
 
 
-def counted_queue(url: str, client: Any, points: Points) -> Queue:
-    """A queue whose calls are counted."""
-    return Queue(url, lambda: cast(Any, _CountedClient(client, points, "sqs")))
+def crashable_queue(url: str, client: Any, injector: FaultInjector) -> Queue:
+    """A queue of this client, each call through the injector."""
+    return Queue(url, lambda: cast(Any, _CrashableClient(client, injector, "sqs")))
 
 
-def counted_storage(bucket: str, client: Any, points: Points) -> ObjectStore:
-    """A store whose calls are counted."""
-    return ObjectStore(bucket, lambda: cast(Any, _CountedClient(client, points, "s3")))
+def crashable_storage(bucket: str, client: Any, injector: FaultInjector) -> ObjectStore:
+    """A bucket of this client, each call through the injector."""
+    return ObjectStore(bucket, lambda: cast(Any, _CrashableClient(client, injector, "s3")))
 
 
 @cache
@@ -234,13 +281,14 @@ def names_of_queries() -> dict[str, str]:
 
 @cache
 def scripts() -> dict[str, Script]:
-    """Every Lua script of the platform by the name that its module gives it."""
+    """Every Lua script of the platform, by the name that its module gives it."""
     for module in ("dpp.money.ledger", "dpp.runs.admission", "dpp.runs.lease"):
         import_module(module)
-    ours = [module for name, module in sys.modules.items() if name.startswith(_CONTEXTS)]
+    prefixes = ("dpp.platform", "dpp.money", "dpp.runs")
+    modules = [module for name, module in sys.modules.items() if name.startswith(prefixes)]
     return {
         name.strip("_").lower(): value
-        for module in ours
+        for module in modules
         for name, value in vars(module).items()
         if isinstance(value, Script)
     }
@@ -253,12 +301,3 @@ def names_of_scripts() -> dict[str, tuple[str, bool]]:
         script.sha1: (name, any(command in script.source for command in _WRITING_LUA))
         for name, script in scripts().items()
     }
-
-
-def _postgres_lost() -> Exception:
-    return psycopg.OperationalError("server closed the connection unexpectedly")
-
-
-def _postgres_overdue() -> Exception:
-    # What psycopg's own wait raises, at which dpp/platform/db/postgres.py ends each reply.
-    return psycopg.errors._WaitTimeout("wait timeout expired")

@@ -1,4 +1,4 @@
-"""The paths that a crash may meet: how the stage is arranged, and what the process that is hit does then."""
+"""The paths of the matrix: what is there before, and what the crashed process does."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,18 +17,17 @@ from dpp.runs.jobs.retain import retain
 from dpp.runs.jobs.sweep import sweep
 from dpp.runs.model import Run
 from tests.crash.environment import Container, Environment
-from tests.http.faulty import FailingClient
-from tests.support.faults import Flaky
+from tests.support.faults import FailingClient, Flaky
 from tests.support.world import A_COST, A_RESERVATION, DONE, Tenant
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
-    """One path. `keeps`: the arrangement leaves no message, so that it may be copied from test to test."""
+class Act:
+    """One path, and calls that it must make."""
 
-    arrange: Callable[[Environment], object]
-    act: Callable[[Environment, Container], object]
-    keeps: bool = False
+    before: Callable[[Environment], object]
+    perform: Callable[[Environment, Container], object]
+    calls: frozenset[str]
 
 
 def _persistent_client(env: Environment) -> None:
@@ -40,7 +39,7 @@ def _passing_client(env: Environment) -> None:
 
 
 def _accepted_client(env: Environment) -> None:
-    env.client(persistent=True).ask(env.world.submit_effects())
+    env.client(persistent=True).submit(env.world.submit_effects())
 
 
 def _unmapped_client(env: Environment) -> None:
@@ -51,7 +50,7 @@ def _unmapped_client(env: Environment) -> None:
 
 def _client_mapped_to_none(env: Environment) -> None:
     """The mapping leads to a run that never reached the queue (RUN-8); its process died before it forgot the key."""
-    env.client(persistent=True).ask(replace(env.world.submit_effects(), queue=_no_queue()))
+    env.client(persistent=True).submit(replace(env.world.submit_effects(), queue=_no_queue()))
     with env.world.database.connection() as connection:
         row = connection.execute("SELECT run_id::text, payload_hash FROM runs").fetchone()
     assert row is not None
@@ -77,17 +76,17 @@ def _queued_while_disabled(env: Environment) -> None:
 
 
 def _no_queue_for_the_container(env: Environment) -> None:
-    env.sqs = FailingClient()
+    env.container_sqs = FailingClient()
     env.client(persistent=True)
 
 
-def _pack_in_vain(env: Environment) -> None:
+def _failing_pack(env: Environment) -> None:
     """The pack overruns its timebox (RUN-17)."""
     env.packs.result = PackFailure(reason_code=PackReason.PACK_TIMEBOX_EXCEEDED, detail="over its timebox")
     env.queued()
 
 
-def _lease_run_out(env: Environment) -> None:
+def _expired_lease(env: Environment) -> None:
     _leased(env)
     env.clock.move(150)
 
@@ -98,12 +97,12 @@ def _message_lost(env: Environment) -> None:
     env.clock.move(3_700)
 
 
-def _half_done(env: Environment) -> None:
+def _half_finished(env: Environment) -> None:
     """Each thing that a crash leaves half done, all in one tenant's books."""
     tenant = env.tenant()
     for at in ("put_json", "settle"):
         _dead_after_claim(env, tenant, at)
-    _refund_half_done(env, tenant)
+    _refund_half_finished(env, tenant)
     _leased(env, tenant)
     _unsent(env, tenant)
     env.world.ledger.reserve(tenant.tenant_id, str(uuid4()), A_RESERVATION, 0)
@@ -135,20 +134,20 @@ def _a_month_later(env: Environment) -> None:
     env.clock.move(31 * 86_400)
 
 
-def _ask(env: Environment, container: Container) -> None:
-    env.clients[0].ask(container.submit_effects())
+def _submit(env: Environment, container: Container) -> None:
+    env.clients[0].submit(container.submit_effects())
 
 
 def _work(env: Environment, container: Container) -> None:
-    env.beat_once(container)
+    env.with_one_heartbeat(container)
     env.deliver(container.work_effects(env.packs))
 
 
 def _work_with_retries(env: Environment, container: Container) -> None:
-    env.deliver(container.work_effects(env.packs, patient=True))
+    env.deliver(container.work_effects(env.packs, retries=True))
 
 
-def _work_without_beat(env: Environment, container: Container) -> None:
+def _work_without_heartbeat(env: Environment, container: Container) -> None:
     env.deliver(container.work_effects(env.packs))
 
 
@@ -168,24 +167,39 @@ def _retain(env: Environment, container: Container) -> None:
     retain(container.database, container.scan, env.clock.now)
 
 
-SCENARIOS: dict[str, Scenario] = {
-    "submit": Scenario(_persistent_client, _ask),
-    "submit, client leaves": Scenario(_passing_client, _ask),
-    "submit again": Scenario(_accepted_client, _ask),
-    "submit again, unmapped": Scenario(_unmapped_client, _ask),
-    "submit, mapped to none": Scenario(_client_mapped_to_none, _ask),
-    "submit, no queue": Scenario(_no_queue_for_the_container, _ask),
-    "submit, disabled": Scenario(_client_while_disabled, _ask),
-    "submit again, disabled": Scenario(_unmapped_client_while_disabled, _ask),
-    "work, disabled": Scenario(_queued_while_disabled, _work_without_beat),
-    "work": Scenario(Environment.queued, _work),
-    "work with retries": Scenario(Environment.queued, _work_with_retries),
-    "work in vain": Scenario(_pack_in_vain, _work_without_beat),
-    "reap": Scenario(_lease_run_out, _reap, keeps=True),
-    "sweep": Scenario(_message_lost, _sweep, keeps=True),
-    "reconcile": Scenario(_half_done, _reconcile, keeps=True),
-    "reconcile lost ledgers": Scenario(_ledgers_lost, _reconcile, keeps=True),
-    "retain": Scenario(_a_month_later, _retain, keeps=True),
+_SUBMIT = frozenset({"redis.admit", "postgres.insert_run", "redis.remember", "sqs.send_message"})
+_FINALIZE = frozenset({"postgres.claim", "postgres.commit"})
+_WORK = _FINALIZE | {"postgres.start_processing", "redis.settle"}
+ACTS: dict[str, Act] = {
+    "submit": Act(_persistent_client, _submit, _SUBMIT | {"postgres.mark_enqueued"}),
+    "submit, client leaves": Act(_passing_client, _submit, _SUBMIT),
+    "submit again": Act(_accepted_client, _submit, frozenset({"redis.admit", "postgres.run_of_key"})),
+    "submit again, unmapped": Act(
+        _unmapped_client, _submit, frozenset({"redis.refund_full", "redis.forget"})
+    ),
+    "submit, mapped to none": Act(_client_mapped_to_none, _submit, frozenset({"redis.forget"})),
+    "submit, no queue": Act(
+        _no_queue_for_the_container, _submit, _FINALIZE | {"sqs.send_message", "redis.refund_full"}
+    ),
+    "submit, disabled": Act(
+        _client_while_disabled, _submit, frozenset({"redis.refund_full", "redis.forget"})
+    ),
+    "submit again, disabled": Act(
+        _unmapped_client_while_disabled, _submit, frozenset({"postgres.insert_run"})
+    ),
+    "work, disabled": Act(_queued_while_disabled, _work_without_heartbeat, frozenset({"postgres.park"})),
+    "work": Act(
+        Environment.queued, _work, _WORK | {"s3.put_object", "redis.extend", "sqs.change_message_visibility"}
+    ),
+    "work with retries": Act(Environment.queued, _work_with_retries, _WORK | {"s3.put_object"}),
+    "work in vain": Act(_failing_pack, _work_without_heartbeat, _WORK),
+    "reap": Act(_expired_lease, _reap, _FINALIZE | {"redis.settle"}),
+    "sweep": Act(_message_lost, _sweep, _FINALIZE | {"redis.refund_full"}),
+    "reconcile": Act(
+        _half_finished, _reconcile, _FINALIZE | {"redis.settle", "redis.refund_full", "s3.get_object"}
+    ),
+    "reconcile lost ledgers": Act(_ledgers_lost, _reconcile, frozenset({"redis.rebuild"})),
+    "retain": Act(_a_month_later, _retain, frozenset({"postgres.expire", "postgres.purge_inputs"})),
 }
 
 
@@ -217,11 +231,11 @@ def _dead_after_claim(env: Environment, tenant: Tenant, at: str) -> None:
         execute._finish(run, DONE, replace(effects, **broken[at]))
 
 
-def _refund_half_done(env: Environment, tenant: Tenant) -> None:
+def _refund_half_finished(env: Environment, tenant: Tenant) -> None:
     """A submit without a queue that died between its claim and its refund."""
     ledger: Any = Flaky(env.world.ledger, RedisUnavailable, before={"refund_full"})
     effects = replace(env.world.submit_effects(), queue=_no_queue(), ledger=ledger)
-    assert env.client(tenant).ask(effects) is None
+    assert env.client(tenant).submit(effects) is None
 
 
 def _unsent(env: Environment, tenant: Tenant) -> None:
