@@ -26,7 +26,7 @@ from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import SUBMITS
 from dpp.runs.api.problems import PROBLEMS, error_headers
 from dpp.runs.api.tool_schemas import INSTRUCTIONS
-from dpp.runs.api.tools import TOOLS, listed, receipt_result, refused_result, request_of_call
+from dpp.runs.api.tools import TOOLS, list_tools, receipt_result, refused_result, request_of_call
 from dpp.runs.errors import RunsError
 from dpp.runs.submit import SubmitEffects, SubmitSettings, submit
 
@@ -34,7 +34,9 @@ cold_start.imported()
 logger = service_logger("api")
 meter = Meter()
 api = Api(PROBLEMS, error_headers, meter)
-server = Server(Implementation(name="dpp", title="DPP", version="1.0.0"), INSTRUCTIONS, tuple(TOOLS), listed)
+server = Server(
+    Implementation(name="dpp", title="DPP", version="1.0.0"), INSTRUCTIONS, tuple(TOOLS), list_tools
+)
 
 
 class RunsMcpSettings(SubmitSettings):

@@ -230,7 +230,7 @@ class Environment:
                 leased = store.find(connection, client.tenant.tenant_id, UUID(run_id))
             assert leased is not None
             effects = LeaseEffects(container.new_database(), container.ledger, container.queue)
-            Heartbeat(effects, leased, self.receipt_handle).beat()
+            Heartbeat(effects, leased, self.receipt_handle).extend()
 
         self.packs.during = beat
 

@@ -8,13 +8,13 @@ import mcp_types as types
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from dpp.runs.api.tools import TOOLS, listed
+from dpp.runs.api.tools import TOOLS, list_tools
 from tests.mcp.posted import Posted
 from tests.support.api import Answer
 
 
 async def _list(_context: Any, _params: Any) -> types.ListToolsResult:
-    return types.ListToolsResult(tools=listed(), ttl_ms=300_000, cache_scope="public")
+    return types.ListToolsResult(tools=list_tools(), ttl_ms=300_000, cache_scope="public")
 
 
 async def _call(_context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:

@@ -37,11 +37,11 @@ def test_a_client_finds_the_server_and_its_tools(api: ApiClient, world: World, e
     async def look(client: Client) -> Any:
         return client.protocol_version, client.server_info, client.instructions, await client.list_tools()
 
-    version, info, instructions, listed = use(api, world.tenant(), era, look)
+    version, info, instructions, list_tools = use(api, world.tenant(), era, look)
     assert version == era
     assert era == ERAS[1] or (info.name == "dpp" and "Poll GET" in instructions)
-    assert [tool.name for tool in listed.tools] == [OCR, URL, DECISION]
-    for tool in listed.tools:
+    assert [tool.name for tool in list_tools.tools] == [OCR, URL, DECISION]
+    for tool in list_tools.tools:
         hints = tool.annotations
         assert (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint) == (False, False, True)
         assert hints.open_world_hint is (tool.name == URL)

@@ -7,7 +7,7 @@ import pytest
 
 from dpp.packs.contract import PackType
 from dpp.runs.api.tool_schemas import INPUT_SCHEMAS
-from dpp.runs.api.tools import TOOLS, listed
+from dpp.runs.api.tools import TOOLS, list_tools
 
 COST = {"type": "number", "minimum": 0.01}
 SECONDS = {"type": "integer", "minimum": 1, "maximum": 90}
@@ -74,7 +74,7 @@ def test_a_tool_s_schema_is_the_specified_one_and_a_key(pack: PackType) -> None:
 
 def test_there_are_three_tools_whose_schemas_are_schemas() -> None:
     assert list(TOOLS) == ["dpp_ocr_run_submit", "dpp_url_run_submit", "dpp_decision_run_submit"]
-    for tool in listed():
+    for tool in list_tools():
         jsonschema.Draft202012Validator.check_schema(tool.input_schema)
         assert tool.output_schema is not None
         jsonschema.Draft202012Validator.check_schema(tool.output_schema)
@@ -83,6 +83,6 @@ def test_there_are_three_tools_whose_schemas_are_schemas() -> None:
 
 def test_what_the_sdk_shows_of_a_tool_is_what_was_written() -> None:
     """No null and no default is added on the way, and none is lost."""
-    shown = {t.name: t.model_dump(mode="json", by_alias=True, exclude_none=True) for t in listed()}
+    shown = {t.name: t.model_dump(mode="json", by_alias=True, exclude_none=True) for t in list_tools()}
     for name, pack in TOOLS.items():
         assert shown[name]["inputSchema"] == INPUT_SCHEMAS[pack]

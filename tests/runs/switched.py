@@ -1,4 +1,4 @@
-"""Short ways to throw the switch of execution in a test."""
+"""Helpers that set the execution switch in a test."""
 
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -11,7 +11,7 @@ from dpp.runs.operations.switch import decide
 def switch(
     database: Database, scope: PackType | None = None, *, enabled: bool, at: datetime | None = None
 ) -> None:
-    """Decide, now or at another time."""
+    """Take a decision, now or at `at`."""
     with database.connection() as connection:
         decide(
             connection,
@@ -25,10 +25,10 @@ def switch(
 
 
 def disable(database: Database, scope: PackType | None = None) -> None:
-    """Begin nothing any more."""
+    """Disable execution."""
     switch(database, scope, enabled=False)
 
 
 def enable(database: Database, scope: PackType | None = None) -> None:
-    """Begin again."""
+    """Enable execution."""
     switch(database, scope, enabled=True)

@@ -1,4 +1,4 @@
-"""A balance that no move of ours can have left is a fault of the cache, told as one (RUN-9, D2)."""
+"""A balance that no ledger move can have left is an error of the cache (RUN-9, D2)."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.support.world import World
 
 @pytest.mark.parametrize("text", ["1.5", "1e+14", "", "abc"])
 def test_a_corrupt_balance_is_a_503_and_moves_nothing(world: World, text: str) -> None:
-    """RUN-9: neither a 500 nor a guess; the same for a submit and a read."""
+    """RUN-9: not a 500, and no guess; for a submit and a read."""
     tenant = world.tenant()
     key = world.ledger.keys.balance(tenant.tenant_id)
     world.ledger.client.set(key, text)

@@ -1,4 +1,4 @@
-"""What lands in the dead-letter queue, sent back or dropped (RUN-15): real Postgres and Valkey, SQS by moto."""
+"""List, redrive and drop the messages of the dead-letter queue (RUN-15), with real Postgres and Valkey, SQS by moto."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,15 +17,23 @@ from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.model import Run
 from dpp.runs.operations import dead_letters
-from dpp.runs.operations.dead_letters import Action, DeadLetterEffects, Standing, drop, look, redrive
+from dpp.runs.operations.dead_letters import (
+    Action,
+    DeadLetter,
+    DeadLetterEffects,
+    MessageStatus,
+    drop,
+    list_dead_letters,
+    redrive,
+)
 from tests.support.world import A_CREDIT, ScriptedPacks, World, message_of
 
 ALL = Choice(100)
 
 
 @dataclass(frozen=True)
-class Letters:
-    """The dead-letter queue of one test, and the world around it."""
+class DeadLetterQueue:
+    """The dead-letter queue of one test, and its world."""
 
     world: World
     queue: Queue
@@ -35,13 +43,13 @@ class Letters:
         return DeadLetterEffects(self.world.database, self.world.ledger, self.queue, self.world.queue)
 
     def put(self, message: Run | str) -> str:
-        """A message as three failed receives leave it; its id."""
+        """Put a message into the queue, as after three failed receives; returns its id."""
         body = message if isinstance(message, str) else message_of(message).model_dump_json()
         sent: str = self.world.sqs.send_message(QueueUrl=self.queue.url, MessageBody=body)["MessageId"]
         return sent
 
     def bodies(self) -> list[str]:
-        """What anybody else sees in the queue now; taken away."""
+        """Receive and delete all visible messages."""
         taken: list[str] = []
         while found := self.world.sqs.receive_message(QueueUrl=self.queue.url, MaxNumberOfMessages=10).get(
             "Messages"
@@ -52,24 +60,24 @@ class Letters:
         return taken
 
     def handled(self, how: Any, choice: Choice = ALL, **options: Any) -> dict[str, Action]:
-        """What was done, by the ids of runs (or of messages without one)."""
-        return {_name(one.letter): one.action for one in how(self.effects, choice, **options)}
+        """The action on each message, by the id of its run (or of a message without a run)."""
+        return {_name(one.dead_letter): one.action for one in how(self.effects, choice, **options)}
 
 
-def _name(letter: dead_letters.DeadLetter) -> str:
-    return str(letter.content.run_id) if letter.content else letter.message.message_id
+def _name(found: DeadLetter) -> str:
+    return str(found.content.run_id) if found.content else found.message.message_id
 
 
 @pytest.fixture
-def letters(world: World, monkeypatch: pytest.MonkeyPatch) -> Letters:
-    monkeypatch.setattr(dead_letters, "WAIT_SECONDS", 0)  # moto knows at once
+def dlq(world: World, monkeypatch: pytest.MonkeyPatch) -> DeadLetterQueue:
+    monkeypatch.setattr(dead_letters, "WAIT_SECONDS", 0)  # moto needs no wait
     url = world.sqs.create_queue(QueueName=f"dead-{uuid4().hex}", Attributes={"VisibilityTimeout": "30"})
-    return Letters(world, Queue(url["QueueUrl"], lambda: world.sqs))
+    return DeadLetterQueue(world, Queue(url["QueueUrl"], lambda: world.sqs))
 
 
 @dataclass(frozen=True)
 class Each:
-    """A run in each standing, its message among the dead letters."""
+    """A run in each status, with its message in the dead-letter queue."""
 
     queued: Run
     ending: Run
@@ -80,7 +88,7 @@ class Each:
 
 
 @pytest.fixture
-def each(world: World, letters: Letters) -> Each:
+def each(world: World, dlq: DeadLetterQueue) -> Each:
     tenant = world.tenant()
     queued, ending, ended = (world.submit(tenant).run for _ in range(3))
     processing = world.leased(tenant)
@@ -92,27 +100,27 @@ def each(world: World, letters: Letters) -> Each:
             " last_error_reason_code = 'RESERVATION_EXPIRED', version = version + 1 WHERE run_id = %s",
             (ending.run_id,),
         )
-    world.messages()  # the worker received them, thrice
-    nobodys = replace(queued, run_id=uuid4())
-    for run in (queued, ending, processing, ended, nobodys):
-        letters.put(run)
-    return Each(queued, ending, processing, ended, nobodys.id, letters.put('{"schema_version": "2"}'))
+    world.messages()  # the worker received them three times
+    unknown = replace(queued, run_id=uuid4())
+    for run in (queued, ending, processing, ended, unknown):
+        dlq.put(run)
+    return Each(queued, ending, processing, ended, unknown.id, dlq.put('{"schema_version": "2"}'))
 
 
-def test_run_15_each_message_is_shown_with_where_its_run_stands(letters: Letters, each: Each) -> None:
-    """RUN-15: by the row, not by the message; and the messages are anybody's again at once."""
-    seen = {_name(letter): letter for letter in look(letters.effects, ALL)}
-    assert {name: letter.standing for name, letter in seen.items()} == {
-        each.queued.id: Standing.QUEUED,
-        each.ending.id: Standing.ENDING,
-        each.processing.id: Standing.PROCESSING,
-        each.ended.id: Standing.ENDED,
-        each.unknown: Standing.UNKNOWN,
-        each.unreadable: Standing.UNREADABLE,
+def test_run_15_each_message_is_listed_with_the_status_of_its_run(dlq: DeadLetterQueue, each: Each) -> None:
+    """RUN-15: by the row, not by the message. All messages are visible again at once."""
+    seen = {_name(found): found for found in list_dead_letters(dlq.effects, ALL)}
+    assert {name: found.status for name, found in seen.items()} == {
+        each.queued.id: MessageStatus.QUEUED,
+        each.ending.id: MessageStatus.ENDING,
+        each.processing.id: MessageStatus.PROCESSING,
+        each.ended.id: MessageStatus.ENDED,
+        each.unknown: MessageStatus.UNKNOWN,
+        each.unreadable: MessageStatus.UNREADABLE,
     }
     assert seen[each.unreadable].fault == "run_id: missing"
-    assert {letter.message.receive_count for letter in seen.values()} == {1}
-    assert len(letters.bodies()) == 6
+    assert {found.message.receive_count for found in seen.values()} == {1}
+    assert len(dlq.bodies()) == 6
 
 
 @pytest.mark.parametrize(
@@ -123,33 +131,33 @@ def test_run_15_each_message_is_shown_with_where_its_run_stands(letters: Letters
         ('{"run_id": "x", "tenant_id": "t", "pack_type": "ocr"}', "run_id: uuid_parsing"),
     ],
 )
-def test_run_31_an_unreadable_message_is_told_without_a_word_of_it(
-    letters: Letters, body: str, fault: str
+def test_run_31_an_unreadable_message_is_described_without_quoting_it(
+    dlq: DeadLetterQueue, body: str, fault: str
 ) -> None:
-    """RUN-31: which member and what was expected; what stands in it may be anybody's."""
-    letters.put(body)
-    (letter,) = look(letters.effects, ALL)
-    assert (letter.standing, letter.fault) == (Standing.UNREADABLE, fault)
+    """RUN-31: the member and what was expected. The content may be anything."""
+    dlq.put(body)
+    (found,) = list_dead_letters(dlq.effects, ALL)
+    assert (found.status, found.fault) == (MessageStatus.UNREADABLE, fault)
 
 
-def test_a_look_takes_every_message_once_and_no_more_than_its_limit(letters: Letters) -> None:
-    """RUN-15: SQS gives ten at a time."""
-    put = {letters.put(f"m{number}") for number in range(23)}
-    seen = [letter.message.message_id for letter in look(letters.effects, ALL)]
+def test_a_list_has_every_message_once_up_to_its_limit(dlq: DeadLetterQueue) -> None:
+    """RUN-15: SQS returns ten messages at most."""
+    put = {dlq.put(f"m{number}") for number in range(23)}
+    seen = [found.message.message_id for found in list_dead_letters(dlq.effects, ALL)]
     assert len(seen) == 23
     assert set(seen) == put
-    assert len(look(letters.effects, Choice(12))) == 12
-    assert len(letters.bodies()) == 23
+    assert len(list_dead_letters(dlq.effects, Choice(12))) == 12
+    assert len(dlq.bodies()) == 23
 
 
 class TestRedrive:
-    """Back to the queue of runs."""
+    """`redrive` sends messages back to the run queue."""
 
-    def test_a_waiting_run_goes_back_an_ended_one_is_cleared_away_the_rest_stays(
-        self, letters: Letters, each: Each
+    def test_waiting_runs_are_sent_back_ended_ones_deleted_others_left(
+        self, dlq: DeadLetterQueue, each: Each
     ) -> None:
-        """RUN-15, RUN-20, RUN-22: what the reaper and reconcile will end needs no message."""
-        assert letters.handled(redrive) == {
+        """RUN-15, RUN-20, RUN-22: a run that the reaper or reconcile will end needs no message."""
+        assert dlq.handled(redrive) == {
             each.queued.id: Action.SENT_BACK,
             each.ended.id: Action.DELETED,
             each.ending.id: Action.LEFT,
@@ -157,63 +165,63 @@ class TestRedrive:
             each.unknown: Action.LEFT,
             each.unreadable: Action.LEFT,
         }
-        assert [str(message.run_id) for message in letters.world.messages()] == [each.queued.id]
-        assert len(letters.bodies()) == 4
+        assert [str(message.run_id) for message in dlq.world.messages()] == [each.queued.id]
+        assert len(dlq.bodies()) == 4
 
-    def test_what_was_sent_back_is_worked_on(self, letters: Letters) -> None:
-        """RUN-15, RUN-16: as if nothing had been."""
-        tenant = letters.world.tenant()
-        run = letters.world.submit(tenant).run
-        letters.world.messages()
-        letters.put(run)
-        letters.handled(redrive)
-        (message,) = letters.world.messages()
-        execute(message, "receipt", letters.world.work_effects())
-        assert letters.world.run(run).status == Status.COMPLETED
-        assert letters.world.position(tenant).balanced
+    def test_a_run_that_was_sent_back_is_executed(self, dlq: DeadLetterQueue) -> None:
+        """RUN-15, RUN-16: as if its message had never failed."""
+        tenant = dlq.world.tenant()
+        run = dlq.world.submit(tenant).run
+        dlq.world.messages()
+        dlq.put(run)
+        dlq.handled(redrive)
+        (message,) = dlq.world.messages()
+        execute(message, "receipt", dlq.world.work_effects())
+        assert dlq.world.run(run).status == Status.COMPLETED
+        assert dlq.world.position(tenant).balanced
 
-    def test_with_force_the_rest_goes_back_word_for_word(self, letters: Letters) -> None:
-        """RUN-15: a worker that has learned to read it meanwhile."""
-        letters.put("not yet")
-        assert set(letters.handled(redrive, force=True).values()) == {Action.SENT_BACK}
-        (message,) = letters.world.sqs.receive_message(QueueUrl=letters.world.queue_url)["Messages"]
+    def test_with_force_the_others_are_sent_back_unchanged(self, dlq: DeadLetterQueue) -> None:
+        """RUN-15: for a new release of the worker that can read them."""
+        dlq.put("not yet")
+        assert set(dlq.handled(redrive, force=True).values()) == {Action.SENT_BACK}
+        (message,) = dlq.world.sqs.receive_message(QueueUrl=dlq.world.queue_url)["Messages"]
         assert message["Body"] == "not yet"
-        assert letters.bodies() == []
+        assert dlq.bodies() == []
 
-    def test_only_what_was_chosen_is_touched(self, letters: Letters, each: Each) -> None:
-        """RUN-15: by the id of a run or of a message."""
+    def test_only_the_chosen_messages_are_touched(self, dlq: DeadLetterQueue, each: Each) -> None:
+        """RUN-15: chosen by the id of a run or of a message."""
         chosen = Choice(100, frozenset({each.queued.id, each.unreadable}))
-        assert letters.handled(redrive, chosen) == {
+        assert dlq.handled(redrive, chosen) == {
             each.queued.id: Action.SENT_BACK,
             each.unreadable: Action.LEFT,
         }
-        assert len(letters.bodies()) == 5
+        assert len(dlq.bodies()) == 5
 
-    def test_a_message_that_could_not_be_sent_stays_among_the_dead(
-        self, letters: Letters, each: Each
+    def test_a_message_that_could_not_be_sent_stays_in_the_queue(
+        self, dlq: DeadLetterQueue, each: Each
     ) -> None:
-        """RUN-15: sent first, deleted afterwards; and what is held is shown again."""
-        gone = Queue(f"{letters.world.queue_url}-gone", lambda: letters.world.sqs)
+        """RUN-15: it is sent first and deleted afterwards. Held messages become visible again."""
+        gone = Queue(f"{dlq.world.queue_url}-gone", lambda: dlq.world.sqs)
         with pytest.raises(QueueUnavailable):
-            list(redrive(replace(letters.effects, queue=gone), Choice(100, frozenset({each.queued.id}))))
-        assert len(letters.bodies()) == 6
+            list(redrive(replace(dlq.effects, queue=gone), Choice(100, frozenset({each.queued.id}))))
+        assert len(dlq.bodies()) == 6
 
-    def test_a_crash_between_sending_and_deleting_makes_one_run_not_two(self, letters: Letters) -> None:
-        """RUN-15, RUN-16: the message stands in both queues; the second to come is skipped."""
-        world = letters.world
+    def test_a_crash_between_sending_and_deleting_executes_the_run_once(self, dlq: DeadLetterQueue) -> None:
+        """RUN-15, RUN-16: the message is in both queues; the second delivery is skipped."""
+        world = dlq.world
         tenant = world.tenant()
         run = world.submit(tenant).run
         world.messages()
-        letters.put(run)
+        dlq.put(run)
 
         class Crashing(Queue):
             def delete(self, receipt_handle: str) -> None:
                 raise QueueUnavailable
 
-        crashing = Crashing(letters.queue.url, lambda: world.sqs)
+        crashing = Crashing(dlq.queue.url, lambda: world.sqs)
         with pytest.raises(QueueUnavailable):
-            list(redrive(replace(letters.effects, dead_letters=crashing), ALL))
-        assert letters.handled(redrive) == {run.id: Action.SENT_BACK}
+            list(redrive(replace(dlq.effects, dead_letters=crashing), ALL))
+        assert dlq.handled(redrive) == {run.id: Action.SENT_BACK}
         first, second = world.messages()
         packs = ScriptedPacks()
         for message in (first, second):
@@ -223,28 +231,30 @@ class TestRedrive:
 
 
 class TestDrop:
-    """Deleted, with an end for the run that waited."""
+    """`drop` deletes messages and ends the runs that waited for them."""
 
-    def test_a_waiting_run_ends_at_once_with_all_its_money(self, letters: Letters) -> None:
-        """RUN-15, RUN-19, RUN-21: FAILED, refunded in full, and a reason; nobody waits for the sweeper."""
-        world = letters.world
+    def test_a_waiting_run_ends_at_once_with_a_full_refund(self, dlq: DeadLetterQueue) -> None:
+        """RUN-15, RUN-19, RUN-21: FAILED with a reason, without waiting for the sweeper."""
+        world = dlq.world
         tenant = world.tenant()
         run = world.submit(tenant).run
-        letters.put(run)
-        assert letters.handled(drop) == {run.id: Action.RUN_ENDED}
+        dlq.put(run)
+        assert dlq.handled(drop) == {run.id: Action.RUN_ENDED}
         ended = world.run(run)
         assert (ended.status, ended.money_state) == (Status.FAILED, MoneyState.REFUNDED)
         assert (ended.actual_cost_usd_micros, ended.finalize_stage) == (0, FinalizeStage.COMMITTED)
         assert ended.last_error_reason_code == "MESSAGE_DROPPED"
         position = world.position(tenant)
         assert (position.balance_usd_micros, position.balanced) == (A_CREDIT, True)
-        assert letters.bodies() == []
+        assert dlq.bodies() == []
 
-    def test_every_message_goes_and_no_other_run_is_touched(self, letters: Letters, each: Each) -> None:
-        """RUN-15, RUN-20, RUN-22: a worker's run is the worker's, a claim is reconcile's."""
+    def test_every_message_is_deleted_and_no_other_run_is_touched(
+        self, dlq: DeadLetterQueue, each: Each
+    ) -> None:
+        """RUN-15, RUN-20, RUN-22: the worker ends its run, reconcile a claimed one."""
         untouched = [each.ending, each.processing, each.ended]
-        before = [letters.world.run(run) for run in untouched]
-        assert letters.handled(drop) == {
+        before = [dlq.world.run(run) for run in untouched]
+        assert dlq.handled(drop) == {
             each.queued.id: Action.RUN_ENDED,
             each.ended.id: Action.DELETED,
             each.ending.id: Action.DELETED,
@@ -252,16 +262,16 @@ class TestDrop:
             each.unknown: Action.DELETED,
             each.unreadable: Action.DELETED,
         }
-        assert [letters.world.run(run) for run in untouched] == before
-        assert letters.bodies() == []
+        assert [dlq.world.run(run) for run in untouched] == before
+        assert dlq.bodies() == []
 
-    def test_a_worker_that_was_faster_keeps_its_run(
-        self, letters: Letters, monkeypatch: pytest.MonkeyPatch
+    def test_a_run_that_a_worker_claims_first_is_left_to_the_worker(
+        self, dlq: DeadLetterQueue, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """RUN-19: the claim decides; the message goes, the run is the winner's."""
-        world = letters.world
+        """RUN-19: the claim decides; only the message is deleted."""
+        world = dlq.world
         run = world.submit(world.tenant()).run
-        letters.put(run)
+        dlq.put(run)
         finish = finalize.finish
 
         def after_the_worker(effects: FinalizeEffects, stale: Run, *rest: Any, **options: Any) -> Run | None:
@@ -269,59 +279,59 @@ class TestDrop:
             return finish(effects, stale, *rest, **options)
 
         monkeypatch.setattr("dpp.runs.operations.dead_letters.finalize.finish", after_the_worker)
-        (one,) = drop(letters.effects, ALL)
+        (one,) = drop(dlq.effects, ALL)
         assert one.action == Action.DELETED
-        assert one.letter.run is not None
-        assert one.letter.run.status == Status.COMPLETED
-        assert letters.bodies() == []
+        assert one.dead_letter.run is not None
+        assert one.dead_letter.run.status == Status.COMPLETED
+        assert dlq.bodies() == []
 
     def test_a_crash_after_the_run_ended_leaves_a_message_that_the_next_drop_deletes(
-        self, letters: Letters
+        self, dlq: DeadLetterQueue
     ) -> None:
-        """RUN-15: the run first, the message last; refunded once."""
-        world = letters.world
+        """RUN-15: the run is ended first, the message deleted last, the refund made once."""
+        world = dlq.world
         tenant = world.tenant()
         run = world.submit(tenant).run
-        letters.put(run)
+        dlq.put(run)
 
         class Crashing(Queue):
             def delete(self, receipt_handle: str) -> None:
                 raise QueueUnavailable
 
-        crashing = Crashing(letters.queue.url, lambda: world.sqs)
+        crashing = Crashing(dlq.queue.url, lambda: world.sqs)
         with pytest.raises(QueueUnavailable):
-            list(drop(replace(letters.effects, dead_letters=crashing), ALL))
+            list(drop(replace(dlq.effects, dead_letters=crashing), ALL))
         assert world.run(run).status == Status.FAILED
-        assert letters.handled(drop) == {run.id: Action.DELETED}
+        assert dlq.handled(drop) == {run.id: Action.DELETED}
         assert world.position(tenant).balance_usd_micros == A_CREDIT
 
-    def test_a_refund_that_redis_did_not_answer_is_finished_by_reconcile(
-        self, letters: Letters, monkeypatch: pytest.MonkeyPatch
+    def test_a_refund_that_failed_is_finished_by_reconcile(
+        self, dlq: DeadLetterQueue, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """RUN-22, D3: claimed, not refunded; the message stays until the run has ended."""
-        world = letters.world
+        """RUN-22, D3: the run is claimed and not refunded; its message stays until the run has ended."""
+        world = dlq.world
         tenant = world.tenant()
         run = world.submit(tenant).run
         world.messages()
-        letters.put(run)
+        dlq.put(run)
         with monkeypatch.context() as away:
             away.setattr(type(world.ledger), "refund_full", _away)
             with pytest.raises(DependencyUnavailable):
-                list(drop(letters.effects, ALL))
+                list(drop(dlq.effects, ALL))
         assert world.run(run).finalize_stage == FinalizeStage.CLAIMED
         reconcile(world.reconcile_effects(), world.new_database(), now=world.later(seconds=301))
         assert world.run(run).last_error_reason_code == "MESSAGE_DROPPED"
-        assert letters.handled(drop) == {run.id: Action.DELETED}
+        assert dlq.handled(drop) == {run.id: Action.DELETED}
         assert world.position(tenant).balance_usd_micros == A_CREDIT
 
-    def test_drop_and_sweeper_refund_a_run_once(self, letters: Letters) -> None:
-        """RUN-21: whoever comes second finds it ended."""
-        world = letters.world
+    def test_drop_and_sweeper_refund_a_run_once(self, dlq: DeadLetterQueue) -> None:
+        """RUN-21: the second of them finds the run ended."""
+        world = dlq.world
         tenant = world.tenant()
         run = world.submit(tenant).run
-        letters.put(run)
+        dlq.put(run)
         sweep(world.finalize_effects(), world.new_database(), now=world.later(seconds=3_601))
-        assert letters.handled(drop) == {run.id: Action.DELETED}
+        assert dlq.handled(drop) == {run.id: Action.DELETED}
         assert world.run(run).last_error_reason_code == "RESERVATION_EXPIRED"
         assert world.position(tenant).balance_usd_micros == A_CREDIT
 

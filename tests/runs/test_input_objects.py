@@ -1,4 +1,4 @@
-"""Objects that a run's inputs name: the tenant's own are signed for its pack, another's end the run (RUN-27)."""
+"""Objects in a run's inputs (RUN-27): the tenant's own get signed URLs for its pack, another tenant's fail the run."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ def s3(key: str) -> dict[str, Any]:
     return {"images": [{"kind": "s3", "key": key}]}
 
 
-def test_a_run_that_names_anothers_object_fails_and_starts_no_pack(world: World) -> None:
-    """RUN-27, RUN-17: the minimum fee, and the place; the worker trusts no check that the API made."""
+def test_a_run_with_another_tenants_object_fails_and_starts_no_pack(world: World) -> None:
+    """RUN-27, RUN-17: at the minimum fee. The worker does not rely on the API's check."""
     tenant, packs = world.tenant(), ScriptedPacks()
     run = world.submit(tenant, pack_type="ocr", inputs=s3("inputs/t_else/x")).run
     assert execute(message_of(run), "receipt", world.work_effects(packs)).outcome == WorkOutcome.ENDED
@@ -24,8 +24,7 @@ def test_a_run_that_names_anothers_object_fails_and_starts_no_pack(world: World)
     assert world.position(tenant).balanced
 
 
-def test_a_run_gets_urls_of_its_own_objects(world: World) -> None:
-    """RUN-27: and of nothing else."""
+def test_a_run_gets_urls_of_its_own_objects_only(world: World) -> None:
     tenant, packs = world.tenant(), ScriptedPacks()
     key = f"inputs/{tenant.tenant_id}/a.png"
     run = world.submit(tenant, pack_type="ocr", inputs=s3(key)).run
@@ -35,8 +34,8 @@ def test_a_run_gets_urls_of_its_own_objects(world: World) -> None:
     assert key not in repr(request)
 
 
-def test_anothers_object_is_refused_before_anything_is_reserved(api: ApiClient, world: World) -> None:
-    """RUN-27, RUN-9: a 422 with the place, which repeats nothing; one's own is taken."""
+def test_another_tenants_object_is_refused_before_anything_is_reserved(api: ApiClient, world: World) -> None:
+    """RUN-27, RUN-9: a 422 with the pointer and without the value; an own object is accepted."""
     tenant = world.tenant()
     refused = api.submit(tenant, a_body(pack_type="ocr", inputs=s3("inputs/t_else/secret-name")))
     assert refused.status == 422

@@ -1,4 +1,4 @@
-"""Reaper, sweeper and reconcile (RUN-20 … RUN-22, D2, D3, D5) over rows, ledger, queue and bucket; time is passed."""
+"""Reaper, sweeper and reconcile (RUN-20 … RUN-22, D2, D3, D5) on real rows, ledger, queue and bucket."""
 
 import json
 from dataclasses import replace
@@ -35,14 +35,14 @@ def _reconcile(world: World, now: datetime) -> Any:
 
 
 def _age_reservations(world: World, tenant: Tenant, seconds: int) -> None:
-    """Move the reservations' entries into the past, since Redis's own clock can't be passed."""
+    """Move the reservations into the past, because the clock of Redis can't be set."""
     ages = world.ledger.keys.reservation_ages(tenant.tenant_id)
     for run_id, _ in world.ledger.client.zscan(ages)[1]:
         world.ledger.client.zincrby(ages, -seconds * 1000, run_id)
 
 
 def _die_after_claim(world: World, run: Run, *, at: str) -> None:
-    """A worker that dies in its finalize: before the upload, before the settle, or before the commit."""
+    """A worker dies in its finalize: before the upload, before or after the settle, or before the commit."""
     effects = world.work_effects()
     broken = {
         "upload": {"storage": Flaky(world.storage, StorageUnavailable, before={"put_json"})},
@@ -58,7 +58,7 @@ def _die_after_claim(world: World, run: Run, *, at: str) -> None:
 
 
 class TestReaper:
-    """RUN-20: every 30 s, what a dead worker left."""
+    """RUN-20: the reaper ends the runs of dead workers."""
 
     def test_run_20_an_expired_lease_ends_failed_with_the_minimum_fee(self, world: World) -> None:
         """RUN-20, 001 §10.2: FAILED, SETTLED, WORKER_TIMEOUT, min(minimum fee, reserved)."""
@@ -78,8 +78,8 @@ class TestReaper:
         _reap(world, world.later(seconds=121))
         assert world.run(run).actual_cost_usd_micros == 4_900
 
-    def test_run_20_a_living_lease_a_claim_and_a_queued_run_are_left_alone(self, world: World) -> None:
-        """RUN-20: only PROCESSING, unclaimed, with a lease that has run out."""
+    def test_run_20_a_valid_lease_a_claim_and_a_queued_run_are_left_alone(self, world: World) -> None:
+        """RUN-20: only PROCESSING and unclaimed runs with an expired lease are ended."""
         tenant = world.tenant()
         queued, leased, claimed = world.submit(tenant).run, world.leased(tenant), world.leased(tenant)
         _die_after_claim(world, claimed, at="upload")
@@ -90,8 +90,8 @@ class TestReaper:
         assert world.run(queued).status == Status.QUEUED
         assert world.run(claimed).finalize_stage == FinalizeStage.CLAIMED
 
-    def test_run_20_a_reservation_whose_hour_has_passed_is_settled_all_the_same(self, world: World) -> None:
-        """D2: `reserve:{run}` is gone; the index still knows what was set aside."""
+    def test_run_20_a_reservation_older_than_an_hour_is_still_settled(self, world: World) -> None:
+        """D2: `reserve:{run}` has expired; the index still holds the reservation."""
         tenant = world.tenant()
         run = world.leased(tenant)
         world.ledger.client.delete(world.ledger.keys.reservation(run.tenant_id, run.id))
@@ -99,8 +99,8 @@ class TestReaper:
         assert world.run(run).money_state == MoneyState.SETTLED
         assert world.position(tenant).balanced
 
-    def test_a_run_that_fails_does_not_cost_the_others(self, world: World) -> None:
-        """Redis refuses the first settle; the second run ends, the first is reconcile's (RUN-22)."""
+    def test_a_run_that_fails_does_not_stop_the_others(self, world: World) -> None:
+        """Redis refuses the first settle: the second run ends, and reconcile ends the first (RUN-22)."""
         tenant = world.tenant()
         first, second = world.leased(tenant), world.leased(tenant)
 
@@ -122,10 +122,10 @@ class TestReaper:
 
 
 class TestSweeper:
-    """RUN-21: what waited for over an hour."""
+    """RUN-21: the sweeper refunds runs that waited for over an hour."""
 
     def test_run_21_a_run_queued_for_over_an_hour_is_refunded_in_full(self, world: World) -> None:
-        """RUN-21, 001 §11.2: FAILED, REFUNDED, RESERVATION_EXPIRED, nothing charged."""
+        """RUN-21, 001 §11.2: FAILED, REFUNDED, RESERVATION_EXPIRED, without a charge."""
         tenant = world.tenant()
         run = world.submit(tenant).run
         assert _sweep(world, world.later(minutes=59)).seen == 0
@@ -135,16 +135,16 @@ class TestSweeper:
         assert (ended.last_error_reason_code, ended.actual_cost_usd_micros) == ("RESERVATION_EXPIRED", 0)
         assert world.position(tenant).balance_usd_micros == A_CREDIT
 
-    def test_run_21_the_worker_that_comes_too_late_skips(self, world: World) -> None:
-        """RUN-16, RUN-21: the message outlived the run."""
+    def test_run_21_a_late_worker_skips_a_swept_run(self, world: World) -> None:
+        """RUN-16, RUN-21: the message is received after the run has ended."""
         run = world.submit(world.tenant()).run
         _sweep(world, world.later(minutes=61))
         packs = ScriptedPacks()
         worked = execute.execute(message_of(run), "receipt", world.work_effects(packs))
         assert (worked.outcome, packs.requests) == (execute.WorkOutcome.SKIPPED, [])
 
-    def test_run_21_the_sweeper_that_comes_too_late_leaves_the_worker_its_run(self, world: World) -> None:
-        """RUN-21: seen QUEUED, leased before the write; the CAS on status and version refuses."""
+    def test_run_21_a_late_sweeper_leaves_a_leased_run_to_its_worker(self, world: World) -> None:
+        """RUN-21: the run was read as QUEUED and leased before the write; the CAS on status and version fails."""
         tenant = world.tenant()
         seen = world.submit(tenant).run
         with world.database.connection() as connection:
@@ -156,13 +156,13 @@ class TestSweeper:
 
 
 class TestReconcile:
-    """RUN-22: what a crash left half done."""
+    """RUN-22: reconcile finishes what a crash left unfinished."""
 
     @pytest.mark.parametrize("at", ["settle", "settle reply", "commit"])
-    def test_run_22_a_claim_whose_envelope_stands_is_completed_at_its_cost(
+    def test_run_22_a_claim_with_a_stored_envelope_is_completed_at_its_cost(
         self, world: World, at: str
     ) -> None:
-        """RUN-22, D3: the worker died after the upload; the same charge, once."""
+        """RUN-22, D3: the worker died after the upload; the run has the same charge, once."""
         tenant = world.tenant()
         run = world.leased(tenant)
         _die_after_claim(world, run, at=at)
@@ -177,7 +177,7 @@ class TestReconcile:
         assert position.balanced
 
     def test_run_22_a_claim_without_its_envelope_fails_with_the_minimum_fee(self, world: World) -> None:
-        """RUN-22: the worker died before the upload; there is no result to charge for."""
+        """RUN-22: the worker died before the upload, so there is no result to charge for."""
         tenant = world.tenant()
         run = world.leased(tenant)
         _die_after_claim(world, run, at="upload")
@@ -188,7 +188,7 @@ class TestReconcile:
         assert ended.result is None
         assert world.position(tenant).balanced
 
-    def test_run_22_an_envelope_that_is_not_the_claimed_one_does_not_count(self, world: World) -> None:
+    def test_run_22_an_envelope_other_than_the_claimed_one_is_ignored(self, world: World) -> None:
         """RUN-18, RUN-22: the object's SHA-256 must be the recorded one."""
         run = world.leased(world.tenant())
         _die_after_claim(world, run, at="settle")
@@ -201,13 +201,13 @@ class TestReconcile:
         """RUN-22, 001 §23: an upload without a claim still completes the run."""
         tenant = world.tenant()
         run = world.leased(tenant)
-        made = envelope.build(run, DONE, DONE.cost_usd_micros)
-        world.storage.put_json(envelope_key(run), made.body)
+        built = envelope.build(run, DONE, DONE.cost_usd_micros)
+        world.storage.put_json(envelope_key(run), built.body)
         report = _reconcile(world, world.later(seconds=121))
         ended = world.run(run)
         assert report.expired_leases.ended == 1
         assert (ended.status, ended.actual_cost_usd_micros) == (Status.COMPLETED, DONE.cost_usd_micros)
-        assert ended.result_sha256 == made.sha256
+        assert ended.result_sha256 == built.sha256
         assert world.position(tenant).balanced
 
     @pytest.mark.parametrize(
@@ -219,23 +219,22 @@ class TestReconcile:
             b'{"run_id": "another", "status": "COMPLETED", "cost": {"used_usd": "0.0500"}}',
         ],
     )
-    def test_run_22_an_unreadable_envelope_is_no_result(self, world: World, body: bytes) -> None:
-        """RUN-22: what is no envelope of this run ends it like none at all."""
+    def test_run_22_an_unreadable_envelope_counts_as_missing(self, world: World, body: bytes) -> None:
+        """RUN-22: also the envelope of another run."""
         run = world.leased(world.tenant())
         world.storage.put_json(envelope_key(run), body)
         _reconcile(world, world.later(seconds=121))
         assert world.run(run).last_error_reason_code == "WORKER_TIMEOUT"
 
-    def test_run_22_a_failed_envelope_is_not_completed(self, world: World) -> None:
-        """RUN-22: an envelope that says FAILED ends the run FAILED."""
+    def test_run_22_an_envelope_of_a_failure_fails_the_run(self, world: World) -> None:
         run = world.leased(world.tenant())
         failure = PackFailure(reason_code=PackReason.PACK_FAILED)
         world.storage.put_json(envelope_key(run), envelope.build(run, failure, 5_000).body)
         _reconcile(world, world.later(seconds=121))
         assert world.run(run).status == Status.FAILED
 
-    def test_a_half_done_refund_of_the_sweeper_is_finished(self, world: World) -> None:
-        """D3: the sweeper's intent is rolled forward like the worker's."""
+    def test_an_unfinished_refund_of_the_sweeper_is_finished(self, world: World) -> None:
+        """D3: the sweeper's intent is rolled forward like that of a worker."""
         tenant = world.tenant()
         run = world.submit(tenant).run
         broken = FinalizeEffects(world.database, Flaky(world.ledger, RedisUnavailable, after={"refund_full"}))  # type: ignore[arg-type]
@@ -246,7 +245,7 @@ class TestReconcile:
         assert world.position(tenant).balance_usd_micros == A_CREDIT
 
     def test_d5_a_run_that_was_never_sent_is_sent_after_a_minute(self, world: World) -> None:
-        """D5: a crash between insert and send costs a minute, not an hour; the second scan finds nothing."""
+        """D5: after a crash between insert and send, it waits a minute, not an hour. The next scan finds nothing."""
         run = world.submit(world.tenant()).run
         world.messages()
         with world.database.connection() as connection:
@@ -257,7 +256,7 @@ class TestReconcile:
         assert _reconcile(world, world.later(seconds=61)).unsent.seen == 0
 
     def test_d2_a_reservation_without_a_run_is_refunded_after_five_minutes(self, world: World) -> None:
-        """D2: a crash between reserve and insert; those with a run are left alone."""
+        """D2: a crash between reserve and insert leaves one. Reservations with a run are left alone."""
         tenant = world.tenant()
         world.submit(tenant)
         world.ledger.reserve(tenant.tenant_id, str(uuid4()), 1_000_000, 0)
@@ -268,10 +267,10 @@ class TestReconcile:
         assert world.position(tenant).balance_usd_micros == A_CREDIT - A_RESERVATION
         assert world.position(tenant).balanced
 
-    def test_d2_a_reservation_that_redis_lost_is_entered_anew_and_the_claim_finished(
+    def test_d2_a_reservation_that_redis_lost_is_entered_again_and_the_claim_finished(
         self, world: World
     ) -> None:
-        """D2, D3: neither reservation nor receipt is no dispute, since by Postgres the reservation is open."""
+        """D2, D3: a run with neither reservation nor receipt is not disputed: Postgres has its reservation as open."""
         tenant = world.tenant()
         run = world.leased(tenant)
         for key in world.ledger.move_keys(run.tenant_id, run.id)[1:]:
@@ -288,14 +287,14 @@ class TestReconcile:
         assert world.position(tenant).balanced
 
     def test_d3_a_receipt_that_contradicts_the_intent_is_disputed(self, world: World) -> None:
-        """D3: refunded by hand, claimed as settled; nobody guesses which is right."""
+        """D3: the run was refunded by hand and claimed as settled; neither is assumed to be right."""
         run = world.leased(world.tenant())
         world.ledger.refund_full(run.tenant_id, run.id)
         _reap(world, world.later(seconds=121))
         assert world.run(run).money_state == MoneyState.DISPUTED
 
     def test_a_claim_that_was_taken_over_is_not_committed_by_its_first_holder(self, world: World) -> None:
-        """RUN-19: the commit names version and token, so the one who came back from a freeze changes nothing."""
+        """RUN-19: the commit names version and token, so a holder that was frozen changes nothing."""
         tenant = world.tenant()
         run = world.leased(tenant)
         with world.database.connection() as connection:
@@ -308,8 +307,8 @@ class TestReconcile:
         assert world.run(run) == ended
         assert world.position(tenant).balanced
 
-    def test_jobs_fired_twice_at_once_end_each_run_once(self, world: World) -> None:
-        """RUN-20 … RUN-22: a second firing over the same rows, read before the first one's writes."""
+    def test_two_ticks_at_once_end_each_run_once(self, world: World) -> None:
+        """RUN-20 … RUN-22: the second tick read its rows before the first one wrote."""
         tenant = world.tenant()
         runs = [world.leased(tenant) for _ in range(3)]
         late = world.later(seconds=121)
@@ -319,8 +318,8 @@ class TestReconcile:
         assert [reap.reap_run(world.finalize_effects(), run, late) for run in seen] == [None] * 3
         assert world.position(tenant).charges_usd_micros == sum(run.minimum_fee_usd_micros for run in runs)
 
-    def test_s3_away_leaves_the_claim_for_the_next_firing(self, world: World) -> None:
-        """RUN-22: not seeing an envelope is not the same as there being none."""
+    def test_a_claim_is_left_to_the_next_tick_while_s3_is_unavailable(self, world: World) -> None:
+        """RUN-22: an envelope that can't be read is not a missing one."""
         run = world.leased(world.tenant())
         _die_after_claim(world, run, at="settle")
         effects = world.reconcile_effects()

@@ -1,4 +1,4 @@
-"""Redis loses data of a tenant (D2): what was lost stays neither hidden behind what is new nor half undone."""
+"""Redis loses data of a tenant (D2): the loss is neither hidden by new data nor repaired in part."""
 
 from uuid import uuid4
 
@@ -29,8 +29,8 @@ def _give(world: World, tenant: Tenant, amount_usd_micros: int) -> int:
         )
 
 
-def test_a_credit_after_redis_lost_its_data_brings_the_whole_balance_back(world: World) -> None:
-    """D2: begun anew with the credit alone, the balance would look healthy, and the rest would never come back."""
+def test_a_credit_after_redis_lost_its_data_restores_the_whole_balance(world: World) -> None:
+    """D2: a balance of the new credit alone would look correct, and the rest would be lost for good."""
     tenant = world.tenant()
     execute.execute(message_of(world.submit(tenant).run), "receipt", world.work_effects())
     _forget(world, tenant)
@@ -40,17 +40,17 @@ def test_a_credit_after_redis_lost_its_data_brings_the_whole_balance_back(world:
 
 
 def _revive(world: World, tenant: Tenant, run: Run) -> None:
-    """What a failover does that loses a settle: the reservation is open again, and there is no receipt."""
+    """Undo a settle, as a failover that loses it does: the reservation is open again, and there is no receipt."""
     keys, client = world.ledger.keys, world.ledger.client
-    given_back = A_RESERVATION - A_COST
-    client.decrby(keys.balance(tenant.tenant_id), given_back)
+    refunded = A_RESERVATION - A_COST
+    client.decrby(keys.balance(tenant.tenant_id), refunded)
     client.delete(keys.receipt(tenant.tenant_id, run.id))
     client.hset(keys.reservation_amounts(tenant.tenant_id), run.id, str(A_RESERVATION))
     client.zadd(keys.reservation_ages(tenant.tenant_id), {run.id: 1})
 
 
 def test_a_reservation_that_a_failover_brought_back_is_closed_as_its_run_ended(world: World) -> None:
-    """D2: the row says what was charged; the rest was the client's, and would have stayed reserved for ever."""
+    """D2: the row has the charge; without this the refund would stay reserved for ever."""
     tenant = world.tenant()
     run = world.submit(tenant).run
     execute.execute(message_of(run), "receipt", world.work_effects())
@@ -65,8 +65,8 @@ def test_a_reservation_that_a_failover_brought_back_is_closed_as_its_run_ended(w
     assert reconcile(world.reconcile_effects(), world.new_database(), None).orphans.seen == 0
 
 
-def test_a_living_runs_old_reservation_is_left_alone(world: World) -> None:
-    """D2: only what has ended is closed by the orphans' scan."""
+def test_an_old_reservation_of_an_open_run_is_left_alone(world: World) -> None:
+    """D2: the scan of orphans closes only reservations of ended runs."""
     tenant = world.tenant()
     run = world.leased(tenant)
     world.ledger.client.zadd(world.ledger.keys.reservation_ages(tenant.tenant_id), {run.id: 1})
@@ -74,8 +74,8 @@ def test_a_living_runs_old_reservation_is_left_alone(world: World) -> None:
     assert world.position(tenant).balanced
 
 
-def test_the_ledger_begins_no_balance_for_a_credit_that_may_not_be_the_first(world: World) -> None:
-    """D2: only Postgres knows whether a tenant ever had a balance; Redis is told not to guess."""
+def test_the_ledger_creates_no_balance_for_a_credit_that_may_not_be_the_first(world: World) -> None:
+    """D2: only Postgres knows if a tenant ever had a balance."""
     tenant = world.tenant()
     _forget(world, tenant)
     with pytest.raises(LedgerLost):

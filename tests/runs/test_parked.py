@@ -1,4 +1,4 @@
-"""Runs that wait while execution is disabled (TIX-1): parked, never begun, never lost, never a dead letter."""
+"""Runs that wait while execution is disabled (TIX-1): parked, never started, never lost, never a dead letter."""
 
 import threading
 from dataclasses import replace
@@ -41,12 +41,12 @@ def _work(world: World, run: Run, packs: Any = None) -> WorkOutcome:
 
 
 def _deliver(world: World) -> list[WorkOutcome]:
-    """Work on every message that is in the queue."""
+    """Execute every message in the queue."""
     return [execute(message, "receipt", world.work_effects()).outcome for message in world.messages()]
 
 
 def _parked(world: World, **changes: Any) -> Run:
-    """A run whose message came while its execution was disabled."""
+    """A run whose message was received while its execution was disabled."""
     run = world.submit(world.tenant(), **changes).run
     disable(world.database)
     assert _deliver(world) == [WorkOutcome.PARKED]
@@ -65,13 +65,13 @@ def _enqueued_at(world: World, run: Run) -> datetime | None:
 
 
 class TestParking:
-    """What the worker does with the message."""
+    """The worker parks a run instead of starting it."""
 
     @pytest.mark.parametrize("scope", PACKS)
     def test_a_waiting_run_is_parked_and_its_message_acknowledged(
         self, world: World, scope: PackType | None
     ) -> None:
-        """QUEUED as before, its money set aside, as if never sent; no pack is started."""
+        """It stays QUEUED with its money reserved, as if never sent; no pack is started."""
         tenant, packs = world.tenant(), ScriptedPacks()
         run = world.submit(tenant).run
         disable(world.database, scope)
@@ -84,14 +84,13 @@ class TestParking:
         assert world.position(tenant).open_reservations_usd_micros == A_RESERVATION
         assert world.position(tenant).balanced
 
-    def test_a_disabled_pack_disables_no_other(self, world: World) -> None:
-        """Each by its own."""
+    def test_disabling_a_pack_disables_no_other(self, world: World) -> None:
         for other in set(PackType) - {PackType.DECISION}:
             disable(world.database, other)
         assert _work(world, world.submit(world.tenant()).run) == WorkOutcome.ENDED
 
     def test_a_run_that_is_processing_goes_on_to_its_end(self, world: World) -> None:
-        """Disabled while its pack runs: completed, and charged as agreed."""
+        """Execution is disabled while its pack runs: the run completes and is charged."""
         tenant = world.tenant()
         run = world.submit(tenant).run
 
@@ -104,8 +103,8 @@ class TestParking:
         assert world.run(run).status == Status.COMPLETED
         assert world.position(tenant).balance_usd_micros == A_CREDIT - A_COST
 
-    def test_messages_of_what_has_moved_on_are_skipped_as_ever(self, world: World) -> None:
-        """RUN-16: neither a run that is PROCESSING nor one that has ended is parked."""
+    def test_messages_of_runs_that_have_moved_on_are_skipped(self, world: World) -> None:
+        """RUN-16: neither a PROCESSING nor an ended run is parked."""
         tenant = world.tenant()
         ended, leased = world.submit(tenant).run, world.leased(tenant)
         assert _work(world, ended) == WorkOutcome.ENDED
@@ -115,8 +114,8 @@ class TestParking:
             assert _work(world, run) == WorkOutcome.SKIPPED
             assert world.run(run) == before
 
-    def test_a_second_message_parks_again_and_harms_nothing(self, world: World) -> None:
-        """At least once: a doubled message finds the run parked; it is sent once more, not twice."""
+    def test_a_duplicate_message_parks_again_without_harm(self, world: World) -> None:
+        """A duplicate delivery finds the run parked; the run is sent again once, not twice."""
         run = _parked(world)
         assert _work(world, run) == WorkOutcome.PARKED
         enable(world.database)
@@ -126,7 +125,7 @@ class TestParking:
     def test_enabled_between_the_refused_start_and_the_parking(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Parked all the same: else its message would be gone and nobody would send another for an hour."""
+        """It is parked even so: otherwise its message would be gone, and no other would be sent for an hour."""
         run = world.submit(world.tenant()).run
         disable(world.database)
         park = store.park
@@ -144,7 +143,7 @@ class TestParking:
     def test_leased_by_another_between_the_refused_start_and_the_parking(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Enabled, and a second message was faster: the lease stands, and this message is skipped."""
+        """Execution was enabled and a second message was faster: the lease is kept, and this message is skipped."""
         run = world.submit(world.tenant()).run
         disable(world.database)
         park = store.park
@@ -161,7 +160,7 @@ class TestParking:
     def test_swept_by_another_between_the_refused_start_and_the_parking(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """RUN-21: its hour was over; the refund stands."""
+        """RUN-21: its hour was over; the refund is kept."""
         tenant = world.tenant()
         run = world.submit(tenant).run
         disable(world.database)
@@ -176,8 +175,8 @@ class TestParking:
         assert world.run(run).money_state == MoneyState.REFUNDED
         assert world.position(tenant).balance_usd_micros == A_CREDIT
 
-    def test_a_start_that_lands_late_leases_nothing_that_was_parked_since(self, world: World) -> None:
-        """Its worker is gone, so the lease would run out and the client pay the fee of a run nobody worked on."""
+    def test_a_late_start_does_not_lease_a_run_that_was_parked_since(self, world: World) -> None:
+        """Its worker is gone, so the lease would expire and the client would pay for a run that was never executed."""
         run = world.submit(world.tenant()).run
         disable(world.database)
         assert _work(world, run) == WorkOutcome.PARKED
@@ -188,13 +187,13 @@ class TestParking:
 
 
 class TestFaults:
-    """A worker that dies or is cut off on its way."""
+    """The worker dies or loses a connection."""
 
     @pytest.mark.parametrize("at", [{"refuse": {1}}, {"lose_reply": {1}}], ids=["refused", "reply lost"])
-    def test_a_message_whose_parking_failed_comes_again_and_parks(
+    def test_a_message_whose_parking_failed_is_delivered_again_and_parks(
         self, world: World, at: dict[str, set[int]]
     ) -> None:
-        """Before, between or after the two statements: not acknowledged, and the run stands QUEUED."""
+        """Before, between or after the two statements: the message is not acknowledged, and the run stays QUEUED."""
         run = world.submit(world.tenant()).run
         disable(world.database)
         database = FlakyDatabase(world.database_url, **at)
@@ -209,8 +208,8 @@ class TestFaults:
         assert _work(world, run) == WorkOutcome.PARKED
         assert _enqueued_at(world, run) is None
 
-    def test_a_patient_worker_parks_after_a_reply_that_was_lost(self, world: World) -> None:
-        """Repeatable: the second try parks what the first has parked."""
+    def test_a_worker_with_retries_parks_after_a_lost_reply(self, world: World) -> None:
+        """Parking is repeatable: the second try parks the run again."""
         run = world.submit(world.tenant()).run
         disable(world.database)
         database = FlakyDatabase(world.database_url, lose_reply={1})
@@ -219,10 +218,10 @@ class TestFaults:
         database.close()
         assert _enqueued_at(world, run) is None
 
-    def test_killed_between_the_two_statements_the_message_comes_again(
+    def test_after_a_kill_between_the_two_statements_the_message_is_delivered_again(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Nothing was written by the first, so the second delivery does all; enabled by then, it works."""
+        """The first statement wrote nothing, so the second delivery starts anew; if enabled, it executes the run."""
         run = world.submit(world.tenant()).run
         disable(world.database)
 
@@ -241,7 +240,7 @@ class TestFaults:
         assert _work(world, run) == WorkOutcome.ENDED
 
     def test_a_worker_faster_than_the_mark_of_the_submit_stays_parked(self, world: World) -> None:
-        """D5: the message was parked before `enqueued_at` was written, which would else say that it is still out."""
+        """D5: the run was parked before `enqueued_at` was written, which would otherwise mark it as sent."""
 
         class Delivering(Queue):
             def send(self, body: str) -> None:
@@ -259,7 +258,7 @@ class TestFaults:
         assert world.run(run).status == Status.COMPLETED
 
     def test_a_worker_faster_than_the_mark_of_reconcile_stays_parked(self, world: World) -> None:
-        """The same race a minute later: enabled, sent, and disabled again before the mark."""
+        """The same race a minute later: execution is enabled, the run sent, and execution disabled before the mark."""
         run = _parked(world)
         enable(world.database)
 
@@ -274,7 +273,7 @@ class TestFaults:
         assert _enqueued_at(world, run) is None
 
     def test_a_parked_run_whose_message_the_submit_gave_up_is_accepted(self, world: World) -> None:
-        """RUN-8: SQS took the message and lost the reply; the worker had it, so the claim of the submit loses."""
+        """RUN-8: SQS accepted the message and lost the reply; the worker parked the run, so the claim loses."""
         tenant = world.tenant()
 
         class LosingReplies(Queue):
@@ -294,11 +293,11 @@ class TestFaults:
 
 
 class TestResuming:
-    """What brings a parked run back, or ends it."""
+    """A parked run is sent again, or ends."""
 
     @pytest.mark.parametrize("scope", PACKS)
-    def test_once_enabled_the_next_firing_sends_it(self, world: World, scope: PackType | None) -> None:
-        """D5: within a minute; not before, so that it costs no message while it can't be begun."""
+    def test_once_enabled_the_next_tick_sends_it(self, world: World, scope: PackType | None) -> None:
+        """D5: within a minute, and not before, so that it costs no message while it can't start."""
         tenant = world.tenant()
         run = world.submit(tenant).run
         disable(world.database, scope)
@@ -312,8 +311,7 @@ class TestResuming:
         assert world.run(run).status == Status.COMPLETED
         assert world.position(tenant).balance_usd_micros == A_CREDIT - A_COST
 
-    def test_disabled_again_before_its_message_came_it_is_parked_again(self, world: World) -> None:
-        """However often the switch is thrown."""
+    def test_a_run_is_parked_again_if_disabled_before_its_message_arrives(self, world: World) -> None:
         run = _parked(world)
         for _ in range(5):
             enable(world.database)
@@ -323,8 +321,7 @@ class TestResuming:
         assert world.run(run).version == run.version + 5
         assert world.run(run).status == Status.QUEUED
 
-    def test_all_must_be_enabled_and_the_pack_too(self, world: World) -> None:
-        """Either switch alone holds it."""
+    def test_a_run_starts_only_if_all_packs_and_its_pack_are_enabled(self, world: World) -> None:
         _parked(world)
         disable(world.database, PackType.DECISION)
         enable(world.database)
@@ -332,8 +329,8 @@ class TestResuming:
         enable(world.database, PackType.DECISION)
         assert _reconcile(world, minutes=2).unsent.ended == 1
 
-    def test_run_21_after_its_hour_it_is_refunded_in_full(self, world: World) -> None:
-        """RUN-21: FAILED, REFUNDED, RESERVATION_EXPIRED; enabled afterwards, nothing is begun."""
+    def test_run_21_a_parked_run_is_refunded_in_full_after_its_hour(self, world: World) -> None:
+        """RUN-21: FAILED, REFUNDED, RESERVATION_EXPIRED; it does not start when execution is enabled later."""
         tenant = world.tenant()
         run = world.submit(tenant).run
         disable(world.database)
@@ -348,8 +345,8 @@ class TestResuming:
         assert _reconcile(world, minutes=62).unsent.seen == 0
         assert _work(world, run) == WorkOutcome.SKIPPED
 
-    def test_the_jobs_do_their_work_while_disabled(self, world: World) -> None:
-        """RUN-20, RUN-22: an expired lease is reaped, a reservation stays the parked run's."""
+    def test_the_jobs_work_while_execution_is_disabled(self, world: World) -> None:
+        """RUN-20, RUN-22: an expired lease is reaped, and the parked run keeps its reservation."""
         tenant = world.tenant()
         leased, waiting = world.leased(tenant), world.submit(tenant).run
         disable(world.database)
@@ -362,8 +359,8 @@ class TestResuming:
         assert world.run(waiting).status == Status.QUEUED
         assert world.position(tenant).balanced
 
-    def test_a_great_many_parked_runs_stand_before_nobody(self, world: World) -> None:
-        """More than a firing's limit are parked; a newer run of another pack, never sent, goes out at once (D5)."""
+    def test_many_parked_runs_delay_no_other(self, world: World) -> None:
+        """More runs than a tick's limit are parked; a newer unsent run of another pack is sent at once (D5)."""
         tenant = world.tenant()
         disable(world.database, PackType.URL)
         _insert(world, tenant.tenant_id, PackType.URL, BATCH_LIMIT + 100)
@@ -375,8 +372,8 @@ class TestResuming:
         assert (report.unsent.seen, report.unsent.ended, report.unsent.stopped_early) == (1, 1, False)
         assert [message.run_id for message in world.messages()] == [newer.run_id]
 
-    def test_a_great_many_resume_oldest_first_a_firings_worth_at_a_time(self, world: World) -> None:
-        """Those sent don't come back to the scan, so that every firing gets on, and who stands behind has a turn."""
+    def test_many_parked_runs_are_sent_oldest_first_in_batches(self, world: World) -> None:
+        """Sent runs no longer match the scan, so every tick makes progress and reaches those behind."""
         tenant = world.tenant()
         _insert(world, tenant.tenant_id, PackType.DECISION, BATCH_LIMIT + 20)
         sent: list[Any] = []
@@ -393,7 +390,7 @@ class TestResuming:
 
 
 def _insert(world: World, tenant_id: str, pack: PackType, count: int) -> None:
-    """Runs that were never sent, or parked, made at the same moment, a minute and more before `later(seconds=90)`."""
+    """Insert unsent or parked runs, all created at the same time, more than a minute before `later(seconds=90)`."""
     with world.database.connection() as connection:
         connection.execute(
             """

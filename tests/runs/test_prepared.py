@@ -1,4 +1,4 @@
-"""What a request and a run need is prepared, and outlives a migration and a server that forgot."""
+"""The statements of requests and runs are prepared, and survive a migration and a server that forgot them."""
 
 from uuid import uuid4
 
@@ -25,8 +25,8 @@ _BY_A_RUN = (
 )
 
 
-def _a_life(world: World, tenant: Tenant) -> None:
-    """A run as its client and its worker see it, by the world's one connection."""
+def _submit_and_execute(world: World, tenant: Tenant) -> None:
+    """Submit, read, repeat and execute a run on the world's one connection."""
     key = f"key-{uuid4()}"
     with world.database.connection() as connection:
         assert api_keys.verify(connection, tenant.token) is not None
@@ -41,7 +41,7 @@ def _a_life(world: World, tenant: Tenant) -> None:
 
 
 def _prepared(world: World) -> dict[str, int]:
-    """How often each prepared statement was run, by its text's beginning."""
+    """How often each prepared statement was executed, by the beginning of its text."""
     with world.database.connection() as connection:
         rows = connection.execute(
             "SELECT statement, generic_plans + custom_plans FROM pg_prepared_statements"
@@ -49,39 +49,39 @@ def _prepared(world: World) -> dict[str, int]:
     return {str(statement)[:30]: int(times) for statement, times in rows}
 
 
-def test_all_that_a_run_needs_is_prepared_once(world: World) -> None:
+def test_every_statement_of_a_run_is_prepared_once(world: World) -> None:
     """The second run prepares nothing."""
     tenant = world.tenant()
-    _a_life(world, tenant)
+    _submit_and_execute(world, tenant)
     once = _prepared(world)
-    _a_life(world, tenant)
+    _submit_and_execute(world, tenant)
     twice = _prepared(world)
     assert once.keys() == twice.keys()
     assert len(once) == len(_BY_A_RUN)
     assert all(twice[statement] == once[statement] + 1 for statement in once)
 
 
-def test_warm_containers_go_on_after_a_migration_that_adds_columns(world: World) -> None:
-    """Postgres refuses a prepared statement whose answer would have other columns than before."""
+def test_warm_containers_work_after_a_migration_that_adds_columns(world: World) -> None:
+    """Postgres refuses a prepared statement whose result would have other columns than before."""
     tenant = world.tenant()
-    _a_life(world, tenant)
+    _submit_and_execute(world, tenant)
     with psycopg.connect(world.database_url, autocommit=True) as connection:
         for table in ("runs", "run_inputs", "api_keys", "tenants", "execution_switches"):
             connection.execute(f"ALTER TABLE {table} ADD COLUMN added text DEFAULT 'x'".encode())
-    _a_life(world, tenant)
+    _submit_and_execute(world, tenant)
 
 
-def test_a_server_that_forgot_what_was_prepared_is_left(world: World) -> None:
-    """As after a proxy's fault: nothing took effect, and the next use has a connection of its own."""
+def test_a_connection_whose_server_forgot_the_statements_is_replaced(world: World) -> None:
+    """As after a proxy's failure: nothing took effect, and the next use has a new connection."""
     tenant = world.tenant()
-    _a_life(world, tenant)
+    _submit_and_execute(world, tenant)
     with world.database.connection() as connection:
-        connection.pgconn.exec_(b"DEALLOCATE ALL")  # behind psycopg's back
+        connection.pgconn.exec_(b"DEALLOCATE ALL")  # without psycopg's knowledge
     run_before = _count(world)
     with pytest.raises(PostgresUnavailable):
         world.submit(tenant)
     assert _count(world) == run_before
-    _a_life(world, tenant)
+    _submit_and_execute(world, tenant)
 
 
 def _count(world: World) -> int:

@@ -1,4 +1,4 @@
-"""A result that is less reliable than the run asks for is a failure at the minimum fee (RUN-3, RUN-17)."""
+"""A result that is less reliable than the run requires is a failure at the minimum fee (RUN-3, RUN-17)."""
 
 import json
 from typing import Any
@@ -12,9 +12,9 @@ from dpp.runs.model import Run
 from tests.support.world import A_COST, ScriptedPacks, Tenant, World, message_of
 
 
-def worked(world: World, tenant: Tenant, score: float, **order: Any) -> Run:
-    """A run whose pack gave an answer of this reliability."""
-    run = world.submit(tenant, **order).run
+def worked(world: World, tenant: Tenant, score: float, **changes: Any) -> Run:
+    """A run whose pack returned a result with this score."""
+    run = world.submit(tenant, **changes).run
     answer = PackSuccess(
         data={"answer_text": "42"}, reliability_score=score, cost_usd_micros=A_COST, tokens_consumed=7
     )
@@ -22,9 +22,9 @@ def worked(world: World, tenant: Tenant, score: float, **order: Any) -> Run:
     return world.run(run)
 
 
-# The worker looks into the inputs of this pack before it starts it, for the objects that they name.
+# The worker reads the inputs of this pack before it starts it, for the objects that they name.
 INPUTS = {PackType.OCR: {"images": [{"kind": "inline", "data": "aW1hZ2U="}]}}
-# minimum, score, whether that is enough
+# minimum, score, True if that is enough
 CASES = [
     (0.8, 0.8, True),
     (0.8, 0.9, True),
@@ -37,10 +37,10 @@ CASES = [
 
 
 @pytest.mark.parametrize("pack_type", list(PackType))
-def test_run_3_the_minimum_holds_for_every_pack_and_equal_is_enough(
+def test_run_3_the_minimum_applies_to_every_pack_and_equal_is_enough(
     world: World, pack_type: PackType
 ) -> None:
-    """RUN-3, RUN-17: whatever the pack measures; what is charged, and why it failed."""
+    """RUN-3, RUN-17: with the charge and the reason of the failure."""
     tenant = world.tenant()
     asked: dict[str, Any] = {"pack_type": pack_type}
     if pack_type in INPUTS:
@@ -57,7 +57,7 @@ def test_run_3_the_minimum_holds_for_every_pack_and_equal_is_enough(
 
 
 def test_run_3_the_same_decimal_always_passes(world: World) -> None:
-    """RUN-3: stored as a decimal and measured as a double, 0.07, 0.57 or 0.7 are still themselves."""
+    """RUN-3: stored as a decimal and measured as a double, 0.07, 0.57 or 0.7 are still equal to themselves."""
     tenant = world.tenant()
     for hundredths in range(101):
         score = hundredths / 100
@@ -73,15 +73,15 @@ def test_run_3_the_same_decimal_always_passes(world: World) -> None:
         (0.00001, 0.0, "reliability 0.0000 is below the minimum 0.00001"),
     ],
 )
-def test_run_3_the_detail_says_both_figures_and_never_contradicts_itself(
+def test_run_3_the_detail_has_both_figures_and_never_contradicts_itself(
     world: World, minimum: float, score: float, detail: str
 ) -> None:
-    """RUN-3, D13: cut to four places, since 0.79999 rounded up would be below itself."""
+    """RUN-3, D13: rounded down to four places, since 0.79999 rounded up would be below itself."""
     assert worked(world, world.tenant(), score, min_reliability_score=minimum).last_error_detail == detail
 
 
-def test_run_18_an_unreliable_result_is_not_handed_out(world: World) -> None:
-    """RUN-17, RUN-18: the envelope is a failure's; who paid the minimum fee does not get the work."""
+def test_run_18_an_unreliable_result_is_not_delivered(world: World) -> None:
+    """RUN-17, RUN-18: the envelope is that of a failure; the minimum fee buys no result."""
     ended = worked(world, world.tenant(), 0.5)
     assert ended.result_key is not None
     body = world.storage.get(ended.result_key)

@@ -1,4 +1,4 @@
-"""Retention (RUN-12, D7, D8, LIFE-8): tombstones after 30 days, for 400; inputs gone after an hour; time is passed."""
+"""Retention (RUN-12, D7, D8, LIFE-8): tombstones after 30 days, kept for 400; inputs deleted after an hour."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -43,8 +43,8 @@ def _has_inputs(world: World, run_id: object) -> bool:
         )
 
 
-def test_run_12_after_thirty_days_a_run_is_a_tombstone_with_its_money_state(world: World) -> None:
-    """RUN-12, D7: the result pointer is gone, what was charged stays in the books."""
+def test_run_12_a_run_becomes_a_tombstone_after_30_days_and_keeps_its_money_state(world: World) -> None:
+    """RUN-12, D7: the result pointer is deleted, the charge stays in the books."""
     tenant = world.tenant()
     run = world.submit(tenant).run
     execute.execute(message_of(run), "receipt", world.work_effects())
@@ -56,8 +56,8 @@ def test_run_12_after_thirty_days_a_run_is_a_tombstone_with_its_money_state(worl
     assert _retain(world, world.later(days=31)).expired.seen == 0
 
 
-def test_d7_the_idempotency_key_is_free_again(world: World, api: ApiClient) -> None:
-    """D7, RUN-4: the same key makes a new run, though the old mapping may still stand in Redis."""
+def test_d7_the_idempotency_key_of_a_tombstone_is_free(world: World, api: ApiClient) -> None:
+    """D7, RUN-4: the same key creates a new run, although the old mapping may still be in Redis."""
     tenant = world.tenant()
     first = api.submit(tenant, a_body(), key="the-same-key").body["run_id"]
     [message] = world.messages()
@@ -69,8 +69,8 @@ def test_d7_the_idempotency_key_is_free_again(world: World, api: ApiClient) -> N
     assert world.position(tenant).balanced
 
 
-def test_run_12_the_owner_reads_410_and_anyone_else_404(world: World, api: ApiClient) -> None:
-    """RUN-12, RUN-11: a tombstone is still told apart from nothing, by its owner alone."""
+def test_run_12_the_owner_of_a_tombstone_reads_410_and_others_404(world: World, api: ApiClient) -> None:
+    """RUN-12, RUN-11: only its owner can distinguish a tombstone from an unknown id."""
     owner, other = world.tenant(), world.tenant()
     run_id = api.submit(owner, a_body()).body["run_id"]
     [message] = world.messages()
@@ -79,8 +79,8 @@ def test_run_12_the_owner_reads_410_and_anyone_else_404(world: World, api: ApiCl
     assert (api.read(owner, run_id).status, api.read(other, run_id).status) == (410, 404)
 
 
-def test_d8_inputs_are_deleted_an_hour_after_the_end_and_not_before_it(world: World) -> None:
-    """D8: private inputs live as long as their run, and a short grace."""
+def test_d8_inputs_are_deleted_an_hour_after_the_end_and_not_earlier(world: World) -> None:
+    """D8: private inputs are kept until an hour after their run has ended."""
     tenant = world.tenant()
     ended, waiting = world.submit(tenant).run, world.submit(tenant).run
     execute.execute(message_of(ended), "receipt", world.work_effects())
@@ -89,8 +89,8 @@ def test_d8_inputs_are_deleted_an_hour_after_the_end_and_not_before_it(world: Wo
     assert (_has_inputs(world, ended.run_id), _has_inputs(world, waiting.run_id)) == (False, True)
 
 
-def test_a_living_run_is_never_expired(world: World) -> None:
-    """RUN-12: QUEUED and PROCESSING are the jobs' business, however old."""
+def test_an_open_run_is_never_expired(world: World) -> None:
+    """RUN-12: the other jobs end QUEUED and PROCESSING runs, however old they are."""
     tenant: Tenant = world.tenant()
     runs = [world.submit(tenant).run, world.leased(tenant)]
     with world.database.connection() as connection:
@@ -102,8 +102,8 @@ def test_a_living_run_is_never_expired(world: World) -> None:
 TOMBSTONES = named(retention.CLASSES, "tombstones")
 
 
-def test_an_owner_reads_404_of_a_run_whose_tombstone_is_gone(world: World, api: ApiClient) -> None:
-    """D13: as of any id that never was, by whoever asks."""
+def test_an_owner_reads_404_after_the_tombstone_is_deleted(world: World, api: ApiClient) -> None:
+    """D13: as for an id that never existed."""
     owner, other = world.tenant(), world.tenant()
     run_id = api.submit(owner, a_body()).body["run_id"]
     [message] = world.messages()
@@ -116,8 +116,8 @@ def test_an_owner_reads_404_of_a_run_whose_tombstone_is_gone(world: World, api: 
     assert api.read(owner, run_id).body["title"] == api.read(owner, str(uuid4())).body["title"]
 
 
-def test_d2_audit_and_rebuild_know_what_deleted_runs_were_charged(world: World) -> None:
-    """D2: settled runs, refunded ones, one still open; then Redis is lost, and comes back to the micro."""
+def test_d2_audit_and_rebuild_include_charges_of_deleted_runs(world: World) -> None:
+    """D2: with settled, refunded and open runs; then Redis is lost and restored to the micro."""
     tenant, never_charged = world.tenant(), world.tenant()
     for _ in range(3):
         execute.execute(message_of(world.submit(tenant).run), "receipt", world.work_effects())
@@ -164,7 +164,7 @@ _CASES: dict[str, tuple[dict[str, Any], bool]] = {
 
 
 class TestTombstones:
-    """LIFE-8, on rows written past the code."""
+    """LIFE-8, on rows that the test inserts directly."""
 
     @pytest.fixture
     def connection(self, database_url: str) -> Iterator[Connection]:
@@ -174,7 +174,7 @@ class TestTombstones:
             yield opened
 
     @pytest.mark.parametrize("case", _CASES)
-    def test_only_a_tombstone_of_that_age_goes_and_its_inputs_with_it(
+    def test_only_an_old_tombstone_is_deleted_with_its_inputs(
         self, connection: Connection, case: str
     ) -> None:
         row, goes = _CASES[case]
@@ -185,8 +185,8 @@ class TestTombstones:
         left = connection.execute("SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM run_inputs)")
         assert left.fetchone() == ((0, 0) if goes else (1, 1))
 
-    def test_a_batch_is_bounded_and_takes_up_where_the_last_one_ended(self, connection: Connection) -> None:
-        """Seven of one moment among them."""
+    def test_a_batch_is_bounded_and_the_next_continues_after_it(self, connection: Connection) -> None:
+        """Also among seven tombstones with the same time."""
         for n in range(12):
             insert(connection, tombstone(updated_at=BEFORE - timedelta(days=max(1, n - 5))))
         done = list(batches(connection, TOMBSTONES, BEFORE, limit=5))
@@ -195,12 +195,12 @@ class TestTombstones:
         times = [one.cursor.time for one in done if one.cursor]
         assert times == sorted(times)
 
-    def test_what_is_due_is_counted_up_to_a_bound(self, connection: Connection) -> None:
+    def test_due_tombstones_are_counted_up_to_a_bound(self, connection: Connection) -> None:
         for _ in range(5):
             insert(connection, tombstone(updated_at=BEFORE - timedelta(days=1)))
         assert [TOMBSTONES.due(connection, BEFORE, limit) for limit in (3, 5, 9)] == [3, 5, 5]
 
-    def test_use_tells_the_oldest_and_what_a_day_adds(self, connection: Connection) -> None:
+    def test_use_reports_the_oldest_and_the_growth_of_a_day(self, connection: Connection) -> None:
         nothing = TOMBSTONES.use(connection, BEFORE)
         assert (nothing.rows, nothing.oldest_at, nothing.rows_a_day) == (0, None, 0)
         for days in (0.5, 0.9, 3.0):
@@ -214,10 +214,10 @@ class TestTombstones:
     @pytest.mark.parametrize(
         "case", [case for case, (row, _) in _CASES.items() if row["status"] != "EXPIRED"]
     )
-    def test_nobody_deletes_a_run_that_is_no_tombstone(
+    def test_no_role_can_delete_a_run_that_is_not_a_tombstone(
         self, connection: Connection, case: str, role: str | None
     ) -> None:
-        """D2, D7: the schema's own rule."""
+        """D2, D7: the schema enforces it."""
         insert(connection, _CASES[case][0])
         assert refusal(connection, "DELETE FROM runs", role=role) == "runs_only_tombstones_go"
 
@@ -232,6 +232,6 @@ class TestTombstones:
             "SELECT inputs FROM run_inputs",
         ],
     )
-    def test_the_role_has_no_other_right(self, connection: Connection, statement: str) -> None:
+    def test_the_retention_role_has_no_other_right(self, connection: Connection, statement: str) -> None:
         insert(connection, tombstone())
         assert refusal(connection, statement, role=ROLE) == NO_RIGHT

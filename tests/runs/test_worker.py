@@ -1,4 +1,4 @@
-"""The worker (RUN-15 … RUN-19): messages in, ended runs out, with the handler as SQS calls it."""
+"""The worker (RUN-15 … RUN-19): it executes the runs of messages, with the handler as SQS calls it."""
 
 import hashlib
 import importlib
@@ -29,7 +29,7 @@ def _work(world: World, run: Run, packs: Any = None) -> WorkOutcome:
     return execute(message_of(run), "receipt", world.work_effects(packs)).outcome
 
 
-def test_run_15_the_message_carries_ids_and_nothing_of_the_inputs(world: World) -> None:
+def test_run_15_the_message_has_ids_and_no_inputs(world: World) -> None:
     """RUN-15, D8: run_id, tenant_id, pack_type, enqueued_at and schema_version "1"."""
     run = world.submit(world.tenant(), inputs={"question": "a private matter"}).run
     [found] = world.sqs.receive_message(QueueUrl=world.queue_url)["Messages"]
@@ -40,8 +40,8 @@ def test_run_15_the_message_carries_ids_and_nothing_of_the_inputs(world: World) 
     assert body["enqueued_at"].endswith("Z")
 
 
-def test_run_16_a_message_of_a_run_that_moved_on_is_acknowledged_and_skipped(world: World) -> None:
-    """RUN-16: the second delivery of a message runs no pack and writes nothing."""
+def test_run_16_a_message_of_an_ended_run_is_acknowledged_and_skipped(world: World) -> None:
+    """RUN-16: the second delivery of a message starts no pack and writes nothing."""
     tenant, packs = world.tenant(), ScriptedPacks()
     run = world.submit(tenant).run
     assert _work(world, run, packs) == WorkOutcome.ENDED
@@ -51,27 +51,27 @@ def test_run_16_a_message_of_a_run_that_moved_on_is_acknowledged_and_skipped(wor
     assert world.run(run) == ended
 
 
-def test_run_16_a_message_of_no_run_is_acknowledged(world: World) -> None:
-    """RUN-16: a message whose insert never committed asks for nothing."""
+def test_run_16_a_message_without_a_run_is_acknowledged(world: World) -> None:
+    """RUN-16: the insert of its run was never committed."""
     run = world.submit(world.tenant()).run
     stray = message_of(run).model_copy(update={"run_id": uuid4()})
     assert execute(stray, "receipt", world.work_effects()).outcome == WorkOutcome.SKIPPED
 
 
-def test_run_16_the_lease_stands_in_the_row_and_in_redis_while_the_pack_runs(world: World) -> None:
-    """RUN-16, RUN-7: 120 s in both; Redis's is gone afterwards."""
+def test_run_16_the_lease_is_in_the_row_and_in_redis_while_the_pack_runs(world: World) -> None:
+    """RUN-16, RUN-7: for 120 s in both; afterwards it is deleted in Redis."""
     run = world.submit(world.tenant()).run
     key = world.ledger.keys.lease(run.tenant_id, run.id)
     seen: dict[str, Any] = {}
 
-    class Looking(ScriptedPacks):
+    class Observing(ScriptedPacks):
         def run(self, request: PackRequest, *, cancelled: threading.Event) -> PackResult:
             seen["redis"] = world.ledger.client.get(key)
             seen["ttl"] = world.ledger.client.ttl(key)
             seen["row"] = world.run(run)
             return DONE
 
-    _work(world, run, Looking())
+    _work(world, run, Observing())
     assert key == f"lease:{run.id}"
     assert seen["row"].status == Status.PROCESSING
     assert seen["redis"] == seen["row"].lease_token
@@ -80,7 +80,7 @@ def test_run_16_the_lease_stands_in_the_row_and_in_redis_while_the_pack_runs(wor
 
 
 def test_run_16_a_heartbeat_extends_row_redis_and_message_together(world: World) -> None:
-    """RUN-16: one beat, three extensions; waited for by what it does, not by time."""
+    """RUN-16: one heartbeat extends all three; the test waits for a signal, not for a time."""
     run = world.submit(world.tenant()).run
     key = world.ledger.keys.lease(run.tenant_id, run.id)
     beaten = threading.Event()
@@ -112,7 +112,7 @@ def test_run_16_a_heartbeat_extends_row_redis_and_message_together(world: World)
 
 
 def test_run_16_a_worker_that_lost_its_lease_stops_its_pack_and_writes_nothing(world: World) -> None:
-    """RUN-16, RUN-19: the heartbeat finds the lease gone; no claim, no settle, no object."""
+    """RUN-16, RUN-19: after the heartbeat finds the lease lost, there is no claim, no settle and no object."""
     tenant = world.tenant()
     run = world.submit(tenant).run
 
@@ -120,7 +120,7 @@ def test_run_16_a_worker_that_lost_its_lease_stops_its_pack_and_writes_nothing(w
         def run(self, request: PackRequest, *, cancelled: threading.Event) -> PackResult:
             with world.database.connection() as connection:
                 connection.execute("UPDATE runs SET lease_expires_at = now() - interval '1 second'")
-            assert cancelled.wait(10), "the pack is told at once"
+            assert cancelled.wait(10), "the pack is cancelled at once"
             return PackFailure(reason_code=PackReason.PACK_CANCELLED)
 
     effects = replace(world.work_effects(Overtaken()), heartbeat_interval_seconds=0.05)
@@ -133,7 +133,7 @@ def test_run_16_a_worker_that_lost_its_lease_stops_its_pack_and_writes_nothing(w
 
 @pytest.mark.parametrize("error", [PostgresUnavailable, RedisUnavailable, QueueUnavailable])
 def test_run_16_a_missed_heartbeat_is_not_a_lost_lease(world: World, error: type[Exception]) -> None:
-    """RUN-16: only the row can say that the lease is lost; a dependency that is away says nothing."""
+    """RUN-16: only the row decides that the lease is lost, not a dependency that is unavailable."""
     from dpp.runs.lease import Heartbeat, LeaseEffects
 
     class Away:
@@ -149,14 +149,14 @@ def test_run_16_a_missed_heartbeat_is_not_a_lost_lease(world: World, error: type
 
     run = world.leased(world.tenant())
     database: Any = Away() if error is PostgresUnavailable else world.new_database()
-    beats = LeaseEffects(database, world.ledger, Away())  # type: ignore[arg-type]
-    heartbeat = Heartbeat(beats, run, "receipt")
-    assert heartbeat.beat()
+    effects = LeaseEffects(database, world.ledger, Away())  # type: ignore[arg-type]
+    heartbeat = Heartbeat(effects, run, "receipt")
+    assert heartbeat.extend()
     assert not heartbeat.lost.is_set()
 
 
 def test_run_17_a_pack_that_overruns_costs_the_minimum_fee(world: World) -> None:
-    """RUN-17, DEC-4203: FAILED, SETTLED, the minimum fee, and why."""
+    """RUN-17, DEC-4203: FAILED, SETTLED, the minimum fee, and the reason."""
     tenant = world.tenant()
     run = world.submit(tenant, reserved_usd_micros=1_000_000).run
     assert _work(world, run, ScriptedPacks(FAILED)) == WorkOutcome.ENDED
@@ -167,8 +167,8 @@ def test_run_17_a_pack_that_overruns_costs_the_minimum_fee(world: World) -> None
     assert world.position(tenant).balanced
 
 
-def test_run_17_a_real_pack_that_ignores_its_end_is_over_in_time(world: World) -> None:
-    """RUN-17, D6: the worker with the real pack process; the next message is served."""
+def test_run_17_a_real_pack_that_ignores_its_timebox_is_killed_in_time(world: World) -> None:
+    """RUN-17, D6: with the real pack process; the worker then executes the next message."""
     tenant = world.tenant()
     stubborn = world.submit(tenant, timebox_sec=1, inputs={"act": "ignore_sigterm"}).run
     next_one = world.submit(tenant, timebox_sec=5, inputs={"act": "echo"}).run
@@ -182,7 +182,7 @@ def test_run_17_a_real_pack_that_ignores_its_end_is_over_in_time(world: World) -
 
 
 def test_run_18_the_envelope_has_the_locked_members_and_its_hash(world: World) -> None:
-    """RUN-18, 001 §9.3, §13.1: where it stands, what it holds, what it hashes to."""
+    """RUN-18, 001 §9.3, §13.1: its key, its members and its hash."""
     run = world.submit(world.tenant(), trace_id="t_mine").run
     _work(world, run)
     ended = world.run(run)
@@ -209,7 +209,7 @@ def test_run_18_the_envelope_has_the_locked_members_and_its_hash(world: World) -
 
 
 def test_run_18_an_envelope_beyond_one_megabyte_is_a_failure_not_an_object(world: World) -> None:
-    """RUN-18: about 1 MB at most; what is larger is told to the client, at the minimum fee."""
+    """RUN-18: the run fails with a reason, at the minimum fee."""
     run = world.submit(world.tenant()).run
     huge = PackSuccess(data={"answer_text": "x" * 1_100_000}, reliability_score=1.0, cost_usd_micros=A_COST)
     _work(world, run, ScriptedPacks(huge))
@@ -219,8 +219,8 @@ def test_run_18_an_envelope_beyond_one_megabyte_is_a_failure_not_an_object(world
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_run_18_a_number_that_json_lacks_is_a_failure_not_a_crash(world: World, number: float) -> None:
-    """RUN-18: the envelope is JSON; what a pack answers beyond it ends the run, and the worker lives."""
+def test_run_18_a_number_that_json_cannot_hold_is_a_failure_not_a_crash(world: World, number: float) -> None:
+    """RUN-18: the envelope is JSON; such a result fails the run, and the worker goes on."""
     run = world.submit(world.tenant()).run
     odd = PackSuccess.model_construct(data={"score": number}, reliability_score=1.0, cost_usd_micros=A_COST)
     _work(world, run, ScriptedPacks(odd))
@@ -228,7 +228,7 @@ def test_run_18_a_number_that_json_lacks_is_a_failure_not_a_crash(world: World, 
 
 
 def test_run_24_a_cost_above_the_reservation_is_charged_up_to_it(world: World) -> None:
-    """RUN-24: actual ≤ reserved, whatever the pack says it cost; the balance says the same."""
+    """RUN-24: actual ≤ reserved, whatever cost the pack reports; also in the balance."""
     tenant = world.tenant()
     run = world.submit(tenant, reserved_usd_micros=30_000).run
     _work(world, run)
@@ -237,7 +237,7 @@ def test_run_24_a_cost_above_the_reservation_is_charged_up_to_it(world: World) -
 
 
 def test_a_worker_whose_claim_reply_was_lost_finds_its_claim_again(world: World) -> None:
-    """RUN-19, D3: the row was claimed, the connection died with the answer; the result isn't lost."""
+    """RUN-19, D3: the row was claimed and the connection lost with the reply; the result is not lost."""
     tenant = world.tenant()
     run = world.submit(tenant).run
     packs = ScriptedPacks()
@@ -258,7 +258,7 @@ def test_a_worker_whose_claim_reply_was_lost_finds_its_claim_again(world: World)
 
 
 class TestHandler:
-    """The handler under SQS: a batch in, the failed messages out."""
+    """The handler, called with a batch of SQS messages; it returns those that failed."""
 
     @pytest.fixture
     def handler(self, world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -267,23 +267,25 @@ class TestHandler:
         monkeypatch.setattr(module, "wiring", lambda: effects)
         return module.handler
 
-    def test_run_15_a_bad_message_comes_back_alone(self, world: World, handler: Any) -> None:
-        """RUN-15: partial batch failure; the good message is done, the bad one goes its way to the DLQ."""
+    def test_run_15_only_the_bad_message_of_a_batch_is_returned(self, world: World, handler: Any) -> None:
+        """RUN-15: partial batch failure: the good message is done, the bad one goes to the DLQ in the end."""
         run = world.submit(world.tenant()).run
         batch = [_record("good", message_of(run)), _record("bad", "{}"), _record("worse", "no json")]
         answer = handler({"Records": batch}, lambda_context())
         assert answer == {"batchItemFailures": [{"itemIdentifier": "bad"}, {"itemIdentifier": "worse"}]}
         assert world.run(run).status == Status.COMPLETED
 
-    def test_run_15_a_batch_that_fails_whole_names_each_message(self, world: World, handler: Any) -> None:
-        """RUN-15: no exception that would hide which message failed."""
+    def test_run_15_a_batch_that_fails_completely_names_each_message(
+        self, world: World, handler: Any
+    ) -> None:
+        """RUN-15: an exception would hide which messages failed."""
         answer = handler({"Records": [_record("a", "{}"), _record("b", "{}")]}, lambda_context())
         assert [failure["itemIdentifier"] for failure in answer["batchItemFailures"]] == ["a", "b"]
 
-    def test_a_message_comes_again_while_postgres_is_away(
+    def test_a_message_is_returned_while_postgres_is_unavailable(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """RUN-16: nothing was touched, so the retry finds the run QUEUED and does it."""
+        """RUN-16: nothing was changed, so the retry finds the run QUEUED and executes it."""
         run = world.submit(world.tenant()).run
         module = importlib.import_module("run_worker.handler")
         away = replace(world.work_effects(), database=AwayDatabase(), pauses_seconds=())

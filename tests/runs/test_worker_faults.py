@@ -1,7 +1,7 @@
-"""Each dependency of the worker fails at each of its calls, before it takes effect or after (RUN-16 … RUN-22, D3).
+"""Each dependency of the worker fails at each of its calls, before or after it took effect (RUN-16 … RUN-22, D3).
 
-Afterwards the message is delivered again and the jobs run, time moved ahead: the run is terminal, its money is
-settled or refunded once, and the books balance.
+Then the message is delivered again and the jobs run later: the run has ended, its money is settled or refunded once,
+and the ledger balances.
 """
 
 from collections.abc import Callable
@@ -65,10 +65,10 @@ FAULTS: dict[str, tuple[Break, int]] = {
 
 
 @pytest.mark.parametrize(("fault", "charge"), FAULTS.values(), ids=FAULTS.keys())
-def test_after_a_fault_the_run_ends_once_and_the_books_balance(
+def test_after_a_fault_the_run_ends_once_and_the_ledger_balances(
     world: World, fault: Break, charge: int
 ) -> None:
-    """The worker gives up at the fault; a redelivery and the jobs finish, at the cost that each fault allows."""
+    """The worker stops at the fault; a redelivery and the jobs finish, at the cost that each fault allows."""
     tenant = world.tenant()
     run = world.submit(tenant).run
     effects = fault(world, replace(world.work_effects(), pauses_seconds=()))
@@ -89,8 +89,8 @@ def test_after_a_fault_the_run_ends_once_and_the_books_balance(
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_patient_worker_outlives_a_fault_that_passes(world: World, name: str) -> None:
-    """The same faults, each gone at the second try: the run is worked on once, its result charged as agreed."""
+def test_a_worker_with_retries_survives_a_temporary_fault(world: World, name: str) -> None:
+    """The same faults, each gone at the second try: the run is executed once, and its result is charged."""
     tenant = world.tenant()
     run = world.submit(tenant).run
     effects = FAULTS[name][0](world, replace(world.work_effects(), pauses_seconds=(0.0,)))
@@ -101,7 +101,7 @@ def test_a_patient_worker_outlives_a_fault_that_passes(world: World, name: str) 
 
 
 def _jobs(world: World) -> None:
-    """All three jobs, an hour of firings compressed: after the lease, after the claim, after the reservation."""
+    """All three jobs: after the lease, after the claim, and after the reservation have expired."""
     for minutes in (3, 9, 62, 68):
         later = world.later(minutes=minutes)
         reap.reap(world.finalize_effects(), world.new_database(), later)

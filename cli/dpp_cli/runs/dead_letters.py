@@ -19,7 +19,13 @@ from dpp.platform.aws.queue import Queue
 from dpp.platform.config import ConfigurationError, DeadLetterSettings, QueueSettings
 from dpp.platform.errors import DependencyUnavailable
 from dpp.runs.operations import dead_letters
-from dpp.runs.operations.dead_letters import Action, DeadLetter, DeadLetterEffects, Handled, Standing
+from dpp.runs.operations.dead_letters import (
+    Action,
+    DeadLetter,
+    DeadLetterEffects,
+    HandledDeadLetter,
+    MessageStatus,
+)
 from dpp_cli.errors import StackError
 from dpp_cli.operator.connect import BackendSettings, opened, reach
 from dpp_cli.operator.output import ago
@@ -50,13 +56,13 @@ class _DlqSettings(BackendSettings, QueueSettings, DeadLetterSettings):
 def show(limit: Limit = 100, as_json: AsJson = False) -> None:
     """List dead letters with the status of their runs. They stay hidden from other readers only while this runs."""
     with _effects() as effects:
-        letters = dead_letters.look(effects, Choice(limit))
+        found = dead_letters.list_dead_letters(effects, Choice(limit))
     if as_json:
-        typer.echo(json.dumps([_fields(letter) for letter in letters]))
+        typer.echo(json.dumps([_fields(dead_letter) for dead_letter in found]))
         return
-    _print_table(letters)
-    more = "; there may be more (--limit)" if len(letters) == limit else ""
-    console.print(f"{_count(letters)} in the dead-letter queue{more}")
+    _print_table(found)
+    more = "; there may be more (--limit)" if len(found) == limit else ""
+    console.print(f"{_count(found)} in the dead-letter queue{more}")
 
 
 @dlq_app.command("redrive")
@@ -95,7 +101,7 @@ def drop(
         raise StackError("--json cannot ask for confirmation: add --yes")
     with _effects() as effects:
         if not yes:
-            _confirm(dead_letters.look(effects, choice))
+            _confirm(dead_letters.list_dead_letters(effects, choice))
         handled = _carry_out(dead_letters.drop(effects, choice), as_json=as_json)
     _account_for(choice, handled)
 
@@ -122,49 +128,51 @@ def _choice(ids: list[str] | None, every: bool, limit: int) -> Choice:
     return Choice(limit, None if every else frozenset(ids or ()))
 
 
-def _confirm(letters: list[DeadLetter]) -> None:
+def _confirm(found: list[DeadLetter]) -> None:
     """Show what would be dropped and ask for confirmation; any answer but yes ends the command."""
-    if not letters:
+    if not found:
         return
-    _print_table(letters)
-    waiting = Counter(letter.standing for letter in letters)[Standing.QUEUED]
+    _print_table(found)
+    waiting = Counter(dead_letter.status for dead_letter in found)[MessageStatus.QUEUED]
     runs = "1 waiting run" if waiting == 1 else f"{waiting} waiting runs"
-    typer.confirm(f"Drop {_count(letters)}, and end {runs} with a full refund?", abort=True)
+    typer.confirm(f"Drop {_count(found)}, and end {runs} with a full refund?", abort=True)
 
 
-def _carry_out(handled: Iterable[Handled], *, as_json: bool) -> list[Handled]:
+def _carry_out(handled: Iterable[HandledDeadLetter], *, as_json: bool) -> list[HandledDeadLetter]:
     """Carry it out and print each message as it is done, so that a failure in the middle hides nothing."""
-    done: list[Handled] = []
+    done: list[HandledDeadLetter] = []
     try:
         for one in handled:
             done.append(one)
             if not as_json:
-                state = _state(one.letter)
+                state = _state(one.dead_letter)
                 console.print(
-                    f"{_id(one.letter)}  {state:<11} {_DONE[one.action]}", highlight=False, soft_wrap=True
+                    f"{_id(one.dead_letter)}  {state:<11} {_DONE[one.action]}",
+                    highlight=False,
+                    soft_wrap=True,
                 )
     finally:
         if as_json:
-            typer.echo(json.dumps([_fields(one.letter) | {"action": one.action} for one in done]))
+            typer.echo(json.dumps([_fields(one.dead_letter) | {"action": one.action} for one in done]))
         else:
             counts = Counter(_DONE[one.action] for one in done)
             console.print(", ".join(f"{n} {what}" for what, n in counts.items()) or "nothing to do")
     return done
 
 
-def _account_for(choice: Choice, handled: list[Handled]) -> None:
+def _account_for(choice: Choice, handled: list[HandledDeadLetter]) -> None:
     """Exit with code 1 if a named message was not handled."""
     if choice.ids is None:
         return
-    found = frozenset[str]().union(*(one.letter.ids for one in handled))
+    found = frozenset[str]().union(*(one.dead_letter.ids for one in handled))
     if absent := choice.ids - found:
         raise StackError(f"not among the first {choice.limit} messages: {', '.join(sorted(absent))}")
     if any(one.action == Action.LEFT for one in handled):
         raise typer.Exit(1)
 
 
-def _print_table(letters: list[DeadLetter]) -> None:
-    if not letters:
+def _print_table(found: list[DeadLetter]) -> None:
+    if not found:
         return
     table = Table(
         "run (or message)", "tenant", "run is", "age", "tries", box=None, header_style="dim", pad_edge=False
@@ -173,46 +181,54 @@ def _print_table(letters: list[DeadLetter]) -> None:
     table.columns[1].overflow = "fold"
     for column in table.columns[3:]:
         column.justify = "right"
-    for letter in letters:
-        tenant = letter.content.tenant_id if letter.content else ""
-        table.add_row(_id(letter), tenant, _state(letter), _age(letter), str(letter.message.receive_count))
+    for dead_letter in found:
+        tenant = dead_letter.content.tenant_id if dead_letter.content else ""
+        table.add_row(
+            _id(dead_letter),
+            tenant,
+            _state(dead_letter),
+            _age(dead_letter),
+            str(dead_letter.message.receive_count),
+        )
     console.print(table)
-    for letter in letters:
-        if letter.fault is not None:
+    for dead_letter in found:
+        if dead_letter.fault is not None:
             console.print(
-                f"message {_id(letter)} can't be read: {letter.fault}", highlight=False, soft_wrap=True
+                f"message {_id(dead_letter)} can't be read: {dead_letter.fault}",
+                highlight=False,
+                soft_wrap=True,
             )
 
 
-def _fields(letter: DeadLetter) -> dict[str, Any]:
-    content, run = letter.content, letter.run
+def _fields(dead_letter: DeadLetter) -> dict[str, Any]:
+    content, run = dead_letter.content, dead_letter.run
     return {
-        "message_id": letter.message.message_id,
+        "message_id": dead_letter.message.message_id,
         "run_id": content and str(content.run_id),
         "tenant_id": content and content.tenant_id,
-        "standing": letter.standing,
+        "standing": dead_letter.status,
         "status": run and run.status,
         "money_state": run and run.money_state,
-        "sent_at": letter.message.sent_at.isoformat(),
-        "receive_count": letter.message.receive_count,
-        "fault": letter.fault,
+        "sent_at": dead_letter.message.sent_at.isoformat(),
+        "receive_count": dead_letter.message.receive_count,
+        "fault": dead_letter.fault,
     }
 
 
-def _id(letter: DeadLetter) -> str:
-    return letter.message.message_id if letter.content is None else str(letter.content.run_id)
+def _id(dead_letter: DeadLetter) -> str:
+    return dead_letter.message.message_id if dead_letter.content is None else str(dead_letter.content.run_id)
 
 
-def _state(letter: DeadLetter) -> str:
+def _state(dead_letter: DeadLetter) -> str:
     """Return the run's status if it has ended, else the state of its message."""
-    if letter.run is not None and letter.standing == Standing.ENDED:
-        return letter.run.status
-    return letter.standing if letter.run else letter.standing.lower()
+    if dead_letter.run is not None and dead_letter.status == MessageStatus.ENDED:
+        return dead_letter.run.status
+    return dead_letter.status if dead_letter.run else dead_letter.status.lower()
 
 
-def _age(letter: DeadLetter) -> str:
-    return ago(letter.message.sent_at, datetime.now(UTC))
+def _age(dead_letter: DeadLetter) -> str:
+    return ago(dead_letter.message.sent_at, datetime.now(UTC))
 
 
-def _count(letters: list[DeadLetter]) -> str:
-    return "1 message" if len(letters) == 1 else f"{len(letters)} messages"
+def _count(found: list[DeadLetter]) -> str:
+    return "1 message" if len(found) == 1 else f"{len(found)} messages"

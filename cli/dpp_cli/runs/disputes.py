@@ -37,7 +37,7 @@ def show(
 ) -> None:
     """List disputed runs with all evidence about their money."""
     with _effects() as effects:
-        found = disputes.look(effects, limit)
+        found = disputes.list_disputes(effects, limit)
     if as_json:
         typer.echo(json.dumps([_fields(one) for one in found]))
         return

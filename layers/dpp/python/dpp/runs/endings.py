@@ -1,4 +1,4 @@
-"""What became of a run, in the few words that are counted (docs/metrics.md). Pure: no clock, no I/O."""
+"""The end of a run, as the metrics count it (docs/metrics.md). Pure: no clock, no I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from dpp.runs.model import Run
 
 
 class ReasonClass(StrEnum):
-    """Reason codes by who has to do something about them, so that an alarm needs no list of codes."""
+    """Reason codes by who has to act on them, so that an alarm needs no list of codes."""
 
     NONE = "NONE"
     """Completed."""
     INPUTS = "INPUTS"
-    """The client asked for what can't be done, or for more reliability than there was."""
+    """The client's inputs were invalid, or the result was less reliable than requested."""
     LIMIT = "LIMIT"
-    """The pack ran into its timebox, or a limit of memory or output."""
+    """The pack exceeded its timebox, or a limit of memory, disk or output."""
     PACK = "PACK"
     """The pack failed or crashed."""
     PROVIDER = "PROVIDER"
-    """What the pack asked failed it."""
+    """A provider that the pack called failed."""
     PLATFORM = "PLATFORM"
-    """A worker vanished, a queue stood still, a result was lost, or the ledger can't prove a charge."""
+    """A worker died, the queue did not deliver, a result was lost, or the ledger can't prove a charge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ _CLASSES: Mapping[str, ReasonClass] = {
 
 
 def ending_of(run: Run) -> Ending | None:
-    """The end of a run that was just committed or disputed; None for one that only moved on, or was retired."""
+    """The end of a run that was just committed or disputed; None for any other change of a run."""
     if run.is_disputed:
         return Ending("DISPUTED", ReasonClass.PLATFORM, charge_usd_micros=0, refund_usd_micros=0)
     if run.finalize_stage != FinalizeStage.COMMITTED or run.status == Status.EXPIRED:
@@ -69,5 +69,5 @@ def ending_of(run: Run) -> Ending | None:
 
 
 def reason_class(reason_code: str | None) -> ReasonClass:
-    """The class of a reason code; one that no one has classed is ours to look at."""
+    """The class of a reason code; PLATFORM for one without a class, so that an alarm shows it."""
     return ReasonClass.NONE if reason_code is None else _CLASSES.get(reason_code, ReasonClass.PLATFORM)

@@ -1,4 +1,4 @@
-"""The result envelope (RUN-18; 001 §9.3): UTF-8 JSON of about 1 MB at most, its members locked."""
+"""The result envelope (RUN-18; 001 §9.3): UTF-8 JSON of at most 1 MiB, with locked members."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ MAX_ENVELOPE_BYTES = 1_048_576
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """An envelope ready to be stored."""
+    """An envelope to be stored."""
 
     body: bytes
     sha256: str
@@ -25,7 +25,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class StoredEnvelope:
-    """What reconcile needs of an envelope that it finds in S3."""
+    """The parts of a stored envelope that reconcile needs."""
 
     sha256: str
     completed: bool
@@ -33,7 +33,7 @@ class StoredEnvelope:
 
 
 class EnvelopeRefused(ValueError):
-    """The pack's answer makes no envelope; `reason` says what the run then fails with."""
+    """The pack's result fits no envelope; the run fails with `reason` instead."""
 
     def __init__(self, reason: PackReason, detail: str) -> None:
         super().__init__(detail)
@@ -41,13 +41,13 @@ class EnvelopeRefused(ValueError):
 
 
 class EnvelopeUnreadable(ValueError):
-    """What stands at the envelope's key is no envelope of this run."""
+    """The object at the envelope's key is not an envelope of this run."""
 
 
 def build(run: Run, result: PackResult, charge_usd_micros: int) -> Envelope:
-    """The envelope of a pack's answer. `used_usd` is what will be charged, to four exact places.
+    """Build the envelope of a pack's result. `used_usd` is the charge, exact to four places.
 
-    Raises EnvelopeRefused beyond 1 MB and for NaN or infinities. A failure always fits.
+    Raises EnvelopeRefused above 1 MiB and for NaN or infinities. A failure always fits.
     """
     document = {
         "schema_version": SCHEMA_VERSION,
@@ -66,9 +66,11 @@ def build(run: Run, result: PackResult, charge_usd_micros: int) -> Envelope:
     try:
         body = json.dumps(document, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
     except ValueError:
-        raise EnvelopeRefused(PackReason.PACK_FAILED, "The answer holds a number that JSON lacks.") from None
+        raise EnvelopeRefused(
+            PackReason.PACK_FAILED, "The result contains a number that JSON can't hold."
+        ) from None
     if len(body) > MAX_ENVELOPE_BYTES:
-        raise EnvelopeRefused(PackReason.PACK_OUTPUT_TOO_LARGE, "The envelope exceeds 1 MB.")
+        raise EnvelopeRefused(PackReason.PACK_OUTPUT_TOO_LARGE, "The envelope exceeds 1 MiB.")
     return Envelope(body, hashlib.sha256(body).hexdigest())
 
 
@@ -82,17 +84,17 @@ def _parts(result: PackResult) -> dict[str, object]:
 
 def _meta(run: Run, result: PackResult) -> dict[str, object]:
     meta: dict[str, object] = {"trace_id": run.trace_id, "profile_version": run.profile_version}
-    # Where the run was too unreliable, the problem's detail says how far.
+    # If the result was not reliable enough, the problem's detail has its score.
     return meta | {"reliability_score": result.reliability_score} if isinstance(result, PackSuccess) else meta
 
 
 def read_stored(run: Run, body: bytes) -> StoredEnvelope:
-    """What an envelope found in S3 says of `run`. Raises EnvelopeUnreadable."""
+    """Read an envelope that was found in S3. Raises EnvelopeUnreadable."""
     try:
         document = json.loads(body)
         cost = document["cost"]
         if document["run_id"] != run.id or not isinstance(cost, Mapping):
-            raise EnvelopeUnreadable("the envelope is another run's")
+            raise EnvelopeUnreadable("the envelope belongs to another run")
         used, completed = parse_usd(cost["used_usd"]), document["status"] == Status.COMPLETED
     except (ValueError, KeyError, TypeError) as error:
         raise EnvelopeUnreadable(type(error).__name__) from None

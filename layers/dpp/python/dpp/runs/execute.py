@@ -1,8 +1,8 @@
-"""Work on a run (RUN-16 … RUN-19): lease it, run its pack, end it through the two-stage finalize.
+"""Execute a run (RUN-16 … RUN-19): lease it, run its pack, end it by the two-stage finalize.
 
-What picks the work up after a crash: before the lease, the message comes again; under the lease, the reaper
-once the lease has run out (RUN-20); after the claim, reconcile (RUN-22). A run whose execution is disabled is parked
-before any of it, and reconcile brings it back (TIX-1, D5).
+After a crash before the lease, the message is delivered again. After a crash under the lease, the reaper ends the run
+when the lease has expired (RUN-20); after the claim, reconcile does (RUN-22). A run whose execution is disabled is
+parked instead, and reconcile sends it again (TIX-1, D5).
 """
 
 import logging
@@ -31,22 +31,22 @@ from dpp.runs.model import Intent, ResultPointer, Run, envelope_key
 from dpp.runs.store import Guard
 
 _LOG = logging.getLogger("dpp.runs.execute")
-_SHOWN_SCORE = Decimal("0.0001")
+_SCORE_STEP = Decimal("0.0001")
 
 
 class Packs(Protocol):
-    """Runs packs; `dpp.packs.process.PackProcess` does, each in a process that can be killed (D6)."""
+    """Runs packs, as `dpp.packs.process.PackProcess` does: each in a process that can be killed (D6)."""
 
     def run(self, request: PackRequest, *, cancelled: threading.Event) -> PackResult:
-        """The pack's answer, within its timebox; `cancelled` ends it at once."""
+        """The pack's result, within its timebox; `cancelled` ends it at once."""
 
     def prestart(self) -> None:
-        """Get ready for the next run."""
+        """Prepare for the next run."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkEffects:
-    """What the worker touches. `new_database` opens another connection, for the heartbeat's thread."""
+    """Connections and clients that the worker uses. `new_database` opens a connection for the heartbeat's thread."""
 
     database: Database
     new_database: Callable[[], Database]
@@ -59,7 +59,7 @@ class WorkEffects:
 
 
 class WorkOutcome(StrEnum):
-    """What became of a message; each of them is acknowledged."""
+    """The outcome of a message; with each of them the message is acknowledged."""
 
     SKIPPED = "SKIPPED"
     PARKED = "PARKED"
@@ -70,7 +70,7 @@ class WorkOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Worked:
-    """What became of a message: how long it waited before its run was leased, and how the run ended, if it did."""
+    """The outcome of a message. `waited_seconds`: until its run was leased. `ending`: how the run ended, if it did."""
 
     outcome: WorkOutcome
     waited_seconds: float | None = None
@@ -78,16 +78,16 @@ class Worked:
 
 
 def execute(message: RunMessage, receipt_handle: str, effects: WorkEffects) -> Worked:
-    """Work on one message. Raises DependencyUnavailable where the message should come again."""
+    """Execute the run of one message. Raises DependencyUnavailable if the message should be delivered again."""
     leased = _lease(message, effects)
     if isinstance(leased, WorkOutcome):
         return Worked(leased)
     run, inputs = leased
-    # Two clocks, the sender's and Postgres's: only for measuring, nothing is decided by it (D1).
+    # Two clocks, the sender's and Postgres's: only measured; nothing is decided by it (D1).
     waited_seconds = max(0, (run.updated_at - message.enqueued_at).total_seconds())
     lease.take_in_redis(effects.ledger, run)
-    beats = LeaseEffects(effects.new_database(), effects.ledger, effects.queue)
-    with Heartbeat(beats, run, receipt_handle, effects.heartbeat_interval_seconds) as heartbeat:
+    lease_effects = LeaseEffects(effects.new_database(), effects.ledger, effects.queue)
+    with Heartbeat(lease_effects, run, receipt_handle, effects.heartbeat_interval_seconds) as heartbeat:
         result = _result(run, inputs, effects, heartbeat.lost)
         effects.packs.prestart()
     if heartbeat.lost.is_set():
@@ -100,12 +100,10 @@ def execute(message: RunMessage, receipt_handle: str, effects: WorkEffects) -> W
 
 
 def _lease(message: RunMessage, effects: WorkEffects) -> tuple[Run, dict[str, Any]] | WorkOutcome:
-    """The run with a fresh lease, and its inputs; else what became of the message, which is acknowledged.
+    """The run with a new lease, and its inputs; or SKIPPED if there is nothing to do (RUN-16), PARKED if disabled.
 
-    SKIPPED where there is nothing to do (RUN-16), PARKED where execution is disabled (TIX-1).
-
-    Tried again with the same token, so that a lease whose reply was lost is found again; and the inputs are read before
-    it. A client would else pay the fee of a run that nobody worked on, for a moment's fault of ours.
+    Retries with the same token find a lease whose reply was lost, and the inputs are read before the lease. Otherwise a
+    short failure would leave a leased run without a worker, and its client would pay the minimum fee.
     """
     token = str(new_id())
 
@@ -137,42 +135,42 @@ def _result(run: Run, inputs: dict[str, Any], effects: WorkEffects, cancelled: t
 
 
 def _finish(run: Run, result: PackResult, effects: WorkEffects) -> Run | None:
-    """End the run as its pack's answer says; None for the loser of the claim."""
-    result, charge, made = _enveloped(run, _reliable(run, result))
+    """End the run with its pack's result; None for the loser of the claim."""
+    result, charge, built = _enveloped(run, _reliable(run, result))
     failure = result if isinstance(result, PackFailure) else None
     intent = Intent(
         outcome=Status.FAILED if failure else Status.COMPLETED,
         money_state=MoneyState.SETTLED,
         charge_usd_micros=charge,
         tokens_consumed=result.tokens_consumed if isinstance(result, PackSuccess) else 0,
-        result=ResultPointer(effects.storage.bucket, envelope_key(run), made.sha256),
+        result=ResultPointer(effects.storage.bucket, envelope_key(run), built.sha256),
         reason_code=failure.reason_code if failure else None,
         detail=failure.detail if failure else None,
     )
     guard = Guard(Status.PROCESSING, lease_token=run.lease_token)
     ends = finalize.FinalizeEffects(effects.database, effects.ledger, effects.storage, effects.pauses_seconds)
-    return finalize.finish(ends, run, guard, intent, envelope=made.body)
+    return finalize.finish(ends, run, guard, intent, envelope=built.body)
 
 
 def _reliable(run: Run, result: PackResult) -> PackResult:
-    """The answer, or a failure where it is less reliable than the run asks for (RUN-3); equal is enough.
+    """The result, or a failure if it is less reliable than the run requires (RUN-3); equal is enough.
 
-    Here and not in the pack's process: every answer passes, whatever gave it, and the row's exact decimal is at
-    hand. Compared as the decimals that people read, since the double 0.7 is below the decimal 0.7.
+    Checked here and not in the pack's process, so that no result avoids it and the row's exact decimal is compared.
+    Both are compared as decimals, because the double 0.7 is below the decimal 0.7.
     """
     if not isinstance(result, PackSuccess):
         return result
     score = Decimal(str(result.reliability_score))
     if score >= run.min_reliability_score:
         return result
-    # Cut, not rounded, so that no score is said to be below itself.
-    shown = score.quantize(_SHOWN_SCORE, ROUND_FLOOR)
-    detail = f"reliability {shown:f} is below the minimum {run.min_reliability_score:f}"
+    # Rounded down: otherwise a score could be reported as below itself.
+    rounded = score.quantize(_SCORE_STEP, ROUND_FLOOR)
+    detail = f"reliability {rounded:f} is below the minimum {run.min_reliability_score:f}"
     return PackFailure(reason_code=PackReason.PACK_RELIABILITY_BELOW_MINIMUM, detail=detail)
 
 
 def _enveloped(run: Run, result: PackResult) -> tuple[PackResult, int, envelope.Envelope]:
-    """A pack's answer with its charge and envelope; one that fits no envelope becomes a failure."""
+    """A pack's result with its charge and envelope; a result that fits no envelope becomes a failure."""
     try:
         charge = _charge(run, result)
         return result, charge, envelope.build(run, result, charge)
@@ -183,7 +181,7 @@ def _enveloped(run: Run, result: PackResult) -> tuple[PackResult, int, envelope.
 
 
 def _charge(run: Run, result: PackResult) -> int:
-    """Micros: a pack's cost, or the minimum fee of one that failed, within the reservation (RUN-17, RUN-23)."""
+    """Micros: the pack's cost, or the minimum fee if it failed, within the reservation (RUN-17, RUN-23)."""
     cost = result.cost_usd_micros if isinstance(result, PackSuccess) else run.minimum_fee_usd_micros
     return charge_within(cost, run.reservation_max_cost_usd_micros)
 

@@ -1,14 +1,13 @@
-"""The end of a run (RUN-19, D3), the only code that ends one: all who end one call it.
+"""The end of a run (RUN-19, D3). Only this module ends runs; worker, submit, jobs and operators call it.
 
-    claim    one CAS on version and state; it records what is about to happen. Who gets no row stops there:
-             a loser settles nothing and writes nothing, in S3 neither.
-    upload   the envelope, where the worker brings one.
-    settle   or refund, in the ledger; asked twice it answers its receipt.
+    claim    one CAS on version and state, which records the intent. A caller that gets no row has lost and stops:
+             it settles nothing and writes nothing, neither to Postgres nor to S3.
+    upload   the envelope, if the worker has one.
+    settle   or refund, in the ledger; a repetition returns the receipt.
     commit   one CAS on version and finalize token; the run ends as the intent says.
 
-A crash after the claim, at whatever line, leaves a run CLAIMED with its intent; reconcile takes the claim over
-after 5 minutes and repeats the same steps with the same values. The winner is certainly gone by then: no
-function of the platform may run that long.
+A crash anywhere after the claim leaves the run CLAIMED with its intent. After 5 minutes reconcile takes the claim over
+and repeats the same steps with the same values. By then the first holder has ended: no function may run that long.
 """
 
 import logging
@@ -32,10 +31,10 @@ STUCK_AFTER_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class FinalizeEffects:
-    """What ending a run touches; `storage` only where an envelope may have to be written.
+    """Connections and clients that ending a run uses; `storage` only to write an envelope.
 
-    `pauses_seconds`: the worker holds a result that is lost with it, so it tries each step again; a job
-    leaves a step that failed to the next firing.
+    `pauses_seconds`: pauses between retries of a step. The worker retries, because its result would be lost with it; a
+    job leaves a failed step to its next tick.
     """
 
     database: Database
@@ -53,10 +52,10 @@ def finish(
     envelope: bytes | None = None,
     now: datetime | None = None,
 ) -> Run | None:
-    """Claim the end of `run` and carry it through; the run as it then stands (committed or DISPUTED).
+    """Claim the end of `run`, do all steps, and return the ended run (committed or DISPUTED).
 
-    None for a loser, who has touched nothing. Raises DependencyUnavailable after the claim where a step
-    failed; reconcile then finishes. `envelope` must be given with a result pointer, and only then.
+    None for a loser, which has changed nothing. Raises DependencyUnavailable if a step after the claim failed;
+    reconcile then finishes. `envelope` must be given with a result pointer, and only then.
     """
     token = str(new_id())
 
@@ -76,7 +75,7 @@ def finish(
 def take_over(
     effects: FinalizeEffects, stuck: Run, intent: Intent, *, now: datetime | None = None
 ) -> Run | None:
-    """Repeat the steps of a claim that was never committed (RUN-22); None where it has moved meanwhile."""
+    """Take over a claim that was never committed, and repeat its steps (RUN-22); None if it has changed meanwhile."""
     with effects.database.connection() as connection:
         claimed = store.reclaim(
             connection,
@@ -90,10 +89,10 @@ def take_over(
 
 
 def resolve(effects: FinalizeEffects, run: Run, intent: Intent, *, now: datetime | None = None) -> Run | None:
-    """End a disputed run as an operator decided (D3); None where it is disputed no more.
+    """End a disputed run as an operator decided (D3); None if it is no longer disputed.
 
-    The ledger is opened first: a crash before the claim leaves the run DISPUTED with its reservation held, and the
-    same command goes on from there; one after it is reconcile's to finish. Raises NoReservation.
+    The ledger is reopened first: a crash before the claim leaves the run DISPUTED with its reservation held, and the
+    same command continues from there. After the claim, reconcile finishes. Raises NoReservation.
     """
     kind = CloseKind(intent.money_state.value)
     effects.ledger.reopen(
@@ -107,10 +106,10 @@ def resolve(effects: FinalizeEffects, run: Run, intent: Intent, *, now: datetime
 def roll_forward(
     effects: FinalizeEffects, claimed: Run, *, envelope: bytes | None = None, now: datetime | None = None
 ) -> Run | None:
-    """Everything after the claim, repeatable; None where the claim was taken over before the commit.
+    """All steps after the claim, repeatable; None if the claim was taken over before the commit.
 
-    Raises ReservationLost where Redis has lost the run's reservation: the claim stays, reconcile's audit enters the
-    reservation anew, and a later firing finishes the claim.
+    Raises ReservationLost if Redis has lost the run's reservation: the claim stays, reconcile's audit enters the
+    reservation again, and a later tick finishes the claim.
     """
     intent = claimed.intent
     if envelope is not None:
@@ -135,10 +134,10 @@ def roll_forward(
     return ended
 
 
-def move_again(ledger: Ledger, ended: Run) -> Closed:
-    """Repeat the ledger move of a run that has ended, which Redis may have lost since (D2).
+def repeat_move(ledger: Ledger, ended: Run) -> Closed:
+    """Repeat the ledger move of an ended run, which Redis may have lost since (D2).
 
-    Its row says what was charged, so nothing is guessed. Raises NoReservation, RedisUnavailable.
+    The charge is that of its row, so nothing is guessed. Raises NoReservation, RedisUnavailable.
     """
     return _move_money(ledger, ended, ended.intent)
 
@@ -146,7 +145,7 @@ def move_again(ledger: Ledger, ended: Run) -> Closed:
 def _upload(effects: FinalizeEffects, intent: Intent, envelope: bytes) -> None:
     storage, result = effects.storage, intent.result
     if storage is None or result is None:
-        raise ValueError("an envelope needs a store and a recorded place")
+        raise ValueError("an envelope needs an object store and a recorded result pointer")
     with_retries(lambda: storage.put_json(result.key, envelope), pauses_seconds=effects.pauses_seconds)
 
 

@@ -1,7 +1,7 @@
-"""A worker's hold on a run (RUN-16): the row's lease decides; Redis's lease and the message's visibility follow it.
+"""A worker's lease of a run (RUN-16): the row decides; the lease in Redis and the message's visibility follow it.
 
-`Heartbeat` extends all three every 30 s on a thread of its own. Only the row can say that the lease is lost;
-Redis or SQS failing to extend costs nothing but a log line, since a second delivery loses its CAS.
+`Heartbeat` extends all three every 30 s on its own thread. Only the row decides that the lease is lost. If Redis or SQS
+can't extend, nothing but a log line follows, because a second delivery loses its CAS.
 """
 
 import logging
@@ -29,7 +29,7 @@ _RELEASE = Script((_LUA, "release_lease.lua"))
 
 @dataclass(frozen=True, slots=True)
 class LeaseEffects:
-    """What a heartbeat touches. `database` must be the heartbeat's own: a connection serves one thread."""
+    """Connections and clients that a heartbeat uses. `database` must be its own: a connection serves one thread."""
 
     database: Database
     ledger: Ledger
@@ -37,17 +37,17 @@ class LeaseEffects:
 
 
 def take_in_redis(ledger: Ledger, run: Run) -> None:
-    """Show the lease in Redis (`lease:{run}`, 120 s). Losing this write loses nothing."""
+    """Write the lease to Redis (`lease:{run}`, 120 s), for information: a lost write has no effect."""
     try:
         with unavailable_as_typed():
             key = ledger.keys.lease(run.tenant_id, run.id)
             ledger.client.set(key, run.lease_token or "", nx=True, ex=store.LEASE_TTL_SECONDS)
     except RedisUnavailable:
-        _LOG.warning("lease not shown in redis", extra={"run_id": run.id})
+        _LOG.warning("lease not written to redis", extra={"run_id": run.id})
 
 
 def release_in_redis(ledger: Ledger, run: Run) -> None:
-    """Take the lease out of Redis, if it is still this worker's; otherwise it ends by itself."""
+    """Delete the lease in Redis, if it is still this worker's; otherwise it expires."""
     try:
         _RELEASE.run(ledger.client, [ledger.keys.lease(run.tenant_id, run.id)], (run.lease_token or "",))
     except RedisUnavailable:
@@ -55,7 +55,7 @@ def release_in_redis(ledger: Ledger, run: Run) -> None:
 
 
 class Heartbeat:
-    """Extends a lease until it is left; `lost` is set once the row says that the lease is another's or over."""
+    """Extends a lease while its block runs; sets `lost` once the row's lease has expired or is another worker's."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Heartbeat:
         self._interval_seconds = interval_seconds
         self._stopped = threading.Event()
         self._thread = threading.Thread(
-            target=self._beat_until_stopped, name=f"heartbeat-{run.id}", daemon=True
+            target=self._extend_until_stopped, name=f"heartbeat-{run.id}", daemon=True
         )
 
     def __enter__(self) -> Self:
@@ -85,21 +85,21 @@ class Heartbeat:
         self._thread.join()
         self._effects.database.close()
 
-    def beat(self) -> bool:
-        """Extend all three once; False where the lease is lost."""
+    def extend(self) -> bool:
+        """Extend all three once; False if the lease is lost."""
         try:
             with self._effects.database.connection() as connection:
                 held = store.extend_lease(connection, self._run)
         except PostgresUnavailable:
             _LOG.warning("heartbeat missed", extra={"run_id": self._run.id})
-            return True  # nobody said that it is lost; the next beat asks again
+            return True  # it may not be lost; the next heartbeat tries again
         if held:
             self._follow()
         return held
 
-    def _beat_until_stopped(self) -> None:
+    def _extend_until_stopped(self) -> None:
         while not self._stopped.wait(self._interval_seconds):
-            if not self.beat():
+            if not self.extend():
                 _LOG.warning("lease lost", extra={"run_id": self._run.id, "tenant_id": self._run.tenant_id})
                 self.lost.set()
                 return

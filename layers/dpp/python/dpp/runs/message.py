@@ -1,4 +1,4 @@
-"""The queue message (RUN-15; 001 §8.2): ids alone, never inputs (D8)."""
+"""The queue message (RUN-15; 001 §8.2): ids only, never inputs (D8)."""
 
 from datetime import datetime
 from typing import Literal
@@ -11,7 +11,7 @@ from dpp.runs.model import Run
 
 
 class RunMessage(BaseModel):
-    """One run to be worked on. Unknown members are let through, so that a newer sender can add some."""
+    """A run to be executed. Unknown members are ignored, so that a newer sender can add some."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
@@ -23,7 +23,7 @@ class RunMessage(BaseModel):
 
     @classmethod
     def of(cls, run: Run, enqueued_at: datetime) -> "RunMessage":
-        """The message of a run; the time is for people and for measuring, nothing is decided by it (D1)."""
+        """The message of a run. `enqueued_at` is only measured; nothing is decided by it (D1)."""
         return cls(
             run_id=run.run_id, tenant_id=run.tenant_id, pack_type=run.pack_type, enqueued_at=enqueued_at
         )

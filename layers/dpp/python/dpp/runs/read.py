@@ -1,4 +1,4 @@
-"""Read a run (RUN-10, RUN-11, RUN-12): one Redis call, one row, and for a result a signature or one object."""
+"""Read a run (RUN-10, RUN-11, RUN-12): one Redis call, one row, and for a result one signed URL or one object."""
 
 import json
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _NO_RUN = UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class ReadEffects:
-    """What a read touches."""
+    """Connections and clients that a read uses."""
 
     database: Database
     ledger: Ledger
@@ -33,7 +33,7 @@ class ReadEffects:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A completed run's envelope: where to fetch it, and the envelope itself where it was asked for and is small."""
+    """A completed run's envelope: its URL, and the envelope itself if it was requested and is small."""
 
     pointer: ResultPointer
     url: PresignedUrl
@@ -43,7 +43,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A run that is the caller's, with what the answer's headers say."""
+    """A run of the caller, with the figures of the response's headers."""
 
     run: Run
     costs: Costs
@@ -52,9 +52,9 @@ class Found:
 
 
 def read(run_id: str, caller: Caller, effects: ReadEffects) -> Found:
-    """The caller's run. Raises RateLimited, RunExpired, and RunNotFound alike for what is unknown, foreign or no id.
+    """Read the caller's run. Raises RateLimited, RunExpired, and RunNotFound for an unknown, foreign or malformed id.
 
-    A malformed id is looked up too, as an id that no run has, so that its answer takes as long (D13).
+    A malformed id is looked up too, as an id that no run has, so that its response takes as long (D13).
     """
     seen = admission.observe(effects.ledger, caller)
     balance = Costs(budget_remaining_usd_micros=seen.balance_usd_micros)
@@ -81,6 +81,6 @@ def _result_of(run: Run, storage: ObjectStore) -> Result | None:
         return Result(pointer, url, None, inline_too_large=False)
     body = storage.get(pointer.key)
     if body is None:
-        raise StorageUnavailable("a committed envelope is not there")
+        raise StorageUnavailable(f"the envelope of run {run.id} is missing")
     too_large = len(body) > INLINE_LIMIT_BYTES
     return Result(pointer, url, None if too_large else json.loads(body), inline_too_large=too_large)

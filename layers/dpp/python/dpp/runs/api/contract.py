@@ -1,4 +1,4 @@
-"""What clients send and get (RUN-2, RUN-3, RUN-10): the models that the OpenAPI document is made from."""
+"""Bodies of requests and responses (RUN-2, RUN-3, RUN-10); the OpenAPI document is generated from these models."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -32,7 +32,7 @@ UsdAmount = Annotated[
         max_length=15,
         description="US dollars as a decimal string with at most 4 places.",
         examples=["0.2500"],
-        # The parser's rule for those who generate from the schema, but for the last 7 of 9 007 million US dollars.
+        # The parser's rule, for clients generated from the schema, except for the last 7 of 9 007 million US dollars.
         json_schema_extra={"pattern": r"^(?!0(\.0+)?$)(0|[1-9][0-9]{0,8}|[1-8][0-9]{9})(\.[0-9]{1,4})?$"},
     ),
     AfterValidator(_positive_amount),
@@ -41,8 +41,7 @@ Usd = Annotated[str, Field(pattern=r"^-?[0-9]+\.[0-9]{4}$", description="US doll
 TraceId = Annotated[str, Field(pattern=f"^{TRACE_ID_PATTERN}$")]
 
 
-# Built when first used (defer_build): a cold start would else build the models of every answer for a function that
-# gives one of them.
+# Models are built at their first use (defer_build): otherwise a cold start would build those of every response.
 class _Model(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True
@@ -50,7 +49,7 @@ class _Model(BaseModel):
 
 
 class ReservationRequest(_Model):
-    """How much the run may cost and how long it may take."""
+    """The maximum cost and duration of the run."""
 
     max_cost_usd: UsdAmount
     timebox_sec: int = Field(default=90, ge=1, le=90, description="Seconds the pack may run.")
@@ -64,23 +63,26 @@ class ReservationRequest(_Model):
 
 
 class RunOptions(_Model):
-    """How the result is given back."""
+    """Options of the result."""
 
-    # Not a Literal: `true` equals 1 in Python, and would be taken for it.
+    # Not a Literal: `true` equals 1 in Python, and would be accepted.
     inline: int = Field(
-        default=0, ge=0, le=1, description="1: the result also stands in the answer if it has at most 256 KB."
+        default=0,
+        ge=0,
+        le=1,
+        description="1: the response also contains the result, if it has at most 256 KB.",
     )
 
 
 class RunMetaRequest(_Model):
-    """What the client wants to find again."""
+    """Metadata that the responses repeat."""
 
     trace_id: TraceId | None = None
     profile_version: Literal["PROFILE_DPP_0_4_2_2"] = PROFILE_VERSION
 
 
 class RunCreateRequest(_Model):
-    """The body of POST /v1/runs (RUN-3). `inputs` is checked against the schema of its pack."""
+    """The body of POST /v1/runs (RUN-3). `inputs` is validated against the schema of its pack."""
 
     pack_type: PackType = Field(strict=False)
     inputs: dict[str, Any] = Field(description="By pack_type; see docs/packs.md.")
@@ -94,7 +96,7 @@ class _Answer(BaseModel):
 
 
 class Reservation(_Answer):
-    """What was reserved."""
+    """The reservation of the run."""
 
     max_cost_usd: Usd
     timebox_sec: int
@@ -102,21 +104,21 @@ class Reservation(_Answer):
 
 
 class Poll(_Answer):
-    """Where and how often to ask for the run."""
+    """The URL to poll for the run, and the recommended interval."""
 
     href: str
     recommended_interval_ms: int = POLL_INTERVAL_MS
 
 
 class ReceiptMeta(_Answer):
-    """What the client finds its run again by."""
+    """Metadata of the submit."""
 
     trace_id: str
     profile_version: str
 
 
 class RunReceipt(_Answer):
-    """The answer to an accepted submit, and to every repetition of it, word for word (RUN-4)."""
+    """The response to an accepted submit, and the same to every repetition of it (RUN-4)."""
 
     run_id: str
     status: Literal["QUEUED"] = "QUEUED"
@@ -126,7 +128,7 @@ class RunReceipt(_Answer):
 
 
 class Cost(_Answer):
-    """The run's money; the X-DPP-* headers say the same (RUN-13)."""
+    """The run's costs, as in the X-DPP-* headers (RUN-13)."""
 
     reserved_usd: Usd
     used_usd: Usd
@@ -135,26 +137,26 @@ class Cost(_Answer):
 
 
 class RunResult(_Answer):
-    """A completed run's envelope: where to fetch it and what it hashes to."""
+    """The envelope of a completed run: its URL and its hash."""
 
     presigned_url: str
     sha256: str
     expires_at: datetime
     inline: dict[str, Any] | None = Field(
-        default=None, description="The envelope itself, if asked for and small."
+        default=None, description="The envelope itself, if requested and small enough."
     )
     inline_omitted: Literal["TOO_LARGE"] | None = None
 
 
 class RunProblem(_Answer):
-    """Why a run failed."""
+    """The reason that the run failed."""
 
     reason_code: str
     detail: str
 
 
 class RunMeta(_Answer):
-    """When the run was made and last changed, and its trace id."""
+    """Times of creation and last change, and the trace id."""
 
     created_at: datetime
     updated_at: datetime
@@ -163,7 +165,7 @@ class RunMeta(_Answer):
 
 
 class RunView(_Answer):
-    """The answer to GET /v1/runs/{run_id} (RUN-10)."""
+    """The response to GET /v1/runs/{run_id} (RUN-10)."""
 
     run_id: str
     pack_type: PackType

@@ -1,4 +1,4 @@
-"""How runs look over HTTP: bodies and the reading of a submit (RUN-2, RUN-3, RUN-10)."""
+"""Runs over HTTP: reads a submit, and builds the bodies of responses (RUN-2, RUN-3, RUN-10)."""
 
 from typing import TYPE_CHECKING
 
@@ -60,7 +60,7 @@ def request_of(body: RunCreateRequest, key: str, trace_id: str, caller: Caller) 
 
 
 def receipt(run: Run) -> RunReceipt:
-    """The receipt of a run: the same words at the first submit and at every repetition."""
+    """The receipt of a run: the same at the first submit and at every repetition."""
     return RunReceipt(
         run_id=run.id,
         reservation=Reservation(
@@ -74,7 +74,7 @@ def receipt(run: Run) -> RunReceipt:
 
 
 def view(found: Found) -> RunView:
-    """The body of a read."""
+    """The response body of a read."""
     run = found.run
     return RunView(
         run_id=run.id,
@@ -110,7 +110,7 @@ def _result(result: Result) -> RunResult:
 
 
 def _problem(run: Run) -> RunProblem | None:
-    """Why a run failed, or why its money waits for an operator; nothing of a claim that is still open."""
+    """The reason of a failed or disputed run; None for any other, also while its claim is open."""
     if run.status != Status.FAILED and not run.is_disputed:
         return None
     reason = run.last_error_reason_code or "MONEY_DISPUTED"

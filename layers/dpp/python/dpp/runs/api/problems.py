@@ -1,6 +1,6 @@
-"""How errors of runs look over HTTP: their problems, and the headers of every error answer (RUN-9, RUN-13).
+"""Errors of runs over HTTP: their problem documents, and the headers of every error response (RUN-9, RUN-13).
 
-Apart from `http`, so that the health function, which answers with them, loads no body, order or read of a run.
+Not in `http`, so that the health function, which uses them too, loads no models of bodies.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ _RETRY_AFTER_SECONDS: Mapping[type[RunsError], int] = {
 
 
 def error_headers(error: Exception | None) -> dict[str, str]:
-    """The headers of an error answer: the cost headers always, zeros where nothing is known (RUN-13)."""
+    """The headers of an error response: always the cost headers, with zeros for unknown figures (RUN-13)."""
     if not isinstance(error, RunsError):
         return Costs().headers()
     headers = error.costs.headers()

@@ -1,11 +1,11 @@
-"""Runs as tools of a model (RUN-33, 001 §22): a call becomes the body of POST /v1/runs, and its answer a receipt.
+"""Runs as tools of a model (RUN-33, 001 §22): a call becomes the body of POST /v1/runs, and its result is a receipt.
 
-The body is checked as POST checks it; what is wrong is told by the names that the tool's arguments have.
+The body is validated as for POST; errors name the tool's arguments.
 
-When two calls are one run: if they have the same `idempotency_key`, as with POST; without one, if they buy the same,
-that is by one tenant with the same tool and arguments, as long as the first run is kept (30 days). No id of a request
-counts. A client that lost a reply calls again under another id, since the protocol forbids to use one twice, and each
-conversation begins to count anew: an id would let the first pay twice, and take two that differ for one (docs/mcp.md).
+Two calls are one run if they have the same `idempotency_key`, as with POST; without a key, if they buy the same: one
+tenant, the same tool and arguments, while the first run is kept (30 days). The id of a JSON-RPC request does not count.
+A client that lost a reply calls again with another id, because the protocol forbids to reuse one, and would pay twice;
+and each session counts its ids from 1, so different calls would be taken for one (docs/mcp.md).
 """
 
 import base64
@@ -38,15 +38,15 @@ TOOLS: Mapping[str, PackType] = MappingProxyType(
     {f"dpp_{pack}_run_submit": pack for pack in (PackType.OCR, PackType.URL, PackType.DECISION)}
 )
 LEAST_USD_MICROS = 10_000
-"""The least that a tool reserves; POST takes less."""
+"""The minimum that a tool reserves; POST accepts less."""
 
-_OF_THE_RESERVATION = ("max_cost_usd", "timebox_sec", "min_reliability_score")
-_MOST_DIGITS = 10  # before the point: more is beyond what an amount may be
+_RESERVATION = ("max_cost_usd", "timebox_sec", "min_reliability_score")
+_MAX_DIGITS = 10  # before the point; more is above the maximum amount
 _PLACES = 4
 _TOO_SMALL = f"must be at least {format_usd(LEAST_USD_MICROS)}"
-_MOST_FAULTS = 20
-# From a place in the body to the argument that stands there.
-_PLACES_OF_ARGUMENTS = (
+_MAX_FAULTS = 20
+# From a pointer into the body to the tool's argument.
+_ARGUMENTS = (
     (re.compile(r"/inputs/images/(\d+).*"), r"/input_files/\1"),
     (re.compile(r"/inputs/images"), "/input_files"),
     (re.compile(r"/(?:inputs|reservation)(/.*)"), r"\1"),
@@ -54,8 +54,8 @@ _PLACES_OF_ARGUMENTS = (
 
 
 @cache
-def listed() -> list[Tool]:
-    """The tools as a client is shown them, in the specification's order."""
+def list_tools() -> list[Tool]:
+    """The list of tools, in the specification's order."""
     schema = RunReceipt.model_json_schema(mode="serialization")
     return [
         Tool(
@@ -90,21 +90,21 @@ def request_of_call(tool: str, arguments: Arguments, trace_id: str, caller: Call
 
 
 def receipt_result(accepted: Submitted) -> CallToolResult:
-    """The receipt, for programs and for models."""
-    said = receipt(accepted.run).model_dump(mode="json", exclude_none=True)
+    """The receipt as structured content for programs, and as text for models."""
+    body = receipt(accepted.run).model_dump(mode="json", exclude_none=True)
     again = (
         f" These arguments were sent before, at {accepted.run.created_at:%Y-%m-%dT%H:%M:%SZ}: this is that run, and"
-        " nothing more was reserved. To run them anew, call with an idempotency_key that was not used yet."
+        " nothing more was reserved. To run them again, pass a new idempotency_key."
     )
-    text = f"Accepted, not finished. Poll GET {said['poll']['href']} until status is COMPLETED or FAILED."
+    text = f"Accepted, not finished. Poll GET {body['poll']['href']} until status is COMPLETED or FAILED."
     return CallToolResult(
-        content=[_text(json.dumps(said)), _text(text + (again if accepted.replayed else ""))],
-        structured_content=said,
+        content=[_text(json.dumps(body)), _text(text + (again if accepted.replayed else ""))],
+        structured_content=body,
     )
 
 
 def refused_result(problem: ProblemDocument, headers: Mapping[str, str]) -> CallToolResult:
-    """A problem that a model can act on; what a client reads in headers stands in the document, too."""
+    """A problem that a model can act on; the document includes what is otherwise in headers."""
     members: dict[str, str | int] = dict(problem.members)
     if "Retry-After" in headers:
         members["retry_after_seconds"] = int(headers["Retry-After"])
@@ -114,10 +114,10 @@ def refused_result(problem: ProblemDocument, headers: Mapping[str, str]) -> Call
 
 
 def exact_usd(number: int | Decimal) -> str:
-    """A JSON number as the decimal string that POST takes. Raises ValueError; no float is on the way (RUN-23)."""
+    """A JSON number as the decimal string for POST, without a float (RUN-23). Raises ValueError."""
     sign, places, exponent = Decimal(number).as_tuple()
     if not isinstance(exponent, int):
-        raise ValueError("must be a number")  # noqa: TRY004 - no number of JSON's, whatever its type
+        raise ValueError("must be a number")  # noqa: TRY004 - NaN and infinities are no JSON numbers
     written = "".join(map(str, places))
     digits = written.rstrip("0")
     exponent += len(written) - len(digits)
@@ -125,7 +125,7 @@ def exact_usd(number: int | Decimal) -> str:
         raise ValueError(_TOO_SMALL)
     if exponent < -_PLACES:
         raise ValueError(f"must have at most {_PLACES} decimal places")
-    if len(digits) + exponent > _MOST_DIGITS:
+    if len(digits) + exponent > _MAX_DIGITS:
         raise ValueError("is larger than the platform can hold")
     micros = int(digits) * 10 ** (exponent + _PLACES) * MICROS_PER_STEP
     if micros < LEAST_USD_MICROS:
@@ -134,10 +134,13 @@ def exact_usd(number: int | Decimal) -> str:
 
 
 def _faults(pack: PackType, arguments: Arguments) -> list[FieldFault]:
-    """What the body would not show: arguments that there are not, and those which are not POST's."""
+    """Faults that validating the body does not find: unknown arguments, and arguments that POST does not have."""
     known = INPUT_SCHEMAS[pack]["properties"]
-    other = [name for name in arguments if name not in known][:_MOST_FAULTS]
-    faults = [FieldFault(pointer((name,)), f"is no argument; there are {', '.join(known)}") for name in other]
+    other = [name for name in arguments if name not in known][:_MAX_FAULTS]
+    faults = [
+        FieldFault(pointer((name,)), f"is not an argument of this tool; it has {', '.join(known)}")
+        for name in other
+    ]
     key = arguments.get("idempotency_key")
     if "idempotency_key" in arguments and not (
         isinstance(key, str) and re.fullmatch(IDEMPOTENCY_KEY_PATTERN, key)
@@ -162,14 +165,14 @@ def _faults(pack: PackType, arguments: Arguments) -> list[FieldFault]:
 
 
 def _body(pack: PackType, arguments: Arguments) -> dict[str, object]:
-    """The locked mapping (001 §22.1); what was left out is left out, and gets the defaults of POST."""
-    reservation = {name: arguments[name] for name in _OF_THE_RESERVATION if name in arguments}
+    """The locked mapping (001 §22.1); arguments that were left out get the defaults of POST."""
+    reservation = {name: arguments[name] for name in _RESERVATION if name in arguments}
     if "max_cost_usd" in reservation:
         reservation["max_cost_usd"] = exact_usd(reservation["max_cost_usd"])
     score = reservation.get("min_reliability_score")
     if isinstance(score, Decimal):
         reservation["min_reliability_score"] = float(score)
-    kept = (*_OF_THE_RESERVATION, "idempotency_key", "input_files")
+    kept = (*_RESERVATION, "idempotency_key", "input_files")
     inputs = {name: value for name, value in arguments.items() if name not in kept}
     if "input_files" in arguments:
         inputs["images"] = [_image(file) for file in arguments["input_files"]]
@@ -177,7 +180,7 @@ def _body(pack: PackType, arguments: Arguments) -> dict[str, object]:
 
 
 def _image(file: str) -> dict[str, str]:
-    """Of a file's name: an object of the bucket, or the file itself (RFC 2397)."""
+    """The image of an `input_files` entry: an object of the bucket, or the file itself as a data URL (RFC 2397)."""
     head, comma, data = file.partition(",")
     if comma and head.startswith("data:") and head.endswith(";base64"):
         return {"kind": "inline", "data": data}
@@ -188,7 +191,7 @@ def _image(file: str) -> dict[str, str]:
 
 
 def _argument(pointer: str) -> str:
-    for place, argument in _PLACES_OF_ARGUMENTS:
+    for place, argument in _ARGUMENTS:
         if match := place.fullmatch(pointer):
             return match.expand(argument)
     return pointer

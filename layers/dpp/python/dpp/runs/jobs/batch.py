@@ -1,4 +1,4 @@
-"""How the scheduled jobs go through their rows: bounded in rows and in time, one bad row never costs the rest."""
+"""How the jobs process their rows: bounded in rows and time, and a row that fails does not stop the others."""
 
 import logging
 import time
@@ -16,7 +16,7 @@ TIME_LIMIT_SECONDS = 20.0
 
 @dataclass(slots=True)
 class BatchReport:
-    """What one firing of a job did."""
+    """What one tick of a job did."""
 
     seen: int = 0
     ended: int = 0
@@ -32,7 +32,7 @@ class BatchReport:
 
 
 def in_time[Item](items: Iterable[Item], report: BatchReport, seconds: float) -> Iterator[Item]:
-    """The items, until the time is over."""
+    """The items, until `seconds` have passed."""
     deadline = time.monotonic() + seconds
     for item in items:
         if time.monotonic() > deadline:
@@ -49,12 +49,12 @@ def work_through(
     limit: int = BATCH_LIMIT,
     seconds: float = TIME_LIMIT_SECONDS,
 ) -> None:
-    """Apply `step` to each run; what it returns is the run as it then stands, or None where another was first.
+    """Apply `step` to each run; it returns the changed run, or None if another process was first.
 
-    A dependency that fails one run is logged and the next is tried, Postgres too, since what it fails may be that
-    row alone (somebody holds its lock); the batch ends where no connection can be made. A later firing continues where
-    the limits stopped this one, since what was done no longer matches the scan; what failed still does, and doesn't
-    count against `limit`, or enough of it would starve whatever stands behind it.
+    If a dependency fails for a run, the failure is logged and the next run is tried. That applies to Postgres too, as
+    it may fail for this row only (a lock); without a connection the batch ends. A later tick continues where the
+    limits stopped this one, because processed runs no longer match the scan. Failed runs still match it, and don't
+    count against `limit`: otherwise enough of them would starve the runs behind them.
     """
     for run in in_time(runs, report, seconds):
         if report.seen - report.failed >= limit:
@@ -74,6 +74,6 @@ def work_through(
         except DependencyUnavailable as error:
             report.failed += 1
             _LOG.error(
-                "left for the next firing",
+                "left for the next tick",
                 extra={"run_id": run.id, "error": {"dependency": error.dependency}},
             )

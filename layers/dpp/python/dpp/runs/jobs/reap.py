@@ -1,7 +1,7 @@
-"""The reaper (RUN-20): a run whose lease has run out is failed and costs the minimum fee.
+"""The reaper (RUN-20): a run whose lease has expired is FAILED and costs the minimum fee.
 
-Safe when fired twice at once: the claim is a CAS, and its loser does nothing. A crash after a claim is
-reconcile's to finish.
+Two ticks at once are safe: the claim is a CAS, and its loser does nothing. After a crash behind a claim, reconcile
+finishes.
 """
 
 from datetime import datetime
@@ -17,7 +17,7 @@ from dpp.runs.store import Guard
 
 
 def reap(effects: FinalizeEffects, scan: Database, now: datetime | None = None) -> BatchReport:
-    """One firing. `scan` reads the pages on a connection of its own."""
+    """One tick. `scan` reads the pages on its own connection."""
     report = BatchReport()
     with scan.connection() as connection:
         expired = store.page_through(connection, "page_expired_leases", now)
@@ -26,17 +26,17 @@ def reap(effects: FinalizeEffects, scan: Database, now: datetime | None = None) 
 
 
 def reap_run(effects: FinalizeEffects, run: Run, now: datetime | None = None) -> Run | None:
-    """End one run whose lease has run out; None for a loser, the worker's late heartbeat among the winners."""
+    """End one run whose lease has expired; None for a loser, also against a late heartbeat of the worker."""
     return finalize.finish(effects, run, expired_lease(run), timed_out(run), now=now)
 
 
 def expired_lease(run: Run) -> Guard:
-    """The claim's condition: the same lease, and run out at the moment of the write (001 §10.2), or longer than any."""
+    """The claim's condition: the same lease, expired when the claim is written (001 §10.2), or longer than is valid."""
     return Guard(Status.PROCESSING, lease_token=run.lease_token, lease_must_have_expired=True)
 
 
 def timed_out(run: Run) -> Intent:
-    """FAILED with the minimum fee: the worker never came back."""
+    """FAILED with the minimum fee, as the worker did not finish."""
     return Intent(
         outcome=Status.FAILED,
         money_state=MoneyState.SETTLED,

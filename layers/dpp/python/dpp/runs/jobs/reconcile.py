@@ -1,16 +1,16 @@
-"""Reconcile (RUN-22, D2, D3, D5): what a crash left half done is finished, each by its own scan.
+"""Reconcile (RUN-22, D2, D3, D5): finishes what a crash left unfinished, in six scans.
 
-- lost ledgers: the balance of a tenant that Redis knows nothing of is written anew from Postgres.
-- stuck claims: repeated with their recorded intent; a result that never reached S3 becomes a failure.
-- expired leases: like the reaper, but an envelope that stands in S3 completes the run at its cost.
-- unsent runs: their message is sent; those of a disabled pack once it is enabled.
-- orphaned reservations: those with no run are refunded; those of a run that has ended, which a failover of Redis
-  brings back, are closed once more as the run ended.
-- audits: each tenant's balance is held against Postgres, those looked at longest ago first; drift that Postgres
-  proves is repaired, drift that it doesn't is left for an operator.
+- lost ledgers: the balance of a tenant that Redis has lost is rebuilt from Postgres.
+- stuck claims: repeated with their recorded intent; if the result never reached S3, the run fails.
+- expired leases: like the reaper, but an envelope in S3 completes the run at its cost.
+- unsent runs: their message is sent; for a disabled pack once it is enabled.
+- orphaned reservations: without a run, they are refunded; for an ended run (a failover of Redis can bring them back),
+  they are closed again as the run ended.
+- audits: each tenant's balance is compared with Postgres, oldest audit first. Drift that Postgres proves is repaired;
+  other drift is left to an operator.
 
-Each scan has its share of the firing's time, so that one that never comes to its end starves no other. Each step
-is a CAS or a repeatable ledger move, so any number of firings at once, with the reaper among them, do the work once.
+Each scan has its share of the tick's time, so a scan that can't finish starves no other. Each step is a CAS or a
+repeatable ledger move, so any number of ticks at once, with the reaper among them, do the work once.
 """
 
 import logging
@@ -44,24 +44,24 @@ _LOG = logging.getLogger("dpp.runs.jobs.reconcile")
 UNSENT_AFTER_SECONDS = 60
 ORPHANED_AFTER_SECONDS = 300
 LEFT_STUCK_AFTER_SECONDS = STUCK_AFTER_SECONDS + 60
-"""A claim of this age was in reach of an earlier firing, which could not finish it."""
+"""A claim of this age was due at an earlier tick, which could not finish it."""
 SCAN_SECONDS = 8
-"""What each of the six scans may take of the function's minute."""
+"""Each of the six scans may take this much of the function's minute."""
 
 
 @dataclass(slots=True)
 class AuditReport(BatchReport):
-    """What one firing found in the ledgers; `ended` counts repairs, `lost` those too busy to be measured."""
+    """The audits of one tick; `ended` counts repairs, `lost` ledgers that were too busy to be measured."""
 
     drift_usd_micros: int = 0
-    """Sum of the drifts found, repaired or not, without their signs."""
+    """Sum of the absolute drifts found, repaired or not."""
     disputed: int = 0
     """Tenants whose ledger waits for an operator, found now or before."""
 
 
 @dataclass(slots=True)
 class ReconcileReport:
-    """What one firing did, scan by scan, and what it left to an operator."""
+    """What one tick did, by scan, and what it left to an operator."""
 
     lost_ledgers: BatchReport = field(default_factory=BatchReport)
     stuck_claims: BatchReport = field(default_factory=BatchReport)
@@ -83,7 +83,7 @@ class ReconcileReport:
 
 @dataclass(frozen=True, slots=True)
 class ReconcileEffects:
-    """What reconcile touches."""
+    """Connections and clients that reconcile uses."""
 
     database: Database
     ledger: Ledger
@@ -92,12 +92,12 @@ class ReconcileEffects:
 
     @property
     def ends(self) -> FinalizeEffects:
-        """The part that ends runs."""
+        """Those that ending a run uses."""
         return FinalizeEffects(self.database, self.ledger, self.storage)
 
 
 def reconcile(effects: ReconcileEffects, scan: Database, now: datetime | None = None) -> ReconcileReport:
-    """One firing: all six scans. `scan` reads the pages on a connection of its own."""
+    """One tick with all six scans. `scan` reads the pages on its own connection."""
     report = ReconcileReport()
     with scan.connection() as connection:
         for tenant_id in in_time(tenants_in_turn(connection), report.lost_ledgers, SCAN_SECONDS):
@@ -129,7 +129,7 @@ def reconcile(effects: ReconcileEffects, scan: Database, now: datetime | None = 
 
 
 def rebuild_if_lost(effects: ReconcileEffects, tenant_id: str, report: BatchReport) -> None:
-    """Write a tenant's balance anew from Postgres where Redis has lost it (D2)."""
+    """Rebuild a tenant's balance from Postgres if Redis has lost it (D2)."""
     try:
         with effects.database.connection() as connection:
             if not is_lost(connection, effects.ledger, tenant_id):
@@ -138,7 +138,7 @@ def rebuild_if_lost(effects: ReconcileEffects, tenant_id: str, report: BatchRepo
             rebuilt = rebuild(connection, effects.ledger, tenant_id, RebuildReason.LOST)
     except RedisUnavailable:
         report.failed += 1
-        _LOG.error("ledger left for the next firing", extra={"tenant_id": tenant_id})
+        _LOG.error("ledger left for the next tick", extra={"tenant_id": tenant_id})
         return
     report.ended += 1
     extra = {"tenant_id": tenant_id, "balance_usd_micros": rebuilt.balance_usd_micros}
@@ -148,14 +148,14 @@ def rebuild_if_lost(effects: ReconcileEffects, tenant_id: str, report: BatchRepo
 def audit_ledger(
     effects: ReconcileEffects, tenant_id: str, report: AuditReport, now: datetime | None = None
 ) -> None:
-    """Hold a tenant's balance against Postgres and repair what is provable (D2)."""
+    """Compare a tenant's balance with Postgres, and repair drift that Postgres proves (D2)."""
     report.seen += 1
     try:
         with effects.database.connection() as connection:
             found = audit(connection, effects.ledger, tenant_id, now)
     except RedisUnavailable:
         report.failed += 1
-        _LOG.error("audit left for the next firing", extra={"tenant_id": tenant_id})
+        _LOG.error("audit left for the next tick", extra={"tenant_id": tenant_id})
         return
     report.drift_usd_micros += abs(found.drift_usd_micros)
     match found.verdict:
@@ -170,16 +170,16 @@ def audit_ledger(
 
 
 def finish_stuck(effects: ReconcileEffects, run: Run, now: datetime | None = None) -> Run | None:
-    """Repeat a claim that was never committed; None where it moved meanwhile.
+    """Repeat a claim that was never committed; None if it has changed meanwhile.
 
-    The upload comes before the settle, so a missing envelope means that nothing was settled yet, and the intent
-    may still become a failure. Should a receipt say otherwise, the run is disputed, never guessed (D3).
+    The upload precedes the settle, so a missing envelope means that nothing was settled yet, and the intent may still
+    become a failure. If a receipt contradicts that, the run is disputed; nothing is guessed (D3).
     """
-    return finalize.take_over(effects.ends, run, intent_that_stands(effects.storage, run), now=now)
+    return finalize.take_over(effects.ends, run, valid_intent(effects.storage, run), now=now)
 
 
-def intent_that_stands(storage: ObjectStore, run: Run) -> Intent:
-    """The recorded intent of a claimed run, or a failure where the result that it names never reached S3."""
+def valid_intent(storage: ObjectStore, run: Run) -> Intent:
+    """The recorded intent of a claimed run, or a failure if its result never reached S3."""
     intent = run.intent
     if intent.result is None:
         return intent
@@ -190,7 +190,7 @@ def intent_that_stands(storage: ObjectStore, run: Run) -> Intent:
 
 
 def finish_expired(effects: ReconcileEffects, run: Run, now: datetime | None = None) -> Run | None:
-    """End a run whose lease has run out, by what stands in S3; None where another was first."""
+    """End a run whose lease has expired, by its envelope in S3 if there is one; None if another process was first."""
     key = envelope_key(run)
     stored = _stored_envelope(effects.storage, run, key)
     intent = timed_out(run)
@@ -205,7 +205,7 @@ def finish_expired(effects: ReconcileEffects, run: Run, now: datetime | None = N
 
 
 def send_again(effects: ReconcileEffects, run: Run, now: datetime | None = None) -> Run:
-    """Send the message of a run that was inserted and never sent, or parked (D5). A second one is harmless."""
+    """Send the message of a run that was never sent, or was parked (D5). A second message is harmless."""
     effects.queue.send(RunMessage.of(run, datetime.now(UTC)).model_dump_json())
     with effects.database.connection() as connection:
         submit_store.mark_enqueued(connection, run, now)
@@ -215,9 +215,9 @@ def send_again(effects: ReconcileEffects, run: Run, now: datetime | None = None)
 def refund_orphans(
     effects: ReconcileEffects, tenant_id: str, report: BatchReport, age_seconds: int = ORPHANED_AFTER_SECONDS
 ) -> None:
-    """Close a tenant's reservations that no run stands behind, or only one that has ended (D2).
+    """Close a tenant's reservations that have no run, or only an ended one (D2).
 
-    A submit's function is killed long before `age_seconds`, so no run can still be inserted for one of them.
+    A submit's function is killed long before `age_seconds`, so no run can still be inserted for them.
     """
     try:
         old = effects.ledger.reservations_older_than(tenant_id, age_seconds)
@@ -234,13 +234,13 @@ def refund_orphans(
                 _close_leftover(effects.ledger, run, report)
     except RedisUnavailable:
         report.failed += 1
-        _LOG.error("orphans left for the next firing", extra={"tenant_id": tenant_id})
+        _LOG.error("orphans left for the next tick", extra={"tenant_id": tenant_id})
 
 
 def _refund_orphan(ledger: Ledger, tenant_id: str, orphan: UUID, report: BatchReport) -> None:
     try:
         closed = ledger.refund_full(tenant_id, str(orphan))
-    except NoReservation:  # another firing was first, and its receipt is of a settled age
+    except NoReservation:  # another tick was first, and its receipt has expired
         report.lost += 1
         return
     report.ended += 1
@@ -250,10 +250,10 @@ def _refund_orphan(ledger: Ledger, tenant_id: str, orphan: UUID, report: BatchRe
 
 def _close_leftover(ledger: Ledger, run: Run, report: BatchReport) -> None:
     try:
-        closed = finalize.move_again(ledger, run)
+        closed = finalize.repeat_move(ledger, run)
     except NoReservation:  # a rebuild was first
         return
-    if closed.repeated:  # it ended between the look at Redis and the look at its row
+    if closed.repeated:  # it ended after its reservation was read and before its row was
         return
     report.seen += 1
     report.ended += 1

@@ -1,10 +1,10 @@
-"""Retention (RUN-12, D7, D8): what is past its time goes, a bounded batch a firing.
+"""Retention (RUN-12, D7, D8), in a bounded batch per tick.
 
-- runs past their 30 days become tombstones in EXPIRED: the owner reads 410, the idempotency key is free again.
-- inputs of ended runs are deleted once a grace of an hour has passed.
+- Runs past their 30 days become tombstones (EXPIRED): the owner reads 410, and the idempotency key is free again.
+- The inputs of ended runs are deleted after an hour.
 
-The objects themselves go by the bucket's lifecycle (RUN-30). Every step is repeatable; a crash leaves the rest to
-the next firing, and any number of firings at once do the work once.
+The bucket's lifecycle deletes the objects (RUN-30). Every step is repeatable: a crash leaves the rest to the next tick,
+and any number of ticks at once do the work once.
 """
 
 import time
@@ -22,14 +22,14 @@ _PURGE_BATCH = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RetentionReport:
-    """What one firing did."""
+    """What one tick did."""
 
     expired: BatchReport
     purged_inputs: int
 
 
 def retain(database: Database, scan: Database, now: datetime | None = None) -> RetentionReport:
-    """One firing. `scan` reads the pages on a connection of its own."""
+    """One tick. `scan` reads the pages on its own connection."""
     report = BatchReport()
     with scan.connection() as connection:
         past = store.page_through(connection, "page_past_retention", now)
@@ -38,13 +38,13 @@ def retain(database: Database, scan: Database, now: datetime | None = None) -> R
 
 
 def expire_run(database: Database, run: Run, now: datetime | None = None) -> Run | None:
-    """Make a tombstone of one run; None where another firing was first."""
+    """Make one run a tombstone; None if another tick was first."""
     with database.connection() as connection:
         return store.expire(connection, run, now)
 
 
 def purge_inputs(database: Database, now: datetime | None = None) -> int:
-    """Delete inputs whose run ended over an hour ago, batch by batch; how many."""
+    """Delete the inputs of runs that ended over an hour ago, in batches, and return how many."""
     deadline = time.monotonic() + TIME_LIMIT_SECONDS
     purged = 0
     while time.monotonic() < deadline:

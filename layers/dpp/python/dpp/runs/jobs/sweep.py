@@ -1,6 +1,6 @@
 """The sweeper (RUN-21): a run that waited in the queue for over an hour is refunded in full.
 
-Safe when fired twice at once, and a crash after a claim is reconcile's to finish.
+Two ticks at once are safe. After a crash behind a claim, reconcile finishes.
 """
 
 from datetime import datetime
@@ -25,7 +25,7 @@ _STILL_WAITING = Guard(Status.QUEUED, lease_token=None, minimum_age_seconds=RESE
 
 
 def sweep(effects: FinalizeEffects, scan: Database, now: datetime | None = None) -> BatchReport:
-    """One firing. `scan` reads the pages on a connection of its own."""
+    """One tick. `scan` reads the pages on its own connection."""
     report = BatchReport()
     with scan.connection() as connection:
         waiting = store.page_through(connection, "page_waiting", now, RESERVATION_TTL_SECONDS)
@@ -34,5 +34,5 @@ def sweep(effects: FinalizeEffects, scan: Database, now: datetime | None = None)
 
 
 def sweep_run(effects: FinalizeEffects, run: Run, now: datetime | None = None) -> Run | None:
-    """Refund one run that is still waiting; None where a worker was first."""
+    """Refund one run that is still waiting; None if a worker was first."""
     return finalize.finish(effects, run, _STILL_WAITING, _EXPIRED, now=now)

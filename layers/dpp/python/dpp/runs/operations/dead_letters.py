@@ -1,15 +1,15 @@
-"""The dead-letter queue of runs (RUN-15): what stands in it, sent back or dropped by an operator.
+"""The dead-letter queue of runs (RUN-15): list, redrive and drop its messages.
 
-A message comes here after three receives. What it means is decided by its run's row, never by the message:
+A message comes here after three receives. Its run's row decides what happens, never the message:
 
-- a run that is QUEUED waits for nobody but this message: redrive sends it back, drop ends the run with a full
-  refund, and if nobody does anything the sweeper ends it after its hour (RUN-21);
-- a run that is PROCESSING is the reaper's, one that is CLAIMED reconcile's: their messages are of no use to them;
-- a run that has ended leaves a message that nobody misses.
+- A QUEUED run waits only for this message. Redrive sends the message back; drop ends the run with a full refund. If
+  nobody does either, the sweeper ends the run after its hour (RUN-21).
+- The reaper ends a PROCESSING run, reconcile a CLAIMED one; neither needs the message.
+- The message of a run that has ended is not needed.
 
-Every step may be repeated, and a crash between two of them harms nothing: the message is deleted last. Sent back
-and not yet deleted, a run has two messages, of which the worker's compare-and-swap skips one (RUN-16). Ended and
-not yet deleted, a message is deleted by whoever looks next.
+Every step may be repeated, and a crash between two steps is harmless, because the message is deleted last. If it was
+sent back and not yet deleted, the run has two messages, of which the worker skips one by compare-and-swap (RUN-16).
+If the run was ended and the message not yet deleted, the next command deletes it.
 """
 
 from collections.abc import Iterator
@@ -31,32 +31,32 @@ from dpp.runs.model import Intent, Run
 from dpp.runs.store import Guard
 
 WAIT_SECONDS = 1
-"""How long SQS looks for messages before it says that there are none."""
+"""The time that SQS waits for messages."""
 _DROPPED = Intent(
     outcome=Status.FAILED,
     money_state=MoneyState.REFUNDED,
     charge_usd_micros=0,
     reason_code=Reason.MESSAGE_DROPPED,
-    detail="The run could not be begun and was given up.",
+    detail="The run could not be started, and an operator dropped it.",
 )
 
 
-class Standing(StrEnum):
-    """Where a message's run stands, as far as it matters here."""
+class MessageStatus(StrEnum):
+    """The status of a message's run, as far as it matters here."""
 
     QUEUED = "QUEUED"
     ENDING = "ENDING"
-    """Claimed: reconcile, or for a disputed one an operator, has the rest."""
+    """Claimed: reconcile finishes it, or for a disputed run an operator."""
     PROCESSING = "PROCESSING"
     ENDED = "ENDED"
     UNKNOWN = "UNKNOWN"
-    """No row: of another deployment, or not from here at all."""
+    """There is no row: the message is from another deployment, or from another program."""
     UNREADABLE = "UNREADABLE"
-    """No message of ours, or of a version that this code doesn't know."""
+    """Not a run message, or of a version that this code doesn't know."""
 
 
 class Action(StrEnum):
-    """What was done with a message."""
+    """The action on a message."""
 
     SENT_BACK = "SENT_BACK"
     RUN_ENDED = "RUN_ENDED"
@@ -67,7 +67,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message of the dead-letter queue. `fault` says why it can't be read, without a word of it."""
+    """A message of the dead-letter queue and its run. `fault` says why it can't be read, without quoting it."""
 
     message: ReceivedMessage
     content: RunMessage | None
@@ -75,36 +75,36 @@ class DeadLetter:
     fault: str | None = None
 
     @property
-    def standing(self) -> Standing:
-        """Where its run stands."""
+    def status(self) -> MessageStatus:
+        """The status of its run."""
         if self.content is None:
-            return Standing.UNREADABLE
+            return MessageStatus.UNREADABLE
         if self.run is None:
-            return Standing.UNKNOWN
+            return MessageStatus.UNKNOWN
         if self.run.status in TERMINAL:
-            return Standing.ENDED
+            return MessageStatus.ENDED
         if self.run.finalize_stage is not None:
-            return Standing.ENDING
-        return Standing(self.run.status.value)
+            return MessageStatus.ENDING
+        return MessageStatus(self.run.status.value)
 
     @property
     def ids(self) -> frozenset[str]:
-        """By which it can be chosen: its run's id and its own."""
+        """The ids that select it: its run's id and its message id."""
         own = {self.message.message_id}
         return frozenset(own if self.content is None else own | {str(self.content.run_id)})
 
 
 @dataclass(frozen=True, slots=True)
-class Handled:
-    """A message and what was done with it; `letter.run` is the run as it stands afterwards."""
+class HandledDeadLetter:
+    """A message and the action on it; its run is as it is afterwards."""
 
-    letter: DeadLetter
+    dead_letter: DeadLetter
     action: Action
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterEffects:
-    """What an operator's command touches: the dead-letter queue, and the queue of runs behind it."""
+    """Connections and clients that an operator's command uses: also the dead-letter queue and the run queue."""
 
     database: Database
     ledger: Ledger
@@ -112,47 +112,48 @@ class DeadLetterEffects:
     queue: Queue
 
 
-def look(effects: DeadLetterEffects, choice: Choice) -> list[DeadLetter]:
-    """What stands in the queue, and where its runs stand. Counts as a receive of each, which decides nothing here."""
+def list_dead_letters(effects: DeadLetterEffects, choice: Choice) -> list[DeadLetter]:
+    """List messages of the queue with their runs. It counts as a receive of each; this queue has no receive limit."""
     with held(effects.dead_letters, WAIT_SECONDS) as hold:
-        return [letter for letter in _letters(effects, hold, choice.limit) if choice.takes(letter)]
+        return list(_chosen(effects, hold, choice))
 
 
-def redrive(effects: DeadLetterEffects, choice: Choice, *, force: bool = False) -> Iterator[Handled]:
-    """Send back the messages whose run is QUEUED, delete those whose run has ended, leave the rest.
+def redrive(
+    effects: DeadLetterEffects, choice: Choice, *, force: bool = False
+) -> Iterator[HandledDeadLetter]:
+    """Send back messages whose run is QUEUED, delete those whose run has ended, and leave the others.
 
-    `force` sends the rest back too, word for word: a message that couldn't be read is worth that once the
-    worker can read it. Yields each as it is done. Raises DependencyUnavailable; what was yielded is done.
+    `force` sends back the others too, unchanged: a message that couldn't be read helps once the worker can read it.
+    Yields each message when it is done. Raises DependencyUnavailable; the yielded messages are done.
     """
     with held(effects.dead_letters, WAIT_SECONDS) as hold:
-        for letter in _letters(effects, hold, choice.limit):
-            if choice.takes(letter):
-                yield Handled(letter, _redrive(effects, hold, letter, force=force))
+        for dead_letter in _chosen(effects, hold, choice):
+            yield HandledDeadLetter(dead_letter, _redrive(effects, hold, dead_letter, force=force))
 
 
-def drop(effects: DeadLetterEffects, choice: Choice) -> Iterator[Handled]:
-    """Delete messages; a run that is QUEUED ends first, FAILED with a full refund, so that no client waits.
+def drop(effects: DeadLetterEffects, choice: Choice) -> Iterator[HandledDeadLetter]:
+    """Delete messages; a QUEUED run first ends as FAILED with a full refund, so that no client waits for it.
 
-    Yields each as it is done. Raises DependencyUnavailable; a run whose claim stands by then is reconcile's.
+    Yields each message when it is done. Raises DependencyUnavailable; reconcile finishes a run that is claimed by then.
     """
     with held(effects.dead_letters, WAIT_SECONDS) as hold:
-        for letter in _letters(effects, hold, choice.limit):
-            if choice.takes(letter):
-                yield _drop(effects, hold, letter)
+        for dead_letter in _chosen(effects, hold, choice):
+            yield _drop(effects, hold, dead_letter)
 
 
-def _letters(effects: DeadLetterEffects, hold: HeldMessages, limit: int) -> Iterator[DeadLetter]:
-    for message in hold.take(limit):
+def _chosen(effects: DeadLetterEffects, hold: HeldMessages, choice: Choice) -> Iterator[DeadLetter]:
+    for message in hold.take(choice.limit):
         try:
             content = RunMessage.model_validate_json(message.body)
+            dead_letter = DeadLetter(message, content, _run_of(effects, content))
         except ValidationError as error:
-            yield DeadLetter(message, None, None, _fault(error))
-            continue
-        yield DeadLetter(message, content, _run_of(effects, content))
+            dead_letter = DeadLetter(message, None, None, _fault(error))
+        if choice.takes(dead_letter):
+            yield dead_letter
 
 
 def _fault(error: ValidationError) -> str:
-    """The first fault: which member, and what was expected of it."""
+    """The first fault: the member, and what was expected of it."""
     first = error.errors(include_input=False, include_url=False)[0]
     return ": ".join((*map(str, first["loc"]), first["type"]))
 
@@ -162,29 +163,31 @@ def _run_of(effects: DeadLetterEffects, content: RunMessage) -> Run | None:
         return store.find(connection, content.tenant_id, content.run_id)
 
 
-def _redrive(effects: DeadLetterEffects, hold: HeldMessages, letter: DeadLetter, *, force: bool) -> Action:
-    if letter.standing == Standing.ENDED:
-        hold.delete(letter.message)
+def _redrive(
+    effects: DeadLetterEffects, hold: HeldMessages, dead_letter: DeadLetter, *, force: bool
+) -> Action:
+    if dead_letter.status == MessageStatus.ENDED:
+        hold.delete(dead_letter.message)
         return Action.DELETED
-    if letter.standing == Standing.QUEUED and letter.run is not None:
-        body = RunMessage.of(letter.run, datetime.now(UTC)).model_dump_json()
+    if dead_letter.status == MessageStatus.QUEUED and dead_letter.run is not None:
+        body = RunMessage.of(dead_letter.run, datetime.now(UTC)).model_dump_json()
     elif force:
-        body = letter.message.body
+        body = dead_letter.message.body
     else:
         return Action.LEFT
     effects.queue.send(body)
-    hold.delete(letter.message)
+    hold.delete(dead_letter.message)
     return Action.SENT_BACK
 
 
-def _drop(effects: DeadLetterEffects, hold: HeldMessages, letter: DeadLetter) -> Handled:
-    action = Action.DELETED
-    if letter.standing == Standing.QUEUED and letter.run is not None and letter.content is not None:
+def _drop(effects: DeadLetterEffects, hold: HeldMessages, dead_letter: DeadLetter) -> HandledDeadLetter:
+    action, run, content = Action.DELETED, dead_letter.run, dead_letter.content
+    if dead_letter.status == MessageStatus.QUEUED and run is not None and content is not None:
         ends = FinalizeEffects(effects.database, effects.ledger)
-        ended = finalize.finish(ends, letter.run, Guard(Status.QUEUED, lease_token=None), _DROPPED)
+        ended = finalize.finish(ends, run, Guard(Status.QUEUED, lease_token=None), _DROPPED)
         if ended is not None and not ended.is_disputed:
             action = Action.RUN_ENDED
-        # Who lost the claim lost it to a worker or to a job, which has the run now.
-        letter = replace(letter, run=ended or _run_of(effects, letter.content))
-    hold.delete(letter.message)
-    return Handled(letter, action)
+        # If the claim was lost, a worker or a job has the run now.
+        dead_letter = replace(dead_letter, run=ended or _run_of(effects, content))
+    hold.delete(dead_letter.message)
+    return HandledDeadLetter(dead_letter, action)

@@ -1,7 +1,7 @@
-"""What an operator does with a disputed run (D3): see all the evidence, decide, and have it carried out.
+"""Disputed runs (D3): an operator sees the evidence and decides.
 
-A run is DISPUTED where the ledger's receipt differs from the intent on its row. No job touches it again. A decision
-makes the ledger and the row agree, and the run then ends by the same steps as any other.
+A run is DISPUTED if the ledger's receipt differs from the intent on its row. No job touches it again. A decision makes
+ledger and row agree; the run then ends by the same steps as any other.
 """
 
 import logging
@@ -16,7 +16,7 @@ from dpp.platform.db.postgres import Database
 from dpp.runs import finalize, store
 from dpp.runs.envelope import EnvelopeUnreadable, read_stored
 from dpp.runs.finalize import FinalizeEffects
-from dpp.runs.jobs.reconcile import intent_that_stands
+from dpp.runs.jobs.reconcile import valid_intent
 from dpp.runs.machine import Status
 from dpp.runs.model import Run, envelope_key
 
@@ -28,12 +28,12 @@ class NotDisputed(Exception):
 
 
 class DecisionRefused(Exception):
-    """What was decided can't be: a run that never ran costs nothing, and no run costs more than it reserved."""
+    """The decision is impossible: a run that never started costs nothing, and no run costs more than it reserved."""
 
 
 @dataclass(frozen=True, slots=True)
 class DisputeEffects:
-    """What a decision touches."""
+    """Connections and clients that a decision uses."""
 
     database: Database
     ledger: Ledger
@@ -42,28 +42,28 @@ class DisputeEffects:
 
 @dataclass(frozen=True, slots=True)
 class Dispute:
-    """A disputed run and everything that says something about its money; amounts in micros."""
+    """A disputed run and the evidence about its money; amounts in micros."""
 
     run: Run
     receipt: tuple[str, int] | None
-    """How the ledger says that the reservation was closed, and what was charged."""
+    """The ledger's receipt: how the reservation was closed, and the charge."""
     is_reserved: bool
-    """Whether the ledger still holds the reservation."""
+    """True if the ledger still holds the reservation."""
     envelope_cost_usd_micros: int | None
-    """The cost in the stored envelope, None where there is none that can be read."""
+    """The cost in the stored envelope; None if there is no readable one."""
 
 
-def look(effects: DisputeEffects, limit: int) -> list[Dispute]:
-    """Up to `limit` disputed runs, each with its evidence. Raises DependencyUnavailable."""
+def list_disputes(effects: DisputeEffects, limit: int) -> list[Dispute]:
+    """Up to `limit` disputed runs with their evidence. Raises DependencyUnavailable."""
     with effects.database.connection() as connection:
         runs = store.disputed(connection, limit)
     return [_evidence(effects, run) for run in runs]
 
 
 def decide(effects: DisputeEffects, run_id: UUID, charge_usd_micros: int, now: datetime | None = None) -> Run:
-    """End a disputed run with this charge, the rest of its reservation refunded; the run as it then stands.
+    """End a disputed run with this charge, refund the rest of its reservation, and return the ended run.
 
-    A run that never ran (QUEUED) can only be charged nothing, which refunds it. Safe to repeat after a crash. Raises
+    A run that never started (QUEUED) can only be charged 0, which refunds it. Safe to repeat after a crash. Raises
     NotDisputed, DecisionRefused, DependencyUnavailable.
     """
     with effects.database.connection() as connection:
@@ -71,13 +71,14 @@ def decide(effects: DisputeEffects, run_id: UUID, charge_usd_micros: int, now: d
     if run is None or not run.is_disputed:
         raise NotDisputed(f"run {run_id} is not disputed")
     if charge_usd_micros > run.reservation_max_cost_usd_micros:
-        raise DecisionRefused(f"the run reserved {run.reservation_max_cost_usd_micros} micros, not more")
+        raise DecisionRefused(
+            f"run {run_id} can cost at most its {run.reservation_max_cost_usd_micros} micros"
+        )
     if run.status == Status.QUEUED and charge_usd_micros:
-        raise DecisionRefused("the run never ran, so it can only be refunded (charge 0)")
-    intent = intent_that_stands(effects.storage, run)
-    if intent.detail == run.last_error_detail:  # why it was disputed is nothing that the client need read
+        raise DecisionRefused(f"run {run_id} never started, so it can only be refunded (charge 0)")
+    intent = replace(valid_intent(effects.storage, run), charge_usd_micros=charge_usd_micros)
+    if intent.detail == run.last_error_detail:  # the reason of the dispute is not for the client
         intent = replace(intent, detail=None)
-    intent = replace(intent, charge_usd_micros=charge_usd_micros)
     ends = FinalizeEffects(effects.database, effects.ledger, effects.storage)
     _LOG.warning(
         "dispute decided", extra={"run_id": run.id, "tenant_id": run.tenant_id, "charge": charge_usd_micros}
@@ -85,12 +86,12 @@ def decide(effects: DisputeEffects, run_id: UUID, charge_usd_micros: int, now: d
     try:
         ended = finalize.resolve(ends, run, intent, now=now)
     except NoReservation:
-        # Redis lost both reservation and receipt. Postgres counts the run as open, so a rebuild enters it anew.
+        # Redis lost both reservation and receipt. Postgres counts the run as open, so a rebuild enters it again.
         with effects.database.connection() as connection:
             rebuild(connection, effects.ledger, run.tenant_id, RebuildReason.OPERATOR)
         ended = finalize.resolve(ends, run, intent, now=now)
     if ended is None:
-        raise NotDisputed(f"run {run_id} was decided by another meanwhile")
+        raise NotDisputed(f"run {run_id} was decided by somebody else meanwhile")
     return ended
 
 

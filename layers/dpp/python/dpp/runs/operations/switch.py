@@ -1,16 +1,16 @@
-"""The switch of execution (TIX-1): whether runs are begun, at all and by pack, as operators' tickets decide.
+"""The execution switch (TIX-1): operators' tickets enable and disable runs, of all packs or of one.
 
-A run is begun if neither the switch of all packs nor that of its own is off; a switch that nobody decided on is on.
-While one is off:
+A run starts if neither the switch of all packs nor that of its pack is off; a switch without a decision is on. While a
+switch is off:
 
-- a submit is refused and gets its reservation back; the repetition of an accepted one is answered as ever.
-- a run that waits is not started: its message is acknowledged and the run parked, as if it had never been sent (D5).
-  Once enabled, reconcile sends it within its minute; after its hour the sweeper refunds it in full (RUN-21).
-- what is PROCESSING goes on to its end, and so does every end that was claimed.
+- A submit is refused, and its reservation is refunded. The repetition of an accepted submit gets its receipt as ever.
+- A waiting run is not started: its message is acknowledged and the run parked, as if it had never been sent (D5). Once
+  enabled, reconcile sends it within a minute; after its hour the sweeper refunds it in full (RUN-21).
+- A PROCESSING run goes on to its end, and so does every claim.
 
-Submit and worker ask in the statement that begins (`insert_run`, `start_processing`), so that no look is stale when it
-is acted on: once a decision stands, no statement sent after it begins a run. One under way at that moment counts as
-before it.
+Submit and worker test the switch in the statement that starts the run (`insert_run`, `start_processing`), so they never
+act on a stale value: once a decision is committed, no later statement starts a run. A statement that is under way at
+that moment counts as earlier.
 """
 
 from dataclasses import dataclass
@@ -28,23 +28,23 @@ _MAX_ACTOR, _MAX_REASON = 64, 500
 
 
 class DecisionConflict(Exception):
-    """This decision id stands for another decision of the same scope."""
+    """This decision id belongs to another decision of the same scope."""
 
 
 class DecisionOutcome(StrEnum):
-    """What became of a decision."""
+    """The effect of a decision."""
 
     APPLIED = "APPLIED"
-    """It stands, from now on."""
+    """It applies from now on."""
     REPEATED = "REPEATED"
-    """It stood already."""
+    """It applied already."""
     SUPERSEDED = "SUPERSEDED"
-    """A newer one of the same scope stands, and nothing was changed."""
+    """A newer decision of the same scope applies; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """The decision that stands for one scope: a pack, or None for all. `actor` took it, `reason` says why."""
+    """The decision that applies to one scope: a pack, or None for all packs. `actor` took it, for `reason`."""
 
     scope: PackType | None
     enabled: bool
@@ -56,7 +56,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of a decision, and the switch of its scope as it stands now."""
+    """The outcome of a decision, and the switch of its scope after it."""
 
     outcome: DecisionOutcome
     switch: Switch
@@ -72,20 +72,19 @@ def decide(
     reason: str,
     decided_at: datetime,
 ) -> Decision:
-    """Enable or disable execution of a pack, or with None of all; once for a `decision_id`, however often it is asked.
+    """Enable or disable execution of a pack, or of all with None; once per `decision_id`.
 
-    Of a scope's decisions the one with the greatest `decided_at` stands, in whatever order they come; of two at one
-    moment that with the greater id. So `decided_at` is the decision's own, the same at every repetition, and by the
-    clock of Postgres (D1). The scopes are apart: to enable all packs enables none that is disabled by itself.
+    Of a scope's decisions the one with the greatest `decided_at` applies, in whatever order they arrive; of two at the
+    same time, the one with the greater id. So `decided_at` must be the same at every repetition, and from Postgres's
+    clock (D1). Scopes are independent: enabling all packs enables none that is disabled by itself.
 
-    One statement, which inside an open transaction counts once that is committed. Raises DecisionConflict, and
-    ValueError for what the table takes not: an actor of 1–64 characters, a reason of 1–500, a time with its offset.
+    One statement; inside an open transaction it applies when that is committed. Raises DecisionConflict, and ValueError
+    for values that the table's checks reject: `actor` must have 1–64 characters, `reason` 1–500, the time an offset.
     """
     if not (1 <= len(actor) <= _MAX_ACTOR and 1 <= len(reason) <= _MAX_REASON):
-        raise ValueError("a decision has an actor of 1 to 64 characters and a reason of 1 to 500")
+        raise ValueError("actor must have 1 to 64 characters, and reason 1 to 500")
     if decided_at.utcoffset() is None:
-        raise ValueError("a decision's time has an offset")
-    decided = Switch(scope, enabled, decision_id, actor, reason, decided_at)
+        raise ValueError("decided_at must have an offset")
     params = {
         "scope": scope or _ALL_PACKS,
         "enabled": enabled,
@@ -97,17 +96,17 @@ def decide(
     row = connection.execute(QUERIES["decide_execution"], params).fetchone()
     if row is not None:
         return Decision(DecisionOutcome.APPLIED, _switch(row))
-    # No row is ever deleted: whoever kept this decision off stands there still, or one newer still.
-    [standing] = [switch for switch in switches(connection) if switch.scope == scope]
-    if standing.decision_id != decision_id:
-        return Decision(DecisionOutcome.SUPERSEDED, standing)
-    if (standing.enabled, standing.decided_at) != (decided.enabled, decided.decided_at):
-        raise DecisionConflict(f"decision {decision_id} stands with another content")
-    return Decision(DecisionOutcome.REPEATED, standing)
+    # No row is ever deleted: the decision that prevented this one is still there, or a newer one.
+    [current] = [switch for switch in switches(connection) if switch.scope == scope]
+    if current.decision_id != decision_id:
+        return Decision(DecisionOutcome.SUPERSEDED, current)
+    if (current.enabled, current.decided_at) != (enabled, decided_at):
+        raise DecisionConflict(f"decision {decision_id} exists with another content")
+    return Decision(DecisionOutcome.REPEATED, current)
 
 
 def switches(connection: Connection) -> tuple[Switch, ...]:
-    """The decision that stands for each scope that was ever decided on, that of all packs first."""
+    """The decision that applies to each scope that was ever decided on, first that of all packs."""
     return tuple(_switch(row) for row in connection.execute(QUERIES["execution_switches"]).fetchall())
 
 
