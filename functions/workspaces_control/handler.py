@@ -61,8 +61,7 @@ def work_on(record: SQSRecord) -> None:
             report = observe(workspace_id, wiring())
             meter.observed(report.steps, report.outage)
             logger.info(
-                "observed",
-                extra={"workspace_id": workspace_id, "steps": [step.why for step in report.steps]},
+                "observed", extra={"workspace_id": workspace_id, "steps": [step.why for step in report.steps]}
             )
         case ObservePage() as page:
             found = observe_fleet_page(page, wiring())

@@ -55,8 +55,7 @@ def work_on(record: SQSRecord) -> None:
             report = observe(workspace_id, wiring(), does_long_work=True)
             meter.observed(report.steps, report.outage)
             logger.info(
-                "worked",
-                extra={"workspace_id": workspace_id, "steps": [step.why for step in report.steps]},
+                "worked", extra={"workspace_id": workspace_id, "steps": [step.why for step in report.steps]}
             )
         case Collect(after):
             _collect(after)

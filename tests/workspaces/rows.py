@@ -66,10 +66,7 @@ def conditions(
 
 
 def workspace(
-    container: bool = False,
-    volume: bool = False,
-    archive: bool = False,
-    **changes: Any,
+    container: bool = False, volume: bool = False, archive: bool = False, **changes: Any
 ) -> Workspace:
     """A workspace in which this is seen; its phase is computed, and it was looked at a second ago."""
     members: dict[str, Any] = {

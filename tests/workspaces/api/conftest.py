@@ -6,9 +6,7 @@ from contextlib import closing
 import pytest
 
 from dpp.platform.db.postgres import Database
-from tests.workspaces.api.client import (
-    WorkspacesApi,
-)
+from tests.workspaces.api.client import WorkspacesApi
 from tests.workspaces.environment import Environment
 
 

@@ -4,13 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.workspaces.api.client import (
-    AN_ID,
-    YEAR_SECONDS,
-    WorkspacesApi,
-    pointers,
-    refused,
-)
+from tests.workspaces.api.client import AN_ID, YEAR_SECONDS, WorkspacesApi, pointers, refused
 
 BAD_NAMES = (
     *(

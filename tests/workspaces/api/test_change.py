@@ -4,12 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.workspaces.api.client import (
-    WorkspacesApi,
-    pointers,
-    refused,
-    under_way,
-)
+from tests.workspaces.api.client import WorkspacesApi, pointers, refused, under_way
 from tests.workspaces.environment import Environment
 
 

@@ -14,14 +14,7 @@ from dpp.platform.db.postgres import Database
 from dpp.platform.keys import api_keys, operator_keys
 from dpp.workspaces.api.create import NewWorkspace, create
 from tests.support.proxy import Fault, Proxy
-from tests.workspaces.api.client import (
-    AN_ID,
-    ROOT,
-    ROUTES,
-    YEAR_SECONDS,
-    WorkspacesApi,
-    refused,
-)
+from tests.workspaces.api.client import AN_ID, ROOT, ROUTES, YEAR_SECONDS, WorkspacesApi, refused
 from tests.workspaces.environment import LOOKS, TENANT, Environment
 
 

@@ -7,11 +7,7 @@ import pytest
 
 from dpp.workspaces.api.owner import MAX_EVENTS
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
-from tests.workspaces.api.client import (
-    WorkspacesApi,
-    pointers,
-    refused,
-)
+from tests.workspaces.api.client import WorkspacesApi, pointers, refused
 from tests.workspaces.environment import Environment
 from tests.workspaces.memory_provider import MemoryProvider
 

@@ -6,11 +6,7 @@ import pytest
 
 from dpp.platform.db import postgres
 from tests.support.proxy import Proxy
-from tests.workspaces.api.client import (
-    OF_ONE,
-    WorkspacesApi,
-    without_ids,
-)
+from tests.workspaces.api.client import OF_ONE, WorkspacesApi, without_ids
 from tests.workspaces.environment import Environment
 
 

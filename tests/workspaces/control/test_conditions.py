@@ -14,27 +14,9 @@ from dpp.workspaces.control.conditions import (
     judge_health,
     observe_archive,
 )
-from dpp.workspaces.model import (
-    ARCHIVE_READY,
-    HEALTHY,
-    LEVELS,
-    VOLUME_READY,
-    Condition,
-    ErrorInfo,
-    Phase,
-)
+from dpp.workspaces.model import ARCHIVE_READY, HEALTHY, LEVELS, VOLUME_READY, Condition, ErrorInfo, Phase
 from dpp.workspaces.ports import ArchiveObject
-from tests.workspaces.rows import (
-    INFRA,
-    NOON,
-    OTHER_KEY,
-    OWN_KEY,
-    conditions,
-    failed,
-    proof,
-    seen,
-    terminal,
-)
+from tests.workspaces.rows import INFRA, NOON, OTHER_KEY, OWN_KEY, conditions, failed, proof, seen, terminal
 
 # 003 §1, "policy.healthy=false 조건": container, volume, archive, archive_key, error → reason of the first fault.
 HEALTH = [
@@ -151,9 +133,7 @@ def test_an_archive_has_one_of_five_reasons(
     assert (one.ready, one.reason) == (ready, reason)
 
 
-@given(
-    st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=12),
-)
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=12))
 def test_the_time_of_transition_moves_with_the_status_and_only_then(
     looks: list[tuple[bool, bool, bool]],
 ) -> None:

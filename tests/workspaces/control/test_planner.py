@@ -167,11 +167,7 @@ COMPLETION: list[tuple[Operation, tuple[bool, bool, bool], str | None, HomeConte
 
 @pytest.mark.parametrize(("operation", "there", "key", "known", "complete"), COMPLETION)
 def test_an_operation_is_complete_when_it_was_seen_to_be(
-    operation: Operation,
-    there: tuple[bool, bool, bool],
-    key: str | None,
-    known: HomeContext,
-    complete: bool,
+    operation: Operation, there: tuple[bool, bool, bool], key: str | None, known: HomeContext, complete: bool
 ) -> None:
     """WS-1, WS-11: each condition alone isn't enough."""
     deleted = NOON if operation is Operation.DELETING else None

@@ -294,12 +294,7 @@ def test_a_workspace_is_deleted_from_where_the_document_says(
     if phase == "RUNNING":
         seen = seen | {"infra.process.container_ready": True}
     conditions = {
-        name: {
-            "status": status,
-            "reason": "R",
-            "message": "",
-            "last_transition_time": "2026-01-01T12:00:00Z",
-        }
+        name: {"status": status, "reason": "R", "message": "", "last_transition_time": "2026-01-01T12:00:00Z"}
         for name, status in seen.items()
     }
     take_on(connection, "dpp_workspace_monitor")

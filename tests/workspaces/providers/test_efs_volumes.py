@@ -10,12 +10,7 @@ from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from dpp.workspaces.ports import Volumes
 from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
 from dpp.workspaces.providers.efs_volumes import EfsVolumes
-from tests.workspaces.providers.aws_account import (
-    FAULTS,
-    Account,
-    Fault,
-    home_path,
-)
+from tests.workspaces.providers.aws_account import FAULTS, Account, Fault, home_path
 
 OWNER = (os.getuid(), os.getgid())
 

@@ -18,15 +18,7 @@ from psycopg.types.json import Jsonb
 from dpp.platform.db.postgres import Connection, named_rows
 from dpp.platform.db.sql import Queries
 from dpp.workspaces.archives.garbage import ArchiveReferences
-from dpp.workspaces.model import (
-    Conditions,
-    DesiredState,
-    ErrorInfo,
-    HomeContext,
-    Operation,
-    Phase,
-    Workspace,
-)
+from dpp.workspaces.model import Conditions, DesiredState, ErrorInfo, HomeContext, Operation, Phase, Workspace
 from dpp.workspaces.rows import conditions_json, error_json, home_json, workspace_from_row
 
 QUERIES = Queries("dpp.workspaces", "queries.sql")
@@ -238,10 +230,7 @@ def complete(
     now: datetime | None = None,
 ) -> Workspace | None:
     """End an operation that was observed to be complete; None as for `begin`."""
-    params = _decided_on(decided_on, now) | {
-        "home_ctx": Jsonb(home_json(home)),
-        "start_count": start_count,
-    }
+    params = _decided_on(decided_on, now) | {"home_ctx": Jsonb(home_json(home)), "start_count": start_count}
     return _one(connection, "complete", params)
 
 

@@ -48,10 +48,7 @@ class Lease:
     def renew(self) -> None:
         """Renew the lease. Raises LeaseLost if another process has the operation, or it has ended."""
         params = self._params() | {"lease_seconds": LEASE_SECONDS}
-        with (
-            self._database.connection() as connection,
-            store.writing(connection, Writer.RECONCILER),
-        ):
+        with self._database.connection() as connection, store.writing(connection, Writer.RECONCILER):
             held = connection.execute(QUERIES["renew_lease"], params).fetchall()
         if not held:
             raise LeaseLost
@@ -72,10 +69,7 @@ class Lease:
         return store.clock(connection, self._clock())
 
     def _note(self, name: str, more: dict[str, object]) -> Workspace:
-        with (
-            self._database.connection() as connection,
-            store.writing(connection, Writer.RECONCILER),
-        ):
+        with self._database.connection() as connection, store.writing(connection, Writer.RECONCILER):
             rows = named_rows(connection, QUERIES[name], self._params() | more)
         if not rows:
             raise LeaseLost

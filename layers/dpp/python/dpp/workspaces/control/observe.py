@@ -110,10 +110,7 @@ def _follow(done: ReconcileResult, effects: ControlEffects, *, does_long_work: b
 
 
 def _send_next(workspace_id: UUID, effects: ControlEffects, seconds: int) -> None:
-    with (
-        effects.database.connection() as connection,
-        store.writing(connection, Writer.RECONCILER),
-    ):
+    with effects.database.connection() as connection, store.writing(connection, Writer.RECONCILER):
         is_planned = store.plan_observation(connection, workspace_id, seconds, effects.clock())
     if is_planned:
         effects.observe_queue.send_later(body_of(Observe(workspace_id)), min(seconds, MAX_DELAY_SECONDS))

@@ -15,14 +15,7 @@ from dpp.workspaces.control.retry_policy import (
     is_exhausted,
 )
 from dpp.workspaces.machine import DOWN, RULES, UP, Action, OperationRule, has_own_archive, is_fresh, was_done
-from dpp.workspaces.model import (
-    HEALTHY,
-    LEVELS,
-    VOLUME_READY,
-    Operation,
-    Phase,
-    Workspace,
-)
+from dpp.workspaces.model import HEALTHY, LEVELS, VOLUME_READY, Operation, Phase, Workspace
 
 OBSERVE_IN_OPERATION_SECONDS = 2
 OBSERVE_TO_CONVERGE_SECONDS = 5

@@ -72,9 +72,7 @@ class AwsWorkspaceSettings(ContainerSizeSettings):
         description="The image of containers, from ECR.", alias="DPP_WORKSPACE_IMAGE", pattern=r"^\S+$"
     )
     architecture: Literal["ARM64", "X86_64"] = Field(
-        description="The architecture of the image.",
-        default="ARM64",
-        alias="DPP_WORKSPACE_ARCHITECTURE",
+        description="The architecture of the image.", default="ARM64", alias="DPP_WORKSPACE_ARCHITECTURE"
     )
     subnets: Annotated[tuple[_Subnet, ...], BeforeValidator(_split)] = Field(
         description="The subnets of containers, comma-separated.",

@@ -50,9 +50,6 @@ def _aws(root: Path, archives: S3Archives) -> Provider:
     directories = DirectoryVolumes(root, containers.in_use)
     directories.set_up()
     volumes = EfsVolumes(
-        directories,
-        AccessPoints(settings),
-        containers.in_use,
-        owner=(settings.posix_uid, settings.posix_gid),
+        directories, AccessPoints(settings), containers.in_use, owner=(settings.posix_uid, settings.posix_gid)
     )
     return Provider(containers, volumes, archives, home_tar)

@@ -95,10 +95,7 @@ class TaskDefinitions:
             "networkMode": "awsvpc",
             "cpu": str(settings.cpu),
             "memory": str(settings.memory_mib),
-            "runtimePlatform": {
-                "cpuArchitecture": settings.architecture,
-                "operatingSystemFamily": "LINUX",
-            },
+            "runtimePlatform": {"cpuArchitecture": settings.architecture, "operatingSystemFamily": "LINUX"},
             "taskRoleArn": settings.task_role_arn,
             "executionRoleArn": settings.execution_role_arn,
             "containerDefinitions": [self._container(workspace_id)],
