@@ -7,7 +7,7 @@ Postgres's clock is used (D1).
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Any
@@ -126,19 +126,8 @@ def change(
     now: datetime | None = None,
 ) -> Workspace | None:
     """Apply a change; None if there is no such workspace, or it is deleted."""
-    params = {
-        "workspace_id": workspace_id,
-        "tenant_id": tenant_id,
-        "desired_state": requested.desired_state and requested.desired_state.value,
-        "name": requested.name,
-        "sets_standby_ttl": requested.sets_standby_ttl,
-        "standby_ttl_seconds": requested.standby_ttl_seconds,
-        "sets_archive_ttl": requested.sets_archive_ttl,
-        "archive_ttl_seconds": requested.archive_ttl_seconds,
-        "desired_by": by,
-        "now": now,
-    }
-    return _one(connection, "change", params)
+    params = {"workspace_id": workspace_id, "tenant_id": tenant_id, "desired_by": by, "now": now}
+    return _one(connection, "change", asdict(requested) | params)
 
 
 def wake(

@@ -11,19 +11,26 @@ and the workspace's next `prepare` or `delete` removes it.
 """
 
 import errno
-import fcntl
 import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from uuid import UUID, uuid4
 
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from dpp.workspaces.ports import Observation, Volume
-from dpp.workspaces.providers.disk import FOLDER, failing_as, flush, remove, sync_folder, write_durably
+from dpp.workspaces.providers.disk import (
+    FOLDER,
+    failing_as,
+    flush,
+    locked,
+    remove,
+    sync_folder,
+    write_durably,
+)
 
 _GENERATION = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _GENERATIONS, _LOCKS, _TRASH = "generations", "locks", "trash"
@@ -130,16 +137,9 @@ class DirectoryVolumes:
         if not (self._root / _GENERATIONS).is_dir():
             raise ProviderUnavailable("the folder of volumes is not set up, or not mounted")
 
-    @contextmanager
-    def _locked(self, workspace_id: UUID) -> Iterator[None]:
+    def _locked(self, workspace_id: UUID) -> AbstractContextManager[None]:
         self._check_root()
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        lock_fd = os.open(self._root / _LOCKS / str(workspace_id), flags, 0o600)
-        try:
-            fcntl.flock(lock_fd, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock_fd)
+        return locked(self._root / _LOCKS / str(workspace_id))
 
     def _volume(self, workspace_id: UUID) -> Path:
         return self._root / f"ws-{workspace_id}-home"

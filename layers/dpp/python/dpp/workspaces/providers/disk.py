@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -56,6 +57,17 @@ def opened_folder(root_fd: int, names: Sequence[str]) -> Iterator[int]:
         yield folder_fd
     finally:
         os.close(folder_fd)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock (flock) on this file, which is created if needed."""
+    lock_fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock_fd)
 
 
 def flush(folder: Path) -> None:

@@ -1,19 +1,18 @@
 """Containers as processes of this machine (WS-9): for development and tests, without isolation."""
 
-import fcntl
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from uuid import UUID
 
 from dpp.workspaces.errors import OperationFailed
 from dpp.workspaces.ports import Observation, Volume, Volumes
 from dpp.workspaces.providers import processes
-from dpp.workspaces.providers.disk import failing_as
+from dpp.workspaces.providers.disk import failing_as, locked
 
 _WAITING = (sys.executable, "-I", "-S", str(Path(__file__).with_name("local_container.py")))
 _GRACE_SECONDS = 10.0
@@ -105,14 +104,10 @@ class ProcessContainers:
 
     @contextmanager
     def _locked(self, workspace_id: UUID) -> Iterator[None]:
-        with failing_as("ContainerUnknown"):
-            lock = self._folder("locks") / processes.container_name(workspace_id)
-            lock_fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock_fd, fcntl.LOCK_EX)
+        with ExitStack() as held:
+            with failing_as("ContainerUnknown"):
+                held.enter_context(locked(self._folder("locks") / processes.container_name(workspace_id)))
             yield
-        finally:
-            os.close(lock_fd)
 
     def _folder(self, name: str) -> Path:
         folder = self._root / name
