@@ -145,7 +145,7 @@ def read_one(request_id: str) -> Response[str]:
 
 @api.route("GET", "/api/ops/emergency-stop")
 def read_stop() -> Response[str]:
-    """Whether the emergency stop is set."""
+    """Read the emergency stop."""
     wired, _ = _authenticated()
     with wired.database.connection() as connection:
         found = stop.read(connection)

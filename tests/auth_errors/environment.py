@@ -107,8 +107,8 @@ class Environment:
     def deliver(self) -> list[Consumed]:
         """Consume all visible messages, as the function does."""
         events, done = self.queue(EVENTS), []
-        while shown := events.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS):
-            for one in shown:
+        while messages := events.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS):
+            for one in messages:
                 consumed = self.consume(EventMessage(one.body, one.attributes))
                 done.append(consumed)
                 if consumed.return_in_seconds is None:
@@ -178,9 +178,9 @@ class Environment:
             self.admin.execute("RESET ALL")
 
 
-def reasons(letters: list[SentMessage]) -> list[str]:
+def reasons(dead_letters: list[SentMessage]) -> list[str]:
     """The reasons of dead letters."""
-    return [one.attributes["deadLetterReason"]["StringValue"] for one in letters]
+    return [one.attributes["deadLetterReason"]["StringValue"] for one in dead_letters]
 
 
 @contextmanager

@@ -105,11 +105,11 @@ class TestAuthentication:
             api_keys.revoke(connection, gone.key_id)
         wrong_kind = refusing.tenant if (method, path) in OPERATORS_ROUTES else refusing.operator
         tokens = [wrong_kind, revoked.token, gone.token, api_keys.mint().token, "x", wrong_kind.upper(), None]
-        told = set()
+        seen = set()
         for token in tokens:
             answer = refusing.call(method, path, token=token, body=json.dumps(a_report()))
-            told.add((answer.status, json.dumps(answer.body | {"trace_id": ""})))
-        [(status, _)] = told
+            seen.add((answer.status, json.dumps(answer.body | {"trace_id": ""})))
+        [(status, _)] = seen
         assert status == 401
 
     def test_keys_identify_reporter_and_operator(self, client: AuthErrorsApi) -> None:
@@ -221,7 +221,7 @@ class TestReporting:
 
 
 class TestSanitization:
-    """How the text of a report is stored (AUTH-1)."""
+    """The stored text of a report (AUTH-1)."""
 
     @pytest.mark.parametrize(
         ("field", "bound"),
@@ -283,7 +283,7 @@ class TestSanitization:
         assert rows(client.database, "SELECT dedup_key FROM auth_error") == [("r",)]
 
     @pytest.mark.parametrize(
-        ("written", "told"),
+        ("written", "expected"),
         [
             ("2026-02-13T09:30:00+09:00", "2026-02-13T00:30:00Z"),
             ("2026-02-13T09:30+09:00", "2026-02-13T00:30:00Z"),
@@ -294,13 +294,13 @@ class TestSanitization:
         ],
     )
     def test_times_are_stored_as_instants(
-        self, client: AuthErrorsApi, written: str, told: str | None
+        self, client: AuthErrorsApi, written: str, expected: str | None
     ) -> None:
         answer = client.report(a_report(occurredAt=written))
-        if told is None:
+        if expected is None:
             assert answer.status == 422
             return
-        assert client.ask(f"/{answer.body['authErrorId']}").body["occurredAt"] == told
+        assert client.ask(f"/{answer.body['authErrorId']}").body["occurredAt"] == expected
 
 
 class TestDuplicates:
@@ -412,8 +412,8 @@ def test_logs_hold_nothing_of_a_report(
     client.report(body | {"httpStatus": 500})
     client.report(body | {"httpStatus": "s3cret"})
     client.report(raw=json.dumps(body) + "s3cret")
-    told = capfd.readouterr()
-    logged = told.out + told.err + caplog.text + str([record.__dict__ for record in caplog.records])
+    seen = capfd.readouterr()
+    logged = seen.out + seen.err + caplog.text + str([record.__dict__ for record in caplog.records])
     assert "authentication error recorded" in logged
     assert "s3cret" not in logged
     assert client.tenant.split("_")[2] not in logged

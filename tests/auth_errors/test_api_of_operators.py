@@ -45,9 +45,9 @@ class TestPages:
         same = [client.reported(occurredAt=NOON.isoformat()) for _ in range(5)]
         early = client.reported(occurredAt=(NOON - timedelta(seconds=1)).isoformat())
         late = client.reported(occurredAt=(NOON + timedelta(microseconds=1)).isoformat())
-        wanted = [late, *reversed(same), early]
+        expected = [late, *reversed(same), early]
         for limit in (1, 2, 3, 7, 100):
-            assert all_pages(client, limit) == wanted
+            assert all_pages(client, limit) == expected
 
     def test_full_last_page_has_no_cursor(self, client: AuthErrorsApi) -> None:
         for _ in range(2):
@@ -132,14 +132,14 @@ class TestDetails:
     def test_unknown_and_invalid_ids_get_the_same_404(
         self, refusing: AuthErrorsApi, place: str, path: str
     ) -> None:
-        told = set()
+        seen = set()
         for named in (AN_ID, "x", "%00", "0" * 1_000, AN_ID.replace("-", ""), f"{{{AN_ID}}}"):
             body = a_decision() if not place else {"decisionType": "IGNORE", "reason": "x"}
             where = f"{place}/{named}"
             answer = refusing.decide(where, body) if path else refusing.ask(where)
-            told.add((answer.status, answer.body["reason_code"], answer.body["detail"]))
+            seen.add((answer.status, answer.body["reason_code"], answer.body["detail"]))
         code = "CLUSTER_NOT_FOUND" if place else "AUTH_ERROR_NOT_FOUND"
-        assert [(status, reason) for status, reason, _ in told] == [(404, code)]
+        assert [(status, reason) for status, reason, _ in seen] == [(404, code)]
 
     def test_details_have_everything(self, client: AuthErrorsApi, machinery: Machinery) -> None:
         """Clusters, decisions, history, and events with their processed messages."""
@@ -242,8 +242,8 @@ class TestDecisions:
         machinery.run()
         answer = client.decide(f"/{found}", a_decision(decisionType=decision))
         assert answer.status == 201
-        wanted = {"PROCESS": "PROCESSED", "ESCALATE": "ANALYSIS_COMPLETED"}[decision]
-        assert answer.body["toStatus"] == wanted
+        expected = {"PROCESS": "PROCESSED", "ESCALATE": "ANALYSIS_COMPLETED"}[decision]
+        assert answer.body["toStatus"] == expected
         assert ("escalatedAt" in client.ask(f"/{found}").body) is (decision == "ESCALATE")
 
     def test_decision_ends_an_error_with_pending_events(

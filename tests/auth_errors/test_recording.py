@@ -171,7 +171,7 @@ _SHAPES: dict[AuthErrorStatus, str] = {
 
 
 class TestMachine:
-    """AUTH-3: eight states and the machine's transitions, whoever writes."""
+    """AUTH-3: eight states and the machine's transitions, for any writer."""
 
     def test_eight_states_four_of_them_terminal(self) -> None:
         assert len(AuthErrorStatus) == 8

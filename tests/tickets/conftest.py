@@ -1,4 +1,4 @@
-"""Ticket environments: one a test, or one shared by a module."""
+"""Ticket environments: one per test, or one shared by a module."""
 
 from collections.abc import Iterator
 
@@ -11,13 +11,13 @@ from tests.tickets.environment import Environment, open_environment
 
 @pytest.fixture
 def env(database_url: str, aws: None) -> Iterator[Environment]:
-    """An environment of this test's own."""
+    """A new environment."""
     with open_environment(database_url) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def shared_env(postgres_server: PostgresServer, aws: None) -> Iterator[Environment]:
-    """One for all tests of a module."""
+    """One environment for all tests of a module."""
     with open_environment(new_database(postgres_server)) as opened:
         yield opened

@@ -1,4 +1,4 @@
-"""A database full of tickets, of which the same number is always due; for plans and for the benchmark of scans."""
+"""A database full of tickets, with a constant number of due ones; for plan tests and the benchmark of scans."""
 
 from typing import Any
 
@@ -25,13 +25,13 @@ SET session_replication_role = origin;
 def fill(
     connection: psycopg.Connection[Any], *, tickets: int, stale: int, working: int, waiting: int
 ) -> None:
-    """Fill the empty table; the rest has ended. `connection` is a superuser's, with autocommit."""
+    """Fill the empty table; all other tickets have ended. `connection` belongs to a superuser, with autocommit."""
     statement = _FILL.replace("%%", "%").format(
         tickets=tickets, stale=stale, working=working, waiting=waiting
     )
-    # An analysis of the server's own would hold an old snapshot, and the vacuum leave pages not visible to all.
+    # Without autovacuum: its snapshot would keep the vacuum below from marking all pages as visible.
     connection.execute("ALTER TABLE tickets SET (autovacuum_enabled = off)")
-    # So does a vacuum that comes before the commit of the rows was flushed, which a server that isn't durable puts off.
+    # A vacuum before the flush of the commit has the same effect; a server without fsync delays that flush.
     connection.execute("SET synchronous_commit = on")
     for one in statement.split(";\n"):
         connection.execute(one.encode())

@@ -1,4 +1,4 @@
-"""The operators' API (TIX-5): every route, every refusal, and who may ask."""
+"""The operators' API (TIX-5): routes, rejections and authentication."""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def client(env: Environment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operat
 
 @pytest.fixture
 def refusing(shared_env: Environment, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatorApi]:
-    """A client of what is refused: no test leaves anything, so all have one database."""
+    """A client for rejected requests on one shared database: no test writes anything."""
     with closing(OperatorApi(shared_env.database, shared_env.environ(), monkeypatch)) as made:
         yield made
 
@@ -52,14 +52,14 @@ def a_credit(**changes: Any) -> dict[str, Any]:
     return body | changes
 
 
-class TestWhoMayAsk:
-    """Operators' keys, and no others."""
+class TestAuthentication:
+    """Only operators' keys are accepted."""
 
     @pytest.mark.parametrize(("method", "path"), ROUTES)
-    def test_without_an_operators_key_every_route_is_the_same_401(
+    def test_other_keys_get_the_same_401_on_every_route(
         self, refusing: OperatorApi, shared_env: Environment, method: str, path: str
     ) -> None:
-        """A tenant's key, right in its own scope, is none here."""
+        """A tenant's valid key is not accepted either."""
         with shared_env.database.connection() as connection:
             create_tenant(connection, "t_acme", "Acme")
             tenants = api_keys.mint()
@@ -68,7 +68,7 @@ class TestWhoMayAsk:
             operator_keys.store(connection, revoked, "lee")
             operator_keys.revoke(connection, revoked.key_id)
         unknown = operator_keys.mint().token
-        told = set()
+        seen = set()
         for token in (
             tenants.token,
             unknown,
@@ -79,17 +79,15 @@ class TestWhoMayAsk:
         ):
             answer = refusing.send(method, path, {}, token=token)
             body = answer.body | {"trace_id": ""}
-            told.add((answer.status, json.dumps(body)))
-        (only,) = told
+            seen.add((answer.status, json.dumps(body)))
+        (only,) = seen
         assert only[0] == 401
 
-    def test_an_operators_key_opens_nothing_of_the_tenants(
-        self, client: OperatorApi, env: Environment
-    ) -> None:
+    def test_operator_key_is_rejected_by_tenant_routes(self, client: OperatorApi, env: Environment) -> None:
         with env.database.connection() as connection:
             assert api_keys.verify(connection, client.token) is None
 
-    def test_the_key_names_its_operator_in_what_is_kept(self, client: OperatorApi) -> None:
+    def test_stored_rows_name_the_operator(self, client: OperatorApi) -> None:
         filed = client.send("POST", "/api/tickets", a_credit()).body
         assert filed["requested_by"] == "kim"
 
@@ -97,7 +95,7 @@ class TestWhoMayAsk:
 class TestFiling:
     """POST and GET /api/tickets."""
 
-    def test_a_ticket_is_created_once(self, client: OperatorApi) -> None:
+    def test_repeated_ticket_is_created_once(self, client: OperatorApi) -> None:
         body = a_credit()
         first = client.send("POST", "/api/tickets", body)
         again = client.send("POST", "/api/tickets", body)
@@ -109,7 +107,7 @@ class TestFiling:
         assert [one["to_status"] for one in read["transitions"]] == ["OPEN"]
         assert "result" not in read
 
-    def test_another_request_under_the_id_is_409(self, client: OperatorApi) -> None:
+    def test_different_request_with_the_same_id_is_409(self, client: OperatorApi) -> None:
         body = a_credit()
         client.send("POST", "/api/tickets", body)
         answer = client.send("POST", "/api/tickets", body | {"reason": "another"})
@@ -125,7 +123,7 @@ class TestFiling:
             {k: v for k, v in a_credit(request_type="DLQ_REDRIVE").items() if k != "params"},
         ],
     )
-    def test_each_type_is_taken_with_its_params(self, client: OperatorApi, body: dict[str, Any]) -> None:
+    def test_each_type_accepts_its_params(self, client: OperatorApi, body: dict[str, Any]) -> None:
         answer = client.send("POST", "/api/tickets", body)
         assert answer.status == 201
         assert client.send("POST", "/api/tickets", body).status == 200
@@ -159,7 +157,7 @@ class TestFiling:
             ({"requested_by": "lee"}, "/requested_by"),
         ],
     )
-    def test_what_does_not_fit_is_422_at_its_place(
+    def test_invalid_field_is_422_with_its_pointer(
         self, refusing: OperatorApi, changes: dict[str, Any], pointer: str
     ) -> None:
         answer = refusing.send("POST", "/api/tickets", a_credit(**changes))
@@ -169,14 +167,14 @@ class TestFiling:
     @pytest.mark.parametrize(
         "raw", ["", "{", "[]", '{"a": NaN}', '"\\u0000"', b"\xff", '{"reason": "a", "reason": "b"}']
     )
-    def test_what_is_no_json_object_is_refused(self, refusing: OperatorApi, raw: str | bytes) -> None:
+    def test_body_must_be_a_json_object(self, refusing: OperatorApi, raw: str | bytes) -> None:
         assert refusing.send("POST", "/api/tickets", raw=raw or " ").status in (400, 422)
 
     @pytest.mark.parametrize("request_id", ["x", "%00", "../latest", "0" * 1_000, AN_ID])
-    def test_what_is_no_ticket_is_404(self, refusing: OperatorApi, request_id: str) -> None:
+    def test_unknown_and_invalid_ids_are_404(self, refusing: OperatorApi, request_id: str) -> None:
         assert refusing.send("GET", f"/api/tickets/{request_id}").status == 404
 
-    def test_pages_lead_on_by_their_cursor(self, client: OperatorApi) -> None:
+    def test_pages_continue_by_cursor(self, client: OperatorApi) -> None:
         filed = [client.send("POST", "/api/tickets", a_credit()).body["request_id"] for _ in range(5)]
         shown: list[str] = []
         query: dict[str, str | list[str]] = {"limit": "2", "status": "OPEN", "request_type": "BUDGET_CREDIT"}
@@ -207,27 +205,27 @@ class TestFiling:
             ({"status": ["OPEN", "DONE"]}, 400),
         ],
     )
-    def test_a_wrong_query_is_refused(
+    def test_invalid_query_is_rejected(
         self, refusing: OperatorApi, query: dict[str, str | list[str]], status: int
     ) -> None:
         assert refusing.send("GET", "/api/tickets", query=query).status == status
 
 
-class TestTheReaper:
+class TestReaper:
     """GET …/reaper/latest and POST …/reaper/run (000 §5)."""
 
-    def test_before_the_first_run_there_is_no_report(self, client: OperatorApi) -> None:
+    def test_there_is_no_report_before_the_first_run(self, client: OperatorApi) -> None:
         answer = client.send("GET", "/api/tickets/reaper/latest")
         assert (answer.status, answer.body["reason_code"]) == (404, "NO_REPORT_YET")
 
     @pytest.mark.parametrize("raw", [None, "{}"])
-    def test_a_run_without_a_body_goes_by_the_deployments_rules(
+    def test_run_without_a_body_uses_the_deployments_rules(
         self, client: OperatorApi, env: Environment, raw: str | None
     ) -> None:
         env.stale()
         answer = client.send("POST", "/api/tickets/reaper/run", raw=raw)
         assert answer.status == 200
-        assert next(iter(answer.body)) == "schema"  # by the contract's own names
+        assert next(iter(answer.body)) == "schema"  # with the field names of the contract
         assert (answer.body["threshold_seconds"], answer.body["cleaned_count"]) == (A_DAY, 1)
         (evidence,) = answer.body["evidence_refs"]
         assert answer.headers["Location"] == f"snapshots/{evidence.rpartition('/')[2]}"
@@ -237,11 +235,11 @@ class TestTheReaper:
         snapshot = client.send("GET", f"/api/tickets/reaper/{answer.headers['Location']}")
         assert (snapshot.status, snapshot.body) == (200, answer.body)
 
-    def test_a_run_is_the_operators(self, client: OperatorApi, env: Environment) -> None:
+    def test_run_names_its_operator(self, client: OperatorApi, env: Environment) -> None:
         client.send("POST", "/api/tickets/reaper/run")
         assert env.rows("SELECT actor FROM ticket_reaper_reports") == [("kim",)]
 
-    def test_threshold_and_number_may_be_said(self, client: OperatorApi, env: Environment) -> None:
+    def test_run_with_threshold_and_limit(self, client: OperatorApi, env: Environment) -> None:
         for _ in range(2):
             env.stale(hours=1)
         answer = client.send("POST", "/api/tickets/reaper/run", {"threshold_seconds": 1_800, "max_clean": 1})
@@ -250,10 +248,12 @@ class TestTheReaper:
 
     @pytest.mark.parametrize("field", ["threshold_seconds", "max_clean"])
     @pytest.mark.parametrize("value", ["0", "-1", "1000000000", '"300"', "300.5", "true", "null", "[]"])
-    def test_bounds_are_said_where_they_break(self, refusing: OperatorApi, field: str, value: str) -> None:
+    def test_values_out_of_range_are_422_with_their_pointer(
+        self, refusing: OperatorApi, field: str, value: str
+    ) -> None:
         answer = refusing.send("POST", "/api/tickets/reaper/run", raw=f'{{"{field}": {value}}}')
         if value == "null":
-            assert answer.status == 200  # as not given
+            assert answer.status == 200  # as if omitted
             return
         assert answer.status == 422
         (fault,) = answer.body["errors"]
@@ -261,20 +261,18 @@ class TestTheReaper:
         assert answer.body["detail"]
 
     @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e400", "9" * 40])
-    def test_what_is_no_number_of_json_is_400(self, refusing: OperatorApi, value: str) -> None:
+    def test_invalid_json_numbers_are_400(self, refusing: OperatorApi, value: str) -> None:
         answer = refusing.send("POST", "/api/tickets/reaper/run", raw=f'{{"threshold_seconds": {value}}}')
         assert (answer.status, answer.body["reason_code"]) == (400, "MALFORMED_REQUEST")
 
-    def test_a_dry_run_has_no_place(self, client: OperatorApi, env: Environment) -> None:
+    def test_dry_run_has_no_location(self, client: OperatorApi, env: Environment) -> None:
         env.stale()
         answer = client.send("POST", "/api/tickets/reaper/run", {"dry_run": True})
         assert (answer.status, answer.body["stale_count"], answer.body["cleaned_count"]) == (200, 1, 0)
         assert "Location" not in answer.headers
         assert client.send("GET", "/api/tickets/reaper/latest").status == 404
 
-    def test_while_one_runs_another_is_409_and_told_since_when(
-        self, client: OperatorApi, env: Environment
-    ) -> None:
+    def test_concurrent_run_is_409_with_the_start_time(self, client: OperatorApi, env: Environment) -> None:
         env.rows(
             "INSERT INTO exclusive_leases VALUES ('TICKET_REAPER', gen_random_uuid(), 'lee',"
             " '2036-01-01T00:00:00Z', '2037-01-01T00:00:00Z') RETURNING 1"
@@ -285,7 +283,7 @@ class TestTheReaper:
         assert answer.body["actor"] == "lee"
         assert answer.headers["Retry-After"] == "10"
 
-    def test_the_breaker_is_said_and_confirmed(
+    def test_breaker_is_reported_and_confirmed(
         self, env: Environment, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         client = OperatorApi(
@@ -303,21 +301,21 @@ class TestTheReaper:
             client.close()
 
     @pytest.mark.parametrize("name", ["x", "..%2f..%2fetc", "reaper_20260123_210000.json", "a" * 300])
-    def test_a_snapshot_that_is_none_is_404(self, refusing: OperatorApi, name: str) -> None:
+    def test_unknown_snapshot_is_404(self, refusing: OperatorApi, name: str) -> None:
         answer = refusing.send("GET", f"/api/tickets/reaper/snapshots/{name}")
         assert (answer.status, answer.body["reason_code"]) == (404, "SNAPSHOT_NOT_FOUND")
 
 
-class TestTheOpsCycle:
-    """The emergency stop, the counters, the receipt."""
+class TestOpsCycle:
+    """The emergency stop, the counters and the receipt."""
 
-    def test_the_stop_is_set_and_cleared_with_a_reason(self, client: OperatorApi, env: Environment) -> None:
+    def test_stop_is_set_and_cleared_with_a_reason(self, client: OperatorApi, env: Environment) -> None:
         assert client.send("GET", "/api/ops/emergency-stop").body["stopped"] is False
         answer = client.send("PUT", "/api/ops/emergency-stop", {"stopped": True, "reason": "a bad release"})
         assert (answer.status, answer.body["stopped"], answer.body["actor"]) == (200, True, "kim")
         refused = client.send("POST", "/api/tickets/reaper/run")
         assert (refused.status, refused.body["reason_code"]) == (409, "EMERGENCY_STOP_SET")
-        assert client.send("POST", "/api/tickets", a_credit()).status == 201  # to ask is no change
+        assert client.send("POST", "/api/tickets", a_credit()).status == 201  # reading is no change
         client.send("PUT", "/api/ops/emergency-stop", {"stopped": False, "reason": "taken back"})
         with env.database.connection() as connection:
             assert [one.stopped for one in stop.changes(connection, 5)] == [False, True]
@@ -325,10 +323,10 @@ class TestTheOpsCycle:
     @pytest.mark.parametrize(
         "body", [{}, {"stopped": True}, {"stopped": "yes", "reason": "x"}, {"reason": "x"}]
     )
-    def test_a_stop_without_a_reason_or_a_word_is_422(self, refusing: OperatorApi, body: object) -> None:
+    def test_stop_without_a_reason_is_422(self, refusing: OperatorApi, body: object) -> None:
         assert refusing.send("PUT", "/api/ops/emergency-stop", body).status == 422
 
-    def test_the_counters(self, client: OperatorApi, env: Environment) -> None:
+    def test_counters(self, client: OperatorApi, env: Environment) -> None:
         env.stale()
         client.send("POST", "/api/tickets", a_credit())
         body = client.send("GET", "/api/tickets/counters").body
@@ -337,7 +335,7 @@ class TestTheOpsCycle:
         assert body["by_type"]["BUDGET_CREDIT"]["open"]["count"] == 1
         assert body["asof"].endswith("+09:00")
 
-    def test_the_newest_receipt(self, client: OperatorApi, env: Environment) -> None:
+    def test_newest_receipt(self, client: OperatorApi, env: Environment) -> None:
         answer = client.send("GET", "/api/ops/cycle/latest")
         assert (answer.status, answer.body["reason_code"]) == (404, "NO_RECEIPT_YET")
         env.cycle()
@@ -354,15 +352,13 @@ class TestTheOpsCycle:
         ("GET", "/api/tickets/reaper/run", "POST"),
     ],
 )
-def test_a_method_that_a_path_has_not_is_405(
-    refusing: OperatorApi, method: str, path: str, allow: str
-) -> None:
+def test_unsupported_method_is_405(refusing: OperatorApi, method: str, path: str, allow: str) -> None:
     answer = refusing.send(method, path)
     assert (answer.status, answer.headers["Allow"]) == (405, allow)
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/", "/api/tickets/reaper", "/api/tickets/a/b", "/api/ops"])
-def test_an_unknown_path_is_404(refusing: OperatorApi, path: str) -> None:
+def test_unknown_path_is_404(refusing: OperatorApi, path: str) -> None:
     assert refusing.send("GET", path).status == 404
 
 

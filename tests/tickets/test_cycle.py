@@ -1,4 +1,4 @@
-"""The ops cycle (000 §7; TIX-6, TIX-7): stop, reaper, tickets; and a receipt that tells all of it."""
+"""The ops cycle (000 §7; TIX-6, TIX-7): emergency stop, reaper and tickets, with a receipt."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -28,8 +28,8 @@ def set_stop(env: Environment, *, stopped: bool) -> None:
         stop.decide(connection, stopped=stopped, actor="lee", reason="a bad release")
 
 
-def test_the_reaper_runs_after_the_stop_and_before_the_tickets(env: Environment) -> None:
-    """Step 0.25: a stale ticket of yesterday is ended before one of today is taken."""
+def test_reaper_runs_after_the_stop_and_before_the_tickets(env: Environment) -> None:
+    """Step 0.25: a stale ticket is ended before an open one is processed."""
     order: list[str] = []
     stale, waiting = env.stale(), env.file()
 
@@ -44,19 +44,19 @@ def test_the_reaper_runs_after_the_stop_and_before_the_tickets(env: Environment)
     assert done.outcome is CycleOutcome.COMPLETED
 
 
-def test_the_receipt_tells_every_step(env: Environment) -> None:
-    """ops_run_receipt.ticket_reaper has the report's own figures and leads to it."""
+def test_receipt_has_every_step(env: Environment) -> None:
+    """ops_run_receipt.ticket_reaper has the figures of the report, and a reference to it."""
     env.stale()
     waiting = env.file()
     env.cycle(datetime.fromisoformat("2036-01-23T12:00:00+00:00"))
-    (told,) = receipts(env)
-    assert told["schema"] == "OPS_RUN_RECEIPT_V1"
-    assert told["outcome"] == "COMPLETED"
-    assert told["started_at"] == "2036-01-23T21:00:00+09:00"
-    assert told["emergency_stop"]["step"] == "0"
-    assert told["emergency_stop"]["stopped"] is False
-    assert told["emergency_stop"]["changed_at"].endswith("+09:00")
-    assert told["ticket_reaper"] == {
+    (receipt,) = receipts(env)
+    assert receipt["schema"] == "OPS_RUN_RECEIPT_V1"
+    assert receipt["outcome"] == "COMPLETED"
+    assert receipt["started_at"] == "2036-01-23T21:00:00+09:00"
+    assert receipt["emergency_stop"]["step"] == "0"
+    assert receipt["emergency_stop"]["stopped"] is False
+    assert receipt["emergency_stop"]["changed_at"].endswith("+09:00")
+    assert receipt["ticket_reaper"] == {
         "step": "0.25",
         "outcome": "OK",
         "decision": "CLEANED",
@@ -67,23 +67,23 @@ def test_the_receipt_tells_every_step(env: Environment) -> None:
         "breaker_tripped": False,
         "published": True,
     }
-    assert told["tickets"]["items"] == [
+    assert receipt["tickets"]["items"] == [
         {"request_id": str(waiting.request_id), "request_type": "DLQ_REDRIVE", "outcome": "DONE"}
     ]
-    assert told["tickets"]["done"] == 1
+    assert receipt["tickets"]["done"] == 1
 
 
-def test_the_stop_stops_everything_after_it_and_the_receipt_says_so(env: Environment) -> None:
+def test_stop_skips_all_later_steps(env: Environment) -> None:
     stale, waiting = env.stale(), env.file()
     set_stop(env, stopped=True)
     done = env.cycle()
     assert done.receipt.outcome is CycleOutcome.STOPPED
-    (told,) = receipts(env)
-    assert (told["emergency_stop"]["outcome"], told["emergency_stop"]["reason"]) == (
+    (receipt,) = receipts(env)
+    assert (receipt["emergency_stop"]["outcome"], receipt["emergency_stop"]["reason"]) == (
         "STOPPED",
         "a bad release",
     )
-    assert (told["ticket_reaper"]["outcome"], told["tickets"]["outcome"]) == ("SKIPPED", "SKIPPED")
+    assert (receipt["ticket_reaper"]["outcome"], receipt["tickets"]["outcome"]) == ("SKIPPED", "SKIPPED")
     assert env.ticket(stale).current_status is TicketStatus.IN_PROGRESS
     assert env.ticket(waiting).current_status is TicketStatus.OPEN
     assert env.objects() == {}
@@ -92,9 +92,7 @@ def test_the_stop_stops_everything_after_it_and_the_receipt_says_so(env: Environ
     assert env.ticket(waiting).current_status is TicketStatus.DONE
 
 
-def test_the_stop_set_while_the_reaper_runs_stops_the_tickets(
-    env: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_during_the_reaper_stops_the_tickets(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = env.file()
 
     def stopped(*_args: Any) -> None:
@@ -109,7 +107,7 @@ def test_the_stop_set_while_the_reaper_runs_stops_the_tickets(
     assert env.ticket(waiting).current_status is TicketStatus.OPEN
 
 
-def test_the_stop_set_between_two_tickets_stops_the_second(env: Environment) -> None:
+def test_stop_between_two_tickets_stops_the_second(env: Environment) -> None:
     first, second = env.file(), env.file()
 
     def stopping(_ticket: Ticket) -> str:
@@ -124,13 +122,13 @@ def test_the_stop_set_between_two_tickets_stops_the_second(env: Environment) -> 
     assert env.ticket(second).current_status is TicketStatus.OPEN
 
 
-def test_a_failing_reaper_is_recorded_and_does_not_stop_the_cycle(
+def test_failed_reaper_is_recorded_and_does_not_stop_the_cycle(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting = env.file()
 
     def broken(*_args: Any) -> None:
-        raise ZeroDivisionError("a defect of ours")
+        raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(cycle, "reap", broken)
     done = env.cycle()
@@ -138,12 +136,12 @@ def test_a_failing_reaper_is_recorded_and_does_not_stop_the_cycle(
     assert done.receipt.ticket_reaper.outcome is StepOutcome.FAILED
     assert (
         done.receipt.ticket_reaper.error == "builtins.ZeroDivisionError"
-    )  # its class; the message may quote
+    )  # the class only; a message may have user data
     assert done.receipt.outcome is CycleOutcome.FAILED
     assert env.ticket(waiting).current_status is TicketStatus.DONE
 
 
-def test_a_reaper_that_somebody_runs_by_hand_is_recorded(env: Environment) -> None:
+def test_running_reaper_of_an_operator_is_recorded(env: Environment) -> None:
     env.rows(
         "INSERT INTO exclusive_leases VALUES ('TICKET_REAPER', gen_random_uuid(), 'kim', now(),"
         " now() + interval '60 seconds') RETURNING 1"
@@ -154,15 +152,15 @@ def test_a_reaper_that_somebody_runs_by_hand_is_recorded(env: Environment) -> No
     assert "by kim" in (done.ticket_reaper.error or "")
 
 
-def test_s3_down_is_no_failure_of_the_reaper(env: Environment) -> None:
-    """Its report stands in Postgres; the receipt says that the copies do not."""
+def test_s3_outage_does_not_fail_the_reaper(env: Environment) -> None:
+    """Its report is in Postgres; the receipt shows that it is not published."""
     away = Flaky(env.storage, StorageUnavailable, before={"put_json"})
     done = env.cycle(storage=away).receipt
     assert done.ticket_reaper is not None
     assert (done.ticket_reaper.outcome, done.ticket_reaper.published) == (StepOutcome.OK, False)
 
 
-def test_a_defect_in_an_executor_fails_the_step_and_the_next_cycle_goes_on_behind_it(
+def test_bug_in_an_executor_fails_the_step_and_the_next_cycle_continues(
     env: Environment,
 ) -> None:
     broken, behind = env.file(), env.file()
@@ -196,17 +194,17 @@ def test_one_cycle_at_a_time(env: Environment) -> None:
 
 
 @pytest.mark.parametrize("where", ["reaper", "tickets"])
-def test_a_cycle_that_died_leaves_what_it_did_and_is_called_abandoned(
+def test_receipt_of_a_crashed_cycle_becomes_abandoned(
     env: Environment, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its lease holds the next one off until it must be dead; that one says so."""
+    """The lease delays the next cycle, which then marks the receipt."""
     env.file()
 
     class Killed(BaseException):
         pass
 
     def die(*_args: Any) -> Any:
-        # A process that is killed gives nothing back.
+        # A killed process releases no lease.
         monkeypatch.setattr(Database, "connection", _no_connection)
         raise Killed
 
@@ -235,19 +233,19 @@ def _no_connection(_database: Database) -> Any:
     raise AssertionError("this process is dead")
 
 
-def test_before_the_first_cycle_there_is_no_receipt(env: Environment) -> None:
+def test_there_is_no_receipt_before_the_first_cycle(env: Environment) -> None:
     with env.database.connection() as connection, pytest.raises(NoReceiptYet):
         cycle.latest(connection)
 
 
 class TestCounters:
-    """TIX-7: what the ops counters say."""
+    """TIX-7: the ops counters."""
 
     def count(self, env: Environment, now: datetime | None = None) -> Any:
         with env.database.connection() as connection:
             return counters.count(connection, RULES, now)
 
-    def test_stale_ones_are_counted_as_stale_and_not_as_in_progress(self, env: Environment) -> None:
+    def test_stale_tickets_are_not_counted_as_in_progress(self, env: Environment) -> None:
         env.file(RequestType.BUDGET_CREDIT)
         working = env.in_progress(silent_seconds=60)
         stale = env.stale(hours=30)
@@ -261,7 +259,7 @@ class TestCounters:
         assert found.by_type[RequestType.DLQ_REDRIVE].stale.count == 2
         assert set(found.by_type) == set(RequestType)
 
-    def test_what_the_reaper_ended_is_counted_as_failed(self, env: Environment) -> None:
+    def test_tickets_ended_by_the_reaper_are_counted_as_failed(self, env: Environment) -> None:
         env.stale()
         env.file()
         env.cycle()
@@ -272,12 +270,12 @@ class TestCounters:
         assert (after.failed.last_day, after.failed.last_week) == (0, 1)
         assert self.count(env, env.later(days=8)).total.failed.last_week == 0
 
-    def test_nothing_is_zeros(self, env: Environment) -> None:
+    def test_empty_counters_are_zero(self, env: Environment) -> None:
         found = self.count(env)
         assert (found.total.open.count, found.total.open.oldest_at) == (0, None)
         assert all(one == counters.Counters() for one in found.by_type.values())
 
 
 @pytest.mark.parametrize("count_of", [lambda c: c.counters, lambda c: c.reaped, lambda c: c.processed])
-def test_a_cycle_brings_what_is_measured(env: Environment, count_of: Callable[[Any], Any]) -> None:
+def test_cycle_returns_its_counters(env: Environment, count_of: Callable[[Any], Any]) -> None:
     assert count_of(env.cycle()) is not None

@@ -1,4 +1,4 @@
-"""What each type of ticket does, through the use case that owns it; each once for its request_id (TIX-6)."""
+"""The executors of all ticket types: each takes effect once per request_id (TIX-6)."""
 
 from dataclasses import replace
 from typing import Any
@@ -41,28 +41,28 @@ def credit_ticket(env: Environment, tenant_id: str, amount_usd: str = "2.5000") 
     return env.file(RequestType.BUDGET_CREDIT, params={"tenant_id": tenant_id, "amount_usd": amount_usd})
 
 
-def test_there_is_an_executor_for_every_type(owners: Owners) -> None:
+def test_every_type_has_an_executor(owners: Owners) -> None:
     assert set(executors(owners)) == set(RequestType)
 
 
 class TestBudgetCredit:
-    """A credit whose id is the ticket's."""
+    """A credit with the ticket's id."""
 
     @pytest.fixture
     def tenant(self, world: World) -> Tenant:
         return world.tenant(credit_usd_micros=1_000_000)
 
-    def test_the_balance_rises_once_however_often_it_is_carried_out(
+    def test_repeated_ticket_credits_the_balance_once(
         self, world: World, env: Environment, owners: Owners, tenant: Tenant
     ) -> None:
         ticket = credit_ticket(env, tenant.tenant_id)
-        said = {carry_out(owners, ticket) for _ in range(3)}
-        assert said == {f"2.5000 USD to {tenant.tenant_id}; balance 3.5000 USD"}
+        messages = {carry_out(owners, ticket) for _ in range(3)}
+        assert messages == {f"2.5000 USD to {tenant.tenant_id}; balance 3.5000 USD"}
         position = world.position(tenant)
         assert position.balance_usd_micros == 3_500_000
         assert position.balanced
 
-    def test_a_crash_between_row_and_balance_is_made_good_by_the_next_attempt(
+    def test_next_attempt_repairs_a_crash_between_row_and_balance(
         self, world: World, env: Environment, owners: Owners, tenant: Tenant
     ) -> None:
         ticket = credit_ticket(env, tenant.tenant_id)
@@ -73,11 +73,11 @@ class TestBudgetCredit:
         assert world.position(tenant).balance_usd_micros == 3_500_000
         assert world.position(tenant).balanced
 
-    def test_an_unknown_tenant_is_refused_with_its_name(self, env: Environment, owners: Owners) -> None:
+    def test_unknown_tenant_is_rejected(self, env: Environment, owners: Owners) -> None:
         with pytest.raises(TicketRefused, match="there is no tenant t_nobody"):
             carry_out(owners, credit_ticket(env, "t_nobody"))
 
-    def test_more_than_a_ledger_holds_is_refused(
+    def test_amount_above_the_ledgers_limit_is_rejected(
         self, world: World, env: Environment, owners: Owners, tenant: Tenant
     ) -> None:
         ticket = credit_ticket(env, tenant.tenant_id, "9007199254.7409")
@@ -85,7 +85,7 @@ class TestBudgetCredit:
             carry_out(owners, ticket)
         assert world.position(tenant).balance_usd_micros == 1_000_000
 
-    def test_the_id_of_another_credit_is_refused(
+    def test_id_of_another_credit_is_rejected(
         self, world: World, env: Environment, owners: Owners, tenant: Tenant
     ) -> None:
         ticket = credit_ticket(env, tenant.tenant_id)
@@ -95,26 +95,24 @@ class TestBudgetCredit:
 
 
 class TestExecution:
-    """The switch of runs; of two decisions the one asked for later stands."""
+    """The switch of executions: the decision that was filed last wins."""
 
     @pytest.mark.parametrize("pack_type", [None, "ocr"])
-    def test_it_is_disabled_and_enabled(
+    def test_execution_is_disabled_and_enabled(
         self, world: World, env: Environment, owners: Owners, pack_type: str | None
     ) -> None:
         params = {} if pack_type is None else {"pack_type": pack_type}
         off = env.file(RequestType.EXECUTION_DISABLE, params=params)
-        said = carry_out(owners, off)
-        assert said == f"execution of {pack_type or 'all packs'} is disabled"
-        assert carry_out(owners, off) == said
-        (standing,) = switches(world)
-        assert (standing.enabled, standing.scope) == (False, pack_type and PackType(pack_type))
-        assert (standing.actor, standing.reason, standing.decision_id) == ("kim", off.reason, off.request_id)
+        message = carry_out(owners, off)
+        assert message == f"execution of {pack_type or 'all packs'} is disabled"
+        assert carry_out(owners, off) == message
+        (decided,) = switches(world)
+        assert (decided.enabled, decided.scope) == (False, pack_type and PackType(pack_type))
+        assert (decided.actor, decided.reason, decided.decision_id) == ("kim", off.reason, off.request_id)
         carry_out(owners, env.file(RequestType.EXECUTION_ENABLE, params=params))
         assert [one.enabled for one in switches(world)] == [True]
 
-    def test_an_older_request_that_is_carried_out_later_changes_nothing(
-        self, world: World, env: Environment, owners: Owners
-    ) -> None:
+    def test_older_request_changes_nothing(self, world: World, env: Environment, owners: Owners) -> None:
         off = env.file(RequestType.EXECUTION_DISABLE, params={})
         on = env.file(RequestType.EXECUTION_ENABLE, params={})
         carry_out(owners, on)
@@ -128,16 +126,16 @@ def switches(world: World) -> tuple[switch.Switch, ...]:
 
 
 class TestRedrive:
-    """Dead letters, by `dpp.runs.operations.dead_letters`."""
+    """The dead letters of `dpp.runs.operations.dead_letters`."""
 
-    def test_what_is_queued_goes_back_and_the_rest_is_told(
+    def test_queued_runs_are_sent_back_and_the_rest_is_reported(
         self, world: World, env: Environment, owners: Owners, dead_letters: Queue
     ) -> None:
         tenant = world.tenant()
         runs = [world.submit(tenant).run for _ in range(3)]
         for message in world.messages():
             dead_letters.send(message.model_dump_json())
-        dead_letters.send("no message of ours")
+        dead_letters.send("not a run message")
         one = env.file(RequestType.DLQ_REDRIVE, params={"run_ids": [str(runs[0].run_id)], "limit": 100})
         assert carry_out(owners, one) == "1 sent back, 0 of ended runs deleted, 0 left"
         rest = env.file(RequestType.DLQ_REDRIVE, params={"limit": 100})
@@ -147,10 +145,10 @@ class TestRedrive:
 
 
 @pytest.mark.parametrize("request_type", list(RequestType))
-def test_parameters_that_this_version_cannot_read_are_refused(
+def test_unreadable_parameters_are_rejected(
     env: Environment, owners: Owners, request_type: RequestType
 ) -> None:
-    """Written by another version: the ticket fails with a sentence, and the next one is taken."""
+    """Parameters of another version: the ticket fails with a message, and the next one is processed."""
     ticket = env.file(request_type, params={"of_another_version": True})
     report = ProcessReport()
     process_tickets(ProcessEffects(env.database, executors(owners), RULES), "OPS_CYCLE/test", report)

@@ -1,4 +1,4 @@
-"""Filing and reading tickets (TIX-1): once a request_id, in order, with a history that nobody can change."""
+"""Filing and reading tickets (TIX-1): once per request_id, in order, with an unchangeable history."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -27,7 +27,7 @@ def new_ticket(**changes: Any) -> NewTicket:
     return NewTicket(**values | changes)
 
 
-def test_a_ticket_is_filed_open_and_its_filing_is_kept(env: Environment) -> None:
+def test_filed_ticket_is_open_and_has_a_history(env: Environment) -> None:
     """TIX-1."""
     new = new_ticket()
     filed = file(new, env.database)
@@ -39,8 +39,8 @@ def test_a_ticket_is_filed_open_and_its_filing_is_kept(env: Environment) -> None
     assert (kept.from_status, kept.to_status, kept.actor) == (None, TicketStatus.OPEN, "kim")
 
 
-def test_the_same_request_files_once(env: Environment) -> None:
-    """Whoever repeats it: it stays the first filer's."""
+def test_repeated_request_files_once(env: Environment) -> None:
+    """The first operator remains `requested_by`."""
     new = new_ticket()
     first = file(new, env.database)
     again = file(new_ticket(request_id=new.request_id, requested_by="lee"), env.database)
@@ -56,7 +56,7 @@ def test_the_same_request_files_once(env: Environment) -> None:
         {"reason": "another"},
     ],
 )
-def test_another_request_under_the_same_id_is_refused(env: Environment, changes: dict[str, Any]) -> None:
+def test_different_request_with_the_same_id_is_rejected(env: Environment, changes: dict[str, Any]) -> None:
     new = new_ticket()
     first = file(new, env.database).ticket
     with pytest.raises(TicketConflict):
@@ -64,7 +64,7 @@ def test_another_request_under_the_same_id_is_refused(env: Environment, changes:
     assert env.ticket(first) == first
 
 
-def test_of_twenty_at_once_one_files(env: Environment) -> None:
+def test_twenty_concurrent_requests_file_once(env: Environment) -> None:
     new, filed = new_ticket(), list[Filed]()
     at_once(env.url, *[lambda database: filed.append(file(new, database))] * 20)
     assert len(filed) == 20
@@ -72,7 +72,7 @@ def test_of_twenty_at_once_one_files(env: Environment) -> None:
     assert {one.ticket.request_id for one in filed} == {new.request_id}
 
 
-def test_pages_show_every_ticket_once_the_newest_first(env: Environment) -> None:
+def test_pages_have_each_ticket_once_newest_first(env: Environment) -> None:
     filed = [env.file(reason=f"no. {n}") for n in range(7)]
     shown: list[UUID] = []
     below: int | None = None
@@ -80,14 +80,14 @@ def test_pages_show_every_ticket_once_the_newest_first(env: Environment) -> None
         with env.database.connection() as connection:
             page = read.page(connection, below=below, limit=3, status=None, request_type=None)
         shown += [ticket.request_id for ticket in page.tickets]
-        env.file(reason="filed while somebody reads")  # stands before the pages that are left
+        env.file(reason="filed while somebody reads")  # before the remaining pages
         if page.below is None:
             break
         below = page.below
     assert shown == [ticket.request_id for ticket in reversed(filed)]
 
 
-def test_pages_are_cut_by_status_and_type(env: Environment) -> None:
+def test_pages_filtered_by_status_and_type(env: Environment) -> None:
     credit = env.file(RequestType.BUDGET_CREDIT)
     env.file(RequestType.DLQ_REDRIVE)
     taken = env.in_progress(request_type=RequestType.BUDGET_CREDIT)
@@ -103,17 +103,17 @@ def test_pages_are_cut_by_status_and_type(env: Environment) -> None:
 
 
 @pytest.mark.parametrize("request_id", [None, UUID(int=7)])
-def test_what_is_no_ticket_is_not_found(env: Environment, request_id: UUID | None) -> None:
+def test_unknown_ticket_is_not_found(env: Environment, request_id: UUID | None) -> None:
     with env.database.connection() as connection, pytest.raises(TicketNotFound):
         read.read(connection, request_id)
 
 
-class TestTheTableItself:
-    """The database refuses what the machine has no way for, whoever writes it."""
+class TestTable:
+    """The database rejects what the machine doesn't allow, for any writer."""
 
     @pytest.mark.parametrize("source", list(TicketStatus))
     @pytest.mark.parametrize("target", list(TicketStatus))
-    def test_it_lets_pass_the_ways_of_the_machine_and_no_other(
+    def test_table_allows_exactly_the_transitions_of_the_machine(
         self, env: Environment, source: TicketStatus, target: TicketStatus
     ) -> None:
         """TIX-2: all sixteen pairs."""
@@ -123,13 +123,13 @@ class TestTheTableItself:
                 _end(connection, ticket.request_id, source)
             allowed = (source, target) in {(way.source, way.target) for way in MACHINE.transitions}
             if allowed:
-                _go(connection, ticket.request_id, target)
-                connection.rollback()  # an end would want its result
+                _move(connection, ticket.request_id, target)
+                connection.rollback()  # a terminal status would need a result
             else:
                 with pytest.raises(psycopg.errors.CheckViolation):
-                    _go(connection, ticket.request_id, target)
+                    _move(connection, ticket.request_id, target)
 
-    def test_a_ticket_begins_open(self, env: Environment) -> None:
+    def test_new_ticket_must_be_open(self, env: Environment) -> None:
         with psycopg.connect(env.url) as connection, pytest.raises(psycopg.errors.CheckViolation):
             connection.execute(
                 "INSERT INTO tickets (request_id, request_type, params, reason, requested_by, current_status,"
@@ -154,10 +154,10 @@ class TestTheTableItself:
             "updated_at = created_at - interval '1 day', last_processed_at = created_at - interval '1 day'",
         ],
     )
-    def test_a_ticket_in_progress_has_an_age_and_what_it_asks_for_never_changes(
+    def test_ticket_in_progress_has_an_age_and_its_request_never_changes(
         self, env: Environment, change: str
     ) -> None:
-        """TIX-1: last_processed_at NULL or in the future can't be, so no ticket escapes the reaper."""
+        """TIX-1: last_processed_at is neither NULL nor in the future, so the reaper finds every ticket."""
         env.in_progress()
         with psycopg.connect(env.url) as connection, pytest.raises(psycopg.errors.CheckViolation):
             connection.execute(f"UPDATE tickets SET {change}".encode())
@@ -165,18 +165,18 @@ class TestTheTableItself:
     def test_no_ticket_ends_without_a_result(self, env: Environment) -> None:
         ticket = env.in_progress()
         with psycopg.connect(env.url) as connection:
-            _go(connection, ticket.request_id, TicketStatus.DONE)
+            _move(connection, ticket.request_id, TicketStatus.DONE)
             with pytest.raises(psycopg.errors.CheckViolation, match="ends with a result"):
                 connection.commit()
 
-    def test_a_result_says_the_same_as_its_ticket(self, env: Environment) -> None:
+    def test_result_must_match_its_ticket(self, env: Environment) -> None:
         ticket = env.in_progress()
         with psycopg.connect(env.url) as connection:
-            _go(connection, ticket.request_id, TicketStatus.FAILED)
+            _move(connection, ticket.request_id, TicketStatus.FAILED)
             with pytest.raises(psycopg.errors.ForeignKeyViolation):
                 _result(connection, ticket.request_id, TicketStatus.DONE)
 
-    def test_one_ticket_has_one_result(self, env: Environment) -> None:
+    def test_ticket_has_one_result(self, env: Environment) -> None:
         ticket = env.in_progress()
         with psycopg.connect(env.url) as connection:
             _end(connection, ticket.request_id, TicketStatus.DONE)
@@ -187,15 +187,15 @@ class TestTheTableItself:
     @pytest.mark.parametrize(
         "statement", ["DELETE FROM {}", "TRUNCATE {} CASCADE", "UPDATE {} SET actor = 'x'"]
     )
-    def test_what_an_auditor_reads_is_append_only(self, env: Environment, table: str, statement: str) -> None:
+    def test_audit_records_are_append_only(self, env: Environment, table: str, statement: str) -> None:
         if table == "ticket_results":
             statement = statement.replace("actor", "message")
         with psycopg.connect(env.url) as connection, pytest.raises(psycopg.errors.RestrictViolation):
             connection.execute(statement.format(table).encode())
 
 
-def _go(connection: psycopg.Connection[Any], request_id: UUID, target: TicketStatus) -> None:
-    """As a hand that knows the columns would: the machine is all that may refuse it."""
+def _move(connection: psycopg.Connection[Any], request_id: UUID, target: TicketStatus) -> None:
+    """Update with all columns of the target state, so that only the machine can reject it."""
     taken = target is not TicketStatus.OPEN
     connection.execute(
         "UPDATE tickets SET current_status = %(target)s, attempts = CASE WHEN %(taken)s THEN 1 ELSE 0 END,"
@@ -213,6 +213,6 @@ def _result(connection: psycopg.Connection[Any], request_id: UUID, status: Ticke
 
 
 def _end(connection: psycopg.Connection[Any], request_id: UUID, status: TicketStatus) -> None:
-    _go(connection, request_id, status)
+    _move(connection, request_id, status)
     _result(connection, request_id, status)
     connection.commit()

@@ -41,32 +41,31 @@ _PAGES_OF_A_CLEANING = 40 * _MAX_CLEAN
 
 @pytest.fixture(scope="module")
 def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
-    """Two hundred thousand tickets; whatever a test does is rolled back."""
+    """Two hundred thousand tickets; each test is rolled back."""
     with plans.database(postgres_server) as connection:
         fill(connection, tickets=200_000, stale=2_000, working=200, waiting=100)
         yield connection
 
 
 def _explained(connection: psycopg.Connection[Any], query: str, **changes: Any) -> dict[str, Any]:
-    # What another test rolled back; by itself it would leave a few dead entries in the indexes.
+    # Remove rows that other tests rolled back; their dead index entries would be counted.
     connection.execute("VACUUM (INDEX_CLEANUP ON) tickets")
     return explained(connection, QUERIES[query], _PARAMS | changes)
 
 
 def scans(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """What reads tickets."""
+    """The scans of tickets."""
     return [
         node for node in nodes(plan) if node.get("Relation Name") == "tickets" and "Scan" in node["Node Type"]
     ]
 
 
-def test_the_reaper_reads_what_it_cleans(full: psycopg.Connection[Any]) -> None:
+def test_reaper_reads_only_the_tickets_that_it_ends(full: psycopg.Connection[Any]) -> None:
     plan = _explained(full, "reap")
     (first, *others) = scans(plan)
     looked = [scan for scan in (first, *others) if scan.get("Index Name") == "tickets_in_progress"]
     assert looked, json.dumps(plan)
-    # In the order of the index, so that nothing is sorted, and no further than the last one that is taken: one in four
-    # is of the excluded type.
+    # In index order without a sort, up to the last ticket that is ended; one in four has the excluded type.
     assert (
         sum(scan["Actual Rows"] + scan.get("Rows Removed by Filter", 0) for scan in looked) <= 2 * _MAX_CLEAN
     )
@@ -74,8 +73,8 @@ def test_the_reaper_reads_what_it_cleans(full: psycopg.Connection[Any]) -> None:
     assert plan["Actual Rows"] == _MAX_CLEAN
 
 
-def test_the_backlog_is_counted_in_the_index(full: psycopg.Connection[Any]) -> None:
-    """All that is stale is counted, and none of it is looked at."""
+def test_backlog_is_counted_in_the_index(full: psycopg.Connection[Any]) -> None:
+    """All stale tickets are counted without reading their rows."""
     plan = _explained(full, "backlog")
     (scan,) = scans(plan)
     assert (scan["Node Type"], scan["Index Name"]) == ("Index Only Scan", "tickets_in_progress")
@@ -86,7 +85,7 @@ def test_the_backlog_is_counted_in_the_index(full: psycopg.Connection[Any]) -> N
 @pytest.mark.parametrize(
     ("query", "changes", "at_most"),
     [
-        # An entry into a full page of an index looks at tens of rows for one to drop before it splits the page.
+        # An insert into a full index page reads tens of rows to find a dead one before it splits the page.
         ("take_open", {}, 200),
         ("take_again", {}, 200),
         ("page_stale", {}, 200),
@@ -99,7 +98,7 @@ def test_the_backlog_is_counted_in_the_index(full: psycopg.Connection[Any]) -> N
         ("count_waiting", {}, 250),
     ],
 )
-def test_no_query_reads_more_than_it_answers(
+def test_queries_read_only_their_rows(
     full: psycopg.Connection[Any], query: str, changes: dict[str, Any], at_most: int
 ) -> None:
     plan = _explained(full, query, **changes)
@@ -107,6 +106,6 @@ def test_no_query_reads_more_than_it_answers(
     assert pages(plan) <= at_most, json.dumps(plan)
 
 
-def test_what_ended_is_counted_for_a_week_and_no_further(full: psycopg.Connection[Any]) -> None:
+def test_ended_tickets_are_counted_for_a_week_only(full: psycopg.Connection[Any]) -> None:
     plan = _explained(full, "count_ended")
     assert {scan.get("Index Name") for scan in scans(plan)} == {"tickets_ended"}

@@ -1,4 +1,4 @@
-"""Taking tickets and carrying them out (TIX-6): in order, once, and again where a processor died."""
+"""Processing of tickets (TIX-6): in order, once, and again after a crashed processor."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -20,7 +20,7 @@ def outcomes(report: ProcessReport) -> list[TicketOutcome]:
     return [one.outcome for one in report.processed]
 
 
-def test_tickets_are_carried_out_in_the_order_of_filing(env: Environment) -> None:
+def test_tickets_are_processed_in_the_order_of_filing(env: Environment) -> None:
     filed = [env.file() for _ in range(4)]
     report = env.process_tickets()
     assert env.executor.carried_out == [ticket.request_id for ticket in filed]
@@ -28,7 +28,7 @@ def test_tickets_are_carried_out_in_the_order_of_filing(env: Environment) -> Non
     assert not report.stopped_early
 
 
-def test_a_ticket_that_is_done_has_its_result_and_history(env: Environment) -> None:
+def test_done_ticket_has_result_and_history(env: Environment) -> None:
     """Every transition with its actor and time."""
     ticket = env.file()
     env.process_tickets(processor_id="OPS_CYCLE/seven")
@@ -42,7 +42,7 @@ def test_a_ticket_that_is_done_has_its_result_and_history(env: Environment) -> N
     ]
 
 
-def test_what_cannot_be_done_fails_with_the_reason(env: Environment) -> None:
+def test_impossible_request_fails_with_the_reason(env: Environment) -> None:
     def refuse(_ticket: Ticket) -> str:
         raise TicketRefused("there is no tenant t_nobody")
 
@@ -55,7 +55,7 @@ def test_what_cannot_be_done_fails_with_the_reason(env: Environment) -> None:
     assert env.ticket(behind).current_status is TicketStatus.FAILED
 
 
-def test_a_long_message_is_cut_and_not_lost(env: Environment) -> None:
+def test_long_message_is_cut(env: Environment) -> None:
     env.executor.does = lambda _: "x" * 5_000
     ticket = env.file()
     env.process_tickets()
@@ -64,7 +64,7 @@ def test_a_long_message_is_cut_and_not_lost(env: Environment) -> None:
     assert result.message == "x" * 1_000
 
 
-def test_a_dependency_that_is_away_leaves_the_ticket_for_later_and_goes_on(env: Environment) -> None:
+def test_dependency_failure_leaves_the_ticket_for_later(env: Environment) -> None:
     first, second = env.file(), env.file()
 
     def away(ticket: Ticket) -> str:
@@ -75,13 +75,13 @@ def test_a_dependency_that_is_away_leaves_the_ticket_for_later_and_goes_on(env: 
     env.executor.does = away
     assert outcomes(env.process_tickets()) == [TicketOutcome.LEFT, TicketOutcome.DONE]
     assert env.ticket(first).current_status is TicketStatus.IN_PROGRESS
-    assert outcomes(env.process_tickets()) == []  # not before its processor must be gone
+    assert outcomes(env.process_tickets()) == []  # not before its processor has timed out
     assert outcomes(env.process_tickets(env.later(seconds=SILENT_SECONDS + 1))) == [TicketOutcome.DONE]
     assert env.executor.carried_out == [first.request_id, second.request_id, first.request_id]
 
 
-def test_a_ticket_whose_processor_died_is_taken_before_those_filed_after_it(env: Environment) -> None:
-    """A crash after the taking, whatever the executor had done by then."""
+def test_ticket_of_a_crashed_processor_comes_first(env: Environment) -> None:
+    """A crash after the claim, at any point of the executor."""
     dead = env.in_progress(silent_seconds=SILENT_SECONDS + 1)
     waiting = env.file()
     env.process_tickets(processor_id="OPS_CYCLE/next")
@@ -93,19 +93,19 @@ def test_a_ticket_whose_processor_died_is_taken_before_those_filed_after_it(env:
     ]
 
 
-def test_what_is_stale_is_the_reapers_alone(env: Environment) -> None:
-    """Also where the reaper failed, or its breaker tripped: nobody takes it again and does it after all."""
+def test_stale_ticket_is_left_to_the_reaper(env: Environment) -> None:
+    """Also after a failed or tripped reaper: no processor carries it out."""
     stale = env.stale()
     excluded = env.stale(request_type=RequestType.EXECUTION_ENABLE)
     assert outcomes(env.process_tickets()) == []
-    # What is never stale is never the reaper's: it is taken again.
+    # An excluded ticket is never stale, so a processor takes it again.
     rules = replace(RULES, excluded_types=(RequestType.EXECUTION_ENABLE,))
     process_tickets(env.process_effects(rules=rules), "OPS_CYCLE/test", ProcessReport())
     assert env.executor.carried_out == [excluded.request_id]
     assert env.ticket(stale).current_status is TicketStatus.IN_PROGRESS
 
 
-def test_a_crash_between_the_deed_and_its_result_repeats_the_deed_by_the_same_id(env: Environment) -> None:
+def test_crash_before_the_result_repeats_the_request_with_the_same_id(env: Environment) -> None:
     ticket = env.file()
 
     class Killed(BaseException):
@@ -123,8 +123,8 @@ def test_a_crash_between_the_deed_and_its_result_repeats_the_deed_by_the_same_id
     assert env.ticket(ticket).current_status is TicketStatus.DONE
 
 
-def test_one_that_kills_its_processor_each_time_is_left_to_the_reaper(env: Environment) -> None:
-    """Its last_processed_at rests then, so that the reaper's day begins."""
+def test_ticket_that_crashes_every_processor_is_left_to_the_reaper(env: Environment) -> None:
+    """Its last_processed_at stays then, so that it becomes stale."""
     ticket, at = env.file(), env.now()
 
     def away(_ticket: Ticket) -> str:
@@ -139,7 +139,7 @@ def test_one_that_kills_its_processor_each_time_is_left_to_the_reaper(env: Envir
     assert env.reap(at + timedelta(days=2)).report.cleaned_count == 1
 
 
-def test_a_ticket_that_another_has_a_hand_on_is_no_reason_to_wait(env: Environment) -> None:
+def test_locked_ticket_is_skipped(env: Environment) -> None:
     held, free = env.file(), env.file()
     with psycopg.connect(env.url) as other:
         other.execute("SELECT 1 FROM tickets WHERE request_id = %s FOR UPDATE", (held.request_id,))
@@ -149,15 +149,15 @@ def test_a_ticket_that_another_has_a_hand_on_is_no_reason_to_wait(env: Environme
     assert env.executor.carried_out == [free.request_id, held.request_id]
 
 
-def test_one_that_was_ended_meanwhile_keeps_its_end(env: Environment) -> None:
-    """The reaper took it while it was carried out: what was done is in the log, the result is the reaper's."""
+def test_ticket_ended_meanwhile_keeps_its_result(env: Environment) -> None:
+    """The reaper ended it during processing: the log shows that it was carried out, the result is the reaper's."""
     ticket = env.file()
 
     def reaped(_ticket: Ticket) -> str:
         assert env.reap(env.later(days=2)).report.cleaned_count == 1
         return "done"
 
-    # The reaper is another process, with a connection of its own.
+    # The reaper is another process with its own connection.
     env.executor.does = reaped
     processing = env.process_effects()
     other = env.new_database()
@@ -170,7 +170,7 @@ def test_one_that_was_ended_meanwhile_keeps_its_end(env: Environment) -> None:
     assert env.ticket(ticket).current_status is TicketStatus.FAILED
 
 
-def test_a_firing_is_bounded_in_number_and_in_time(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tick_is_limited_in_number_and_time(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(4):
         env.file()
     monkeypatch.setattr(process, "BATCH_LIMIT", 3)
@@ -182,8 +182,8 @@ def test_a_firing_is_bounded_in_number_and_in_time(env: Environment, monkeypatch
     assert (len(report.processed), report.stopped_early) == (1, True)
 
 
-def test_the_stop_set_under_way_ends_the_taking_but_not_the_record(env: Environment) -> None:
-    """TIX-6: read again before every write; what was done before it is written down."""
+def test_stop_ends_processing_after_the_result_is_stored(env: Environment) -> None:
+    """TIX-6: the stop is checked before every write; an earlier effect gets its result."""
     first, second = env.file(), env.file()
 
     def set_stop(_ticket: Ticket) -> str:
@@ -200,10 +200,10 @@ def test_the_stop_set_under_way_ends_the_taking_but_not_the_record(env: Environm
     assert env.ticket(second).current_status is TicketStatus.OPEN
 
 
-def test_the_stop_set_between_the_taking_and_the_deed_prevents_the_deed(
+def test_stop_after_the_claim_prevents_the_execution(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ticket is taken again once the stop is cleared."""
+    """The ticket is processed again after the stop is cleared."""
     ticket, real = env.file(), process._take
 
     def take_and_stop(*args: Any) -> Ticket | None:
@@ -224,8 +224,8 @@ def test_the_stop_set_between_the_taking_and_the_deed_prevents_the_deed(
     assert env.executor.carried_out == [ticket.request_id]
 
 
-def test_the_stop_waits_for_the_write_that_is_under_way_and_nothing_begins_after_it(env: Environment) -> None:
-    """The flag is held for the transaction of each write: there is no moment between the look and the write."""
+def test_setting_the_stop_waits_for_running_writes(env: Environment) -> None:
+    """Each write holds the flag for its transaction, so the flag can't change between check and write."""
     with psycopg.connect(env.url) as writer:
         stop.require_clear(writer)
         with psycopg.connect(env.url, autocommit=True) as operator:
@@ -239,7 +239,7 @@ def test_the_stop_waits_for_the_write_that_is_under_way_and_nothing_begins_after
         stop.require_clear(writer)
 
 
-def test_every_change_of_the_stop_is_kept(env: Environment) -> None:
+def test_every_change_of_the_stop_is_stored(env: Environment) -> None:
     with env.database.connection() as connection:
         stop.decide(connection, stopped=True, actor="lee", reason="a bad release")
         stop.decide(connection, stopped=False, actor="kim", reason="it was taken back")
@@ -251,7 +251,7 @@ def test_every_change_of_the_stop_is_kept(env: Environment) -> None:
     ]
 
 
-def test_postgres_away_ends_the_firing(env: Environment) -> None:
+def test_postgres_outage_ends_the_tick(env: Environment) -> None:
     env.file()
 
     def away(_ticket: Ticket) -> str:

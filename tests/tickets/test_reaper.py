@@ -1,4 +1,4 @@
-"""The reaper (TIX-1 … TIX-4): what is stale ends FAILED, with a report of what was done and nothing else."""
+"""The reaper (TIX-1 … TIX-4): stale tickets become FAILED, with an exact report."""
 
 import threading
 from contextlib import closing
@@ -26,11 +26,11 @@ from tests.tickets.environment import A_DAY, RULES, SEOUL, Environment
 LOCKED_MESSAGE = "AUTO_CLEANUP_STALE_IN_PROGRESS: exceeded 86400s threshold"
 
 
-class TestWhatIsStale:
+class TestStaleness:
     """000 §4-A."""
 
-    def test_a_stale_ticket_ends_failed_with_the_locked_result(self, env: Environment) -> None:
-        """TIX-2: never DONE; by TICKET_REAPER."""
+    def test_stale_ticket_fails_with_the_fixed_message(self, env: Environment) -> None:
+        """TIX-2: never DONE; the processor is TICKET_REAPER."""
         ticket = env.stale()
         reaped = env.reap()
         whole = env.details(ticket)
@@ -40,17 +40,17 @@ class TestWhatIsStale:
         assert (result.processor_id, result.status) == (REAPER, TicketStatus.FAILED)
         assert result.message == LOCKED_MESSAGE
         assert whole.transitions[-1].actor == REAPER
-        assert whole.ticket.processor_id == "a-processor"  # who left it: evidence
+        assert whole.ticket.processor_id == "a-processor"  # the crashed processor, as evidence
         assert [item.request_id for item in reaped.report.cleaned_items] == [ticket.request_id]
 
-    def test_the_message_carries_the_threshold_that_was_used(self, env: Environment) -> None:
+    def test_message_has_the_used_threshold(self, env: Environment) -> None:
         ticket = env.stale(hours=3)
         env.reap(rules=replace(RULES, threshold_seconds=7_200))
         result = env.details(ticket).result
         assert result is not None
         assert result.message == "AUTO_CLEANUP_STALE_IN_PROGRESS: exceeded 7200s threshold"
 
-    def test_open_ended_and_younger_tickets_are_left_alone(self, env: Environment) -> None:
+    def test_open_ended_and_younger_tickets_are_not_changed(self, env: Environment) -> None:
         """TIX-1."""
         left = [env.file(), env.in_progress(silent_seconds=A_DAY - 60)]
         ended = env.stale()
@@ -60,8 +60,8 @@ class TestWhatIsStale:
         assert (report.decision, report.stale_count, report.cleaned_items) == ("NONE", 0, ())
         assert [env.ticket(one) for one in (*left, ended)] == before
 
-    def test_exactly_the_threshold_is_not_yet_over_it(self, env: Environment) -> None:
-        """`last_processed_at` before now − threshold, not at it."""
+    def test_ticket_at_the_threshold_is_not_stale(self, env: Environment) -> None:
+        """`last_processed_at` must be before now − threshold."""
         ticket = env.in_progress()
         assert ticket.last_processed_at is not None
         at = ticket.last_processed_at + timedelta(seconds=A_DAY)
@@ -77,19 +77,19 @@ class TestWhatIsStale:
         assert env.ticket(excluded).current_status is TicketStatus.IN_PROGRESS
         assert env.ticket(stale).current_status is TicketStatus.FAILED
 
-    def test_the_oldest_go_first_and_at_most_max_clean(self, env: Environment) -> None:
+    def test_oldest_tickets_are_ended_first_up_to_max_clean(self, env: Environment) -> None:
         tickets = [env.stale(hours=30 - n) for n in range(5)]
         report = env.reap(rules=replace(RULES, max_clean=2)).report
         assert [item.request_id for item in report.cleaned_items] == [one.request_id for one in tickets[:2]]
-        assert (report.stale_count, report.cleaned_count) == (5, 2)  # all candidates, not only these
+        assert (report.stale_count, report.cleaned_count) == (5, 2)  # all stale tickets
         assert env.reap(rules=replace(RULES, max_clean=2)).report.stale_count == 3
 
 
-class TestAgainstOthers:
-    """A processor that is at it, and another reaper."""
+class TestConcurrency:
+    """A working processor, and another reaper."""
 
-    def test_a_heartbeat_between_the_look_and_the_write_wins(self, env: Environment) -> None:
-        """By status and last_processed_at as they are when the row is the reaper's."""
+    def test_heartbeat_between_read_and_write_wins(self, env: Environment) -> None:
+        """Status and last_processed_at are checked on the locked row."""
         ticket = env.stale()
         with psycopg.connect(env.url) as processor:
             processor.execute("UPDATE tickets SET last_processed_at = now(), updated_at = now()")
@@ -100,14 +100,14 @@ class TestAgainstOthers:
                 done.set()
 
             thread = threading.Thread(target=run)
-            thread.start()  # neither waits for the processor's hand nor takes the ticket from it
+            thread.start()  # it neither waits for the lock nor ends the ticket
             assert done.wait(10)
             thread.join()
             processor.commit()
         assert env.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
         assert env.reap().report.stale_count == 0
 
-    def test_a_ticket_finished_a_moment_before_is_left_as_it_ended(self, env: Environment) -> None:
+    def test_ticket_finished_just_before_keeps_its_result(self, env: Environment) -> None:
         ticket = env.stale()
         with env.database.connection() as connection:
             assert store.finish(connection, ticket, TicketStatus.DONE, "at the last moment")
@@ -116,7 +116,7 @@ class TestAgainstOthers:
         assert result is not None
         assert (result.status, result.message) == (TicketStatus.DONE, "at the last moment")
 
-    def test_who_finishes_after_the_reaper_is_told_so(self, env: Environment) -> None:
+    def test_finishing_after_the_reaper_returns_none(self, env: Environment) -> None:
         ticket = env.stale()
         env.reap()
         with env.database.connection() as connection:
@@ -125,8 +125,8 @@ class TestAgainstOthers:
         assert result is not None
         assert result.message == LOCKED_MESSAGE
 
-    def test_tickets_that_somebody_has_a_hand_on_hide_none_behind_them(self, env: Environment) -> None:
-        """A full page of contended and excluded ones starves nobody."""
+    def test_locked_tickets_do_not_hide_later_ones(self, env: Environment) -> None:
+        """A full page of locked and excluded tickets starves no other ticket."""
         for _ in range(3):
             env.stale(hours=40, request_type=RequestType.EXECUTION_ENABLE)
         held = [env.stale(hours=30) for _ in range(3)]
@@ -142,7 +142,7 @@ class TestAgainstOthers:
         assert report.stale_count == 4
 
     def test_one_run_at_a_time(self, env: Environment) -> None:
-        """The other one is told since when."""
+        """The other run gets the start time."""
         entered, leave = threading.Event(), threading.Event()
 
         class SlowStorage:
@@ -160,15 +160,15 @@ class TestAgainstOthers:
                 reap(ReapRequest("kim", RULES), effects)
             assert refused.value.members["actor"] == "lee"
             assert datetime.fromisoformat(str(refused.value.members["started_at"])).utcoffset() is not None
-            # A look changes nothing, so it may.
+            # A dry run changes nothing, so it is allowed.
             assert reap(ReapRequest("kim", RULES, dry_run=True), effects).report.decision == "NONE"
         finally:
             leave.set()
             first.join()
             other.close()
-        env.reap()  # the lease was given back
+        env.reap()  # the lease was released
 
-    def test_a_run_that_died_holds_the_others_off_for_three_minutes(self, env: Environment) -> None:
+    def test_crashed_run_delays_others_for_three_minutes(self, env: Environment) -> None:
         env.rows(
             "INSERT INTO exclusive_leases VALUES ('TICKET_REAPER', gen_random_uuid(), 'dead', now(),"
             " now() + interval '180 seconds') RETURNING 1"
@@ -177,11 +177,11 @@ class TestAgainstOthers:
             env.reap()
         env.reap(env.later(seconds=181))
 
-    def test_a_run_that_slept_past_its_lease_writes_nothing(self, env: Environment) -> None:
+    def test_run_with_an_expired_lease_writes_nothing(self, env: Environment) -> None:
         ticket = env.stale()
 
         class Sleepy(FlakyDatabase):
-            """Between the taking of the lease and its use, another takes it over."""
+            """Another run takes the lease over before it is used."""
 
             def connection(self) -> Any:
                 if self.uses == 1:
@@ -198,72 +198,72 @@ class TestAgainstOthers:
         assert env.objects() == {}
 
 
-class TestTheReport:
+class TestReport:
     """000 §2, §3, §6: TICKET_REAPER_REPORT_V1, its row and its copies."""
 
-    def test_it_has_exactly_the_fields_of_the_contract_in_their_order(self, env: Environment) -> None:
+    def test_report_has_the_fields_of_the_contract_in_order(self, env: Environment) -> None:
         """TIX-3."""
         ticket = env.stale()
         report = env.reap().report
-        told = report.model_dump(mode="json", by_alias=True)
-        assert list(told) == [
+        data = report.model_dump(mode="json", by_alias=True)
+        assert list(data) == [
             "schema", "asof", "decision", "threshold_seconds", "stale_count", "cleaned_count", "cleaned_items",
             "evidence_refs",
         ]  # fmt: skip
-        assert told["schema"] == "TICKET_REAPER_REPORT_V1"
-        assert told["decision"] == "CLEANED"
-        (item,) = told["cleaned_items"]
+        assert data["schema"] == "TICKET_REAPER_REPORT_V1"
+        assert data["decision"] == "CLEANED"
+        (item,) = data["cleaned_items"]
         assert item["request_id"] == str(ticket.request_id)
         assert (item["request_type"], item["reason"]) == ("DLQ_REDRIVE", "AUTO_CLEANUP_STALE_IN_PROGRESS")
         assert ticket.last_processed_at is not None
         assert datetime.fromisoformat(item["last_processed_at"]) == ticket.last_processed_at
         assert item["last_processed_at"].endswith("+09:00")
 
-    def test_times_carry_the_offset_of_the_deployments_zone(self, env: Environment) -> None:
+    def test_times_have_the_offset_of_the_deployments_zone(self, env: Environment) -> None:
         """TIX-7."""
         at = datetime.fromisoformat("2036-01-23T12:00:00.987+00:00")
-        told = env.reap(at).report.model_dump(mode="json", by_alias=True)
-        assert told["asof"] == "2036-01-23T21:00:00+09:00"
-        assert told["evidence_refs"] == ["reports/ops/tickets/reaper/snapshots/reaper_20360123_210000.json"]
+        data = env.reap(at).report.model_dump(mode="json", by_alias=True)
+        assert data["asof"] == "2036-01-23T21:00:00+09:00"
+        assert data["evidence_refs"] == ["reports/ops/tickets/reaper/snapshots/reaper_20360123_210000.json"]
 
-    def test_its_copies_lie_where_the_contract_says(self, env: Environment) -> None:
-        """TIX-4: snapshot and latest, word for word what was answered."""
+    def test_copies_have_the_keys_of_the_contract(self, env: Environment) -> None:
+        """TIX-4: snapshot and latest equal the returned report."""
         env.stale()
         reaped = env.reap()
-        told = reaped.report.model_dump(mode="json", by_alias=True)
-        assert env.objects() == {reaped.snapshot_key: told, LATEST_KEY: told}
-        assert told["evidence_refs"] == [reaped.snapshot_key]
+        data = reaped.report.model_dump(mode="json", by_alias=True)
+        assert env.objects() == {reaped.snapshot_key: data, LATEST_KEY: data}
+        assert data["evidence_refs"] == [reaped.snapshot_key]
 
-    def test_two_runs_within_a_second_leave_two_snapshots(self, env: Environment) -> None:
+    def test_two_runs_within_a_second_have_two_snapshots(self, env: Environment) -> None:
         at = env.now()
         keys = [env.reap(at).snapshot_key for _ in range(3)]
         assert len(set(keys)) == 3
         assert set(env.objects()) == {*keys, LATEST_KEY}
         assert env.latest_object()["evidence_refs"] == [keys[-1]]
 
-    def test_the_hour_that_a_clock_change_repeats_leaves_two_snapshots(self, env: Environment) -> None:
-        """2036-11-02 01:30 in New York is twice, an hour apart."""
+    def test_repeated_hour_of_a_clock_change_has_two_snapshots(self, env: Environment) -> None:
+        """2036-11-02 01:30 in New York occurs twice, an hour apart."""
         zone = ZoneInfo("America/New_York")
         first = datetime.fromisoformat("2036-11-02T05:30:00+00:00")
-        told = []
+        data = []
         for at in (first, first + timedelta(hours=1)):
             reaped = reap(ReapRequest("kim", RULES), env.reap_effects(zone=zone), at)
-            told.append((reaped.report.asof.isoformat(), snapshot_name(reaped.snapshot_key or "")))
-        assert told == [
+            data.append((reaped.report.asof.isoformat(), snapshot_name(reaped.snapshot_key or "")))
+        assert data == [
             ("2036-11-02T01:30:00-04:00", "reaper_20361102_013000.json"),
             ("2036-11-02T01:30:00-05:00", "reaper_20361102_013000_2.json"),
         ]
 
     @given(seconds=st.integers(946_684_800, 4_102_444_800))
-    def test_a_snapshots_name_is_its_reports_own_time(self, seconds: int) -> None:
-        """Midnight and every change of the clock included."""
+    def test_snapshot_name_is_the_time_of_the_report(self, seconds: int) -> None:
+        """Including midnight and every clock change."""
         for zone in ("Asia/Seoul", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"):
             local = datetime.fromtimestamp(seconds, ZoneInfo(zone))
             name = snapshot_name(snapshot_key(local, 1))
             stamp = datetime.strptime(name, "reaper_%Y%m%d_%H%M%S.json")  # noqa: DTZ007 - local, as the name is
             assert stamp.isoformat() == local.isoformat()[:19]
 
-    def test_a_dry_run_reports_and_changes_nothing(self, env: Environment) -> None:
+    def test_dry_run_reports_and_changes_nothing(self, env: Environment) -> None:
         ticket = env.stale()
         reaped = env.reap(dry_run=True)
         assert (reaped.report.decision, reaped.report.stale_count, reaped.report.cleaned_count) == (
@@ -276,7 +276,7 @@ class TestTheReport:
         with env.database.connection() as connection, pytest.raises(NoReportYet):
             reports.latest(connection)
 
-    def test_an_earlier_report_is_found_by_its_snapshots_name(self, env: Environment) -> None:
+    def test_earlier_report_is_found_by_its_snapshot(self, env: Environment) -> None:
         first, second = env.reap(), env.reap(env.later(hours=1))
         with env.database.connection() as connection:
             found = reports.of_snapshot(connection, snapshot_name(first.snapshot_key or ""))
@@ -285,8 +285,8 @@ class TestTheReport:
                 reports.of_snapshot(connection, "reaper_20000101_000000.json")
 
 
-class TestTheBreaker:
-    """So many are stale that something else is wrong: none is ended until an operator says so."""
+class TestBreaker:
+    """Too many stale tickets point to another fault: none is ended until an operator confirms."""
 
     @pytest.mark.parametrize(
         ("stale", "in_progress", "confirmed", "trips"),
@@ -295,18 +295,18 @@ class TestTheBreaker:
             (100, 1_000, 0, False),
             (101, 1_000, 0, True),
             (101, 1_000, 101, False),
-            (102, 1_000, 101, True),  # more than what the operator saw
+            (102, 1_000, 101, True),  # more than the operator confirmed
             (SHARE_COUNTS_FROM, 2 * SHARE_COUNTS_FROM, 0, False),
             (SHARE_COUNTS_FROM + 1, 2 * SHARE_COUNTS_FROM, 0, True),
-            (SHARE_COUNTS_FROM - 1, SHARE_COUNTS_FROM - 1, 0, False),  # of a few, the share says nothing
+            (SHARE_COUNTS_FROM - 1, SHARE_COUNTS_FROM - 1, 0, False),  # the share is not checked for a few
         ],
     )
-    def test_it_trips_by_count_and_by_share(
+    def test_breaker_trips_by_count_and_by_share(
         self, stale: int, in_progress: int, confirmed: int, trips: bool
     ) -> None:
         assert RULES.breaker.trips(Backlog(in_progress, stale), confirmed) is trips
 
-    def test_tripped_none_is_ended_and_the_report_says_how_many(self, env: Environment) -> None:
+    def test_tripped_breaker_ends_none_and_reports_the_count(self, env: Environment) -> None:
         tickets = [env.stale() for _ in range(3)]
         rules = replace(RULES, breaker=Breaker(max_stale=2, max_share=1))
         reaped = env.reap(rules=rules)
@@ -323,10 +323,10 @@ class TestTheBreaker:
 
 
 class TestFaults:
-    """A crash between any two steps, and dependencies that are away."""
+    """Crashes between any two steps, and unavailable dependencies."""
 
-    def test_s3_down_costs_the_copies_a_while_and_the_report_nothing(self, env: Environment) -> None:
-        """A crash after the database and before S3 is the same: the next run publishes both, in their order."""
+    def test_s3_outage_delays_the_copies_only(self, env: Environment) -> None:
+        """Like a crash after the commit: the next run publishes both reports, in order."""
         env.stale()
         away = Flaky(env.storage, StorageUnavailable, before={"put_json"})
         first = env.reap(storage=away)
@@ -334,12 +334,12 @@ class TestFaults:
         with env.database.connection() as connection:
             assert reports.latest(connection).report == first.report  # GET …/latest reads the row
         second = env.reap(env.later(hours=1))
-        told = {r.snapshot_key: r.report.model_dump(mode="json", by_alias=True) for r in (first, second)}
-        assert env.objects() == {**told, LATEST_KEY: told[second.snapshot_key]}
+        data = {r.snapshot_key: r.report.model_dump(mode="json", by_alias=True) for r in (first, second)}
+        assert env.objects() == {**data, LATEST_KEY: data[second.snapshot_key]}
 
     @pytest.mark.parametrize("lost", ["before", "after"])
-    def test_a_crash_between_the_copies_is_mended_by_the_next_run(self, env: Environment, lost: str) -> None:
-        """The snapshot stands, `latest` doesn't, or nobody noted that both do."""
+    def test_next_run_repairs_a_crash_between_the_copies(self, env: Environment, lost: str) -> None:
+        """After the snapshot, or after `latest` and before the mark."""
         puts: list[str] = []
 
         class Dying:
@@ -352,12 +352,12 @@ class TestFaults:
                     raise StorageUnavailable("died")
 
         first = env.reap(storage=Dying())
-        assert puts == [first.snapshot_key, LATEST_KEY]  # written, then published
+        assert puts == [first.snapshot_key, LATEST_KEY]  # stored, then published
         assert not first.published
         env.reap(env.later(hours=1))
         assert env.rows("SELECT count(*) FROM ticket_reaper_reports WHERE published_at IS NULL") == [(0,)]
 
-    def test_a_crash_before_the_commit_changes_nothing(self, env: Environment) -> None:
+    def test_crash_before_the_commit_changes_nothing(self, env: Environment) -> None:
         ticket = env.stale()
         with closing(FlakyDatabase(env.url, refuse={2})) as flaky, pytest.raises(PostgresUnavailable):
             reap(ReapRequest("kim", RULES), replace(env.reap_effects(), database=flaky))
@@ -365,7 +365,7 @@ class TestFaults:
         assert env.rows("SELECT count(*) FROM ticket_reaper_reports") == [(0,)]
         assert env.reap().report.cleaned_count == 1
 
-    def test_a_commit_whose_reply_was_lost_is_reported_once(self, env: Environment) -> None:
+    def test_commit_with_a_lost_reply_is_reported_once(self, env: Environment) -> None:
         ticket = env.stale()
         with closing(FlakyDatabase(env.url, lose_reply={2})) as flaky, pytest.raises(PostgresUnavailable):
             reap(ReapRequest("kim", RULES), replace(env.reap_effects(), database=flaky))
@@ -376,7 +376,7 @@ class TestFaults:
         assert found == [("1",), ("0",)]
         assert len(env.objects()) == 3
 
-    def test_the_emergency_stop_lets_no_run_write(self, env: Environment) -> None:
+    def test_no_run_writes_while_the_stop_is_set(self, env: Environment) -> None:
         ticket = env.stale()
         with env.database.connection() as connection:
             stop.decide(connection, stopped=True, actor="kim", reason="a bad release")
@@ -389,8 +389,8 @@ class TestFaults:
         assert env.reap().report.cleaned_count == 1
 
 
-def test_a_result_of_the_reaper_is_one_of_a_ticket_that_was_taken(env: Environment) -> None:
-    """An id that is no ticket's changes nothing and is no error."""
+def test_reaper_result_needs_an_existing_ticket(env: Environment) -> None:
+    """An unknown id changes nothing and is no error."""
     with env.database.connection() as connection:
         nobody = replace(env.in_progress(), request_id=uuid4())
         assert store.finish(connection, nobody, TicketStatus.DONE, "x") is None

@@ -1,4 +1,4 @@
-"""What of tickets outlives its use (LIFE-8): ended ones with what is theirs, receipts, published reports."""
+"""Retention of tickets (LIFE-8): ended tickets with their rows, receipts, and published reports."""
 
 from datetime import datetime
 
@@ -22,7 +22,7 @@ def _clear(env: Environment, before: datetime) -> dict[str, int]:
         return {one.name: deleted(connection, one, before, limit=1) for one in CLASSES}
 
 
-def test_an_ended_ticket_goes_with_its_result_and_history_and_a_living_one_never(env: Environment) -> None:
+def test_ended_ticket_is_deleted_with_its_rows_and_an_open_one_is_not(env: Environment) -> None:
     ended = [env.file(), env.file()]
     for _ in range(2):
         env.cycle()
@@ -31,7 +31,7 @@ def test_an_ended_ticket_goes_with_its_result_and_history_and_a_living_one_never
     gone = _clear(env, env.later(days=1))
     assert gone["tickets"] == len(ended)
     assert gone["ops_receipts"] == 2
-    assert gone["reaper_reports"] == 1  # the newest is what the API answers (TIX-5), however old it is
+    assert gone["reaper_reports"] == 1  # the API returns the newest report (TIX-5) at any age
     assert _count(env, "tickets") == len(living)
     assert _count(env, "ticket_results") == 0
     with env.database.connection() as connection:
@@ -39,7 +39,7 @@ def test_an_ended_ticket_goes_with_its_result_and_history_and_a_living_one_never
     assert {row[0] for row in rows} == {ticket.request_id for ticket in living}
 
 
-def test_what_each_class_takes_is_told(env: Environment) -> None:
+def test_each_class_returns_what_it_deletes(env: Environment) -> None:
     env.file()
     env.cycle()
     with env.database.connection() as connection:
@@ -49,13 +49,13 @@ def test_what_each_class_takes_is_told(env: Environment) -> None:
     assert [name for name, use in uses.items() if use.oldest_at is None] == ["reaper_reports"]
 
 
-def test_the_record_is_append_only_for_everybody_and_no_role_changes_it(env: Environment) -> None:
+def test_audit_records_are_append_only_for_every_role(env: Environment) -> None:
     env.file()
     with env.database.connection() as connection:
         assert refusal(connection, "DELETE FROM ticket_transitions") == APPEND_ONLY
         assert refusal(connection, "UPDATE ticket_transitions SET actor = 'x'", role=ROLE) == NO_RIGHT
         assert refusal(connection, "TRUNCATE ticket_transitions", role=ROLE) == NO_RIGHT
         assert refusal(connection, "DELETE FROM budget_credits", role=ROLE) == NO_RIGHT
-        # A living ticket is deleted by nobody, by whatever right.
+        # No role can delete an open ticket.
         assert refusal(connection, "DELETE FROM tickets", role=ROLE) is not None
         assert refusal(connection, "DELETE FROM tickets") is not None

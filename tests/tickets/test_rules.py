@@ -1,4 +1,4 @@
-"""Rules without a database: the machine, the paths, the report's own consistency, the configuration."""
+"""Rules without a database: paths, consistency of reports, settings."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +17,7 @@ from dpp.tickets.requests import PARAMS
 from dpp.tickets.staleness import LATEST_KEY, result_message, snapshot_key
 
 
-def test_every_type_has_its_parameters() -> None:
+def test_every_type_has_parameters() -> None:
     assert set(PARAMS) == set(RequestType)
 
 
@@ -29,7 +29,7 @@ def test_every_type_has_its_parameters() -> None:
         "a/b-c/d_e.f.g",
     ],
 )
-def test_a_raw_path_is_a_bare_relative_one(path: str) -> None:
+def test_valid_raw_paths(path: str) -> None:
     """TIX-3: RAW_PATH_ONLY."""
     assert raw_path(path) == path
 
@@ -42,18 +42,18 @@ def test_a_raw_path_is_a_bare_relative_one(path: str) -> None:
         "a\n", "a\x00b", "\u2026", "~/a", "a/" * 200 + "a",
     ],
 )  # fmt: skip
-def test_whatever_else_is_none(path: str) -> None:
+def test_invalid_raw_paths(path: str) -> None:
     with pytest.raises(ValueError, match="relative path"):
         raw_path(path)
 
 
 @given(st.datetimes(timezones=st.just(UTC)), st.integers(1, 10_000))
-def test_every_snapshot_is_at_a_raw_path(at: datetime, nth: int) -> None:
+def test_snapshot_keys_are_raw_paths(at: datetime, nth: int) -> None:
     assert raw_path(snapshot_key(at, nth)) != raw_path(LATEST_KEY)
     assert (snapshot_key(at, nth) == snapshot_key(at, 1)) is (nth == 1)
 
 
-def test_the_locked_message() -> None:
+def test_fixed_message() -> None:
     """000 §4-B."""
     assert result_message(86_400) == "AUTO_CLEANUP_STALE_IN_PROGRESS: exceeded 86400s threshold"
 
@@ -74,7 +74,7 @@ REPORT: dict[str, Any] = {
 }
 
 
-def test_a_report_reads_what_it_wrote() -> None:
+def test_report_round_trip() -> None:
     report = ReaperReport(**REPORT)
     assert ReaperReport.model_validate_json(report.to_json()) == report
 
@@ -94,12 +94,12 @@ def test_a_report_reads_what_it_wrote() -> None:
         {"more": 1},
     ],
 )
-def test_a_report_that_contradicts_itself_cannot_be(changes: dict[str, Any]) -> None:
+def test_contradicting_report_is_rejected(changes: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         ReaperReport(**REPORT | changes)
 
 
-def test_the_rules_by_default() -> None:
+def test_default_rules() -> None:
     """000 §3, §5; TIX-7."""
     settings = ReaperSettings.load({})
     rules = settings.rules
@@ -107,7 +107,7 @@ def test_the_rules_by_default() -> None:
     assert str(settings.zone) == "Asia/Seoul"
 
 
-def test_the_rules_as_they_are_set() -> None:
+def test_configured_rules() -> None:
     settings = ReaperSettings.load(
         {
             "DPP_TIME_ZONE": "Europe/Berlin",
@@ -144,6 +144,6 @@ def test_the_rules_as_they_are_set() -> None:
         ("DPP_TICKET_REAPER_EXCLUDED_TYPES", "EXECUTION_ENABLE,PIZZA"),
     ],
 )
-def test_a_wrong_value_fails_at_start_by_its_name(name: str, value: str) -> None:
+def test_invalid_setting_fails_at_start_with_its_name(name: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
         ReaperSettings.load({name: value})

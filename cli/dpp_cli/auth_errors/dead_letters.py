@@ -59,7 +59,7 @@ class _LetterSettings(WakeSettings, EventDeadLetterSettings):
 
 
 class _LetterView(BaseModel):
-    """A dead letter as JSON; `standing` is the state of its event."""
+    """A dead letter as JSON; `state` is the state of its event."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
@@ -68,7 +68,7 @@ class _LetterView(BaseModel):
     event_type: str | None
     reason: str | None
     detail: str | None
-    standing: DeliveryStatus
+    state: DeliveryStatus
     auth_error_id: str | None
     sent_at: datetime
     receive_count: int
@@ -83,7 +83,7 @@ class _LetterView(BaseModel):
             event_type=letter.event_type,
             reason=letter.reason,
             detail=letter.detail,
-            standing=letter.status,
+            state=letter.status,
             auth_error_id=str(letter.entry.auth_error_id) if letter.entry else None,
             sent_at=letter.message.sent_at,
             receive_count=letter.message.receive_count,

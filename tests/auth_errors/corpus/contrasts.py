@@ -8,7 +8,7 @@ from tests.auth_errors.corpus import Failure
 
 Contrast = Callable[[Failure], Failure]
 
-# Where an application's function stands in a frame, and where no frame is the application's, a library's.
+# The function in an application's frame; if no frame is the application's, in a library's frame.
 _FUNCTIONS = {
     "jvm": (r"^\tat (?:[\w.]+/)?(com\.example\.[\w.$]+\.\w+)\(", r"^\tat (?:[\w.]+/)?([\w.$]+\.\w+)\("),
     "python": (r'^(?: *\|)? *File "(?!.*site-packages|/usr)([^"]*", line \d+, in \w+)$',),

@@ -38,7 +38,7 @@ class FinalizeStage(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a run failed, in addition to the reasons of the packs (dpp/packs/contract.py)."""
+    """The reason of a failed run, in addition to the reasons of the packs (dpp/packs/contract.py)."""
 
     QUEUE_ENQUEUE_FAILED = "QUEUE_ENQUEUE_FAILED"
     WORKER_TIMEOUT = "WORKER_TIMEOUT"

@@ -23,7 +23,7 @@ class TaskStatus(StrEnum):
 
 
 class TaskOutcome(StrEnum):
-    """How a completed task ended."""
+    """The result of a completed task."""
 
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
