@@ -23,7 +23,7 @@ demo: bootstrap ## Bring the local stack up, send real runs through it, show wha
 	@$(BIN)/dpp demo
 
 test: bootstrap ## Run every test that needs no deployed stack, in parallel
-	$(BIN)/pytest -n auto --dist worksteal -m "not e2e"
+	$(BIN)/pytest -n auto --dist worksteal -m "not e2e" --ignore tests/e2e
 
 check: lint types test synth e2e ## Everything that CI runs
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from uuid import uuid4
 
+import hypothesis
 import psycopg
 import pytest
 from moto import mock_aws
@@ -28,6 +29,13 @@ _AWS_ENVIRONMENT = {
     "AWS_DEFAULT_REGION": "us-east-1",
     "AWS_REGION": "us-east-1",
 }
+
+
+# How long an example takes, or its generation, depends on the machine's load.
+hypothesis.settings.register_profile(
+    "any-machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any-machine")
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -69,7 +69,7 @@ class Internet:
         self,
         url: str = "http://site.test/",
         *,
-        seconds: float = 5,
+        seconds: float = 120,
         hops: int = 5,
         http: bool = True,
         wanted: Callable[[str], bool] = lambda _content_type: True,

@@ -25,7 +25,7 @@ def serving(respond: Respond, *, tls: SSLContext | None = None) -> Iterator[int]
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        timeout = 5
+        timeout = 120
 
         def do_GET(self) -> None:
             respond(self)

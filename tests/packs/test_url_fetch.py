@@ -293,7 +293,7 @@ class TestBounds:
 
         def drip(handler: BaseHTTPRequestHandler) -> None:
             handler.wfile.write(beginning)
-            for _ in range(100):
+            while True:  # until the client hangs up
                 handler.wfile.write(b"a")
                 time.sleep(0.02)
 
@@ -321,7 +321,7 @@ class TestBounds:
         release = threading.Event()
 
         def resolve(_host: str) -> Sequence[str]:
-            release.wait(5)
+            release.wait()
             return [SITE]
 
         world.fetcher._resolver = resolve
@@ -336,6 +336,5 @@ class TestBounds:
 
 
 def assert_in_time(world: Internet, url: str = "http://site.test/") -> None:
-    started = time.monotonic()
+    """Nothing but the limit ends this fetch."""
     assert world.discarded(url, seconds=0.4) is Discard.TIMEOUT
-    assert time.monotonic() - started < 1.5

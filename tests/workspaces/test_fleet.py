@@ -57,7 +57,6 @@ def run(env: Environment, share: int, examples: int, *, shrinks: bool = True) ->
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-@pytest.mark.timeout(900)
 def test_no_home_is_lost_in_any_order_of_steps_faults_and_blows(shared_env: Environment, share: int) -> None:
     """WS-1 … WS-13: in shares, which run beside each other; DPP_FLEET=all: seven times as much, and by chance."""
     examples = 170 if WHOLE else 24
