@@ -15,7 +15,7 @@ from dpp.packs.contract import PackResult
 from tests.crash.environment import Client, Environment
 from tests.crash.recovery import is_idle
 from tests.sim import invariants
-from tests.sim.database import Database
+from tests.sim.database import Row
 from tests.sim.keys import Keys, Members, Scores
 from tests.sim.simulation import Accepted
 from tests.support.charges import miscounted
@@ -27,7 +27,7 @@ class Snapshot:
     """The servers' data in the form of the simulation's in-memory servers."""
 
     env: Environment
-    database: Database
+    tables: dict[str, list[Row]]
     keys: Keys
     objects: dict[str, bytes]
     accepted: list[Accepted]
@@ -35,6 +35,10 @@ class Snapshot:
     answers: dict[str, list[PackResult]]
     writes_lost: int = 0
     flushes: int = field(default=0, init=False)
+
+    def rows(self, table: str) -> list[Row]:
+        """All rows of a table; none of a table that only the simulation has."""
+        return self.tables.get(table, [])
 
     def drift_of(self, tenant_id: str) -> int:
         """The drift that the platform's own audit finds."""
@@ -46,7 +50,7 @@ def snapshot(env: Environment) -> Snapshot:
     tables = ("runs", "tenants", "budget_credits", "ledger_rebuilds")
     return Snapshot(
         env=env,
-        database=Database.of({name: _rows(env, f"SELECT * FROM {name}") for name in tables}),
+        tables={name: _rows(env, f"SELECT * FROM {name}") for name in tables},
         keys=_keys(env),
         objects={},
         accepted=[
@@ -100,11 +104,7 @@ def _position(env: Environment, tenant_id: str) -> LedgerPosition:
 
 def _clients(env: Environment, found: Snapshot) -> Iterator[str]:
     for client in env.clients:
-        rows = [
-            row
-            for row in found.database.runs.values()
-            if row["idempotency_key"] == client.request.idempotency_key
-        ]
+        rows = [row for row in found.rows("runs") if row["idempotency_key"] == client.request.idempotency_key]
         paid = sum(row["actual_cost_usd_micros"] or 0 for row in rows)
         if client.persistent and paid != A_COST:
             yield f"a persistent client paid {paid} for {len(rows)} runs"

@@ -70,7 +70,7 @@ def _left(env: Environment) -> tuple[list[str], list[str]]:
         f"{row['status']} {row['money_state']} {row['finalize_stage']} version {row['version']} "
         f"{row['finalize_charge_usd_micros']} {row['actual_cost_usd_micros']} {row['last_error_reason_code']} "
         f"enqueued {row['enqueued_at'] is not None} leased {row['lease_token'] is not None}"
-        for row in found.database.runs.values()
+        for row in found.rows("runs")
     ]
     balances = [
         f"{name} = {value}"

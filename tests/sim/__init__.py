@@ -1,7 +1,7 @@
 """A deterministic simulation of metered runs: the real use cases on in-memory servers, driven by a seed.
 
 keys, lua                            Redis: its commands on a dict, and the platform's own Lua scripts
-sql, sql_values, schema, database    Postgres: the platform's own statements and schema, compiled to Python
+dialect, schema, database            Postgres: SQLite runs the platform's own statements and schema in its dialect
 ports                                stand-ins for psycopg, redis-py and boto3 on these servers
 choices, scheduler                   every decision comes from one stream; actors run on threads, one at a time
 faults                               the failures that can be injected, each of which can be switched off

@@ -105,11 +105,11 @@ def _recover(sim: Simulation) -> bool:
 
 def _has_ended(sim: Simulation, since: datetime) -> bool:
     """True if every run has ended, no message and no reservation is left, and every ledger was audited since."""
-    audited = [row for row in sim.database.rows("ledger_audits") if row["audited_at"] >= since]
-    runs = sim.database.rows("runs")
+    audited = [row for row in sim.rows("ledger_audits") if row["audited_at"] >= since]
+    runs = sim.rows("runs")
     disputed = {str(row["run_id"]) for row in runs if row["money_state"] == "DISPUTED"}
     return (
-        len(audited) == len(sim.database.rows("tenants"))
+        len(audited) == len(sim.rows("tenants"))
         and all(row["status"] in TERMINAL or row["money_state"] == "DISPUTED" for row in runs)
         and not sim.messages.waiting
         and set(_reserved(sim)) <= disputed
@@ -274,7 +274,7 @@ def _job(sim: Simulation, name: str, lifetime_seconds: int, job: Callable[[Conne
 
 def _is_due(sim: Simulation) -> bool:
     """True if there is a claim, an expired lease, or a reservation that has no run yet."""
-    now, runs = sim.now(), sim.database.rows("runs")
+    now, runs = sim.now(), sim.rows("runs")
     for row in runs:
         if row["finalize_stage"] == "CLAIMED":
             return True

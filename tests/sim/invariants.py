@@ -10,11 +10,10 @@ from typing import Protocol
 from dpp.money.keys import KeySpace
 from dpp.money.micros import parse_usd
 from dpp.packs.contract import PackResult, PackSuccess
-from tests.sim.database import Database
+from tests.sim.database import Row
 from tests.sim.faults import Fault
 from tests.sim.keys import Keys
 from tests.sim.simulation import Accepted, Simulation
-from tests.sim.sql import Row
 
 _KEYS = KeySpace()
 _REAPED_AT_ONCE = 3
@@ -24,7 +23,6 @@ _REAPED_AT_ONCE = 3
 class Ended(Protocol):
     """The final state: of a simulation, or of real servers as tests/crash reads them."""
 
-    database: Database
     keys: Keys
     objects: dict[str, bytes]
     accepted: list[Accepted]
@@ -32,6 +30,9 @@ class Ended(Protocol):
     answers: dict[str, list[PackResult]]
     writes_lost: int
     flushes: int
+
+    def rows(self, table: str) -> list[Row]:
+        """All rows of a table."""
 
     def drift_of(self, tenant_id: str) -> int:
         """The drift that the platform's own audit finds, in micros."""
@@ -52,21 +53,24 @@ def broken(sim: Ended) -> list[str]:
 def broken_before_recovery(sim: Simulation) -> Iterator[str]:
     """Check the invariants that hold before the recovery, when all actors are done."""
     for decision in sim.database.decisions:
-        current = sim.database.stored["execution_switches"][decision.scope or "*"]
+        current = next(
+            row for row in sim.rows("execution_switches") if row["scope"] == (decision.scope or "*")
+        )
         if (current["decided_at"], current["decision_id"]) < (decision.decided_at, decision.decision_id):
             yield f"decision {str(decision.decision_id)[:8]} was undone by an older one"
     if sim.has(Fault.MESSAGE_LOST):
         return
     sent = {json.loads(message.body)["run_id"] for message in (*sim.messages.waiting, *sim.messages.dead)}
-    for run_id, row in sim.database.runs.items():
+    for row in sim.rows("runs"):
+        run_id = str(row["run_id"])
         # Reconcile sends a run that was never sent, or was parked; a worker receives any other (D5).
         is_waiting = row["status"] == "QUEUED" and row["finalize_stage"] is None
-        if is_waiting and row["enqueued_at"] is not None and str(run_id) not in sent:
-            yield f"run {str(run_id)[:8]} is recorded as sent, and there is no message for it"
+        if is_waiting and row["enqueued_at"] is not None and run_id not in sent:
+            yield f"run {run_id[:8]} is recorded as sent, and there is no message for it"
 
 
 def _money(sim: Ended) -> Iterator[str]:
-    for row in sim.database.runs.values():
+    for row in sim.rows("runs"):
         name, money = str(row["run_id"])[:8], row["money_state"]
         if money == "DISPUTED":
             yield f"run {name} is DISPUTED: {row['last_error_detail']}"
@@ -82,7 +86,7 @@ def _work(sim: Ended) -> Iterator[str]:
     for run_id, times in sim.started.items():
         if times > 1:
             yield f"run {run_id[:8]} was executed {times} times"
-    for row in sim.database.runs.values():
+    for row in sim.rows("runs"):
         reaped = (row["last_error_reason_code"], row["version"]) == ("WORKER_TIMEOUT", _REAPED_AT_ONCE)
         if reaped and row["lease_expires_at"] >= row["finalize_claimed_at"]:
             yield f"run {str(row['run_id'])[:8]} was reaped although its lease had not expired"
@@ -90,9 +94,9 @@ def _work(sim: Ended) -> Iterator[str]:
 
 def _switches(sim: Ended) -> Iterator[str]:
     """No run begins while it is disabled (TIX-1), and none expires before its hour (RUN-21)."""
-    for run_id, how in sim.database.begun_while_disabled:
-        yield f"run {str(run_id)[:8]} was {how} while its execution was disabled"
-    for row in sim.database.runs.values():
+    for began in sim.rows("begun_while_disabled"):
+        yield f"run {str(began['run_id'])[:8]} was {began['how']} while its execution was disabled"
+    for row in sim.rows("runs"):
         if row["last_error_reason_code"] == "RESERVATION_EXPIRED":
             waited = row["finalize_claimed_at"] - row["created_at"]
             if waited < timedelta(hours=1):
@@ -129,8 +133,8 @@ def _receipt(sim: Ended, name: str, row: Row) -> Iterator[str]:
 def _books(sim: Ended) -> Iterator[str]:
     if not (sim.writes_lost or sim.flushes):
         yield from _drifts(sim)
-    for tenant in sim.database.stored["tenants"]:
-        rows = [row for row in sim.database.runs.values() if row["tenant_id"] == tenant]
+    for tenant in [row["tenant_id"] for row in sim.rows("tenants")]:
+        rows = [row for row in sim.rows("runs") if row["tenant_id"] == tenant]
         amounts = sim.keys.hash(_KEYS.reservation_amounts(tenant))
         ages = sim.keys.scores(_KEYS.reservation_ages(tenant))
         if set(amounts) != set(ages):
@@ -151,7 +155,7 @@ def _drifts(sim: Ended) -> Iterator[str]:
 
     Only one cause is expected: an operator's process died between a credit's row and the balance.
     """
-    for rebuild in sim.database.rows("ledger_rebuilds"):
+    for rebuild in sim.rows("ledger_rebuilds"):
         if rebuild["reason"] != "DRIFT":
             continue
         tenant, lost_credits = rebuild["tenant_id"], set[int]()
@@ -163,12 +167,12 @@ def _drifts(sim: Ended) -> Iterator[str]:
 
 
 def _credits(sim: Ended, tenant: str) -> list[int]:
-    rows = sim.database.rows("budget_credits")
+    rows = sim.rows("budget_credits")
     return [row["amount_usd_micros"] for row in rows if row["tenant_id"] == tenant]
 
 
 def _clients(sim: Ended) -> Iterator[str]:
-    runs = sim.database.runs
+    runs = {row["run_id"]: row for row in sim.rows("runs")}
     for accepted in sim.accepted:
         row = runs.get(accepted.run_id)
         if row is None:
@@ -190,7 +194,7 @@ def _clients(sim: Ended) -> Iterator[str]:
 
 
 def _objects(sim: Ended) -> Iterator[str]:
-    pointed = {row["result_key"]: row for row in sim.database.runs.values() if row["result_key"] is not None}
+    pointed = {row["result_key"]: row for row in sim.rows("runs") if row["result_key"] is not None}
     for key, body in sim.objects.items():
         row = pointed.get(key)
         if row is None:

@@ -5,7 +5,7 @@ Every call lets other actors run first, and is a place where a fault can strike.
 
 import io
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,11 +23,10 @@ from dpp.money import ledger
 from dpp.platform.db.redis import Script
 from dpp.runs import admission, lease
 from tests.sim import database
-from tests.sim.database import Database
+from tests.sim.database import Answer, Database
 from tests.sim.faults import Fault
 from tests.sim.keys import Keys
 from tests.sim.lua import run_script
-from tests.sim.sql import Answer
 
 VISIBILITY_MS = 120_000
 MAX_RECEIVES = 3
@@ -42,6 +41,15 @@ _SCRIPTS = {
 """Digest -> a script's name and source."""
 
 
+AWAY: Mapping[str, Callable[[], Exception]] = {
+    "postgres": lambda: psycopg.OperationalError("the simulated Postgres is away"),
+    "redis": lambda: RedisConnectionError("the simulated Redis is away"),
+    "sqs": lambda: EndpointConnectionError(endpoint_url="sqs.sim"),
+    "s3": lambda: EndpointConnectionError(endpoint_url="s3.sim"),
+}
+"""Port -> the driver's error for a server that is away."""
+
+
 class Wire:
     """The connection between a caller and a server. A simulation overrides it to pass time and to inject faults."""
 
@@ -50,10 +58,9 @@ class Wire:
         _port: str,
         _operation: str,
         effect: Callable[[], Result],
-        _failure: Callable[[], Exception],
         _only: Sequence[Fault] | None = None,
     ) -> Result:
-        """Make one call. Raises the failure if a fault makes the caller see an error."""
+        """Make one call. Raises the port's error of `AWAY` if a fault makes the caller see one."""
         return effect()
 
     def wait(self, _milliseconds: int, ready: Callable[[], bool]) -> bool:
@@ -108,7 +115,7 @@ class SimConnection:
 
     def execute(self, sql: str, params: Any = None, *, prepare: bool | None = None) -> Cursor:
         if sql == "SELECT 1":
-            return self._wire.call("postgres", "ping", lambda: Cursor(Answer(("?",), [(1,)], 1)), _pg_away)
+            return self._wire.call("postgres", "ping", lambda: Cursor(Answer(("?",), [(1,)], 1)))
         name = database.name_of(sql)
         if name == "mark_enqueued" and self._wire.strikes(Fault.MARK_LATE):
             self._wire.wait(self._wire.delay_ms(), lambda: False)
@@ -116,7 +123,7 @@ class SimConnection:
         def effect() -> Cursor:
             if database.writes_runs(sql):
                 self._await_lock("runs")
-            return Cursor(database.execute(self._database, sql, params, self._wire.now()))
+            return Cursor(self._database.execute(sql, params, self._wire.now()))
 
         if self._in_transaction:  # invisible to others until its end, so no other actor needs to run
             lock = database.locked_by(sql, params)
@@ -124,12 +131,12 @@ class SimConnection:
                 self._await_lock(lock)
                 self._database.locks[lock] = self
             return effect()
-        return self._wire.call("postgres", name, effect, _pg_away)
+        return self._wire.call("postgres", name, effect)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """A transaction. It takes effect at its beginning; only the reply can still be lost at its end."""
-        self._wire.call("postgres", "begin", _nothing, _pg_away)
+        self._wire.call("postgres", "begin", _nothing)
         self._in_transaction = True
         try:
             yield
@@ -138,7 +145,7 @@ class SimConnection:
             locks = self._database.locks
             for lock in [lock for lock, holder in locks.items() if holder is self]:
                 del locks[lock]
-        self._wire.call("postgres", "commit transaction", _nothing, _pg_away, _AT_COMMIT)
+        self._wire.call("postgres", "commit transaction", _nothing, _AT_COMMIT)
 
     def close(self) -> None:
         self.closed = True
@@ -214,9 +221,9 @@ class SimRedis:
 
     def _twice[Result](self, command: str, effect: Callable[[], Result]) -> Result:
         try:
-            return self._wire.call("redis", command, effect, _redis_away)
+            return self._wire.call("redis", command, effect)
         except RedisConnectionError:
-            return self._wire.call("redis", f"{command} again", effect, _redis_away)
+            return self._wire.call("redis", f"{command} again", effect)
 
 
 @dataclass(slots=True, eq=False)
@@ -275,7 +282,7 @@ class SimSqs:
                 late_ms = wire.delay_ms() if wire.strikes(Fault.MESSAGE_DELAYED) else 0
                 self._messages.waiting.append(Message(MessageBody, wire.now_ms() + late_ms))
 
-        self._wire.call("sqs", "send", effect, _sqs_away)
+        self._wire.call("sqs", "send", effect)
 
     def change_message_visibility(self, *, QueueUrl: str, ReceiptHandle: str, VisibilityTimeout: int) -> None:
         def effect() -> None:
@@ -283,7 +290,7 @@ class SimSqs:
             if message is not None:
                 message.visible_at_ms = self._wire.now_ms() + VisibilityTimeout * 1000
 
-        self._wire.call("sqs", "extend visibility", effect, _sqs_away)
+        self._wire.call("sqs", "extend visibility", effect)
 
     def delete_message(self, handle: str) -> None:
         """Delete a message. SQS delivers at least once, so it can come again all the same."""
@@ -293,7 +300,7 @@ class SimSqs:
             if message is not None and not self._wire.strikes(Fault.MESSAGE_DOUBLED):
                 self._messages.waiting.remove(message)
 
-        self._wire.call("sqs", "delete", effect, _sqs_away)
+        self._wire.call("sqs", "delete", effect)
 
 
 class _NoSuchKey(Exception):
@@ -310,10 +317,10 @@ class SimS3:
         self._objects = objects
 
     def put_object(self, *, Bucket: str, Key: str, Body: bytes, **_: str) -> None:
-        self._wire.call("s3", "put", lambda: self._objects.__setitem__(Key, Body), _s3_away)
+        self._wire.call("s3", "put", lambda: self._objects.__setitem__(Key, Body))
 
     def get_object(self, *, Bucket: str, Key: str) -> dict[str, io.BytesIO]:
-        body = self._wire.call("s3", "get", lambda: self._objects.get(Key), _s3_away)
+        body = self._wire.call("s3", "get", lambda: self._objects.get(Key))
         if body is None:
             raise _NoSuchKey
         return {"Body": io.BytesIO(body)}
@@ -326,19 +333,3 @@ def _description(columns: tuple[str, ...]) -> list[SimpleNamespace]:
 
 def _nothing() -> None:
     """The effect of BEGIN and COMMIT."""
-
-
-def _pg_away() -> Exception:
-    return psycopg.OperationalError("the simulated Postgres is away")
-
-
-def _redis_away() -> Exception:
-    return RedisConnectionError("the simulated Redis is away")
-
-
-def _sqs_away() -> Exception:
-    return EndpointConnectionError(endpoint_url="sqs.sim")
-
-
-def _s3_away() -> Exception:
-    return EndpointConnectionError(endpoint_url="s3.sim")

@@ -30,7 +30,7 @@ def simulate(source: int | Sequence[int], allowed: frozenset[Fault] = ALL) -> Ve
     sim = Simulation(Choices(source), allowed)
     with belonging_to(sim):
         broken = _broken(sim)
-    runs = sim.database.runs.values()
+    runs = sim.rows("runs")
     return Verdict(
         tuple(sim.choices.taken),
         tuple(broken),

@@ -1,124 +1,69 @@
-"""The tables that runs and money use, read from the migrations: columns, defaults, keys and constraints."""
+"""The tables that runs and money use, read from the migrations and written for SQLite."""
 
-import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import sqlglot
-from psycopg import errors
-from psycopg.types.json import Jsonb
 from sqlglot import exp
 
-from tests.sim.sql import Relation, Row, compile_condition, compile_default
+from tests.sim.dialect import to_sqlite
 
 _MIGRATIONS = Path(__file__).parents[2] / "migrations/sql"
-_TABLES = (
-    "tenants",
-    "budget_credits",
-    "runs",
-    "run_inputs",
-    "ledger_audits",
-    "ledger_rebuilds",
-    "ledger_charges",
-    "execution_switches",
+_NAMES = (
+    "tenants|budget_credits|runs|run_inputs|ledger_audits|ledger_rebuilds|ledger_charges|execution_switches"
 )
 _CREATE = re.compile(
-    rf"^CREATE TABLE (?:{'|'.join(_TABLES)}) \(.*?^\)|^CREATE UNIQUE INDEX \w+ ON (?:{'|'.join(_TABLES)}) .*?(?=;$)",
-    re.MULTILINE | re.DOTALL,
+    rf"^CREATE TABLE (?:{_NAMES}) \(.*?^\)|^CREATE UNIQUE INDEX \w+ ON (?:{_NAMES}) .*?(?=;$)", re.M | re.S
 )
-_ALTER = re.compile(rf"^ALTER TABLE (?:{'|'.join(_TABLES)})\b", re.MULTILINE)
-
-type Condition = Callable[[Row], bool | None]
-
-
-class Violation(Exception):
-    """Names the constraint that a row violates, as psycopg's errors do."""
-
-    def __init__(self, constraint: str) -> None:
-        super().__init__(f"violates constraint {constraint}")
-        self.constraint = constraint
-
-    diag = property(lambda self: SimpleNamespace(constraint_name=self.constraint))
-
-
-class ViolatedCheck(Violation, errors.CheckViolation):
-    """A CHECK constraint."""
-
-
-class ViolatedUnique(Violation, errors.UniqueViolation):
-    """A primary key or unique index."""
-
-
-class ViolatedReference(Violation, errors.ForeignKeyViolation):
-    """A foreign key."""
-
-
-@dataclass(frozen=True, slots=True)
-class UniqueKey:
-    """A primary key or unique index; a partial one covers the rows for which `covers` is true."""
-
-    name: str
-    columns: tuple[str, ...]
-    covers: Condition
+_ALTER = re.compile(rf"^ALTER TABLE (?:{_NAMES})\b", re.M)
+_TYPES = {"TEXT": "TEXT", "UUID": "TEXT", "JSONB": "TEXT", "DECIMAL": "REAL"}
+_TRIGGERS = """
+CREATE TABLE begun_while_disabled (run_id TEXT, how TEXT);
+CREATE VIEW disabled AS SELECT scope FROM execution_switches WHERE NOT enabled;
+CREATE TRIGGER inserted AFTER INSERT ON runs
+WHEN EXISTS (SELECT * FROM disabled WHERE scope IN ('*', NEW.pack_type)) BEGIN
+  INSERT INTO begun_while_disabled VALUES (NEW.run_id, 'inserted');
+END;
+CREATE TRIGGER leased AFTER UPDATE ON runs
+WHEN OLD.status = 'QUEUED' AND NEW.status = 'PROCESSING'
+  AND EXISTS (SELECT * FROM disabled WHERE scope IN ('*', NEW.pack_type)) BEGIN
+  INSERT INTO begun_while_disabled VALUES (NEW.run_id, 'leased');
+END;
+CREATE TRIGGER charged AFTER UPDATE ON runs WHEN OLD.money_state <> 'SETTLED' AND NEW.money_state = 'SETTLED' BEGIN
+  INSERT INTO ledger_charges VALUES (
+    NEW.tenant_id, instr('0123456789abcdef', substr(NEW.run_id, -1)) - 1, NEW.actual_cost_usd_micros)
+  ON CONFLICT DO UPDATE SET charges_usd_micros = charges_usd_micros + excluded.charges_usd_micros;
+END;
+"""
+"""The triggers of migration 0008, and a record of runs that begin while their execution is disabled."""
 
 
 @dataclass(slots=True)
 class Table:
-    """One table. A generated column is numbered from 1."""
+    """One table's columns with their Postgres types, and the names of its keys."""
 
-    name: str
     columns: dict[str, str] = field(default_factory=dict)
-    """Column -> its type."""
-    defaults: dict[str, Callable[[datetime], Any]] = field(default_factory=dict)
-    generated: str | None = None
-    not_null: list[str] = field(default_factory=list)
-    checks: list[tuple[str, Condition]] = field(default_factory=list)
-    """In the order in which Postgres checks them: by name."""
-    uniques: list[UniqueKey] = field(default_factory=list)
-    """The primary key is the first."""
-    references: list[tuple[str, str]] = field(default_factory=list)
-    """(column, table)."""
+    keys: dict[str, str] = field(default_factory=dict)
+    """The columns of a primary key or unique index, as SQLite's errors list them -> its name."""
+    references: list[str] = field(default_factory=list)
+    """The names of the foreign keys."""
 
-    @property
-    def relation(self) -> Relation:
-        """The table, as statements see it."""
-        documents = frozenset(name for name, kind in self.columns.items() if kind == "JSONB")
-        return Relation(f"db.rows({self.name!r})", tuple(self.columns), documents)
 
-    def stored(self, column: str, value: Any) -> Any:
-        """A value as Postgres stores it in a column."""
-        if value is None:
-            return None
-        match self.columns[column]:
-            case "TEXT":
-                return str(value)
-            case "DECIMAL":
-                return Decimal(str(value))
-            case "JSONB":
-                return json.loads(json.dumps(value.obj if isinstance(value, Jsonb) else value))
-        return value
+@dataclass(slots=True)
+class Schema:
+    """All tables, and the statements that create them in SQLite."""
 
-    def check(self, row: Row) -> None:
-        """Raise ViolatedCheck or NotNullViolation for the first constraint that the row violates."""
-        for column in self.not_null:
-            if row[column] is None:
-                raise errors.NotNullViolation(column)
-        for name, holds in self.checks:
-            if holds(row) is False:
-                raise ViolatedCheck(name)
+    tables: dict[str, Table] = field(default_factory=dict)
+    statements: list[str] = field(default_factory=list)
 
 
 @cache
-def tables() -> Mapping[str, Table]:
-    """The tables by name."""
-    found: dict[str, Table] = {}
+def schema() -> Schema:
+    """The schema after all migrations."""
+    found = Schema()
     for path in sorted(_MIGRATIONS.glob("*.up.sql")):
         text = path.read_text(encoding="utf-8")
         if altered := _ALTER.search(text):
@@ -126,71 +71,74 @@ def tables() -> Mapping[str, Table]:
         for statement in _CREATE.findall(text):
             tree = sqlglot.parse_one(statement, read="postgres")
             if isinstance(tree.this, exp.Schema):
-                found[tree.this.this.name] = _table(tree.this)
+                _add_table(found, tree.this)
             else:
-                _add_index(found, tree.this)
+                _add_index(found, tree)
+    found.statements.append(_TRIGGERS)
     return found
 
 
-def _table(schema: exp.Schema) -> Table:
-    table = Table(schema.this.name)
-    columns = [part for part in schema.expressions if isinstance(part, exp.ColumnDef)]
-    table.columns = {column.name: column.kind.sql("postgres") for column in columns if column.kind}
-    for column in columns:
-        for constraint in column.constraints:
-            _add_to_column(table, column.name, constraint.kind)
-    for part in schema.expressions:
-        if isinstance(part, exp.PrimaryKey):
-            _add_unique(table, f"{table.name}_pkey", [key.name for key in part.expressions])
-        elif isinstance(part, exp.Constraint):
-            [check] = part.expressions
-            table.checks.append((part.name, compile_condition(check.this, table.name, table.relation)))
-        elif not isinstance(part, exp.ColumnDef):
-            raise NotImplementedError(f"tests/sim/schema.py: {part.sql('postgres')}")
-    table.checks.sort(key=lambda check: check[0])
-    return table
+def _add_table(found: Schema, tree: exp.Schema) -> None:
+    name, table = tree.this.name, Table()
+    found.tables[name] = table
+    checks: dict[str, str] = {}
+    lines: list[str] = []
+    for part in tree.expressions:
+        match part:
+            case exp.ColumnDef():
+                table.columns[part.name] = str(part.kind)
+                lines.append(" ".join(_column(name, table, part, checks)))
+            case exp.PrimaryKey():
+                columns = [column.name for column in part.expressions]
+                _add_key(table, name, f"{name}_pkey", columns)
+                lines.append(f"PRIMARY KEY ({', '.join(columns)})")
+            case exp.Constraint():
+                checks[part.name] = to_sqlite(part.expressions[0].this)
+            case _:
+                raise NotImplementedError(f"tests/sim/schema.py: {part.sql('postgres')}")
+    # Postgres checks constraints in the order of their names, SQLite in that of their definition.
+    lines += [f"CONSTRAINT {constraint} CHECK ({checks[constraint]})" for constraint in sorted(checks)]
+    found.statements.append(f"CREATE TABLE {name} ({', '.join(lines)})")
 
 
-def _add_to_column(table: Table, column: str, kind: exp.Expr) -> None:
-    match kind:
-        case exp.NotNullColumnConstraint():
-            table.not_null.append(column)
-        case exp.DefaultColumnConstraint():
-            table.defaults[column] = compile_default(kind.this)
-        case exp.CheckColumnConstraint():
-            condition = compile_condition(kind.this, table.name, table.relation)
-            table.checks.append((f"{table.name}_{column}_check", condition))
-        case exp.PrimaryKeyColumnConstraint():
-            _add_unique(table, f"{table.name}_pkey", [column])
-        case exp.Reference():
-            table.references.append((column, kind.this.this.name))
-        case exp.GeneratedAsIdentityColumnConstraint():
-            table.generated = column
-        case _:
-            raise NotImplementedError(f"tests/sim/schema.py: {kind.sql('postgres')}")
+def _column(table_name: str, table: Table, part: exp.ColumnDef, checks: dict[str, str]) -> Iterator[str]:
+    """Write one column; its CHECK constraint goes to `checks` with the name that Postgres gives it."""
+    yield part.name
+    yield _TYPES.get(str(part.kind), "INTEGER")
+    for constraint in part.constraints:
+        match constraint.kind:
+            case exp.NotNullColumnConstraint():
+                yield "NOT NULL"
+            case exp.PrimaryKeyColumnConstraint():
+                _add_key(table, table_name, f"{table_name}_pkey", [part.name])
+                yield "PRIMARY KEY"
+            case exp.DefaultColumnConstraint() as default:
+                yield f"DEFAULT ({to_sqlite(default.this)})"
+            case exp.CheckColumnConstraint() as check:
+                checks[f"{table_name}_{part.name}_check"] = to_sqlite(check.this)
+            case exp.Reference() as reference:
+                table.references.append(f"{table_name}_{part.name}_fkey")
+                yield f"REFERENCES {reference.this.this.name}"
+            case exp.GeneratedAsIdentityColumnConstraint():
+                pass  # an INTEGER PRIMARY KEY generates its value
+            case other:
+                raise NotImplementedError(f"tests/sim/schema.py: {other.sql('postgres')}")
 
 
-def _add_index(found: Mapping[str, Table], index: exp.Expr) -> None:
-    table, parameters = found[index.args["table"].name], index.args["params"]
+def _add_index(found: Schema, tree: exp.Expr) -> None:
+    index, parameters = tree.this, tree.this.args["params"]
+    table, columns = index.args["table"].name, [column.this.name for column in parameters.args["columns"]]
+    _add_key(found.tables[table], table, index.name, columns)
     where = parameters.args.get("where")
-    covers = compile_condition(where.this, table.name, table.relation) if where else None
-    _add_unique(table, index.name, [column.this.name for column in parameters.args["columns"]], covers)
+    condition = f" WHERE {to_sqlite(where.this)}" if where else ""
+    found.statements.append(f"CREATE UNIQUE INDEX {index.name} ON {table} ({', '.join(columns)}){condition}")
 
 
-def _add_unique(table: Table, name: str, columns: list[str], covers: Condition | None = None) -> None:
-    table.uniques.append(UniqueKey(name, tuple(columns), covers or (lambda _row: True)))
+def _add_key(table: Table, table_name: str, name: str, columns: list[str]) -> None:
+    table.keys[", ".join(f"{table_name}.{column}" for column in columns)] = name
 
 
-def keys_of(row: Row, columns: tuple[str, ...]) -> Any:
-    """The values of some columns: one by itself, several as a tuple."""
-    return row[columns[0]] if len(columns) == 1 else tuple(row[column] for column in columns)
-
-
-def violated(table: Table, rows: list[Row], row: Row) -> UniqueKey | None:
-    """The first key that `row` shares with another of the table's rows."""
-    for key in table.uniques:
-        if key.covers(row):
-            value = keys_of(row, key.columns)
-            if any(key.covers(other) and keys_of(other, key.columns) == value for other in rows):
-                return key
-    return None
+@cache
+def column_types() -> Mapping[str, str]:
+    """The Postgres type of each column; a name has the same type in all tables."""
+    return {name: kind for table in schema().tables.values() for name, kind in table.columns.items()}

@@ -19,10 +19,10 @@ from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.db.postgres import Database as PostgresDatabase
 from tests.sim import patches
 from tests.sim.choices import Choices
-from tests.sim.database import BEGINNING, Database
+from tests.sim.database import BEGINNING, Database, Row
 from tests.sim.faults import ALL, ANYWHERE, Fault
 from tests.sim.keys import Keys, Saved
-from tests.sim.ports import Messages, SimConnection, SimRedis, SimS3, SimSqs, Wire
+from tests.sim.ports import AWAY, Messages, SimConnection, SimRedis, SimS3, SimSqs, Wire
 from tests.sim.scheduler import Process, Scheduler, Vanished
 
 BUCKET = "results"
@@ -115,7 +115,6 @@ class Simulation(Wire):
         port: str,
         operation: str,
         effect: Callable[[], Result],
-        failure: Callable[[], Exception],
         only: Sequence[Fault] | None = None,
     ) -> Result:
         """Let others act first, then make the call, fail, or let the caller die."""
@@ -126,11 +125,11 @@ class Simulation(Wire):
             case None:
                 return effect()
             case Fault.REFUSED:
-                raise failure()
+                raise AWAY[port]()
             case Fault.REPLY_LOST:
                 effect()
                 self.scheduler.wait(5_000 * self.choices.pick(2))
-                raise failure()
+                raise AWAY[port]()
             case Fault.SLOW:
                 self.scheduler.wait(self.delay_ms())
                 return effect()
@@ -221,17 +220,16 @@ class Simulation(Wire):
 
     def connect(self) -> SimConnection:
         """A connection to Postgres, unless a fault refuses it."""
-        return self.call(
-            "postgres",
-            "connect",
-            lambda: SimConnection(self, self.database),
-            lambda: psycopg.OperationalError("refused"),
-        )
+        return self.call("postgres", "connect", lambda: SimConnection(self, self.database))
 
     def new_id(self) -> UUID:
         """The next id: a small number, so that schedules are readable."""
         self._ids += 1
         return UUID(int=(self._ids << 96) | 0x4000_8000_0000_0000_0000)
+
+    def rows(self, table: str) -> list[Row]:
+        """All rows of a table."""
+        return self.database.rows(table)
 
     def drift_of(self, tenant_id: str) -> int:
         """The drift that the platform's own audit finds, in micros."""

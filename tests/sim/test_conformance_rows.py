@@ -18,7 +18,7 @@ from dpp.platform.db.postgres import Connection
 from dpp.runs import store, submit_store
 from tests.sim.database import Database
 from tests.sim.ports import SimConnection, Wire
-from tests.sim.schema import tables
+from tests.sim.schema import schema
 from tests.support.world import a_request
 
 T0 = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -93,7 +93,7 @@ def _both(database_url: str) -> Iterator[tuple["_Side", "_Side"]]:
     model = cast(Connection, SimConnection(Wire(), database))
     with psycopg.connect(database_url, autocommit=True) as real:
         real.execute("SET session_replication_role = replica")  # or triggers refuse the deletions
-        for table in tables():
+        for table in schema().tables:
             real.execute(f"DELETE FROM {table}".encode())
         real.execute("SET session_replication_role = origin")
         for connection in (model, real):
@@ -148,9 +148,20 @@ class _Side:
             "timebox_sec": 90,
             "min_reliability_score": 0.8,
             "inline_result": False,
+            "idempotency_key": "key-one!",
+            "reserved_usd_micros": 250_000,
+            "expected_status": "PROCESSING",
+            "lease_must_have_expired": False,
+            "minimum_age_seconds": 0,
+            "release_idempotency_key": False,
+            "verdict": "BALANCED",
+            "amount_usd_micros": 500,
+            "credits_since_seconds": None,
+            "age_seconds": 60,
+            "limit": 3,
             "trace_id": "t_conformance",
             "inputs": Jsonb({"question": "Which?", "mode": {"brief": [1, 2.5, None]}}),
-            "version": run.get("version", 0) - given["stale"],
+            "version": run.get("version", 0) - given.get("stale", 0),
             "lease_token": new if name == "start_processing" else run.get("lease_token"),
             "lease_ttl_seconds": 120,
             "finalize_token": new if name in ("claim", "reclaim", "resolve") else run.get("finalize_token"),
@@ -169,19 +180,19 @@ class _Side:
             "display_name": "A tenant",
             "rate_limit_per_minute": 60,
             "every_seconds": 60,
-            "drift_usd_micros": 7 if given["verdict"] != "BALANCED" else 0,
+            "drift_usd_micros": 0 if given.get("verdict", "BALANCED") == "BALANCED" else 7,
             "before_usd_micros": None,
             "balance_usd_micros": 5,
             "missing_reservations": 1,
             **_NO_INTENT,
-            **_INTENTS[given["intent"]],
+            **_INTENTS[given.get("intent", 0)],
             **given,
         }
 
     def content(self) -> dict[str, list[Any]]:
         """Every row of every table, without the times that the server's clock sets."""
         found = {}
-        for name, table in tables().items():
+        for name, table in schema().tables.items():
             columns = [column for column in table.columns if (name, column) not in _SERVER_TIMES]
             if self.database is not None:
                 rows = self.database.rows(name)
@@ -212,21 +223,6 @@ def test_any_sequence_of_statements_does_the_same_in_memory_and_in_postgres(
 
 type _Step = tuple[str, int, dict[str, Any]]
 """A statement, the minutes since T0, and parameters."""
-_DEFAULTS: dict[str, Any] = {
-    "stale": 0,
-    "intent": 0,
-    "idempotency_key": "key-one!",
-    "reserved_usd_micros": 250_000,
-    "expected_status": "PROCESSING",
-    "lease_must_have_expired": False,
-    "minimum_age_seconds": 0,
-    "release_idempotency_key": False,
-    "verdict": "BALANCED",
-    "amount_usd_micros": 500,
-    "credits_since_seconds": None,
-    "age_seconds": 60,
-    "limit": 3,
-}
 _START: _Step = ("start_processing", 1, {})
 _COMMIT: _Step = ("commit", 61, {})
 _PARK: _Step = ("park", 1, {})
@@ -293,7 +289,7 @@ _LIVES: dict[str, list[_Step]] = {
 def test_a_run_takes_the_same_way_through_its_states(database_url: str, life: str) -> None:
     """Each way through the state machine; random sequences rarely go far."""
     calls: list[Call] = [
-        (name, given.get("run", 0), _DEFAULTS | {"minutes": minutes} | given)
+        (name, given.get("run", 0), {"minutes": minutes} | given)
         for name, minutes, given in [
             ("insert_run", 0, {}),
             *_LIVES[life],
