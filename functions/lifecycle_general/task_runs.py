@@ -23,10 +23,10 @@ from dpp.platform.keys.api_keys import Caller
 from dpp.runs import store
 from dpp.runs.api.contract import PROFILE_VERSION
 from dpp.runs.errors import (
-    BudgetDrained,
     EnqueueFailed,
     ExecutionDisabled,
     IdempotencyInProgress,
+    InsufficientBudget,
     RateLimited,
     RunsError,
 )
@@ -34,7 +34,7 @@ from dpp.runs.machine import Reason, Status
 from dpp.runs.model import Run, SubmitRequest
 from dpp.runs.submit import SubmitEffects, submit
 
-_TEMPORARY = (BudgetDrained, RateLimited, ExecutionDisabled, IdempotencyInProgress, EnqueueFailed)
+_TEMPORARY = (InsufficientBudget, RateLimited, ExecutionDisabled, IdempotencyInProgress, EnqueueFailed)
 DAMAGED = "RESULT_DAMAGED"
 _STATES = {Status.COMPLETED: TaskRunState.SUCCEEDED, Status.FAILED: TaskRunState.FAILED}
 

@@ -16,7 +16,7 @@ from dpp.packs.contract import PackRequest, PackResult
 from dpp.platform.db import redis
 from dpp.platform.db.redis import Script
 from dpp.platform.errors import QueueUnavailable, RedisUnavailable
-from dpp.runs.errors import BudgetDrained, EnqueueFailed
+from dpp.runs.errors import EnqueueFailed, InsufficientBudget
 from dpp.runs.execute import execute
 from dpp.runs.finalize import FinalizeEffects
 from dpp.runs.jobs.reap import reap
@@ -123,11 +123,11 @@ def test_run_6_of_100_parallel_submits_of_60_percent_of_a_balance_one_is_accepte
         local.effects = SubmitEffects(world.new_database(), world.ledger, world.queue)
         start.wait(30)
 
-    def ask(_number: int) -> Submitted | BudgetDrained:
+    def ask(_number: int) -> Submitted | InsufficientBudget:
         try:
             return submit(a_request(tenant, reserved_usd_micros=600_000), local.effects)
-        except BudgetDrained as drained:
-            return drained
+        except InsufficientBudget as insufficient:
+            return insufficient
 
     with ThreadPoolExecutor(20, initializer=container) as pool:
         answers = list(pool.map(ask, range(100)))

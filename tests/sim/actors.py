@@ -9,7 +9,7 @@ from dpp.money.credits import all_tenants, create_tenant, credit
 from dpp.money.rebuild import RebuildReason, rebuild
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess, PackType
 from dpp.platform.errors import DependencyUnavailable
-from dpp.runs.errors import BudgetDrained, IdempotencyConflict, RunsError
+from dpp.runs.errors import IdempotencyConflict, InsufficientBudget, RunsError
 from dpp.runs.execute import WorkEffects, execute
 from dpp.runs.finalize import FinalizeEffects
 from dpp.runs.jobs.reap import reap
@@ -193,7 +193,7 @@ def _submit(sim: Simulation, name: str, request: SubmitRequest, to: Connections)
         done = submit(request, SubmitEffects(to.database, to.ledger, to.queue))
     except (RunsError, DependencyUnavailable) as error:
         sim.note("", f"receives {type(error).__name__}", "")
-        return isinstance(error, IdempotencyConflict | BudgetDrained)
+        return isinstance(error, IdempotencyConflict | InsufficientBudget)
     run = done.run
     sim.note("", f"receives 202 for run {run.id[:8]}", "")
     sim.accepted.append(

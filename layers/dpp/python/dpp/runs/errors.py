@@ -32,7 +32,7 @@ class RateLimited(RunsError):
     """The tenant has used all requests of this minute."""
 
 
-class BudgetDrained(RunsError):
+class InsufficientBudget(RunsError):
     """The remaining budget is below max_cost_usd."""
 
 

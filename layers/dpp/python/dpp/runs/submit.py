@@ -26,12 +26,12 @@ from dpp.platform.errors import (
 )
 from dpp.platform.ids import new_id
 from dpp.runs import admission, compensations, submit_store
-from dpp.runs.admission import Admission, Admitted, InsufficientBudget, Locked, Mapped
+from dpp.runs.admission import Admission, Admitted, Locked, Mapped
 from dpp.runs.errors import (
-    BudgetDrained,
     DuplicateKey,
     IdempotencyConflict,
     IdempotencyInProgress,
+    InsufficientBudget,
     RateLimited,
     SwitchedOff,
 )
@@ -97,8 +97,8 @@ def submit(request: SubmitRequest, effects: SubmitEffects) -> Submitted:
             return _accept(request, admitted, effects)
         case admission.RateLimited():
             raise admitted.error(RateLimited)
-        case InsufficientBudget():
-            raise admitted.error(BudgetDrained)
+        case admission.InsufficientBudget():
+            raise admitted.error(InsufficientBudget)
         case Mapped(payload_hash=other) | Locked(payload_hash=other):
             conflicts = other != request.payload_hash
             raise admitted.error(IdempotencyConflict if conflicts else IdempotencyInProgress)
@@ -117,11 +117,13 @@ def _known_run(request: SubmitRequest, admitted: Admission, effects: SubmitEffec
     An insufficient budget is a reason: a repeated submit whose mapping was lost needs no money, since its run has it
     already. Raises LedgerLost if the budget is insufficient because Redis lost it: that is temporary (D2).
     """
-    if not isinstance(admitted.outcome, Mapped | Locked | InsufficientBudget):
+    if not isinstance(admitted.outcome, Mapped | Locked | admission.InsufficientBudget):
         return None
     with effects.database.connection() as connection:
         known = submit_store.find_by_key(connection, request.tenant_id, request.idempotency_key)
-        is_empty = isinstance(admitted.outcome, InsufficientBudget) and admitted.balance_usd_micros == 0
+        is_empty = (
+            isinstance(admitted.outcome, admission.InsufficientBudget) and admitted.balance_usd_micros == 0
+        )
         if known is None and is_empty and is_lost(connection, effects.ledger, request.tenant_id):
             raise LedgerLost("the balance is gone")
     return known

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dpp.platform.db.rate_limit import RETRY_AFTER_SECONDS
 from dpp.platform.http.problem import ProblemKind
 from dpp.runs.errors import (
-    BudgetDrained,
     EnqueueFailed,
     ExecutionDisabled,
     IdempotencyConflict,
     IdempotencyInProgress,
+    InsufficientBudget,
     PackNotAvailable,
     RateLimited,
     RunExpired,
@@ -22,7 +22,7 @@ from dpp.runs.errors import (
 from dpp.runs.model import Costs
 
 PROBLEMS: Mapping[type[Exception], ProblemKind] = {
-    BudgetDrained: ProblemKind(402, "BUDGET_DRAINED", "The budget doesn't cover the run"),
+    InsufficientBudget: ProblemKind(402, "BUDGET_DRAINED", "The budget doesn't cover the run"),
     RunNotFound: ProblemKind(404, "NOT_FOUND", "There is nothing here"),
     IdempotencyConflict: ProblemKind(
         409, "IDEMPOTENCY_CONFLICT", "The idempotency key stands for another payload"
