@@ -155,7 +155,7 @@ def _runs(size: "Size") -> int:
     return RUNS[size.name]
 
 
-STANDING: Sequence[Line] = (
+FIXED: Sequence[Line] = (
     *(_instance(name) for name in _INSTANCES),
     Line(
         "RDS storage gp3, with the standby's",
@@ -299,11 +299,11 @@ def render() -> str:
     """The table of every deployment, between its marks."""
     sizes = _sizes()
     rows = [BEGIN, ASSUMPTIONS, "", *_head(sizes)]
-    rows += [_row(line, sizes) for line in STANDING]
-    rows.append(_sum("what stands, used or not", STANDING, sizes))
+    rows += [_row(line, sizes) for line in FIXED]
+    rows.append(_sum("what stands, used or not", FIXED, sizes))
     rows += [_row(line, sizes) for line in BY_USE]
     rows.append(_sum("what grows with the runs", BY_USE, sizes))
-    rows.append(_sum("a month", [*STANDING, *BY_USE], sizes))
+    rows.append(_sum("a month", [*FIXED, *BY_USE], sizes))
     return "\n".join([*rows, END])
 
 
