@@ -135,7 +135,7 @@ class TestFromOutside:
         assert workspace_id in fleet.containers.running
         assert env.phase(workspace_id) is Phase.RUNNING
 
-    def test_a_container_that_keeps_ending_is_started_ever_later(
+    def test_container_that_keeps_ending_is_restarted_with_backoff(
         self, env: Environment, fleet: MemoryProvider
     ) -> None:
         """WS-14: a condition that flaps costs a start in five minutes, not one each look."""

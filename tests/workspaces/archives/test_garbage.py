@@ -1,4 +1,4 @@
-"""Which archives may go: the document's rules in their order, one row a case (003 §9; WS-13)."""
+"""The rules of the collection, in the document's order, one row per case (003 §9; WS-13)."""
 
 import pytest
 
@@ -10,22 +10,22 @@ OLD = GRACE_SECONDS
 
 # Deleted, healthy, archive_key, op_id → the verdict on the archive of OP.
 CASES = [
-    # 1: deleted. What archive_key names is protected, what op_id names isn't, and ERROR protects nothing.
+    # 1: deleted. The archive in archive_key is protected, the one of op_id is not, and ERROR protects nothing.
     (True, True, OWN_KEY, OP, Verdict.ARCHIVE_KEY),
     (True, False, OWN_KEY, None, Verdict.ARCHIVE_KEY),
     (True, True, None, OP, Verdict.GARBAGE),
     (True, False, None, OP, Verdict.GARBAGE),
     (True, False, OTHER_KEY, OP, Verdict.GARBAGE),
-    # 2: unhealthy. Both paths are protected, and so is what is older.
+    # 2: unhealthy. Both are protected, and so are older ones.
     (False, False, OWN_KEY, None, Verdict.ARCHIVE_KEY),
     (False, False, None, OP, Verdict.UNHEALTHY),
     (False, False, OTHER_KEY, OP, Verdict.UNHEALTHY),
     (False, False, OTHER_KEY, OTHER_OP, Verdict.UNHEALTHY),
-    # 3: an operation's own.
+    # 3: of the operation.
     (False, True, None, OP, Verdict.OPERATION),
     (False, True, OTHER_KEY, OP, Verdict.OPERATION),
     (False, True, OWN_KEY, OTHER_OP, Verdict.ARCHIVE_KEY),
-    # Nothing protects it.
+    # Unprotected.
     (False, True, None, OTHER_OP, Verdict.GARBAGE),
     (False, True, OTHER_KEY, OTHER_OP, Verdict.GARBAGE),
     (False, True, None, None, Verdict.GARBAGE),
@@ -33,7 +33,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("deleted", "healthy", "archive_key", "op_id", "expected"), CASES)
-def test_the_first_rule_that_speaks_decides(
+def test_first_rule_that_applies_decides(
     deleted: bool, healthy: bool, archive_key: str | None, op_id: object, expected: Verdict
 ) -> None:
     """WS-13."""
@@ -42,7 +42,7 @@ def test_the_first_rule_that_speaks_decides(
 
 
 @pytest.mark.parametrize(("deleted", "healthy", "archive_key", "op_id", "expected"), CASES)
-def test_nothing_goes_within_two_hours(
+def test_nothing_is_deleted_within_two_hours(
     deleted: bool, healthy: bool, archive_key: str | None, op_id: object, expected: Verdict
 ) -> None:
     """WS-13, whatever the rules say."""
@@ -50,15 +50,14 @@ def test_nothing_goes_within_two_hours(
     assert verdict(OWN_KEY, OLD - 0.001, references) is Verdict.YOUNG
 
 
-def test_the_proof_beside_an_archive_has_the_same_verdict() -> None:
-    """One goes with the other."""
+def test_proof_has_the_verdict_of_its_archive() -> None:
     key = OWN_KEY.replace("home.tar.zst", "proof.json")
     assert verdict(key, OLD, ArchiveReferences(False, True, OWN_KEY, None)) is Verdict.ARCHIVE_KEY
     assert verdict(key, OLD, ArchiveReferences(False, True, None, None)) is Verdict.GARBAGE
 
 
-def test_a_workspace_that_no_row_knows_keeps_its_archives() -> None:
-    """The rows may be of another day than the bucket: a restored database must not empty it."""
+def test_unknown_workspace_keeps_its_archives() -> None:
+    """The database may have been restored to another time than the bucket."""
     assert verdict(OWN_KEY, 10 * OLD, None) is Verdict.UNKNOWN_WORKSPACE
 
 
@@ -75,6 +74,6 @@ def test_a_workspace_that_no_row_knows_keeps_its_archives() -> None:
         f"{WORKSPACE}/../{OP}/home.tar.zst",
     ],
 )
-def test_what_is_none_of_ours_is_left_alone(key: str) -> None:
-    """WS-13: whatever else lies in the bucket."""
+def test_object_with_another_form_of_key_is_kept(key: str) -> None:
+    """WS-13."""
     assert verdict(key, OLD, ArchiveReferences(True, True, None, None)) is Verdict.FOREIGN

@@ -1,4 +1,4 @@
-"""Conditions, health and phase: the document's tables, one row a case (003 §1, §5; WS-2, WS-3, WS-4)."""
+"""Conditions, health and phase: the document's tables, one row per case (003 §1, §5; WS-2, WS-3, WS-4)."""
 
 from datetime import timedelta
 from itertools import product
@@ -18,7 +18,7 @@ from dpp.workspaces.model import ARCHIVE_READY, HEALTHY, LEVELS, VOLUME_READY, C
 from dpp.workspaces.ports import ArchiveObject
 from tests.workspaces.rows import INFRA, NOON, OTHER_KEY, OWN_KEY, conditions, failed, proof, seen, terminal
 
-# 003 §1, "policy.healthy=false 조건": container, volume, archive, archive_key, error → reason of the first fault.
+# 003 §1, "policy.healthy=false 조건": container, volume, archive, archive_key, error → reason of the first violation.
 HEALTH = [
     (True, False, True, OWN_KEY, None, "ContainerWithoutVolume"),
     (True, False, False, OWN_KEY, terminal(), "ContainerWithoutVolume"),
@@ -48,6 +48,7 @@ PHASES = [
     (False, True, False, False, False, Phase.PENDING),
 ]
 
+SOON = NOON + timedelta(seconds=1)
 _FOUND = ArchiveObject(OWN_KEY, 1_000, "etag", NOON)
 
 # 003 §1, "storage.archive_ready reason 값": archive_key, proof, what HEAD found → status, reason.
@@ -60,18 +61,12 @@ ARCHIVES = [
     (OWN_KEY, proof(OWN_KEY), ArchiveObject(OWN_KEY, 1_000, "other", NOON), False, "ArchiveCorrupted"),
     (OWN_KEY, proof(OWN_KEY), _FOUND, True, "ArchiveUploaded"),
     (OWN_KEY, proof(OTHER_KEY), ArchiveObject(OWN_KEY, 7, "other", NOON), True, "ArchiveUploaded"),
-    (
-        OWN_KEY,
-        proof(OWN_KEY),
-        ArchiveObject(OWN_KEY, 1_000, "etag", NOON, NOON + timedelta(seconds=1)),
-        True,
-        "ArchiveUploaded",
-    ),
+    (OWN_KEY, proof(OWN_KEY), ArchiveObject(OWN_KEY, 1_000, "etag", NOON, SOON), True, "ArchiveUploaded"),
 ]
 
 
 @pytest.mark.parametrize("case", HEALTH)
-def test_the_first_thing_that_is_wrong_is_the_reason(
+def test_first_violation_is_the_reason(
     case: tuple[bool, bool, bool, str | None, ErrorInfo | None, str | None],
 ) -> None:
     """WS-4."""
@@ -80,16 +75,16 @@ def test_the_first_thing_that_is_wrong_is_the_reason(
     assert (found.ready, found.reason) == (reason is None, reason or "Healthy")
 
 
-def test_an_error_that_is_tried_again_is_no_matter_of_health() -> None:
-    """WS-4, WS-14: only a terminal error makes ERROR."""
+def test_retried_error_does_not_affect_health() -> None:
+    """WS-4, WS-14: only a terminal error leads to ERROR."""
     assert conditions(False, True, False, error=failed("STARTING", 2))[HEALTHY].status  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("case", PHASES)
-def test_conditions_make_one_phase(case: tuple[bool, bool, bool, bool, bool, Phase]) -> None:
+def test_conditions_determine_one_phase(case: tuple[bool, bool, bool, bool, bool, Phase]) -> None:
     """WS-3, in the document's priority."""
     deleted, healthy, container, volume, archive, phase = case
-    made = {
+    given = {
         name: Condition(status, "Any", "", NOON)
         for name, status in {
             INFRA: container,
@@ -98,11 +93,11 @@ def test_conditions_make_one_phase(case: tuple[bool, bool, bool, bool, bool, Pha
             HEALTHY: healthy,
         }.items()
     }
-    assert calculate_phase(made, NOON if deleted else None) is phase
+    assert calculate_phase(given, NOON if deleted else None) is phase
 
 
-def test_every_combination_that_can_be_seen_has_a_phase_of_the_order_or_error() -> None:
-    """WS-3: an invariant that is broken is ERROR, never a phase of the order."""
+def test_every_combination_has_a_phase_with_a_level_or_error() -> None:
+    """WS-3: a violated invariant is ERROR."""
     for container, volume, archive, key in product(
         (True, False), (True, False), (True, False), (None, OWN_KEY)
     ):
@@ -112,41 +107,39 @@ def test_every_combination_that_can_be_seen_has_a_phase_of_the_order_or_error() 
         assert broken or phase in LEVELS
 
 
-def test_a_workspace_that_nobody_has_looked_at_is_pending() -> None:
-    """WS-3: nothing was seen, so nothing is there."""
+def test_workspace_that_was_never_observed_is_pending() -> None:
+    """WS-3."""
     assert calculate_phase({}, None) is Phase.PENDING
 
 
 def test_containers_of_any_infrastructure_count() -> None:
-    """WS-2: `infra.*.container_ready`; a new one needs no new column."""
+    """WS-2: `infra.*.container_ready`; a new infrastructure needs no new column."""
     made = dict(conditions(False, True, False))
     made["infra.k8s.container_ready"] = Condition(True, "Running", "", NOON)
     assert calculate_phase(made, None) is Phase.RUNNING
 
 
 @pytest.mark.parametrize(("key", "known", "found", "ready", "reason"), ARCHIVES)
-def test_an_archive_has_one_of_five_reasons(
+def test_archive_has_one_of_five_reasons(
     key: str | None, known: object, found: ArchiveObject | None, ready: bool, reason: str
 ) -> None:
-    """WS-2: the document's five."""
+    """WS-2."""
     one = observe_archive(key, known, found, NOON)  # type: ignore[arg-type]
     assert (one.ready, one.reason) == (ready, reason)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=12))
-def test_the_time_of_transition_moves_with_the_status_and_only_then(
-    looks: list[tuple[bool, bool, bool]],
-) -> None:
-    """WS-2: a condition that flaps shows each change; one that stands keeps its time, whatever its words are."""
+def test_transition_time_changes_only_with_the_status(observations: list[tuple[bool, bool, bool]]) -> None:
+    """WS-2: a change of reason or message keeps the time."""
     known: dict[str, Condition] = {}
-    for number, (container, volume, archive) in enumerate(looks):
+    for number, (container, volume, archive) in enumerate(observations):
         at = NOON + timedelta(seconds=number)
         observed = ObservedState(
-            {INFRA: seen(container, f"Look{number}")}, seen(volume), seen(archive), None, None
+            {INFRA: seen(container, f"Reason{number}")}, seen(volume), seen(archive), None, None
         )
         after = conditions_after(known, observed, at)
         for name, one in after.items():
             kept = name in known and known[name].status == one.status
             assert one.last_transition_time == (known[name].last_transition_time if kept else at)
-        assert after[INFRA].reason == f"Look{number}"
+        assert after[INFRA].reason == f"Reason{number}"
         known = dict(after)

@@ -1,4 +1,4 @@
-"""The planner: neighbours only, one operation, no volume gone before its archive is proved (WS-5, WS-7, WS-8)."""
+"""The planner: only neighbours, one operation, no volume deleted before its archive is proved (WS-5, WS-7, WS-8)."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -48,9 +48,10 @@ from tests.workspaces.rows import (
     workspace,
 )
 
+JUST_NOW = NOON - timedelta(seconds=1)
 ORDER = (Phase.PENDING, Phase.ARCHIVED, Phase.STANDBY, Phase.RUNNING)
 
-# 003 §5, "전이 규칙": from a phase towards a wish, the operation of the next step and where it leads.
+# 003 §5, "전이 규칙": phase, desired state, the operation of the next step, and its target.
 STEPS = [
     (Phase.PENDING, "ARCHIVED", Operation.PROVISIONING, Phase.ARCHIVED),
     (Phase.PENDING, "STANDBY", Operation.PROVISIONING, Phase.ARCHIVED),
@@ -67,24 +68,26 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize(("phase", "wanted", "operation", "target"), STEPS)
-def test_the_next_step_is_a_neighbour(phase: Phase, wanted: str, operation: Operation, target: Phase) -> None:
-    """WS-8: RUNNING to PENDING never at once."""
-    step = next_step(at_rest(phase, DesiredState(wanted)), NOON)
+@pytest.mark.parametrize(("phase", "desired", "operation", "target"), STEPS)
+def test_next_step_leads_to_a_neighbour(
+    phase: Phase, desired: str, operation: Operation, target: Phase
+) -> None:
+    """WS-8: never from RUNNING to PENDING directly."""
+    step = next_step(at_rest(phase, DesiredState(desired)), NOON)
     assert (step.kind, step.operation) == (Kind.BEGIN, operation)
     assert RULES[operation].target is target
     assert abs(ORDER.index(phase) - ORDER.index(target)) == 1
 
 
 @pytest.mark.parametrize("phase", ORDER)
-def test_what_is_as_it_was_asked_for_is_left_alone(phase: Phase) -> None:
-    """WS-5: and looked at every half minute."""
+def test_workspace_in_its_desired_state_rests(phase: Phase) -> None:
+    """WS-5: it is observed every half minute."""
     step = next_step(at_rest(phase, DesiredState(phase.value)), NOON)
     assert (step.kind, step.observe_in_seconds) == (Kind.REST, OBSERVE_WHEN_STABLE_SECONDS)
 
 
-def test_the_steps_up_and_down_are_all_the_machine_has() -> None:
-    """WS-8: each operation leads from its source to a neighbour; DELETING alone comes from anywhere."""
+def test_every_operation_but_deleting_leads_to_a_neighbour() -> None:
+    """WS-8: DELETING starts in any phase."""
     for operation in (*UP.values(), *DOWN.values()):
         rule = RULES[operation]
         assert rule.source is not None
@@ -94,47 +97,46 @@ def test_the_steps_up_and_down_are_all_the_machine_has() -> None:
     assert {RULES[op].target for op in DOWN.values()} == set(ORDER[:-1])
 
 
-def test_the_beats_are_the_documents() -> None:
+def test_intervals_of_observations_are_the_documents() -> None:
     """003 §2: 2 s in an operation, 5 s to converge, 30 s when stable (WS-5)."""
-    assert (OBSERVE_IN_OPERATION_SECONDS, OBSERVE_TO_CONVERGE_SECONDS, OBSERVE_WHEN_STABLE_SECONDS) == (
-        2,
-        5,
-        30,
-    )
+    found = (OBSERVE_IN_OPERATION_SECONDS, OBSERVE_TO_CONVERGE_SECONDS, OBSERVE_WHEN_STABLE_SECONDS)
+    assert found == (2, 5, 30)
 
 
 @pytest.mark.parametrize("operation", [rule.operation for rule in OPERATIONS])
-@pytest.mark.parametrize("wanted", REQUESTABLE_STATES)
+@pytest.mark.parametrize("desired", REQUESTABLE_STATES)
 @pytest.mark.parametrize("phase", ORDER)
 def test_nothing_begins_while_an_operation_is_under_way(
-    operation: Operation, wanted: DesiredState, phase: Phase
+    operation: Operation, desired: DesiredState, phase: Phase
 ) -> None:
-    """WS-7: whatever is wanted by now. `desired_state` may change in the middle; the operation goes on to its end."""
-    step = next_step(at_rest(phase, wanted, operation=operation), NOON)
+    """WS-7: even if the desired state changes meanwhile, the operation continues to its end."""
+    step = next_step(at_rest(phase, desired, operation=operation), NOON)
     assert step.kind is not Kind.BEGIN
     assert step.operation in {operation, Operation.NONE}
 
 
-@pytest.mark.parametrize("wanted", REQUESTABLE_STATES)
+@pytest.mark.parametrize("desired", REQUESTABLE_STATES)
 @pytest.mark.parametrize(("container", "volume", "archive"), list(product((True, False), repeat=3)))
-def test_an_error_is_for_a_person(container: bool, volume: bool, archive: bool, wanted: DesiredState) -> None:
-    """WS-4, WS-14: nothing begins in ERROR, and nothing while the reconciler's own error is terminal."""
-    broken = workspace(container, volume, archive, desired_state=wanted, error_info=terminal())
+def test_error_blocks_until_an_operator_acts(
+    container: bool, volume: bool, archive: bool, desired: DesiredState
+) -> None:
+    """WS-4, WS-14: nothing begins in ERROR, or while a terminal error is not observed yet."""
+    broken = workspace(container, volume, archive, desired_state=desired, error_info=terminal())
     assert broken.phase is Phase.ERROR
     assert next_step(broken, NOON).kind is Kind.BLOCKED
-    not_seen_yet = replace(broken, phase=Phase.STANDBY, conditions=conditions(False, True, True))
-    assert next_step(not_seen_yet, NOON).kind is Kind.BLOCKED
+    not_observed_yet = replace(broken, phase=Phase.STANDBY, conditions=conditions(False, True, True))
+    assert next_step(not_observed_yet, NOON).kind is Kind.BLOCKED
 
 
-def test_a_container_without_its_volume_is_for_a_person() -> None:
-    """WS-9: started outside, or its volume deleted outside."""
+def test_container_without_its_volume_blocks() -> None:
+    """WS-9: it was started, or its volume deleted, from outside."""
     step = next_step(workspace(container=True, volume=False, archive=True), NOON)
     assert step.kind is Kind.BLOCKED
     assert "ContainerWithoutVolume" in step.why
 
 
-# 003 §7, "ARCHIVING 완료 조건" and "RESTORING 완료 조건", and what each other operation is complete by: what was seen,
-# archive_key, home → complete or not.
+# 003 §7, "ARCHIVING 완료 조건" and "RESTORING 완료 조건", and the same for the other operations: observed container,
+# volume and archive, archive_key, home → complete or not.
 _PROVED = home(archive=OWN_KEY)
 COMPLETION: list[tuple[Operation, tuple[bool, bool, bool], str | None, HomeContext, bool]] = [
     (Operation.ARCHIVING, (False, False, True), OWN_KEY, _PROVED, True),
@@ -166,17 +168,22 @@ COMPLETION: list[tuple[Operation, tuple[bool, bool, bool], str | None, HomeConte
 
 
 @pytest.mark.parametrize(("operation", "there", "key", "known", "complete"), COMPLETION)
-def test_an_operation_is_complete_when_it_was_seen_to_be(
+def test_operation_is_complete_when_it_was_observed_to_be(
     operation: Operation, there: tuple[bool, bool, bool], key: str | None, known: HomeContext, complete: bool
 ) -> None:
-    """WS-1, WS-11: each condition alone isn't enough."""
+    """WS-1, WS-11: no single condition is enough."""
     deleted = NOON if operation is Operation.DELETING else None
-    wanted = DesiredState.DELETED if deleted else DesiredState.RUNNING
+    desired = DesiredState.DELETED if deleted else DesiredState.RUNNING
     one = workspace(
-        *there, operation=operation, archive_key=key, home_ctx=known, deleted_at=deleted, desired_state=wanted
+        *there,
+        operation=operation,
+        archive_key=key,
+        home_ctx=known,
+        deleted_at=deleted,
+        desired_state=desired,
     )
     assert (next_step(one, NOON).kind is Kind.COMPLETE) == complete
-    # What was seen before the last thing was done proves nothing.
+    # An observation from before the last action proves nothing.
     stale = replace(one, acted_at=one.observed_at)
     assert next_step(stale, NOON).kind is not Kind.COMPLETE
 
@@ -184,34 +191,27 @@ def test_an_operation_is_complete_when_it_was_seen_to_be(
 @pytest.mark.parametrize(
     ("changes", "action"),
     [
-        # Not archived yet, though an older archive is there and can be had (003 §8 would delete the volume here).
+        # Not archived yet; an older archive is available (003 §8 would delete the volume here).
         ({"archive_key": OTHER_KEY, "home_ctx": home()}, Action.ARCHIVE_HOME),
         ({"archive_key": None, "home_ctx": home(archive=None)}, Action.ARCHIVE_HOME),
-        # The key stands, its proof doesn't.
+        # The key is set, but not the proof.
         ({"archive_key": OWN_KEY, "home_ctx": home()}, Action.ARCHIVE_HOME),
-        # Proved and seen: now the volume goes.
+        # Proved and observed.
         ({"archive_key": OWN_KEY, "home_ctx": home(archive=OWN_KEY)}, Action.DELETE_VOLUME),
-        # Proved, and not seen since.
-        (
-            {
-                "archive_key": OWN_KEY,
-                "home_ctx": home(archive=OWN_KEY),
-                "acted_at": NOON - timedelta(seconds=1),
-            },
-            None,
-        ),
+        # Proved, and not observed since.
+        ({"archive_key": OWN_KEY, "home_ctx": home(archive=OWN_KEY), "acted_at": JUST_NOW}, None),
     ],
 )
-def test_the_volume_goes_when_its_own_archive_is_proved_and_seen(
+def test_volume_is_deleted_when_its_own_archive_is_proved_and_observed(
     changes: dict[str, Any], action: Action | None
 ) -> None:
-    """WS-12: archive_key first, the volume afterwards."""
+    """WS-12: archive_key first, then the volume."""
     one = workspace(volume=True, archive=True, operation=Operation.ARCHIVING, **changes)
     assert next_step(one, NOON).action is action
 
 
-def test_a_deleted_workspace_loses_its_container_first_and_its_volume_second() -> None:
-    """WS-12, 003 §8: and its archive last, which the collector takes (003 §9)."""
+def test_deletion_removes_container_then_volume_then_archive_key() -> None:
+    """WS-12, 003 §8; the collection deletes the archive (003 §9)."""
     deleted: dict[str, Any] = {
         "deleted_at": NOON - timedelta(minutes=1),
         "desired_state": DesiredState.DELETED,
@@ -222,7 +222,7 @@ def test_a_deleted_workspace_loses_its_container_first_and_its_volume_second() -
         for there, key, done in (
             ((True, True, True), OTHER_KEY, None),
             ((False, True, True), OTHER_KEY, "STOP_CONTAINER"),
-            ((False, False, True), OTHER_KEY, "STOP_CONTAINER"),  # what a restore left is no volume
+            ((False, False, True), OTHER_KEY, "STOP_CONTAINER"),  # leftovers of a restore are no volume
             ((False, False, True), OTHER_KEY, "DELETE_VOLUME"),
             ((False, False, False), None, "FORGET_ARCHIVE"),
         )
@@ -237,83 +237,69 @@ def test_a_deleted_workspace_loses_its_container_first_and_its_volume_second() -
     assert found[-1].kind is Kind.COMPLETE
 
 
-def test_a_container_on_its_way_is_stopped_before_the_home_is_read() -> None:
-    """WS-12: one that is not ready may still come up, and write."""
-    coming = Condition(False, "ContainerStarting", "", NOON)
+def test_starting_container_is_stopped_before_the_home_is_archived() -> None:
+    """WS-12: a container that is not ready may still start, and write."""
+    starting = Condition(False, "ContainerStarting", "", NOON)
     archiving = workspace(
         volume=True, archive=True, operation=Operation.ARCHIVING, home_ctx=home(), archive_key=OTHER_KEY
     )
-    one = replace(archiving, conditions=dict(archiving.conditions) | {INFRA: coming})
+    one = replace(archiving, conditions=dict(archiving.conditions) | {INFRA: starting})
     assert next_step(one, NOON).action is Action.STOP_CONTAINER
     deleting = replace(one, operation=Operation.DELETING, deleted_at=NOON, desired_state=DesiredState.DELETED)
     assert next_step(deleting, NOON).action is Action.STOP_CONTAINER
 
 
-def test_a_home_that_is_gone_is_never_replaced_unasked() -> None:
-    """A volume deleted outside: neither an empty home nor an older one takes its place (issue)."""
-    for archive, container in product((True, False), (False,)):
-        gone = workspace(container, False, archive, home_ctx=home())
-        step = next_step(gone, NOON)
+def test_lost_home_is_never_replaced_without_an_order() -> None:
+    """If a volume is deleted from outside, neither an empty home nor an older one replaces it."""
+    for archive in (True, False):
+        step = next_step(workspace(archive=archive, home_ctx=home()), NOON)
         assert (step.kind, step.reason, step.is_terminal) == (Kind.LOSE, "DataLost", True)
 
 
-def test_a_volume_that_is_away_for_one_look_is_waited_for() -> None:
-    """A condition that flaps."""
+def test_volume_missing_in_one_observation_is_not_lost_yet() -> None:
     since = NOON - timedelta(seconds=LOSS_GRACE_SECONDS - 1)
     away = workspace(archive=True, home_ctx=home())
     made = dict(away.conditions) | {VOLUME_READY: Condition(False, "VolumeNotFound", "", since)}
     assert next_step(replace(away, conditions=made), NOON).kind is Kind.WAIT
 
 
-def test_a_volume_whose_home_was_never_proved_is_not_started_on() -> None:
-    """003 §7: no marker, no start; restoring finds out what the volume is."""
-    for wanted in REQUESTABLE_STATES:
-        step = next_step(at_rest(Phase.STANDBY, wanted, home_ctx=home(marker=None)), NOON)
+def test_container_does_not_start_on_a_volume_without_a_marker() -> None:
+    """003 §7: without a marker no start; RESTORING determines the state of the volume."""
+    for desired in REQUESTABLE_STATES:
+        step = next_step(at_rest(Phase.STANDBY, desired, home_ctx=home(marker=None)), NOON)
         assert step.operation is Operation.RESTORING
 
 
-def test_what_was_done_is_not_done_again_before_it_can_be_seen() -> None:
-    """An actuator that returned success and did nothing is asked again after a while, not at each look."""
+def _starting(**changes: Any) -> Workspace:
+    """A workspace in STARTING whose container is not observed."""
+    changes = {"home_ctx": home()} | changes
+    return workspace(volume=True, archive=True, operation=Operation.STARTING, **changes)
+
+
+def test_action_is_not_repeated_before_its_effect_can_be_observed() -> None:
+    """An action that succeeded without effect is repeated after a while, not at each observation."""
     acted = NOON - timedelta(seconds=SETTLE_SECONDS)
-    one = workspace(
-        volume=True,
-        archive=True,
-        operation=Operation.STARTING,
-        home_ctx=home(last_action="START_CONTAINER"),
-        acted_at=acted,
-    )
+    one = _starting(home_ctx=home(last_action="START_CONTAINER"), acted_at=acted)
     assert next_step(one, NOON - timedelta(milliseconds=1)).kind is Kind.WAIT
     assert next_step(one, NOON).action is Action.START_CONTAINER
 
 
-def test_what_failed_is_done_again_at_once_after_one_look() -> None:
-    """WS-14: short retries are immediate, and a look comes first: it may have been done."""
+def test_failed_action_is_retried_after_one_observation() -> None:
+    """WS-14: the retry is immediate, but an observation comes first, since the action may have taken effect."""
     failed_at = NOON - timedelta(seconds=2)
-    one = workspace(
-        volume=True,
-        archive=True,
-        operation=Operation.STARTING,
-        home_ctx=home(last_action="START_CONTAINER"),
-        acted_at=failed_at,
-        error_info=failed(Operation.STARTING, 1, failed_at),
-    )
+    error = failed(Operation.STARTING, 1, failed_at)
+    one = _starting(home_ctx=home(last_action="START_CONTAINER"), acted_at=failed_at, error_info=error)
     assert next_step(one, NOON).action is Action.START_CONTAINER
     assert next_step(replace(one, observed_at=failed_at), NOON).kind is Kind.WAIT
     done = replace(one, conditions=conditions(True, True, True, archive_key=OTHER_KEY))
     assert next_step(done, NOON).kind is Kind.COMPLETE
 
 
-def test_an_operation_that_failed_three_times_ends_unless_it_was_done_all_the_same() -> None:
-    """WS-14; 003 §1: what is observed counts, not what an actuator returned."""
+def test_operation_ends_after_three_failures_unless_observed_complete() -> None:
+    """WS-14; 003 §1: the observation counts, not the result of the call."""
     failed_at = NOON - timedelta(seconds=2)
-    one = workspace(
-        volume=True,
-        archive=True,
-        operation=Operation.STARTING,
-        home_ctx=home(),
-        acted_at=failed_at,
-        error_info=failed(Operation.STARTING, 3, failed_at, "ImageMissing"),
-    )
+    error = failed(Operation.STARTING, 3, failed_at, "ImageMissing")
+    one = _starting(acted_at=failed_at, error_info=error)
     step = next_step(one, NOON)
     assert (step.kind, step.reason, step.is_terminal) == (Kind.FAIL, "ImageMissing", True)
     assert next_step(replace(one, observed_at=failed_at), NOON).kind is Kind.WAIT
@@ -322,8 +308,8 @@ def test_an_operation_that_failed_three_times_ends_unless_it_was_done_all_the_sa
 
 
 @pytest.mark.parametrize("rule", OPERATIONS)
-def test_an_operation_that_is_never_seen_to_be_complete_fails(rule: Any) -> None:
-    """A hang, or an actuator that does nothing: each attempt has its deadline."""
+def test_operation_that_is_not_observed_complete_in_time_fails(rule: Any) -> None:
+    """After a hang, or an action without effect."""
     there = (True, True, True) if rule.operation is not Operation.STARTING else (False, True, True)
     began = NOON - timedelta(seconds=rule.deadline_seconds + 1)
     deleted = NOON - timedelta(days=1) if rule.operation is Operation.DELETING else None
@@ -338,12 +324,12 @@ def test_an_operation_that_is_never_seen_to_be_complete_fails(rule: Any) -> None
     )
     step = next_step(one, NOON)
     assert (step.kind, step.reason, step.is_terminal) == (Kind.FAIL, "OperationTimeout", False)
-    # Nobody was at work, so nothing is late.
+    # Without a try, nothing is late.
     assert next_step(replace(one, tried_at=None), NOON).kind is not Kind.FAIL
 
 
-def test_an_operation_in_error_ends_at_its_deadline() -> None:
-    """003 §5: ERROR can be deleted from, and that asks for no operation."""
+def test_operation_in_error_ends_at_its_deadline() -> None:
+    """003 §5: a workspace in ERROR can be deleted, but not during an operation."""
     one = workspace(container=True, volume=False, archive=True, operation=Operation.RESTORING)
     assert next_step(one, NOON).kind is Kind.WAIT
     late = NOON + timedelta(seconds=RULES[Operation.RESTORING].deadline_seconds)
@@ -351,22 +337,15 @@ def test_an_operation_in_error_ends_at_its_deadline() -> None:
     assert (step.kind, step.reason, step.is_terminal) == (Kind.FAIL, "ContainerWithoutVolume", True)
 
 
-def test_an_outage_is_waited_for() -> None:
-    """WS-14: the controller's backoff."""
-    one = workspace(
-        volume=True,
-        archive=True,
-        operation=Operation.STARTING,
-        home_ctx=home(),
-        error_count=4,
-        next_attempt_at=NOON + timedelta(seconds=8),
-    )
+def test_outage_delays_the_next_attempt() -> None:
+    """WS-14: the backoff of the controller."""
+    one = _starting(error_count=4, next_attempt_at=NOON + timedelta(seconds=8))
     step = next_step(one, NOON)
     assert (step.kind, step.observe_in_seconds) == (Kind.WAIT, 8)
     assert next_step(one, NOON + timedelta(seconds=8)).kind is Kind.ACT
 
 
-def test_a_container_that_keeps_ending_is_started_ever_later() -> None:
+def test_container_that_keeps_ending_is_restarted_with_backoff() -> None:
     """WS-14: a crash loop must not cost a start every five seconds."""
     crashed = at_rest(
         Phase.STANDBY, DesiredState.RUNNING, start_count=5, settled_at=NOON - timedelta(seconds=10)
@@ -374,25 +353,24 @@ def test_a_container_that_keeps_ending_is_started_ever_later() -> None:
     step = next_step(crashed, NOON)
     assert (step.kind, step.observe_in_seconds) == (Kind.WAIT, 6)
     assert next_step(crashed, NOON + timedelta(seconds=6)).operation is Operation.STARTING
-    # One that ran for ten minutes is started at once.
+    # A container that ran for ten minutes is restarted at once.
     ran = replace(crashed, settled_at=NOON - timedelta(seconds=600))
     assert next_step(ran, NOON).operation is Operation.STARTING
 
 
-def test_what_nobody_looked_at_since_is_not_decided() -> None:
-    """WS-5: the reconciler reads the last observation, and knows how old it is."""
-    one = at_rest(Phase.STANDBY, DesiredState.RUNNING, settled_at=NOON - timedelta(seconds=1))
+def test_no_decision_on_a_stale_observation() -> None:
+    """WS-5."""
+    one = at_rest(Phase.STANDBY, DesiredState.RUNNING, settled_at=JUST_NOW)
     assert next_step(one, NOON).kind is Kind.WAIT
     assert next_step(replace(one, observed_at=None), NOON).kind is Kind.WAIT
 
 
-def test_long_work_is_what_depends_on_the_size_of_a_home() -> None:
-    """It goes to the function that has the time."""
+def test_long_actions_are_those_that_depend_on_the_size_of_a_home() -> None:
     assert {Action.ARCHIVE_HOME, Action.RESTORE_HOME, Action.DELETE_VOLUME} <= LONG_ACTIONS
     assert not LONG_ACTIONS & {Action.START_CONTAINER, Action.STOP_CONTAINER, Action.FORGET_ARCHIVE}
 
 
-# A world in which actuators work: what each action leaves there.
+# The effect of each action, if it succeeds.
 def _act(one: Workspace, step: Step) -> dict[str, Any]:
     there = {"container": one.container_ready, "volume": one.volume_ready}
     known, key = one.home_ctx, one.archive_key
@@ -419,7 +397,7 @@ def _act(one: Workspace, step: Step) -> dict[str, Any]:
 
 
 def _step(one: Workspace) -> Workspace:
-    """The row after its next step, observed anew."""
+    """The row after its next step and another observation."""
     step = next_step(one, NOON)
     there, key = (one.container_ready, one.volume_ready), one.archive_key
     changes: dict[str, Any] = {}
@@ -445,28 +423,28 @@ def _step(one: Workspace) -> Workspace:
     return replace(one, **changes, conditions=made, phase=calculate_phase(made, one.deleted_at))
 
 
-@pytest.mark.parametrize("wanted", REQUESTABLE_STATES)
+@pytest.mark.parametrize("desired", REQUESTABLE_STATES)
 @pytest.mark.parametrize("phase", ORDER)
-def test_it_converges_from_every_phase_to_every_wish_by_neighbours(
-    phase: Phase, wanted: DesiredState
+def test_converges_from_every_phase_to_every_desired_state_through_neighbours(
+    phase: Phase, desired: DesiredState
 ) -> None:
-    """WS-8, where actuators work; each phase on the way is a neighbour of the one before."""
-    one = at_rest(phase, wanted)
-    way = [one.phase]
+    """WS-8, if actions succeed; each phase on the path is a neighbour of the previous one."""
+    one = at_rest(phase, desired)
+    path = [one.phase]
     for _ in range(40):
         one = _step(one)
-        if one.phase is not way[-1]:
-            way.append(one.phase)
-    assert one.phase.value == wanted.value
+        if one.phase is not path[-1]:
+            path.append(one.phase)
+    assert one.phase.value == desired.value
     assert one.operation is Operation.NONE
-    levels = [ORDER.index(each) for each in way]
+    levels = [ORDER.index(each) for each in path]
     assert all(abs(after - before) == 1 for before, after in pairwise(levels))
-    assert len(way) == 1 + abs(ORDER.index(phase) - ORDER.index(Phase(wanted.value)))
+    assert len(path) == 1 + abs(ORDER.index(phase) - ORDER.index(Phase(desired.value)))
 
 
 @pytest.mark.parametrize("there", [*PHASES.values(), (True, False, True), (True, False, False)])
-def test_what_is_deleted_leaves_nothing_from_wherever_it_was(there: tuple[bool, bool, bool]) -> None:
-    """003 §5: ERROR may be deleted from, whatever of it is there."""
+def test_deletion_leaves_nothing_in_any_state(there: tuple[bool, bool, bool]) -> None:
+    """003 §5: a workspace in ERROR can be deleted, whatever exists of it."""
     one = workspace(*there, home_ctx=home(), deleted_at=NOON, desired_state=DesiredState.DELETED)
     for _ in range(12):
         one = _step(one)
@@ -475,11 +453,11 @@ def test_what_is_deleted_leaves_nothing_from_wherever_it_was(there: tuple[bool, 
 
 
 _STATES = st.builds(
-    lambda there, key, operation, marker, proved, wanted, retries, fresh, late: workspace(
+    lambda there, key, operation, marker, proved, desired, retries, fresh, late: workspace(
         *there,
         archive_key=key,
         operation=operation,
-        desired_state=wanted,
+        desired_state=desired,
         home_ctx=HomeContext(marker, marker and "g1", proof(proved) if proved else None),
         error_info=failed(operation, retries, NOON - timedelta(seconds=40)) if retries else None,
         acted_at=None if operation is Operation.NONE else NOON - timedelta(seconds=0 if fresh else 50),
@@ -493,7 +471,7 @@ _STATES = st.builds(
     operation=st.sampled_from([one for one in Operation if one is not Operation.DELETING]),
     marker=st.sampled_from((None, OWN_KEY, OTHER_KEY)),
     proved=st.sampled_from((None, OWN_KEY, OTHER_KEY)),
-    wanted=st.sampled_from(REQUESTABLE_STATES),
+    desired=st.sampled_from(REQUESTABLE_STATES),
     retries=st.integers(0, 4),
     fresh=st.booleans(),
     late=st.booleans(),
@@ -501,8 +479,8 @@ _STATES = st.builds(
 
 
 @given(_STATES)
-def test_whatever_a_row_says_there_is_one_step_and_no_volume_goes_without_its_archive(one: Workspace) -> None:
-    """WS-3, WS-7, WS-11, WS-12: over rows that no run of ours would write, too."""
+def test_any_row_has_one_step_and_no_volume_is_deleted_without_its_archive(one: Workspace) -> None:
+    """WS-3, WS-7, WS-11, WS-12: including rows that the code never writes."""
     step = next_step(one, NOON)
     assert step.why
     assert step.observe_in_seconds in range(1, 31)
@@ -521,7 +499,7 @@ def test_whatever_a_row_says_there_is_one_step_and_no_volume_goes_without_its_ar
         assert one.acted_at is not None
         assert one.observed_at > one.acted_at
     if step.action is Action.WRITE_EMPTY_ARCHIVE or step.operation is Operation.PROVISIONING:
-        # An empty home begins where there never was one, or where a person says so.
+        # An empty home is created only for a new workspace, or on an operator's order.
         assert one.home_ctx.restore_marker is None or one.operation is Operation.PROVISIONING
     if step.action is Action.START_CONTAINER:
         assert not one.conditions[INFRA].status

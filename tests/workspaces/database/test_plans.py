@@ -1,4 +1,4 @@
-"""Among very many workspaces, each statement reads what it takes and little more (WS-5): no scan of a table."""
+"""Query plans with many workspaces: each statement reads little more than its result (WS-5)."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -64,7 +64,7 @@ _READS = [
 
 @pytest.fixture(scope="module")
 def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
-    """A hundred thousand of them; whatever a test does is rolled back."""
+    """A hundred thousand workspaces; each test is rolled back."""
     with plans.database(postgres_server) as connection:
         fill(connection, workspaces=WORKSPACES, unsettled=UNSETTLED, idle=IDLE)
         yield connection
@@ -74,7 +74,7 @@ _ROLES = {"lower_idle": "dpp_workspace_api", "refresh_observed_at": "dpp_workspa
 
 
 def _explained(connection: psycopg.Connection[Any], query: str, **changes: Any) -> dict[str, Any]:
-    """What the statement did, under the role that may."""
+    """The executed plan, with the role that may run the statement."""
     role = _ROLES.get(query, "dpp_workspace_reconciler")
     return explained(connection, QUERIES[query], _PARAMS | changes, role=role)
 
@@ -89,10 +89,7 @@ def test_no_statement_scans_the_table(
     assert pages(plan) < 1_500, plan
 
 
-def test_a_beat_finds_what_is_not_as_it_is_wanted_and_reads_nothing_else(
-    full: psycopg.Connection[Any],
-) -> None:
-    """A look at a hundred thousand costs what the few cost that are to be looked at."""
+def test_tick_reads_only_the_workspaces_that_are_due(full: psycopg.Connection[Any]) -> None:
     plan = _explained(full, "claim_unsettled", limit=500)
     scans = [one for one in nodes(plan) if one.get("Index Name") == "workspaces_unsettled"]
     assert scans
@@ -108,11 +105,10 @@ SELECT workspace_id, created_at - interval '800 days', 'x', 'CREATED' FROM works
 ANALYZE workspace_events_default"""
 
 
-def test_the_chamberlain_reads_what_he_deletes(full: psycopg.Connection[Any]) -> None:
-    """LIFE-8: where a few are due, and where half of them are; half of all have an event, of no week.
+def test_cleanup_reads_only_what_it_deletes(full: psycopg.Connection[Any]) -> None:
+    """LIFE-8: with a few due rows, and with half of them due; half of all have an event in the default partition.
 
-    To tell how many events there are, fewer than a hundred thousand are counted, and so is what a day added, once a
-    cleanup.
+    To report the number of events, up to a hundred thousand are counted once per cleanup, and so is what a day added.
     """
     limit = 500
     statements = {**retention.EVENTS.statements, **retention.WORKSPACES.statements}

@@ -1,4 +1,4 @@
-"""What of workspaces outlives its use (LIFE-8): events by week, and rows that were cleaned away."""
+"""Retention of workspaces (LIFE-8): events by week, and rows that are cleaned up."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -37,7 +37,7 @@ def _add_events(connection: Connection, at: datetime, count: int = 5) -> None:
     )
 
 
-def test_a_week_of_events_goes_whole_and_the_present_one_stays(connection: Connection) -> None:
+def test_old_week_of_events_is_dropped_and_the_current_one_stays(connection: Connection) -> None:
     fill(connection, workspaces=50, unsettled=0, idle=0)
     now = datetime.now(UTC)
     with connection.transaction():
@@ -55,8 +55,8 @@ def test_a_week_of_events_goes_whole_and_the_present_one_stays(connection: Conne
     assert EVENTS.use(connection, None).rows == 5
 
 
-def test_events_without_a_week_go_one_by_one(connection: Connection) -> None:
-    """The chamberlain was away for long: they lie in the default partition."""
+def test_events_in_the_default_partition_are_deleted_in_batches(connection: Connection) -> None:
+    """They are there if no partitions were prepared for long."""
     fill(connection, workspaces=50, unsettled=0, idle=0)
     long_ago = datetime.now(UTC) - timedelta(weeks=100)
     _add_events(connection, long_ago, 7)
@@ -66,7 +66,7 @@ def test_events_without_a_week_go_one_by_one(connection: Connection) -> None:
     assert _count(connection, "workspace_events") == 0
 
 
-def test_a_table_that_is_in_use_is_waited_for_briefly(connection: Connection, database_url: str) -> None:
+def test_table_in_use_is_waited_for_briefly(connection: Connection, database_url: str) -> None:
     fill(connection, workspaces=50, unsettled=0, idle=0)
     now = datetime.now(UTC)
     with connection.transaction():
@@ -78,10 +78,8 @@ def test_a_table_that_is_in_use_is_waited_for_briefly(connection: Connection, da
     assert deleted(connection, EVENTS, now - timedelta(days=1)) == 0
 
 
-def test_a_workspace_goes_once_it_is_cleaned_away_and_no_event_is_left(connection: Connection) -> None:
-    fill(
-        connection, workspaces=50, unsettled=0, idle=0
-    )  # a tenth of them cleaned away, within the last minute
+def test_workspace_is_deleted_once_cleaned_up_and_without_events(connection: Connection) -> None:
+    fill(connection, workspaces=50, unsettled=0, idle=0)  # a tenth of them was cleaned up in the last minute
     future = datetime.now(UTC) + timedelta(days=1)
     connection.execute(
         "INSERT INTO workspace_events (workspace_id, happened_at, actor, kind)"
