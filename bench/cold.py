@@ -1,4 +1,4 @@
-"""What a cold start costs: `python -m bench.cold [rounds [function …]]` (or `make bench-cold`).
+"""The cost of a cold start: `python -m bench.cold [rounds [function …]]` (or `make bench-cold`).
 
 Each round starts a process for each function with nothing but Python, the layers as deployed (rebuilt if need be, byte
 code included) and the function's own folder without byte code, as its archive has it. It times the import of the
@@ -100,7 +100,6 @@ class Function:
     floor: list[float] = field(default_factory=list)
 
     def start(self) -> tuple[float, float, float, int, list[str]]:
-        """Start it once."""
         calls = CLIENTS.get(self.name)
         later = f"from dpp.platform.aws.clients import *; {calls}" if calls else ""
         program = _IMPORT.format(module=f"{self.name}.handler", later=later)
@@ -108,7 +107,6 @@ class Function:
         return clock, init, taken_later, memory, loaded
 
     def measure(self) -> None:
-        """One round."""
         clock, init, later, memory, _ = self.start()
         self.clock.append(clock)
         self.init.append(init)

@@ -1,4 +1,4 @@
-"""Whether scans of runs and the outbox, and an audit, cost only what is due: `python -m bench.run_scans [rows …]`.
+"""Cost of scans of runs and the outbox, and of an audit, as tables grow: `python -m bench.run_scans [rows …]`.
 
 At each number of rows the same few are due: 200 runs for each scan of the reaper, the sweeper, reconcile and retention,
 and 500 events for the publisher, which claims 50. Every scan is read to its end, page by page, as its job reads it;
@@ -79,7 +79,6 @@ UPDATE outbox_message SET status = 'PROCESSING', processing_owner = gen_random_u
 
 
 def measured(connection: Connection, rows: int) -> dict[str, float]:
-    """Medians in ms, by name."""
     with connection.transaction():
         connection.execute("SET LOCAL session_replication_role = replica")
         connection.execute(_FILL.format(rows=rows, due=DUE, events=EVENTS_DUE).encode())

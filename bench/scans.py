@@ -1,4 +1,4 @@
-"""Whether a scan of the ticket reaper costs only what is due: `python -m bench.scans [rows …]` (`make bench-scans`).
+"""Cost of a scan of the ticket reaper as its table grows: `python -m bench.scans [rows …]` (`make bench-scans`).
 
 At each number of rows the same amount is due: 500 stale tickets, of which the ticket reaper ends 50. Its floor is
 measured in the same run on the same rows: the same 50 rows updated by their primary key, and the same 50 results

@@ -1,4 +1,4 @@
-"""What requests cost above their floors: `python -m bench.submit [rounds]` (or `make bench-submit`).
+"""The cost of requests above their floors: `python -m bench.submit [rounds]` (or `make bench-submit`).
 
 The floor of a request is the sum of the round trips that its design needs, each bare and on the same servers. For a
 submit: one SELECT for the API key, two EVALSHA (to admit, to remember), one durable INSERT, one UPDATE, one SQS send
@@ -40,13 +40,11 @@ class Part:
     times: list[float] = field(default_factory=list)
 
     def measure(self) -> None:
-        """Make the call."""
         start = time.perf_counter_ns()
         self.call()
         self.times.append((time.perf_counter_ns() - start) / 1_000)
 
     def median(self, fifth: int | None = None) -> float:
-        """Of all rounds, or of a fifth of them."""
         size = len(self.times) // _FIFTHS
         times = self.times if fifth is None else self.times[fifth * size : (fifth + 1) * size]
         return statistics.median(times)
@@ -60,16 +58,13 @@ class Request:
     floor: Sequence[Part]
 
     def floor_us(self, fifth: int | None = None) -> float:
-        """The sum of its round trips."""
         return sum(one.median(fifth) for one in self.floor)
 
     def ratio(self, fifth: int | None = None) -> float:
-        """Its time over its floor."""
         return self.part.median(fifth) / self.floor_us(fifth)
 
 
 def main(rounds: int) -> None:
-    """Measure and print."""
     with servers() as its, stand_in() as endpoint:
         place = Place(its.database("ours"), its.valkey().url, endpoint)
         print_machine(its.postgres.url())

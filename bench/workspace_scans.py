@@ -1,4 +1,4 @@
-"""Whether a tick over workspaces costs only what has changed: `python -m bench.workspace_scans [workspaces …]`.
+"""Cost of a tick over workspaces as their table grows: `python -m bench.workspace_scans [workspaces …]`.
 
 At each number of workspaces the same few are due: 100 are not in their desired state, and 100 are idle beyond their
 time. Measured are the queries of a tick (claiming, lowering, measuring), and their floor in the same run on the same
@@ -24,7 +24,7 @@ _FLOOR_LOWER = (
 
 
 def measured(connection: Connection, workspaces: int) -> dict[str, float]:
-    """How many were due, and medians in ms."""
+    """The number of due workspaces, and medians in ms."""
     fill(connection, workspaces=workspaces, unsettled=UNSETTLED, idle=IDLE)
     with connection.transaction(force_rollback=True):
         seeded, lowered = _tick(connection)
@@ -45,7 +45,6 @@ def measured(connection: Connection, workspaces: int) -> dict[str, float]:
 
 
 def _tick(connection: Connection) -> tuple[list[UUID], list[UUID]]:
-    """The queries of a tick."""
     connection.execute(_API)
     lowered = store.lower_idle(connection, "ttl", MAX_LOWERED)
     connection.execute(_RECONCILER)

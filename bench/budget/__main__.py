@@ -37,7 +37,6 @@ type Rates = dict[tuple[str, int, int], list[float]]
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.budget", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round: checks that the bench works")
     parser.add_argument("--rounds", type=int, default=3)
@@ -50,7 +49,8 @@ def main() -> None:
         urls["postgres"] = its.postgres.url()
         print_machine(its.postgres.url(), ("psycopg", "redis"), {"Valkey": _valkey_version(urls["ours"])})
         postgres.prepare(urls["postgres"])
-        callers = its.enter(Callers(urls, max(CALLERS)))
+        callers = Callers(urls, max(CALLERS))
+        its.enter(callers.workers)
         rates, counted = _measured(callers, urls, rounds, seconds)
         _print_rates(rates)
         _print_proofs(urls, counted)

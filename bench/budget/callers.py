@@ -1,11 +1,9 @@
-"""The callers of bench/budget: processes that wait for commands and run them at the same time."""
+"""The callers of bench/budget: processes that reserve and settle at the same time, each on its own connections."""
 
 import random
 import time
 from collections.abc import Callable, Mapping
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from typing import Self
+from functools import cache, partial
 
 from bench.budget.postgres import PostgresLedger
 from bench.budget.sides import (
@@ -17,6 +15,7 @@ from bench.budget.sides import (
     Pipelined,
     Side,
 )
+from bench.support.processes import Workers
 
 SHORT, WARM = "t_short", "t_warm"
 REQUESTS_EACH, UNDER_WAY_SECONDS = 5, 0.02
@@ -33,77 +32,49 @@ SIDES: Mapping[str, Callable[[str], Side]] = {
 
 
 class Callers:
-    """Processes that each run one command at a time."""
+    """Up to `size` callers of each side."""
 
     def __init__(self, urls: Mapping[str, str], size: int) -> None:
-        context = get_context("forkserver")
-        context.set_forkserver_preload(["bench.budget.callers"])
-        pipes = [context.Pipe() for _ in range(size)]
-        self._ends = [end for end, _ in pipes]
-        self._processes = [
-            context.Process(target=_caller, args=(its, dict(urls)), daemon=True) for _, its in pipes
-        ]
-        for process, (_, its) in zip(self._processes, pipes, strict=True):
-            process.start()
-            its.close()
+        self._urls, self.workers = urls, Workers(size, preload=["bench.budget.callers"])
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for end, process in zip(self._ends, self._processes, strict=True):
-            end.close()
-            process.join(5)
-
-    def pairs(self, side: str, callers: int, tenants: int, seconds: float) -> tuple[int, float]:
+    def pairs(self, name: str, callers: int, tenants: int, seconds: float) -> tuple[int, float]:
         """Reserve and settle for so long. Returns how many pairs, and how many a second."""
-        done = self._run(callers, ("pairs", side, tenants, seconds))
+        done = self._run(name, callers, partial(_pairs, name, self._urls[name], tenants, seconds))
         return sum(pairs for pairs, _ in done), sum(pairs / took for pairs, took in done)
 
-    def spend(self, side: str, callers: int) -> int:
+    def spend(self, name: str, callers: int) -> int:
         """Compete for a budget that is too small for all. Returns how many requests were admitted."""
-        return sum(admitted for admitted, _ in self._run(callers, ("spend", side, 1, 0.0)))
+        return sum(self._run(name, callers, partial(_spend, name, self._urls[name])))
 
-    def _run(self, callers: int, command: tuple[str, str, int, float]) -> list[tuple[int, float]]:
-        ends = self._ends[:callers]
-        for end in ends:
-            end.send(("warm", *command[1:], 0.0))
-        for end in ends:
-            end.recv()
-        begin_at = time.time() + _LEAD_SECONDS
-        for end in ends:
-            end.send((*command, begin_at))
-        return [end.recv() for end in ends]
+    def _run[T](self, name: str, callers: int, job: Callable[[float], T]) -> list[T]:
+        """Warm up, then start together."""
+        self.workers.run(partial(_warm_up, name, self._urls[name]), callers)
+        return self.workers.run(partial(job, time.time() + _LEAD_SECONDS), callers)
 
 
-def _caller(commands: Connection, urls: Mapping[str, str]) -> None:
-    sides: dict[str, Side] = {}
-    while True:
-        try:
-            command, name, tenants, seconds, begin_at = commands.recv()
-        except EOFError:
-            return
-        side = sides[name] = sides.get(name) or SIDES[name](urls[name])
-        time.sleep(max(0.0, begin_at - time.time()))
-        if command == "warm":
-            commands.send((side.pair(WARM), 0.0))
-        elif command == "pairs":
-            commands.send(_pairs(side, tenants, seconds))
-        else:
-            commands.send((_spend(side), 0.0))
+@cache
+def _side(name: str, url: str) -> Side:
+    return SIDES[name](url)
 
 
-def _pairs(side: Side, tenants: int, seconds: float) -> tuple[int, float]:
+def _warm_up(name: str, url: str) -> None:
+    _side(name, url).pair(WARM)
+
+
+def _pairs(name: str, url: str, tenants: int, seconds: float, begin_at: float) -> tuple[int, float]:
     """Returns how many pairs were done, and how long they took."""
-    done, began = 0, time.perf_counter()
+    side, done = _side(name, url), 0
+    time.sleep(max(0.0, begin_at - time.time()))
+    began = time.perf_counter()
     while (took := time.perf_counter() - began) < seconds:
         done += side.pair(tenant_of(tenants, random.randrange(tenants)))  # noqa: S311 - not secret
     return done, took
 
 
-def _spend(side: Side) -> int:
+def _spend(name: str, url: str, begin_at: float) -> int:
     """Make requests one after another, each under way for a while. Returns how many were admitted."""
-    admitted = 0
+    side, admitted = _side(name, url), 0
+    time.sleep(max(0.0, begin_at - time.time()))
     for _ in range(REQUESTS_EACH):
         run = side.reserve(SHORT)
         time.sleep(UNDER_WAY_SECONDS)

@@ -63,7 +63,6 @@ END $$;
 
 
 def prepare(url: str) -> None:
-    """Create its tables and functions."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(_SCHEMA)
 

@@ -1,4 +1,4 @@
-"""What a cleanup does to submits beside it, and how fast it is: `python -m bench.cleanup [--rows N] [--sweep]`.
+"""The effect of a cleanup on submits beside it, and its speed: `python -m bench.cleanup [--rows N] [--sweep]`.
 
 Rows that are all due at once are deleted by the cleaner (chamberlain; its `clean`, at its own pace) while two processes
 submit through the function's handler, 25 a second each, one at a time. Windows with and without a job beside the
@@ -19,11 +19,12 @@ import psycopg
 
 from bench.cleanup import report
 from bench.cleanup import rows as rows_of
-from bench.cleanup.jobs import BareDeletes, Batching, Cleanup, OneDelete, Spin, worker
+from bench.cleanup.jobs import BareDeletes, Batching, Cleanup, OneDelete, Spin
 from bench.cleanup.submits import PER_SECOND, SUBMITTERS, submitting
 from bench.cleanup.windows import Windows
 from bench.support.aws import stand_in
 from bench.support.output import print_machine
+from bench.support.processes import Workers
 from bench.support.servers import Place, servers
 from dpp.lifecycle.retention.control import Pace
 
@@ -34,7 +35,6 @@ _PACE = Batching(Pace().batch_rows, Pace().rest)
 
 
 def main() -> None:
-    """Measure and print."""
     options = _parser().parse_args()
     rows = 20_000 if options.quick else options.rows
     with servers() as its, stand_in() as endpoint:
@@ -44,9 +44,9 @@ def main() -> None:
         print(f"{SUBMITTERS} processes submit through the handler, at most {PER_SECOND}/s each\n")
         with (
             psycopg.connect(place.database_url, autocommit=True) as connection,
-            worker(place.database_url) as beside,
+            Workers(1) as workers,
         ):
-            windows = Windows(beside, connection)
+            windows = Windows(workers, place.database_url, connection)
             if not options.sweep:
                 _fill(connection, rows)
             with submitting(place, token, its.folder) as submits:

@@ -1,16 +1,14 @@
-"""What runs beside the submits of bench/cleanup: a process that runs one job at a time."""
+"""The jobs that run beside the submits of bench/cleanup, in a process of their own."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from multiprocessing.connection import Connection as Pipe
+from functools import cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from bench.cleanup.rows import UNGUARDED
-from bench.support.processes import SPAWNING, cpu_seconds, started
+from bench.support.processes import cpu_seconds
 from dpp.lifecycle.retention import store as cleanup_store
 from dpp.lifecycle.retention.breaker import Bounds
 from dpp.lifecycle.retention.cleaner import clean
@@ -135,38 +133,17 @@ class Spin:
         return Done()
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """The process beside the submits."""
-
-    pipe: Pipe
-
-    def run(self, job: Job, seconds: float, meanwhile: Callable[[], None]) -> Done:
-        """Run a job; `meanwhile` is called twenty times a second."""
-        self.pipe.send((job, seconds))
-        while not self.pipe.poll(0.05):
-            meanwhile()
-        done = self.pipe.recv()
-        assert isinstance(done, Done)
-        return done
+def run(job: Job, url: str, seconds: float) -> Done:
+    """Run a job in a worker process."""
+    database = _database(url)
+    with database.connection() as connection:
+        backend = connection.info.backend_pid
+    before = cpu_seconds([backend]) + time.process_time()
+    done = job(database, seconds)
+    done.cpu = time.process_time() + cpu_seconds([backend]) - before
+    return done
 
 
-@contextmanager
-def worker(url: str) -> Iterator[Worker]:
-    """Start the process."""
-    ours, its = SPAWNING.Pipe()
-    with started([partial(_work, its, url)]):
-        its.close()
-        yield Worker(ours)
-
-
-def _work(pipe: Pipe, url: str) -> None:
-    database = Database(url, reply_timeout_seconds=600)
-    while True:
-        job, seconds = pipe.recv()
-        with database.connection() as connection:
-            backend = connection.info.backend_pid
-        before = cpu_seconds([backend]) + time.process_time()
-        done: Done = job(database, seconds)
-        done.cpu = time.process_time() + cpu_seconds([backend]) - before
-        pipe.send(done)
+@cache
+def _database(url: str) -> Database:
+    return Database(url, reply_timeout_seconds=600)

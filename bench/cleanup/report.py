@@ -1,4 +1,4 @@
-"""What bench/cleanup prints."""
+"""The output of bench/cleanup."""
 
 import statistics
 import time
@@ -35,7 +35,7 @@ def timed(what: str) -> Iterator[None]:
 
 
 def statement_ms(connection: psycopg.Connection[Any], name: str) -> float:
-    """How long a statement of retention takes now."""
+    """Time of a statement of retention."""
     began = time.monotonic()
     connection.execute(TOMBSTONES.statements[name], {"now": None})
     return 1_000 * (time.monotonic() - began)
@@ -62,7 +62,7 @@ def print_kinds(windows: Windows, submits: Submits) -> None:
 
 
 def print_aim(windows: Windows, submits: Submits) -> None:
-    """Whether p99 stayed within what a cleanup may add: over all windows together, and in the median window."""
+    """Print whether p99 stayed within the aim: over all windows together, and in the median window."""
     for label in ("tombstones", "outbox"):
         pooled = pooled_ratio(windows, submits, label)
         median = statistics.median(ratios_of(windows, submits, label))
@@ -76,7 +76,6 @@ def print_aim(windows: Windows, submits: Submits) -> None:
 
 
 def print_samples(windows: Windows) -> None:
-    """What the submits' sessions were doing."""
     print("\nwhat submits did in Postgres, by samples of their sessions (% of the time, both together):")
     for label, name in _NAMES.items():
         samples, expected = windows.samples[label], max(1.0, 20 * windows.seconds(label))
@@ -128,7 +127,7 @@ def _ratio(windows: Windows, submits: Submits, label: str) -> str:
 
 
 def _noise(windows: Windows, submits: Submits) -> str:
-    """How much windows with nothing beside differ."""
+    """Differences among windows with nothing beside."""
     found = [quantiles(one.of(submits))[1] for one in windows.windows if one.label == NOTHING]
     median = statistics.median(found)
     return f"by window {min(found) / median:.2f} to {max(found) / median:.2f} of their median"

@@ -27,7 +27,7 @@ WHERE application_name = %s AND state = 'active'
 
 @dataclass(frozen=True, slots=True)
 class Submits:
-    """When each submit began, by the monotonic clock, and its seconds; known when the processes have ended."""
+    """Start (monotonic clock) and seconds of each submit; known when the processes have ended."""
 
     ended: list[tuple[float, float]] = field(default_factory=list)
 
@@ -79,6 +79,5 @@ class Sampler:
     found: Counter[str] = field(default_factory=Counter)
 
     def sample(self) -> None:
-        """Look at the sessions once."""
         rows = self.connection.execute(_SESSIONS, (_APPLICATION_NAME,))
         self.found.update(str(row[0]) for row in rows)

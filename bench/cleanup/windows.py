@@ -4,12 +4,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import psycopg
 
-from bench.cleanup.jobs import Done, Job, Worker
+from bench.cleanup.jobs import Done, Job, run
 from bench.cleanup.submits import Sampler, Submits
+from bench.support.processes import Workers
 
 NOTHING = "nothing"
 _GAP_SECONDS = 0.5
@@ -24,7 +26,6 @@ class Window:
     end: float
 
     def of(self, submits: Submits) -> list[float]:
-        """The milliseconds of its submits."""
         return submits.during(self.begin, self.end)
 
 
@@ -32,7 +33,8 @@ class Window:
 class Windows:
     """All windows so far; what was done and what the sessions waited for, by label."""
 
-    worker: Worker
+    workers: Workers
+    url: str
     connection: psycopg.Connection[Any]
     windows: list[Window] = field(default_factory=list)
     done: dict[str, Done] = field(default_factory=dict)
@@ -47,9 +49,8 @@ class Windows:
         self._add(NOTHING, begin)
 
     def with_job(self, label: str, job: Job, seconds: float) -> Done:
-        """A window with a job."""
         sampler, begin = self._sampler(label), time.monotonic()
-        done = self.worker.run(job, seconds, sampler.sample)
+        [done] = self.workers.run(partial(run, job, self.url, seconds), meanwhile=sampler.sample)
         self._add(label, begin)
         if label in self.done:
             self.done[label] += done
@@ -59,7 +60,6 @@ class Windows:
 
     @property
     def rows(self) -> int:
-        """All deleted rows so far."""
         return sum(done.rows for done in self.done.values())
 
     def seconds(self, label: str) -> float:

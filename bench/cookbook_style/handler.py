@@ -87,7 +87,6 @@ table = boto3.resource("dynamodb").Table(ENVIRONMENT.table_name)
 def submit_run(
     request: RunRequest, idempotency_key: Annotated[str, Header(min_length=8, max_length=64)]
 ) -> Response[Receipt]:
-    """Store the run."""
     run_id = uuid4()
     table.put_item(Item={"pk": str(run_id), "key": idempotency_key, **request.model_dump(mode="json")})
     metrics.add_metric(name="Submits", unit=MetricUnit.Count, value=1)
@@ -99,5 +98,4 @@ def submit_run(
 @metrics.log_metrics(capture_cold_start_metric=True)
 @tracer.capture_lambda_handler(capture_response=False)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Handle one event."""
     return app.resolve(event, context)

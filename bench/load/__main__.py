@@ -106,7 +106,6 @@ async def _rest(stack: Stack, ledger: Ledger, accounts: Sequence[Account]) -> No
 
 
 def _under_way(stack: Stack, ledger: Ledger, accounts: Sequence[Account]) -> str:
-    """Names and counts; empty at rest."""
     counts = {
         "runs": invariants.unfinished(stack.connection),
         "messages": messages(stack.state),

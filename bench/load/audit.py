@@ -71,12 +71,10 @@ class Findings:
 
     @property
     def is_sound(self) -> bool:
-        """True if there are no violations."""
         return not (self.lost or self.doubled or self.wrong)
 
 
 def audit(requests: Sequence[Request], stored: Stored) -> Findings:
-    """Compare the answers with the stored data."""
     found = Findings()
     by_key = defaultdict[tuple[str, str], list[Row]](list)
     for row in stored.rows:
@@ -137,7 +135,7 @@ def _check_money(found: Findings, stored: Stored) -> None:
 
 
 def existing(requests: Collection[Request], rows: Collection[Row]) -> int:
-    """How many of these requests are runs although their client got an error or no answer."""
+    """Count the requests that are runs although their client got an error or no answer."""
     keys = {(row.tenant_id, row.key) for row in rows if not row.is_released}
     return sum((request.account.tenant_id, request.key) in keys for request in requests)
 
@@ -157,7 +155,6 @@ def collect(connection: psycopg.Connection[Any], ledger: Ledger, state: StackSta
 
 
 def rows_of(connection: psycopg.Connection[Any]) -> list[Row]:
-    """All runs."""
     return [Row(*row) for row in connection.execute(_RUNS)]
 
 

@@ -56,12 +56,10 @@ class Request:
 
     @property
     def answer(self) -> str:
-        """The status and the reason."""
         return f"{self.status} {self.reason}".strip() if self.status else self.reason
 
     @property
     def is_accepted(self) -> bool:
-        """True if a run was promised."""
         return self.status == 202
 
     @property
@@ -173,7 +171,6 @@ class Generator:
 
     @property
     def submits(self) -> list[Request]:
-        """All submits of all phases."""
         return [request for phase in self.phases for request in phase.submits]
 
     def _begin(self, phase: Phase) -> Phase:

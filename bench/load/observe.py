@@ -45,7 +45,6 @@ class Backlog:
 
     @property
     def now(self) -> int:
-        """The last count."""
         return self.samples[-1][1] if self.samples else 0
 
     def is_empty_since(self, at: float) -> bool:
@@ -60,7 +59,7 @@ class Backlog:
 
 
 def committed(connection: psycopg.Connection[Any], phase: str) -> dict[str, float]:
-    """When the runs of a phase were COMMITTED, in seconds since the epoch, by idempotency key."""
+    """Times at which the runs of a phase were COMMITTED, in seconds since the epoch, by idempotency key."""
     rows = connection.execute(_COMMITTED, {"prefix": f"load-{phase}-%"})
     return {str(key): float(at) for key, at in rows}
 
@@ -87,7 +86,6 @@ class Processes:
 
     @classmethod
     def now(cls, state: StackState) -> Self:
-        """Read /proc."""
         pids = defaultdict[str, list[int]](list)
         for pid, function in environments(state, state_dir()):
             name = function.removeprefix(_FUNCTION_PREFIX)
@@ -104,5 +102,4 @@ class Processes:
         return cls(Counter({name: len(its) for name, its in pids.items()}), seconds)
 
     def cores_since(self, before: "Processes", elapsed_seconds: float) -> dict[str, float]:
-        """How many processors each program kept busy."""
         return {name: (used - before.seconds[name]) / elapsed_seconds for name, used in self.seconds.items()}

@@ -11,7 +11,7 @@ DONE_SHARE = 0.95
 """The share of the due submits that must be COMMITTED when the step and its grace period end."""
 GRACE_SECONDS = 3.0
 GROWTH_SHARE, GROWTH_RUNS = 0.1, 3
-"""How much the backlog may grow from the second third of a step to the last: by a share of what is due in a third, and
+"""Accepted growth of the backlog from the second third of a step to the last: by a share of what is due in a third, and
 by some runs, since Poisson arrivals vary.
 """
 SUBMIT_P99_MS = 2_000.0
@@ -21,7 +21,7 @@ LATE_P99_MS = 50.0
 
 
 def arrivals(rate: float, seconds: float, chance: random.Random) -> list[float]:
-    """When requests are due, in seconds from the start: a Poisson process of `rate` a second."""
+    """Due times of requests, in seconds from the start: a Poisson process of `rate` a second."""
     due, at = list[float](), chance.expovariate(rate)
     while at < seconds:
         due.append(at)
@@ -128,7 +128,6 @@ class Search:
         return (self.sustained + self.failed) / 2 if self.halvings > 0 else None
 
     def record(self, rate: float, *, sustained: bool) -> None:
-        """Note the outcome of a rate."""
         if self.sustained is not None and self.failed is not None:
             self.halvings -= 1
         if sustained:

@@ -1,4 +1,4 @@
-"""What the load test prints."""
+"""The output of the load test."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
@@ -14,7 +14,6 @@ _HEAD = [(name, int(width)) for name, width in (column.split(":") for column in 
 
 
 def head() -> None:
-    """Explain the conditions and the columns."""
     print(
         f"A rate is sustained if {plan.DONE_SHARE:.0%} of it is COMMITTED within {plan.GRACE_SECONDS:.0f} s after the"
         f" step, the backlog grows by at most\n{plan.GROWTH_SHARE:.0%} of what is due and {plan.GROWTH_RUNS} runs, and"
@@ -25,7 +24,6 @@ def head() -> None:
 
 
 def step(figures: Figures, violations: Sequence[str]) -> None:
-    """Print one line of figures, and one of answers."""
     submit, read, whole, late = figures.submit, figures.read, figures.whole, figures.late
     rates = [f"{count / figures.seconds:.1f}" for count in (figures.offered, figures.accepted, figures.done)]
     times = [*astuple(submit), read.p50, read.p99, *astuple(whole)[:3], late.p99, late.worst, figures.backlog]
@@ -61,14 +59,13 @@ def course(results: Results) -> None:
     )
     print(
         f"recovered after {_seconds(recovery.seconds)}: last answer {_seconds(recovery.answered)}, last run COMMITTED"
-        f" {_seconds(recovery.drained)}, submits as fast as at the first rate (median at most {RECOVERED} ×)"
+        f" {_seconds(recovery.finished)}, submits as fast as at the first rate (median at most {RECOVERED} ×)"
         f" {_seconds(recovery.fast)}"
     )
     print("probes' medians, ms:", " ".join(f"{one.p50:.0f} (at {at:.0f} s)" for at, one in recovery.probes))
 
 
 def audit(found: Findings, faults: Sequence[str], submits: int, repeated: int, existing: int) -> None:
-    """Print violations and their counts."""
     outcomes = ", ".join(f"{name} × {count}" for name, count in sorted(found.outcomes.items()))
     print(
         f"\n{submits} submits, {repeated} of them repeated with their key because their client did not learn the"

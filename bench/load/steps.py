@@ -23,7 +23,7 @@ _DRAIN_SECONDS = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Which rates, and for how long."""
+    """Rates and durations."""
 
     search: Search
     seconds: float
@@ -50,14 +50,13 @@ class Recovery:
     """Seconds from the end of the overload; None for what was not seen."""
 
     answered: float | None = None  # until the last request was answered or given up
-    drained: float | None = None  # until its last run was COMMITTED
+    finished: float | None = None  # until its last run was COMMITTED
     fast: float | None = None  # until submits at the first rate took as long as before
     probes: list[tuple[float, Spread]] = field(default_factory=list)  # start and submits (ms) of each probe
 
     @property
     def seconds(self) -> float | None:
-        """The longest of the three."""
-        parts = [part for part in (self.answered, self.drained, self.fast) if part is not None]
+        parts = [part for part in (self.answered, self.finished, self.fast) if part is not None]
         return max(parts) if len(parts) == 3 else None
 
 
@@ -72,7 +71,6 @@ class Results:
 
 
 async def climb(stack: Stack, course: Course) -> Results:
-    """Warm up, and find the knee."""
     results, until = Results(), time.monotonic() + course.ladder_seconds
     for name in ("warm1", "warm2"):
         await stack.generator.burst(name, _WARM_REQUESTS)
@@ -141,10 +139,10 @@ def _figures(
 async def _recover(stack: Stack, course: Course, over: Phase, first: Figures) -> Recovery:
     """Probe at the first rate until all runs are done and a probe is as fast as the first step."""
     found, until = Recovery(), over.ended + course.recovery_seconds
-    while (found.fast is None or found.drained is None) and time.time() < until:
+    while (found.fast is None or found.finished is None) and time.time() < until:
         probe = Phase(f"probe{len(found.probes):03d}", first.rate, PROBE_SECONDS)
         await stack.generator.run(probe)
-        found.answered, found.drained = await asyncio.to_thread(_ended, stack, over)
+        found.answered, found.finished = await asyncio.to_thread(_ended, stack, over)
         spread = Spread.of([one.latency_ms for one in probe.submits if one.ended])
         found.probes.append((probe.began - over.ended, spread))
         all_accepted = not probe.unsent and all(one.is_accepted for one in probe.submits)
@@ -161,8 +159,8 @@ def _ended(stack: Stack, over: Phase) -> tuple[float | None, float | None]:
     answered = max([request.ended for request in requests], default=over.ended)
     committed_at = committed(stack.connection, over.name)
     last = max(committed_at.values(), default=over.ended)
-    is_drained = all(one.key in committed_at for one in over.submits if one.is_accepted)
-    return max(0.0, answered - over.ended), max(0.0, last - over.ended) if is_drained else None
+    is_done = all(one.key in committed_at for one in over.submits if one.is_accepted)
+    return max(0.0, answered - over.ended), max(0.0, last - over.ended) if is_done else None
 
 
 async def _drain(stack: Stack) -> None:

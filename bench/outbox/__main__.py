@@ -53,12 +53,11 @@ class Side:
 
     @property
     def log(self) -> Path:
-        """Where workers write which error was analysed when."""
+        """The workers write the errors and the times of their analyses here."""
         return self.folder / f"{self.name}.analysed"
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.outbox", description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="few errors, one round: checks that the bench works"

@@ -13,7 +13,6 @@ from tests.auth_errors.subprocess_workers import Servers as Endpoints
 
 
 def poster(place: Endpoints, share: Share) -> None:
-    """Post a share of reports."""
     waker = Waker(place.queue("wakes"))
     with closing(Database(place.database_url)) as database:
 

@@ -24,7 +24,6 @@ from dpp.auth_errors.traces.stack_hash import VERSION, stack_hash
 
 
 def prepare(packages: Path, url: str) -> None:
-    """Create its tables beside ours."""
     with procrastinate.client(packages, url) as application:
         application.schema_manager.apply_schema()
 
@@ -50,7 +49,6 @@ def poster(packages: Path, url: str, share: Share) -> None:
 
 
 def worker(packages: Path, url: str, log: Path) -> None:
-    """Run tasks until the process is killed."""
     tasks = {"recorded": _recorded, "analyse": _analyse}
     with log.open("a", encoding="utf-8", buffering=1) as file:
         procrastinate.work(packages, url, tasks, autocommit=False, log=file, delete_jobs="successful")

@@ -7,7 +7,7 @@ rounds alternate. A round lasts from the first submit until the last run is done
 its own module: the same question, the same answer, a no-op between them, the result stored. Ours reserves and charges
 as well, exactly once.
 
-A worker of ours is a container and processes one run at a time; a worker of Procrastinate or DBOS processes ten. So
+Our worker is a container and processes one run at a time; a worker of Procrastinate or DBOS processes ten. So
 ours is measured a second time with four workers a core, which wait for the disk together. The floor is a side like the
 others: the bare round trips of a run, by as many processes as there are cores.
 """
@@ -52,12 +52,10 @@ class Side:
 
     @property
     def rate(self) -> float:
-        """The median."""
         return statistics.median(self.rates)
 
 
 def main() -> None:
-    """Measure and print."""
     options = _parser().parse_args()
     processes.exit_on_sigterm()
     runs, rounds = (100, 1) if options.quick else (options.runs, options.rounds)

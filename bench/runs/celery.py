@@ -23,13 +23,11 @@ PREFETCHED = 64
 
 
 def submitter(packages: Path, place: Place, late: bool, share: Share) -> None:
-    """Send a share of tasks."""
     task = _application(packages, place, late).tasks["run"]
     share.do(lambda name, _due: task.apply_async(args=(inputs_of(name),), task_id=name))
 
 
 def worker(packages: Path, place: Place, late: bool) -> None:
-    """Run tasks until the process is killed."""
     warnings.filterwarnings("ignore", category=UserWarning)  # that it runs as root
     options = ["--quiet", "worker", "--pool=solo", f"--prefetch-multiplier={PREFETCHED}", "--loglevel=ERROR"]
     options += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
@@ -58,7 +56,6 @@ def _results(place: Place) -> redis.Redis:
 
 
 def done(place: Place) -> int:
-    """How many results are stored."""
     with _results(place) as client:
         return int(client.dbsize())
 

@@ -27,19 +27,16 @@ _QUEUE = "runs"
 
 
 def prepare(packages: Path, place: Place) -> None:
-    """Create its tables."""
     _launched(packages, place, queue=True)[0].destroy()
 
 
 def submitter(packages: Path, place: Place, share: Share) -> None:
-    """Enqueue a share of workflows through the client."""
     client = import_peer("dbos", packages).DBOSClient(system_database_url=place.database_url)
     options = {"workflow_name": "run", "queue_name": _QUEUE}
     share.do(lambda name, _due: client.enqueue({**options, "workflow_id": name}, inputs_of(name)))
 
 
 def worker(packages: Path, place: Place) -> None:
-    """Run queued workflows until the process is killed."""
     _launched(packages, place, queue=True)
     threading.Event().wait()
 

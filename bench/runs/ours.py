@@ -26,7 +26,6 @@ DONE = "SELECT count(*) FROM runs WHERE finalize_stage = 'COMMITTED'"
 
 
 def submitter(place: Place, share: Share) -> None:
-    """Submit a share of new runs."""
     use(place)
     with closing(Database(place.database_url)) as database:
         effects = SubmitEffects(database, Ledger.connect(place.redis_url), Queue(place.queue_url))
@@ -34,7 +33,6 @@ def submitter(place: Place, share: Share) -> None:
 
 
 def worker(place: Place) -> None:
-    """Work until the process is killed."""
     use(place)
     with Path(os.devnull).open("w", encoding="utf-8") as null:
         sys.stdout = null  # before powertools stores a reference to it

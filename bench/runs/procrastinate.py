@@ -24,21 +24,18 @@ SELECT (SELECT count(*) FROM results), (SELECT count(*) FROM procrastinate_jobs)
 
 
 def prepare(packages: Path, place: Place) -> None:
-    """Create its tables, and one for the results."""
     with procrastinate.client(packages, place.database_url) as application:
         application.schema_manager.apply_schema()
     place.execute(_RESULTS)
 
 
 def submitter(packages: Path, place: Place, share: Share) -> None:
-    """Defer a share of jobs."""
     with procrastinate.client(packages, place.database_url, run=_run) as application:
         task = application.tasks["run"]
         share.do(lambda name, _due: task.defer(name=name, inputs=inputs_of(name)))
 
 
 def worker(packages: Path, place: Place) -> None:
-    """Run jobs until the process is killed."""
     procrastinate.work(packages, place.database_url, {"run": _run})
 
 

@@ -1,4 +1,4 @@
-"""What 10^8 runs a day need and cost on AWS, and what saturates first: `python -m bench.scale`, `make bench-scale`.
+"""Needs and costs of 10^8 runs a day on AWS, and what saturates first: `python -m bench.scale`, `make bench-scale`.
 
 Prints the generated sections of docs/scale.md. `--write` writes them into the page. `--measure` measures the units
 first, in three minutes; the machine must be at rest.
@@ -7,7 +7,6 @@ first, in three minutes; the machine must be at rest.
 import argparse
 import os
 
-from bench.scale.units import AT_REST, Day, read_units
 from dpp_cli.paths import ROOT, importable
 
 if __name__ == "__main__":
@@ -22,10 +21,10 @@ if __name__ == "__main__":
     from bench.scale import measure, model, page
 
     if options.measure:
-        if (load := os.getloadavg()[0]) > AT_REST and not options.under_load:
+        if (load := os.getloadavg()[0]) > model.AT_REST and not options.under_load:
             raise SystemExit(f"the machine is not at rest (load {load:.1f}): wait, or pass --under-load")
         measure.measure()
-    sections = page.rendered(model.Model(read_units(), Day()))
+    sections = page.rendered(model.Model(model.read_units(), model.Day()))
     print(sections)
     if options.write:
         page.PATH.write_text(

@@ -19,7 +19,7 @@ from typing import Any
 
 import redis
 
-from bench.scale.units import write_units
+from bench.scale.model import write_units
 from bench.support.aws import EventSource, stand_in
 from bench.support.output import hardware, software
 from bench.support.processes import cpu_seconds

@@ -1,10 +1,11 @@
-"""From measured units and an assumed day to limits, cells and costs.
+"""From measured units (units.json) and an assumed day to limits, cells and costs.
 
 A limit compares what the day needs of a part with what the part bears, in the limit's own unit. All needs are
 proportional to the runs, so the used share also gives the runs a day that the part bears. A cell is one deployment with
 its own tenants; a tenant belongs to one cell as a whole.
 """
 
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,10 +15,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from bench.scale.units import DAY_SECONDS, MONTH_DAYS, Day, Units
 from dpp.lifecycle.config import CleanerSettings
+from dpp.lifecycle.retention.periods import Retention
 from dpp.runs.jobs import reconcile, retain
-from dpp.runs.jobs.batch import TIME_LIMIT_SECONDS
+from dpp.runs.jobs.batch import BATCH_LIMIT, TIME_LIMIT_SECONDS
 from dpp_cdk.settings.sizes import PROD, ApiSize, Size
 from dpp_cdk.settings.timings import RUN_RETENTION
 from dpp_cli.docs import costs
@@ -25,35 +26,84 @@ from dpp_cli.docs.costs import HOURS, Price
 
 _TABLES = tomllib.loads(Path(__file__).with_name("limits.toml").read_text(encoding="utf-8"))
 DATABASES, NODES, PARTS = _TABLES["databases"], _TABLES["nodes"], _TABLES["limits"]
+PATH = Path(__file__).with_name("units.json")
+DAY_SECONDS, MONTH_DAYS = 86_400, costs.HOURS / 24
+AT_REST = 1.5  # measurements at a higher load average are not valid
+REFUNDS_PER_MINUTE = BATCH_LIMIT
+FREEZE_XIDS = 200_000_000  # transactions until a whole table is vacuumed: Postgres's default
+MAX_RATE_PER_MINUTE = 1_000_000  # the highest rate limit of a tenant that the table's check accepts
 FULL = 0.8  # a cell is planned to use this share of what it bears, at the peak
 CODE, SIZE, DEPLOYMENT = "a number in our code", "a number of the size", "deployment"
 FIXED = ("hard", "hard in this mode", CODE)
 RETENTION = ("tombstones deleted", "runs made tombstones")
 
+type Units = dict[str, Any]
+"""`calls`: mean figures of one call; `xids` are transactions that write. `bytes`: stored in Postgres per run, with
+indexes, without gaps; and its entries in two indexes. `redis_overhead`: growth of Redis's memory per byte of keys.
+"""
+
+
+def read_units(path: Path = PATH) -> Units:
+    units: Units = json.loads(path.read_text(encoding="utf-8"))
+    return units
+
+
+def write_units(units: Units, path: Path = PATH) -> None:
+    """Write with four significant digits."""
+    rounded = json.loads(json.dumps(units), parse_float=lambda digits: float(f"{float(digits):.4g}"))
+    path.write_text(json.dumps(rounded, indent=2) + "\n", encoding="utf-8")
+
+
+class Day(NamedTuple):
+    """Assumptions. Those that docs/deploy.md makes as well come from `dpp_cli.docs.costs`."""
+
+    runs: float = 1e8
+    peak_factor: float = 3.0  # peak rate over mean rate
+    polls: int = costs.REQUESTS_A_RUN - 1
+    work_seconds: float = costs.WORK_SECONDS
+    request_ms: float = float(costs.REQUEST_SECONDS * 1_000)
+    envelope_kb: float = costs.ENVELOPE_KB
+    log_kb: float = costs.LOG_KB
+    runs_per_tenant: float = 10_000
+    live_days: float = 30
+    tombstone_days: float = Retention().tombstones_days
+    inputs_hours: float = 1
+    dead_rows: float = 0.2  # between two runs of autovacuum: its scale factor
+    random_pages: int = 4  # of 8 KiB, written per run: three indexes, and the row when it expires
+    round_trip_ms: float = 1.0  # from a function to the cache or the database in another zone
+    commit_ms: float = 2.0  # until the standby has the commit
+
+    @property
+    def mean(self) -> float:
+        """Runs a second."""
+        return self.runs / DAY_SECONDS
+
+    @property
+    def peak(self) -> float:
+        """Runs a second at the peak."""
+        return self.mean * self.peak_factor
+
+    @property
+    def requests_per_run(self) -> int:
+        """The submit and the polls."""
+        return 1 + self.polls
+
+
 type Limit = SimpleNamespace
 """A row of limits.toml with what the part bears; `used` 1: saturated; `cells`: the deployments that it requires."""
 type Setting = dict[str, float]
-"""What one deployment has, by the name of the limit."""
+"""Capacity of one deployment, by the name of the limit."""
 LARGEST: Setting = {name: part["most"] for name, part in PARTS.items() if "most" in part}
 
 
 def setting_of(size: Size) -> Setting:
-    """What a deployment of this size has. Raises KeyError if limits.toml lacks a server."""
-    gib = size.database.max_storage_gib
-    return {
-        "api_requests": size.api.rate_per_second,
-        "functions_at_once": size.functions_at_once,
-        "source_workers": size.max_workers,
-        "connections": size.database.max_connections,
-        "vcpus": DATABASES[size.database.instance_class][0],
-        "storage_tib": gib / 1_024,
-        "iops": 3_000 if gib < 400 else 12_000,  # included in the price of gp3
-        "cache_gib": NODES[size.cache.node_type][0],
-    }
+    """The capacity of a deployment of this size. Raises KeyError if limits.toml lacks a server."""
+    names = {"size": size, "DATABASES": DATABASES, "NODES": NODES}
+    return {name: evaluated(part["of_size"], names) for name, part in PARTS.items() if "of_size" in part}
 
 
 class Model:
-    """What one run uses, from its submit to the deletion of its tombstone, and what the day needs.
+    """Use of resources by one run, from its submit to the deletion of its tombstone, and by the day.
 
     `*_byte_days` are bytes times the days for which they are stored.
     """
@@ -95,7 +145,6 @@ class Model:
         }
 
     def needs(self) -> dict[str, float]:
-        """What the day needs of each part."""
         return {name: evaluated(part["needs"], self.names()) for name, part in PARTS.items()}
 
     def limits(self, has: Setting = LARGEST) -> list[Limit]:
@@ -118,9 +167,9 @@ def evaluated(formula: str, names: Mapping[str, Any]) -> Any:
 
 
 class Cells:
-    """How a day is divided among deployments, and what each of them needs.
+    """A day divided among deployments, and the servers of each.
 
-    As many as the limits require that each deployment has for itself and that nobody can raise.
+    As many as the limits require that each deployment has for itself and that cannot be raised.
     """
 
     def __init__(self, label: str, whole: Model, without: Sequence[str] = ()) -> None:
@@ -174,13 +223,13 @@ def total(lines: Sequence[Cost]) -> float:
 
 
 def usage_costs(day: Day) -> list[Cost]:
-    """What grows with the runs: each line of docs/deploy.md, per run."""
+    """Costs that grow with the runs: each line of docs/deploy.md, per run."""
     scale = day.runs * MONTH_DAYS / costs.RUNS[PROD.name]
     return [Cost(line.what, line.price, float(line.quantity(PROD)) * scale) for line in costs.BY_USE]
 
 
 def fixed_costs(cells: Cells) -> list[Cost]:
-    """What all cells cost, used or not. A standby or replica costs as much as its primary."""
+    """Costs of all cells, used or not. A standby or replica costs as much as its primary."""
     hours, size, prices = HOURS * cells.count, cells.size, (cells.database_usd, NODES[cells.node][1])
     database, node = (Price(Decimal(str(usd)), "hour", confirmed=False) for usd in prices)
     replaced = ("RDS PostgreSQL", "RDS Proxy", "ElastiCache")

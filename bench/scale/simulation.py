@@ -15,10 +15,9 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from bench.scale.model import Model, Setting
-from bench.scale.units import DAY_SECONDS, Day
+from bench.scale.model import DAY_SECONDS, Day, Model, Setting
 
-PARTS = GATEWAY, DATABASE, WORKERS = "API Gateway", "Postgres's processor", "event source"
+STAGES = GATEWAY, DATABASE, WORKERS = "API Gateway", "Postgres's processor", "event source"
 RAMP = "the event source's ramp"
 SOURCE_FIRST, SOURCE_MORE_PER_SECOND = 5, 300 / 60  # workers of a new event source, and how fast it adds more
 _SLOWER_DOWN = 10  # assumed: it removes workers this many times more slowly
@@ -28,7 +27,7 @@ _TRIALS = 10**9  # a binomial of so many trials stands for a Poisson count
 
 
 class Cell(NamedTuple):
-    """What a deployment can do, and what a run takes of it."""
+    """The capacity of a deployment, and its use by one run."""
 
     requests_per_second: float
     requests_burst: float
@@ -71,7 +70,7 @@ class Simulation:
         self.arrived = self.refused = self.done = self.busy = self.longest_backlog = 0
         self.waits = Counter[float]()
         self.waiting: deque[list[float]] = deque()  # arrival time and count, oldest first
-        self.used: dict[str, list[float]] = {part: [] for part in PARTS}
+        self.used: dict[str, list[float]] = {part: [] for part in STAGES}
         self.saturated: dict[str, float] = {}  # since when, in order
         self._at_database = self._queued = 0
         self._tokens, self._allowed = cell.requests_burst, min(cell.source_first, float(cell.workers))
@@ -79,7 +78,6 @@ class Simulation:
 
     @property
     def backlog(self) -> int:
-        """Runs that wait at the database or in the queue."""
         return self._at_database + self._queued
 
     def step(self, rate: float) -> None:
@@ -147,7 +145,7 @@ class Simulation:
         return 0.0
 
     def waited_over(self, seconds: float) -> float:
-        """How many runs waited longer, including those that still wait."""
+        """Count the runs that waited longer, including those that still wait."""
         ages = [(self.now - arrived_at, count) for arrived_at, count in self.waiting]
         return sum(count for wait, count in (*self.waits.items(), *ages) if wait > seconds)
 
@@ -158,7 +156,7 @@ class Simulation:
 
 
 def _served(count: int, each_ms: float, left_ms: float) -> tuple[int, float]:
-    """How many of them the database has time for, and the time left."""
+    """The number that the database has time for, and the time left."""
     count = min(count, int(left_ms // each_ms)) if each_ms else count
     return count, left_ms - count * each_ms
 

@@ -45,7 +45,6 @@ class _State:
         return json.dumps({"MessageId": str(uuid4()), "MD5OfMessageBody": digest}).encode()
 
     def put(self, path: bytes, body: bytes) -> None:
-        """PutObject."""
         self.objects[path] = body
         self.puts[path] += 1
 
@@ -59,7 +58,6 @@ class _State:
         self.deliver()
 
     def deliver(self) -> None:
-        """Deliver messages to the workers that wait."""
         while self.messages and self.waiting:
             connection = self.waiting.popleft()
             if not connection.closed:
@@ -160,7 +158,6 @@ class EventSource:
         return event
 
     def stats(self) -> dict[str, int]:
-        """Counts of messages and objects."""
         self._http.request("GET", "/stats")
         counts: dict[str, int] = json.loads(self._http.getresponse().read())
         return counts

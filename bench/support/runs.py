@@ -88,7 +88,6 @@ class Requests:
 
 
 def path_of(receipt: str) -> str:
-    """The path of a submitted run."""
     return f"/v1/runs/{json.loads(receipt)['run_id']}"
 
 
@@ -98,7 +97,7 @@ def _body(answer: dict[str, Any], status: int) -> str:
 
 
 class NoOpPacks:
-    """Stands in for the pack process and answers at once."""
+    """Replaces the pack process and answers at once."""
 
     def __init__(self, _environ: Mapping[str, str]) -> None: ...
 

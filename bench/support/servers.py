@@ -78,7 +78,6 @@ class Place:
 
     @property
     def queue_url(self) -> str:
-        """The run queue's URL."""
         return f"{self.endpoint}/000000000000/runs"
 
     @property
@@ -107,21 +106,18 @@ class Place:
         return minted
 
     def row(self, query: LiteralString) -> tuple[Any, ...]:
-        """The only row of a query."""
         with psycopg.connect(self.database_url) as connection:
             row = connection.execute(query).fetchone()
         assert row is not None
         return row
 
     def execute(self, *statements: str) -> None:
-        """Run statements with autocommit."""
         with psycopg.connect(self.database_url, autocommit=True) as connection:
             for statement in statements:
                 connection.execute(statement.encode())
 
 
 def add_credit(connection: psycopg.Connection[Any], ledger: Ledger, tenant_id: str, usd_micros: int) -> None:
-    """Credit a tenant."""
     credit(
         connection,
         ledger,

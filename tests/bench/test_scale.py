@@ -8,8 +8,17 @@ import pytest
 
 from bench.scale import model, page
 from bench.scale import simulation as sim
-from bench.scale.model import Cells, Limit, Model, setting_of, total
-from bench.scale.units import DAY_SECONDS, MONTH_DAYS, PATH, Day, read_units, write_units
+from bench.scale.model import (
+    DAY_SECONDS,
+    Cells,
+    Day,
+    Limit,
+    Model,
+    read_units,
+    setting_of,
+    total,
+    write_units,
+)
 from dpp_cdk.settings import sizes
 from dpp_cdk.settings.sizes import PROD
 from dpp_cli.docs import costs
@@ -51,13 +60,10 @@ def test_committed_page_equals_what_the_model_calculates() -> None:
         page.written_into("# Scale\n", sections)
 
 
-def test_units_are_read_as_written(tmp_path: Path) -> None:
-    write_units(UNITS, tmp_path / "units.json")
-    assert read_units(tmp_path / "units.json") == UNITS == json.loads(PATH.read_text(encoding="utf-8"))
-
-
-def test_units_are_of_whole_runs() -> None:
+def test_units_are_read_as_written_and_are_of_whole_runs(tmp_path: Path) -> None:
     """One message and one object a run; keys with the TTLs that money.md and architecture.md state."""
+    write_units(UNITS, tmp_path / "units.json")
+    assert read_units(tmp_path / "units.json") == UNITS == json.loads(model.PATH.read_text(encoding="utf-8"))
     calls, stored = UNITS["calls"], UNITS["bytes"]
     assert (calls["submit"]["sqs_sends"], calls["work"]["s3_puts"]) == (1, 1)
     assert {key["kind"]: key["ttl_days"] for key in UNITS["redis_keys"]} == {"idem": 30, "receipt": 7}
@@ -90,7 +96,7 @@ def test_needs_equal_a_calculation_by_hand() -> None:
 def test_numbers_equal_those_of_code_and_schema() -> None:
     assert model.LARGEST["source_workers"] == sizes._MOST_OF_A_QUEUE
     schema = (ROOT / "migrations" / "sql" / "0001_metered_runs.up.sql").read_text(encoding="utf-8")
-    assert f"rate_limit_per_minute BETWEEN 1 AND {page.MAX_RATE_PER_MINUTE})" in schema
+    assert f"rate_limit_per_minute BETWEEN 1 AND {model.MAX_RATE_PER_MINUTE})" in schema
     queries = (ROOT / "layers/dpp/python/dpp/runs/submit.sql").read_text(encoding="utf-8")
     assert f"+ interval '{DAY.live_days:.0f} days'" in queries
     prod = PROD.database
@@ -98,19 +104,13 @@ def test_numbers_equal_those_of_code_and_schema() -> None:
 
 
 @pytest.mark.parametrize(("cells", "raised"), [(NOW, ()), (RAISED, model.RETENTION)])
-def test_cells_carry_the_day_and_one_less_would_be_too_full(cells: Cells, raised: tuple[str, ...]) -> None:
+def test_cells_are_sizes_that_carry_the_day_and_none_too_many(cells: Cells, raised: tuple[str, ...]) -> None:
     assert cells.count * cells.day.runs == pytest.approx(DAY.runs)
     found = [one for one in cells.model.limits(setting_of(cells.size)) if one.part not in raised]
     assert max(limit.used for limit in found if limit.kind != model.SIZE) <= model.FULL
     assert max(limit.used for limit in found) <= 1
     assert _limits(DAY.runs / (cells.count - 1))[cells.bound_by.part].used > model.FULL
-    assert (
-        cells.bound_by.limit_of == model.DEPLOYMENT
-    )  # more cells in an account do not raise the account's limits
-
-
-@pytest.mark.parametrize("cells", [NOW, RAISED])
-def test_cell_is_a_size_whose_numbers_fit(cells: Cells) -> None:
+    assert cells.bound_by.limit_of == model.DEPLOYMENT  # not the account's, which more cells do not raise
     size = cells.size
     assert (size.max_workers, size.cache.node_type) == (cells.workers, cells.node)
     with pytest.raises(ValueError, match="connections"):
@@ -119,7 +119,7 @@ def test_cell_is_a_size_whose_numbers_fit(cells: Cells) -> None:
 
 def test_costs_equal_those_of_the_deployment_guide() -> None:
     """Of prod's runs; and of one cell with prod's servers."""
-    usage = model.usage_costs(DAY._replace(runs=costs.RUNS[PROD.name] / MONTH_DAYS))
+    usage = model.usage_costs(DAY._replace(runs=costs.RUNS[PROD.name] / model.MONTH_DAYS))
     assert total(usage) == pytest.approx(float(costs.total(costs.BY_USE, PROD)), abs=0.05)
     cells = Cells("prod", MODEL)
     cells.count, cells.node, cells.storage_gib = 1, PROD.cache.node_type, PROD.database.storage_gib
@@ -145,13 +145,16 @@ def test_erlangs_formula_is_right_where_it_is_known() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_no_run_is_lost_or_invented(seed: int) -> None:
+def test_no_run_is_lost_or_invented_and_no_part_does_more_than_it_can(seed: int) -> None:
     """With a gateway that refuses, a database that is too small, and an event source that still adds workers."""
-    seen = sim.simulate(SMALL_CELL, lambda now: 20 + now / 10, 600, seed=seed)
+    seen = sim.simulate(SMALL_CELL, lambda now: 20 + now / 5, 600, seed=seed)
     assert seen.arrived == seen.refused + seen.done + seen.backlog + seen.busy
     assert seen.waits.total() == seen.done + seen.busy
     assert sum(count for _, count in seen.waiting) == seen.backlog
     assert min(seen.refused, seen.done, seen.backlog, seen.busy) > 0
+    assert max(seen.used[sim.DATABASE]) <= 1
+    assert max(seen.used[sim.WORKERS]) <= 1
+    assert sum(seen.used[sim.GATEWAY]) <= 600 + 100 / 300
 
 
 def test_same_seed_gives_the_same_day_and_another_seed_another() -> None:
@@ -170,13 +173,6 @@ def test_event_source_adds_workers_no_faster_than_allowed() -> None:
     cell = _workers_only(1_000, 1e6, sim.SOURCE_FIRST)
     busy = sim.simulate(cell, lambda _: 1_000.0, 60, seed=1).busy
     assert sim.SOURCE_FIRST + 250 <= busy <= sim.SOURCE_FIRST + 300
-
-
-def test_no_part_does_more_than_it_can() -> None:
-    used = sim.simulate(SMALL_CELL, lambda _: 100.0, 600, seed=1).used
-    assert max(used[sim.DATABASE]) <= 1
-    assert max(used[sim.WORKERS]) <= 1
-    assert sum(used[sim.GATEWAY]) <= 600 + 100 / 300
 
 
 def test_day_has_its_runs_and_its_peak() -> None:
@@ -205,7 +201,7 @@ def test_simulation_and_limits_name_the_same_first_part() -> None:
     """Of gateway, processor and event source, with prod as shipped."""
     found = [limit.part.removesuffix(" of the run queue") for limit in MODEL.limits(setting_of(PROD))]
     part, _ = sim.first_to_saturate(PROD_CELL, 150, seconds=3_600)
-    assert part == next(one for one in found if one in sim.PARTS)
+    assert part == next(one for one in found if one in sim.STAGES)
 
 
 def test_burst_ends_when_the_backlog_is_as_before() -> None:
