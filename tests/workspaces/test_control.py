@@ -1,4 +1,4 @@
-"""From what is wanted to what is there: looks, steps, faults from outside, and what is told of them (WS-1 … WS-12)."""
+"""From the desired state to the observed one: steps, outside changes, failures and races (WS-1 … WS-12)."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -37,22 +37,22 @@ CONTENT = b"all that a developer has"
 
 
 def write(fleet: MemoryProvider, workspace_id: UUID, content: bytes = CONTENT) -> None:
-    """What somebody works on in the home."""
+    """Write content into the home."""
     volume = fleet.volumes.volumes[workspace_id]
     assert volume is not None
     fleet.homes.contents[volume.home] = content
 
 
 def home(fleet: MemoryProvider, workspace_id: UUID) -> bytes:
-    """What is in the home."""
+    """The content of the home."""
     volume = fleet.volumes.volumes[workspace_id]
     assert volume is not None
     return fleet.homes.contents[volume.home]
 
 
-class TestTheWay:
-    def test_a_new_workspace_runs_with_an_empty_home(self, env: Environment, fleet: MemoryProvider) -> None:
-        """WS-8: by PROVISIONING, RESTORING, STARTING, each a neighbour further, in one look."""
+class TestLifecycle:
+    def test_new_workspace_runs_with_an_empty_home(self, env: Environment, fleet: MemoryProvider) -> None:
+        """WS-8: by PROVISIONING, RESTORING and STARTING, in one call."""
         workspace_id = env.create("RUNNING")
         env.observe(workspace_id)
         assert env.phase(workspace_id) is Phase.RUNNING
@@ -62,22 +62,22 @@ class TestTheWay:
 
     @pytest.mark.parametrize("end", REQUESTABLE_STATES)
     @pytest.mark.parametrize("start", REQUESTABLE_STATES)
-    def test_a_home_goes_the_whole_way_and_back(
+    def test_home_survives_all_phases(
         self, env: Environment, fleet: MemoryProvider, start: str, end: str
     ) -> None:
-        """WS-8, WS-10: whatever is wanted, and nothing of it is lost unless it is to be."""
+        """WS-8, WS-10: for every desired state, nothing is lost unless it is to be discarded."""
         workspace_id = env.create_in("RUNNING")
         write(fleet, workspace_id)
-        for wanted in (start, end):
-            env.set_desired_state(workspace_id, wanted)
-            env.drive_to(workspace_id, wanted)
+        for desired in (start, end):
+            env.set_desired_state(workspace_id, desired)
+            env.drive_to(workspace_id, desired)
         env.set_desired_state(workspace_id, "STANDBY")
         env.drive_to(workspace_id, "STANDBY")
         kept = "PENDING" not in {start, end}
         assert home(fleet, workspace_id) == (CONTENT if kept else b"")
 
-    def test_long_work_is_done_by_who_has_the_time(self, env: Environment) -> None:
-        """And handed over once a minute, not at each look."""
+    def test_long_work_is_handed_over(self, env: Environment) -> None:
+        """Once a minute, not at each observation."""
         workspace_id = env.create("ARCHIVED")
         for _ in range(3):
             env.observe(workspace_id, does_long_work=False)
@@ -90,10 +90,8 @@ class TestTheWay:
         env.deliver()
         assert env.phase(workspace_id) is Phase.ARCHIVED
 
-    def test_a_wish_that_changes_in_the_middle_waits_for_the_end(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
-        """WS-7: an operation is not cut off; the next one goes the other way."""
+    def test_new_desired_state_waits_for_the_operation(self, env: Environment, fleet: MemoryProvider) -> None:
+        """WS-7: an operation is not interrupted; the next one reverses it."""
         workspace_id = env.create_in("RUNNING")
         write(fleet, workspace_id)
         env.set_desired_state(workspace_id, "ARCHIVED")
@@ -110,10 +108,8 @@ class TestTheWay:
         ended = env.rows("SELECT from_value FROM workspace_events WHERE kind = 'COMPLETED' ORDER BY event_id")
         assert [row[0] for row in ended][-4:] == ["STOPPING", "ARCHIVING", "RESTORING", "STARTING"]
 
-    def test_a_rename_touches_nothing_that_is_named_by_the_id(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
-        """WS-9: names of people are none of the provider's."""
+    def test_renaming_does_not_change_the_provider(self, env: Environment, fleet: MemoryProvider) -> None:
+        """WS-9: the provider uses only ids."""
         workspace_id = env.create_in("RUNNING")
         calls: list[str] = []
         fleet.faults.before = calls.append
@@ -124,11 +120,9 @@ class TestTheWay:
         assert "RENAMED" in env.kinds(workspace_id)
 
 
-class TestFromOutside:
-    def test_a_container_that_was_killed_is_started_again(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
-        """WS-1: what is there counts, not what was done once."""
+class TestOutsideChanges:
+    def test_killed_container_is_started_again(self, env: Environment, fleet: MemoryProvider) -> None:
+        """WS-1."""
         workspace_id = env.create_in("RUNNING")
         fleet.containers.running.clear()
         env.run_ticks(4)
@@ -138,7 +132,7 @@ class TestFromOutside:
     def test_container_that_keeps_ending_is_restarted_with_backoff(
         self, env: Environment, fleet: MemoryProvider
     ) -> None:
-        """WS-14: a condition that flaps costs a start in five minutes, not one each look."""
+        """WS-14: a start every five minutes at most, not at each observation."""
         workspace_id = env.create_in("RUNNING")
         starts = 0
         for _ in range(900 // 5):
@@ -148,10 +142,8 @@ class TestFromOutside:
             env.pass_time(5)
         assert 5 <= starts <= 12
 
-    def test_a_container_started_by_somebody_is_stopped(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
-        """Level-triggered (WS-5): wherever it comes from."""
+    def test_foreign_container_is_stopped(self, env: Environment, fleet: MemoryProvider) -> None:
+        """Level-triggered (WS-5)."""
         workspace_id = env.create_in("STANDBY")
         volume = fleet.volumes.volumes[workspace_id]
         assert volume is not None
@@ -159,14 +151,14 @@ class TestFromOutside:
         env.run_ticks(4)
         assert workspace_id not in fleet.containers.running
 
-    @pytest.mark.parametrize("wanted", ["STANDBY", "ARCHIVED", "PENDING"])
-    def test_a_volume_that_vanished_is_never_replaced_unasked(
-        self, env: Environment, fleet: MemoryProvider, wanted: str
+    @pytest.mark.parametrize("desired", ["STANDBY", "ARCHIVED", "PENDING"])
+    def test_vanished_volume_is_never_replaced_without_an_order(
+        self, env: Environment, fleet: MemoryProvider, desired: str
     ) -> None:
-        """The issue's first fear: an empty home, or an older one, where a home was."""
+        """Neither by an empty home nor by an older one."""
         workspace_id = env.create_in("STANDBY")
         del fleet.volumes.volumes[workspace_id]
-        env.set_desired_state(workspace_id, wanted)
+        env.set_desired_state(workspace_id, desired)
         env.run_ticks(20)
         found = env.get(workspace_id)
         assert found.phase is Phase.ERROR
@@ -174,10 +166,10 @@ class TestFromOutside:
         assert (found.error_info.reason, found.error_info.is_terminal) == ("DataLost", True)
         assert workspace_id not in fleet.volumes.volumes
 
-    def test_a_volume_that_vanished_from_under_a_container_is_an_error(
+    def test_vanished_volume_of_a_running_container_is_an_error(
         self, env: Environment, fleet: MemoryProvider
     ) -> None:
-        """WS-4: ContainerWithoutVolume; and once the container is gone, too, the home is lost."""
+        """WS-4: ContainerWithoutVolume; and DataLost once the container has ended, too."""
         workspace_id = env.create_in("RUNNING")
         del fleet.volumes.volumes[workspace_id]
         env.run_ticks(2)
@@ -189,10 +181,7 @@ class TestFromOutside:
         assert error is not None
         assert error.reason == "DataLost"
 
-    def test_a_volume_that_is_not_seen_for_a_moment_is_no_loss(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
-        """A condition that flaps."""
+    def test_volume_missing_for_a_moment_is_no_loss(self, env: Environment, fleet: MemoryProvider) -> None:
         workspace_id = env.create_in("STANDBY")
         volume = fleet.volumes.volumes.pop(workspace_id)
         for _ in range(4):
@@ -204,10 +193,10 @@ class TestFromOutside:
         assert env.get(workspace_id).error_info is None
 
     @pytest.mark.parametrize("what", ["gone", "altered", "cut", "expired"])
-    def test_an_archive_that_can_not_be_had_is_an_error(
+    def test_unavailable_archive_is_an_error(
         self, env: Environment, fleet: MemoryProvider, what: str
     ) -> None:
-        """WS-2, WS-4: before anybody asks for it."""
+        """WS-2, WS-4: before it is needed."""
         workspace_id = env.create_in("ARCHIVED")
         key = env.get(workspace_id).archive_key
         assert key is not None
@@ -236,10 +225,10 @@ class TestFromOutside:
         env.run_ticks(4)
         assert workspace_id not in fleet.volumes.volumes
 
-    def test_an_operation_ends_where_its_provider_was_away_and_its_archive_is_lost(
+    def test_operation_ends_after_an_outage_and_a_lost_archive(
         self, env: Environment, fleet: MemoryProvider
     ) -> None:
-        """WS-14: in ERROR nobody asks the provider again, so what waits for that must end by its deadline.
+        """WS-14: in ERROR the provider is not asked again, so what waits for that must end by its deadline.
 
         Else the operation is under way for ever: nobody may recover the workspace, and nobody delete it.
         """
@@ -271,10 +260,8 @@ class TestFromOutside:
         recover(recovery, workspace_id, env.database, fleet.archives, env.clock())
         env.drive_to(workspace_id, "ARCHIVED")
 
-    def test_a_volume_that_nobody_made_is_left_for_a_person(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
-        """003 §7: no marker, no start, and nothing covers it."""
+    def test_foreign_volume_is_left_to_an_operator(self, env: Environment, fleet: MemoryProvider) -> None:
+        """003 §7: without a marker no container starts on it, and nothing replaces it."""
         workspace_id = env.create_in("ARCHIVED")
         fleet.volumes.volumes[workspace_id] = None
         env.set_desired_state(workspace_id, "RUNNING")
@@ -285,11 +272,9 @@ class TestFromOutside:
         assert workspace_id not in fleet.containers.running
 
 
-class TestActuators:
-    def test_one_that_says_so_and_does_nothing_is_asked_again(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
-        """WS-1: success that can't be seen is none; and it ends in ERROR, not in a lie."""
+class TestActions:
+    def test_action_without_effect_is_repeated(self, env: Environment, fleet: MemoryProvider) -> None:
+        """WS-1: success must be observed; finally the workspace is in ERROR."""
         workspace_id = env.create_in("STANDBY")
         asked = 0
         real = fleet.containers.running
@@ -314,10 +299,8 @@ class TestActuators:
         assert (error.reason, error.is_terminal, error.retry_count) == ("OperationTimeout", True, 3)
         assert real == {}
 
-    def test_one_that_fails_and_does_it_is_believed_by_what_is_seen(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
-        """WS-1, WS-14: even the third time."""
+    def test_failed_action_with_effect_completes(self, env: Environment, fleet: MemoryProvider) -> None:
+        """WS-1, WS-14: even at the third failure."""
         workspace_id = env.create_in("STANDBY")
 
         def lies(call: str) -> None:
@@ -330,10 +313,8 @@ class TestActuators:
         assert env.phase(workspace_id) is Phase.RUNNING
         assert env.get(workspace_id).error_info is None
 
-    def test_one_that_fails_three_times_is_an_error_at_once(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
-        """WS-14: short retries are immediate; the operation is reset, its id stays (WS-7)."""
+    def test_three_failures_are_an_error_at_once(self, env: Environment, fleet: MemoryProvider) -> None:
+        """WS-14: retries are immediate; the operation is reset, its id stays (WS-7)."""
         workspace_id = env.create_in("STANDBY")
         calls = 0
 
@@ -355,9 +336,7 @@ class TestActuators:
         assert found.volume_ready  # 003 §4: conditions are not frozen
         assert env.kinds(workspace_id)[-4:] == ["RETRYING", "RETRYING", "FAILED", "PHASE"]
 
-    def test_one_that_says_that_it_never_will_is_not_asked_again(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
+    def test_terminal_failure_is_not_retried(self, env: Environment, fleet: MemoryProvider) -> None:
         """WS-14: is_terminal."""
         workspace_id = env.create_in("STANDBY")
 
@@ -372,8 +351,8 @@ class TestActuators:
         assert error is not None
         assert (error.reason, error.retry_count) == ("NeverAgain", 1)
 
-    def test_an_outage_is_no_failure(self, env: Environment, fleet: MemoryProvider) -> None:
-        """WS-14: 1 s, 2 s, 4 s … five minutes, for as long as it takes; nothing is held against the operation."""
+    def test_outage_is_no_failure(self, env: Environment, fleet: MemoryProvider) -> None:
+        """WS-14: 1 s, 2 s, 4 s … five minutes, without limit; it does not count as a failure."""
         workspace_id = env.create_in("STANDBY")
         asked: list[float] = []
 
@@ -384,8 +363,13 @@ class TestActuators:
 
         fleet.faults.before = away
         env.set_desired_state(workspace_id, "RUNNING")
-        while env.clock.seconds < 1_500:
+        for _ in range(10):
             env.observe(workspace_id)
+            until, calls = env.get(workspace_id).next_attempt_at, len(asked)
+            assert until is not None
+            env.pass_time((until - env.clock()).total_seconds() - 0.5)
+            env.observe(workspace_id)
+            assert len(asked) == calls  # not before its time
             env.pass_time(1)
         waits = [after - before for before, after in pairwise(asked)]
         for wait, expected in zip(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300], strict=False):
@@ -399,8 +383,8 @@ class TestActuators:
         assert env.phase(workspace_id) is Phase.RUNNING
         assert env.get(workspace_id).error_count == 0
 
-    def test_what_nobody_tried_is_not_late(self, env: Environment) -> None:
-        """WS-14: the platform's own hours of silence are not held against an operation."""
+    def test_operation_that_was_not_tried_is_not_late(self, env: Environment) -> None:
+        """WS-14: time in which no process ran does not count."""
         workspace_id = env.create("RUNNING")
         for _ in range(4):
             env.observe(workspace_id, does_long_work=False)
@@ -409,10 +393,8 @@ class TestActuators:
         env.run_ticks(4)
         assert env.phase(workspace_id) is Phase.RUNNING
 
-    def test_one_that_dies_at_it_each_time_ends_in_error(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
-        """A home that is too large for the function that archives it: killed, never heard of, three deadlines long."""
+    def test_action_that_dies_each_time_ends_in_error(self, env: Environment, fleet: MemoryProvider) -> None:
+        """For example a home that is too large for the function that archives it; after three deadlines."""
         workspace_id = env.create_in("STANDBY")
         write(fleet, workspace_id)
 
@@ -431,10 +413,10 @@ class TestActuators:
         assert (error.reason, error.is_terminal) == ("OperationTimeout", True)
         assert home(fleet, workspace_id) == CONTENT
 
-    def test_a_provider_that_can_not_be_looked_at_has_shown_nothing(
+    def test_conditions_stay_if_the_provider_does_not_answer(
         self, env: Environment, fleet: MemoryProvider
     ) -> None:
-        """WS-1: conditions stay as they are."""
+        """WS-1."""
         workspace_id = env.create_in("RUNNING")
         before = env.get(workspace_id)
 
@@ -449,10 +431,8 @@ class TestActuators:
         after = env.get(workspace_id)
         assert (after.conditions, after.phase) == (before.conditions, before.phase)
 
-    def test_cleaning_up_that_fails_once_is_done_the_next_time(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
-        """The archive is there, its volume stays for one try more: nothing is lost, nothing is left."""
+    def test_failed_cleanup_is_repeated(self, env: Environment, fleet: MemoryProvider) -> None:
+        """The archive exists, and the volume stays until the next try."""
         workspace_id = env.create_in("RUNNING")
         write(fleet, workspace_id)
         failures = iter([OperationFailed("VolumeInUse", "Not now."), None])
@@ -469,9 +449,7 @@ class TestActuators:
         env.drive_to(workspace_id, "STANDBY")
         assert home(fleet, workspace_id) == CONTENT
 
-    def test_an_archive_that_arrives_cut_is_not_believed(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
+    def test_truncated_archive_is_not_proved(self, env: Environment, fleet: MemoryProvider) -> None:
         """WS-10: it is read back before anything is deleted."""
         workspace_id = env.create_in("STANDBY")
         write(fleet, workspace_id)
@@ -494,11 +472,9 @@ class TestActuators:
         assert env.get(workspace_id).home_ctx.restore_marker is not None
 
 
-class TestTwoAtOnce:
-    def test_a_monitor_that_was_held_up_changes_nothing(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
-        """WS-6: a stale look is refused, so that nobody decides by it."""
+class TestConcurrency:
+    def test_delayed_monitor_changes_nothing(self, env: Environment, fleet: MemoryProvider) -> None:
+        """WS-6: a stale observation is refused."""
         workspace_id = env.create_in("ARCHIVED")
         late = env.clock()
         env.set_desired_state(workspace_id, "STANDBY")
@@ -509,8 +485,8 @@ class TestTwoAtOnce:
         assert written is None
         assert env.phase(workspace_id) is Phase.STANDBY
 
-    def test_a_look_that_was_judged_with_another_archive_is_not_written(self, env: Environment) -> None:
-        """WS-4, WS-6: the reconciler changed what the look was judged with."""
+    def test_observation_judged_with_another_archive_is_refused(self, env: Environment) -> None:
+        """WS-4, WS-6: the reconciler changed the row meanwhile."""
         workspace_id = env.create_in("ARCHIVED")
         judged = replace(env.get(workspace_id), archive_key=None)
         with env.database.connection() as connection, store.writing(connection, Writer.MONITOR):
@@ -519,7 +495,7 @@ class TestTwoAtOnce:
             )
         assert written is None
 
-    def test_of_two_reconcilers_one_begins(self, env: Environment) -> None:
+    def test_one_of_two_reconcilers_begins(self, env: Environment) -> None:
         """WS-7: both read the same row."""
         workspace_id = env.create_in("STANDBY")
         env.set_desired_state(workspace_id, "RUNNING")
@@ -532,24 +508,24 @@ class TestTwoAtOnce:
         assert outcomes == [Outcome.MOVED, Outcome.OVERTAKEN]
         assert env.kinds(workspace_id).count("STARTED") == 3
 
-    def test_of_two_reconcilers_one_acts(self, env: Environment, fleet: MemoryProvider) -> None:
-        """WS-7: a second one in the middle of the first finds the lease."""
+    def test_one_of_two_reconcilers_acts(self, env: Environment, fleet: MemoryProvider) -> None:
+        """WS-7: the second finds the lease of the first."""
         workspace_id = env.create_in("STANDBY")
         env.set_desired_state(workspace_id, "RUNNING")
         seen: list[str] = []
 
-        def another_looks(call: str) -> None:
+        def another_observes(call: str) -> None:
             if call == "containers.start":
                 seen.append(call)
                 assert env.observe(workspace_id).steps == []
 
-        fleet.faults.before = another_looks
+        fleet.faults.before = another_observes
         env.observe(workspace_id)
         assert seen == ["containers.start"]
         assert env.phase(workspace_id) is Phase.RUNNING
 
-    def test_one_whose_lease_is_over_writes_nothing(self, env: Environment, fleet: MemoryProvider) -> None:
-        """A process that was held up for a minute: another has done it by then."""
+    def test_process_without_its_lease_writes_nothing(self, env: Environment, fleet: MemoryProvider) -> None:
+        """It was delayed for a minute, and another has taken over."""
         workspace_id = env.create_in("STANDBY")
         write(fleet, workspace_id)
         env.set_desired_state(workspace_id, "ARCHIVED")
@@ -572,8 +548,8 @@ class TestTwoAtOnce:
         assert env.phase(workspace_id) is Phase.STANDBY
         assert home(fleet, workspace_id) == CONTENT
 
-    def test_work_is_not_handed_over_once_the_operation_has_ended(self, env: Environment) -> None:
-        """Decided on a row that went on meanwhile: op_id stays, the operation doesn't."""
+    def test_work_of_an_ended_operation_is_not_handed_over(self, env: Environment) -> None:
+        """op_id stays after the operation has ended."""
         workspace_id = env.create("ARCHIVED")
         env.observe(workspace_id, does_long_work=False)
         decided_on = env.get(workspace_id)
@@ -581,10 +557,8 @@ class TestTwoAtOnce:
         assert env.get(workspace_id).op_id == decided_on.op_id
         assert not lease.hand_over(env.database, decided_on, 60, env.clock())
 
-    def test_a_deletion_that_comes_late_takes_no_later_volume(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
-        """WS-12: it was meant for the generation that was archived, and another stands by now."""
+    def test_late_deletion_keeps_a_later_volume(self, env: Environment, fleet: MemoryProvider) -> None:
+        """WS-12: it names the generation that was archived."""
         workspace_id = env.create_in("STANDBY")
         write(fleet, workspace_id)
         env.set_desired_state(workspace_id, "ARCHIVED")
@@ -605,10 +579,10 @@ class TestTwoAtOnce:
         assert home(fleet, workspace_id) == CONTENT
 
     @pytest.mark.parametrize("ends", [True, False])
-    def test_a_start_that_comes_late_never_costs_what_its_container_wrote(
+    def test_late_start_keeps_what_its_container_wrote(
         self, env: Environment, fleet: MemoryProvider, ends: bool
     ) -> None:
-        """WS-12: the home was archived before it, so the volume stays; a person has it tried again."""
+        """WS-12: the home was archived before, so the volume stays; an operator has it retried."""
         workspace_id = env.create_in("STANDBY")
         write(fleet, workspace_id)
         volume = fleet.volumes.volumes[workspace_id]
@@ -636,8 +610,8 @@ class TestTwoAtOnce:
         env.drive_to(workspace_id, "STANDBY")
         assert home(fleet, workspace_id) == b"what the late one wrote"
 
-    def test_what_is_wanted_no_more_does_not_begin(self, env: Environment) -> None:
-        """WS-8: its owner thought better of it after the row was read."""
+    def test_outdated_desired_state_does_not_begin(self, env: Environment) -> None:
+        """WS-8: the owner changed it after the row was read."""
         workspace_id = env.create_in("ARCHIVED")
         env.set_desired_state(workspace_id, "PENDING")
         row = monitor.observe(env.database, env.provider, workspace_id, env.clock())
@@ -646,8 +620,8 @@ class TestTwoAtOnce:
         done = reconcile(env.database, env.provider, row, env.clock, does_long_work=True)
         assert (done.outcome, env.get(workspace_id).operation) == (Outcome.OVERTAKEN, Operation.NONE)
 
-    def test_a_workspace_has_one_look_under_way(self, env: Environment, fleet: MemoryProvider) -> None:
-        """D10: hints and chains don't multiply."""
+    def test_workspace_has_one_planned_observation(self, env: Environment, fleet: MemoryProvider) -> None:
+        """D10: hints do not multiply."""
         workspace_id = env.create_in("STANDBY")
 
         def away(call: str) -> None:
@@ -665,10 +639,8 @@ class TestTwoAtOnce:
 
 class TestDeleting:
     @pytest.mark.parametrize("phase", ["PENDING", "ARCHIVED"])
-    def test_what_is_deleted_leaves_nothing_but_its_archives(
-        self, env: Environment, fleet: MemoryProvider, phase: str
-    ) -> None:
-        """WS-8; the archives go two hours later (WS-13)."""
+    def test_deletion_leaves_only_archives(self, env: Environment, fleet: MemoryProvider, phase: str) -> None:
+        """WS-8; the archives are collected two hours later (WS-13)."""
         workspace_id = env.create_in(phase)
         deleted = env.delete(workspace_id)
         assert deleted.desired_state is DesiredState.DELETED
@@ -681,8 +653,8 @@ class TestDeleting:
             env.set_desired_state(workspace_id, "RUNNING")
 
     @pytest.mark.parametrize("phase", ["STANDBY", "RUNNING"])
-    def test_what_has_a_volume_is_stepped_down_first(self, env: Environment, phase: str) -> None:
-        """003 §5: RUNNING and STANDBY are not deleted; PENDING is, once it is there."""
+    def test_workspace_with_a_volume_is_not_deletable(self, env: Environment, phase: str) -> None:
+        """003 §5: RUNNING and STANDBY are not deletable; PENDING is."""
         workspace_id = env.create_in(phase)
         with pytest.raises(NotDeletable, match=f"The workspace is {phase}: set desired_state"):
             env.delete(workspace_id)
@@ -692,7 +664,7 @@ class TestDeleting:
         env.run_ticks(3)
         assert env.get(workspace_id).cleaned_at is not None
 
-    def test_nothing_is_deleted_while_something_is_done(self, env: Environment) -> None:
+    def test_deletion_during_an_operation_is_refused(self, env: Environment) -> None:
         """003 §5: operation = NONE."""
         workspace_id = env.create("ARCHIVED")
         env.observe(workspace_id, does_long_work=False)
@@ -700,8 +672,8 @@ class TestDeleting:
         with pytest.raises(NotDeletable, match="PROVISIONING is under way"):
             env.delete(workspace_id)
 
-    def test_error_is_deleted_with_all_that_is_there(self, env: Environment, fleet: MemoryProvider) -> None:
-        """003 §5: the way out of a stuck workspace; container first, volume second (WS-12)."""
+    def test_workspace_in_error_is_deleted_completely(self, env: Environment, fleet: MemoryProvider) -> None:
+        """003 §5; container first, then volume (WS-12)."""
         workspace_id = env.create_in("RUNNING")
         with env.database.connection() as connection, store.writing(connection, Writer.RECONCILER):
             connection.execute(
@@ -720,10 +692,10 @@ class TestDeleting:
         assert calls.index("containers.stop") < calls.index("volumes.delete")
 
     @pytest.mark.parametrize("fails", [None, "before", "after"])
-    def test_what_an_interrupted_restore_left_goes_with_the_workspace(
+    def test_leftovers_of_a_restore_are_deleted_with_the_workspace(
         self, env: Environment, fleet: MemoryProvider, fails: str | None
     ) -> None:
-        """WS-8: it is no volume, so no look ever sees it; the provider is told to delete, seen or not."""
+        """WS-8: no observation shows them, so the provider deletes them in any case."""
         workspace_id = env.create_in("ARCHIVED")
         fleet.volumes.prepare(workspace_id, "of-a-restore")
         assert fleet.homes.contents
@@ -739,8 +711,7 @@ class TestDeleting:
         assert env.get(workspace_id).cleaned_at is not None
         assert fleet.homes.contents == {}
 
-    def test_removing_goes_on_however_often_it_fails(self, env: Environment, fleet: MemoryProvider) -> None:
-        """Nobody looks at the error of what is deleted."""
+    def test_cleanup_is_retried_without_limit(self, env: Environment, fleet: MemoryProvider) -> None:
         workspace_id = env.create_in("ARCHIVED")
         fleet.volumes.volumes[workspace_id] = None
         env.run_ticks(6)
@@ -762,9 +733,7 @@ class TestDeleting:
 
 
 class TestOwners:
-    def test_a_key_makes_one_workspace(self, env: Environment) -> None:
-        """A client that heard nothing sends it again."""
-
+    def test_key_creates_one_workspace(self, env: Environment) -> None:
         def made(name: str, tenant_id: str = "t_owner") -> UUID:
             return create(
                 NewWorkspace(name),
@@ -780,8 +749,8 @@ class TestOwners:
         with pytest.raises(IdempotencyConflict):
             made("b")
 
-    def test_a_tenant_has_so_many(self, env: Environment) -> None:
-        """And those that are deleted don't count."""
+    def test_limit_of_a_tenant(self, env: Environment) -> None:
+        """Deleted workspaces do not count."""
 
         def made() -> UUID:
             return create(
@@ -800,7 +769,7 @@ class TestOwners:
         assert made() != first
 
     @pytest.mark.parametrize("its_id", ["foreign", "unknown", "no id", "", "\x00"])
-    def test_what_is_not_the_callers_has_one_answer(self, env: Environment, its_id: str) -> None:
+    def test_foreign_and_unknown_ids_get_the_same_answer(self, env: Environment, its_id: str) -> None:
         """D13, as for runs."""
         known = str(env.create())
         asked = {"foreign": known, "unknown": str(uuid4())}.get(its_id, its_id)
@@ -812,7 +781,7 @@ class TestOwners:
             owner_api.change(stranger, asked, Change(name="mine"))
         assert owner_api.list_page(stranger, phase=None, below=None, limit=10).workspaces == []
 
-    def test_whoever_connects_wakes_it(self, env: Environment, fleet: MemoryProvider) -> None:
+    def test_connecting_wakes_it(self, env: Environment, fleet: MemoryProvider) -> None:
         """003 §3: auto-wake, through the API."""
         workspace_id = env.create_in("STANDBY")
         before = env.get(workspace_id).last_access_at
@@ -822,8 +791,8 @@ class TestOwners:
         env.deliver()
         assert workspace_id in fleet.containers.running
 
-    def test_what_nobody_uses_is_lowered_step_by_step(self, env: Environment, fleet: MemoryProvider) -> None:
-        """003 §3: the TTL manager, through the API; a day later nothing but the archive is left."""
+    def test_idle_workspace_is_lowered_step_by_step(self, env: Environment, fleet: MemoryProvider) -> None:
+        """003 §3: the TTL manager, through the API; a day later only the archive is left."""
         workspace_id = env.create("RUNNING", standby_ttl_seconds=600, archive_ttl_seconds=1_200)
         env.run_ticks(10)
         assert env.phase(workspace_id) is Phase.RUNNING
@@ -838,16 +807,14 @@ class TestOwners:
         assert env.phase(workspace_id) is Phase.RUNNING
         assert home(fleet, workspace_id) == CONTENT
 
-    def test_whoever_uses_it_keeps_it_running(self, env: Environment) -> None:
-        """The clock begins anew with each use."""
+    def test_use_keeps_it_running(self, env: Environment) -> None:
         workspace_id = env.create("RUNNING", standby_ttl_seconds=600)
         for _ in range(10):
             env.run_ticks(5)
             owner_api.connect(env.owner, str(workspace_id), env.clock())
         assert env.get(workspace_id).desired_state is DesiredState.RUNNING
 
-    def test_pages_go_through_all_of_them_once(self, env: Environment) -> None:
-        """The newest first, by cursor."""
+    def test_pages_list_each_workspace_once(self, env: Environment) -> None:
         made = [env.create("PENDING") for _ in range(7)]
         found, below = [], None
         for _ in range(4):
@@ -859,7 +826,7 @@ class TestOwners:
 
 
 class TestClocks:
-    def test_no_process_s_own_clock_decides(self, env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_clock_of_a_process_is_not_used(self, env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
         """D1: a function whose clock is a day off takes the same steps."""
         monkeypatch.setattr("time.time", lambda: 0.0)
         workspace_id = env.create("RUNNING")
@@ -867,8 +834,7 @@ class TestClocks:
         assert env.phase(workspace_id) is Phase.RUNNING
         assert env.get(workspace_id).observed_at is not None
 
-    def test_everything_is_written_down(self, env: Environment) -> None:
-        """Events: who, what, from where to where."""
+    def test_every_change_has_an_event(self, env: Environment) -> None:
         workspace_id = env.create_in("STANDBY")
         found = [
             (one.actor, one.kind, one.from_value, one.to_value)
@@ -885,8 +851,8 @@ class TestClocks:
         ]
 
 
-def test_conditions_are_the_documents(env: Environment) -> None:
-    """WS-2: names, members, and nothing else."""
+def test_conditions_have_the_documents_names_and_members(env: Environment) -> None:
+    """WS-2."""
     workspace_id = env.create_in("RUNNING")
     ((conditions,),) = env.rows("SELECT conditions FROM workspaces")
     assert set(conditions) == {
@@ -901,8 +867,8 @@ def test_conditions_are_the_documents(env: Environment) -> None:
     assert env.get(workspace_id).archive_ready
 
 
-def test_a_writer_that_is_not_one_is_met_by_the_database(env: Environment) -> None:
-    """WS-6: the monitor's own module can't write what is the reconciler's."""
+def test_database_refuses_another_writer(env: Environment) -> None:
+    """WS-6: the monitor can't write the reconciler's columns."""
     env.create()
     with (
         env.database.connection() as connection,
@@ -912,8 +878,8 @@ def test_a_writer_that_is_not_one_is_met_by_the_database(env: Environment) -> No
         connection.execute("UPDATE workspaces SET operation = 'NONE'")
 
 
-def test_a_look_needs_an_answer_for_each_workspace(env: Environment, fleet: MemoryProvider) -> None:
-    """Contradictions are looked at once more: the two looks are not one (WS-9)."""
+def test_container_without_volume_is_observed_twice(env: Environment, fleet: MemoryProvider) -> None:
+    """WS-9: the two observations are not simultaneous."""
     workspace_id = env.create_in("RUNNING")
     real = fleet.volumes.observe
     answers = iter([{workspace_id: Observation(False, "VolumeNotFound", "")}])

@@ -258,13 +258,13 @@ def test_every_port_is_among_the_points(crashes: WorkspaceCrashes, act: str) -> 
 
 
 @pytest.mark.parametrize("act", list(ACTS))
-def test_a_crash_at_any_call_loses_no_home_and_leaves_nothing(crashes: WorkspaceCrashes, act: str) -> None:
+def test_crash_at_any_call_loses_no_home_and_leaves_nothing(crashes: WorkspaceCrashes, act: str) -> None:
     """WS-1 … WS-13: all calls of this act, one after the other."""
     assert list(crashes.crash_everywhere(act)) == []
 
 
 def _forget_the_proof(patch: pytest.MonkeyPatch) -> None:
-    """What was proved is noted without its proof, so that nobody knows whether the volume may go."""
+    """The archive is recorded without its proof, so that its volume is never deleted."""
     real = _ACTIONS[Action.ARCHIVE_HOME]
 
     def archive(*args: Any) -> _Recorded:
@@ -281,8 +281,8 @@ def _delete_unproved(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(cast(dict[Operation, OperationRule], RULES), Operation.ARCHIVING, early)
 
 
-def _complete_unseen(patch: pytest.MonkeyPatch) -> None:
-    """What was begun is complete, whether anybody saw it or not (WS-1)."""
+def _complete_unobserved(patch: pytest.MonkeyPatch) -> None:
+    """An operation completes without an observation (WS-1)."""
     real = planner.next_step
 
     def step(row: Workspace, now: datetime) -> Step:
@@ -293,8 +293,8 @@ def _complete_unseen(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("dpp.workspaces.control.reconcile.next_step", step)
 
 
-def _leave_what_restores_left(patch: pytest.MonkeyPatch) -> None:
-    """What no look sees is not there."""
+def _keep_leftovers(patch: pytest.MonkeyPatch) -> None:
+    """Leftovers of restores are not deleted."""
     patch.setattr("dpp.workspaces.machine._is_cleaned_up", lambda _: True)
 
 
@@ -303,8 +303,8 @@ def _leave_what_restores_left(patch: pytest.MonkeyPatch) -> None:
     [
         (_forget_the_proof, "archive", "it is Workspace"),
         (_delete_unproved, "archive", "has lost its home"),
-        (_complete_unseen, "wake", "it is complete and was not observed"),
-        (_leave_what_restores_left, "delete", "homes are left"),
+        (_complete_unobserved, "wake", "it is complete and was not observed"),
+        (_keep_leftovers, "delete", "homes are left"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

@@ -1,8 +1,8 @@
-"""A fleet in any order of wishes, looks, faults, deaths and blows from outside: no home is lost, and all converges.
+"""A fleet under any order of requests, observations, faults, crashes and outside changes loses no home, and converges.
 
-The rows are real Postgres's, the provider is in memory, time is a test's own. After every step each promise is held
-against what is really there (homes_model.py); at the end of each example the faults stop, time passes, and each
-workspace is where it is wanted, or stands in ERROR for a reason that the model knows.
+Postgres is real, the provider is in memory, and the test sets the time. After every step all invariants are compared
+with what exists (homes_model.py). At the end of each example the faults stop, time passes, and each workspace is in its
+desired state, or in ERROR for a reason that the model knows.
 """
 
 import os
@@ -27,13 +27,13 @@ SHARES, STEPS = 4, 100
 
 @pytest.fixture(scope="module")
 def shared_env(shared_database: str) -> Iterator[Environment]:
-    """One for all examples: it is emptied each time."""
+    """An environment for all examples; each starts with empty tables."""
     with open_environment(shared_database, provider_of(MemoryProvider())) as opened:
         yield opened
 
 
 def run(env: Environment, share: int, examples: int, *, shrinks: bool = True) -> int:
-    """So many examples of a hundred steps at most; how many steps it was."""
+    """Run the examples, and return the number of steps."""
 
     class Machine(FleetMachine):
         pass
@@ -57,26 +57,26 @@ def run(env: Environment, share: int, examples: int, *, shrinks: bool = True) ->
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-def test_no_home_is_lost_in_any_order_of_steps_faults_and_blows(shared_env: Environment, share: int) -> None:
-    """WS-1 … WS-13: in shares, which run beside each other; DPP_FLEET=all: seven times as much, and by chance."""
+def test_no_home_is_lost_in_any_order_of_steps_and_faults(shared_env: Environment, share: int) -> None:
+    """WS-1 … WS-13: in shares that run in parallel; DPP_FLEET=all: seven times as many, at random."""
     examples = 170 if WHOLE else 24
     assert run(shared_env, share, examples) >= examples * STEPS * 0.75
 
 
 def _delete_unproved(patch: pytest.MonkeyPatch) -> None:
-    """A volume goes as soon as its container has."""
+    """The volume is deleted as soon as the container has ended."""
     rule = RULES[Operation.ARCHIVING]
     early = replace(rule, action=lambda row: Action.DELETE_VOLUME if row.volume_ready else rule.action(row))
     patch.setitem(cast(dict[Operation, OperationRule], RULES), Operation.ARCHIVING, early)
 
 
 def _lose_nothing(patch: pytest.MonkeyPatch) -> None:
-    """A volume that vanished is as one that was archived."""
+    """A vanished volume is treated as an archived one."""
     patch.setattr("dpp.workspaces.control.planner._lost", lambda *_: None)
 
 
 def _trust_an_older_archive(patch: pytest.MonkeyPatch) -> None:
-    """The document's own words (003 §8): archive_key is set, so the volume may go."""
+    """The wording of the document (003 §8): archive_key is set, so the volume is deleted."""
     patch.setattr("dpp.workspaces.machine.has_own_archive", lambda row: row.archive_key is not None)
     rule = RULES[Operation.ARCHIVING]
     any_archive = replace(rule, complete=lambda row: row.archive_ready and not row.volume_ready)
@@ -84,21 +84,21 @@ def _trust_an_older_archive(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plant", "told"),
+    ("plant", "found"),
     [
         (_delete_unproved, "does not hold its home"),
         (_lose_nothing, "in place of a home that was lost"),
         (_trust_an_older_archive, "does not hold its home"),
     ],
-    ids=lambda one: getattr(one, "__name__", "told"),
+    ids=lambda one: getattr(one, "__name__", "found"),
 )
-def test_what_loses_homes_is_seen(
+def test_fault_that_loses_homes_is_found(
     shared_env: Environment,
     monkeypatch: pytest.MonkeyPatch,
     plant: Callable[[pytest.MonkeyPatch], None],
-    told: str,
+    found: str,
 ) -> None:
-    """A check that can't fail is none."""
+    """The check must be able to fail."""
     plant(monkeypatch)
-    with pytest.raises(AssertionError, match=told):
+    with pytest.raises(AssertionError, match=found):
         run(shared_env, 0, 60, shrinks=False)

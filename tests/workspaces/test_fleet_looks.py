@@ -1,4 +1,4 @@
-"""The fleet's own look: what is stable costs next to nothing, what changed is found soon (WS-5; D10)."""
+"""Observations of the fleet: stable workspaces cost little, changes are found soon (WS-5; D10)."""
 
 from uuid import UUID
 
@@ -20,16 +20,16 @@ ONE = UUID("11111111-1111-4111-8111-111111111111")
 
 @pytest.fixture
 def asked(fleet: MemoryProvider) -> list[str]:
-    """What the provider was asked, from now on."""
+    """The calls of the provider from now on."""
     calls: list[str] = []
     fleet.faults.before = calls.append
     return calls
 
 
-def test_a_stable_fleet_costs_a_look_a_page_and_no_write(
+def test_stable_fleet_costs_one_observation_per_page_and_no_write(
     env: Environment, fleet: MemoryProvider, asked: list[str]
 ) -> None:
-    """WS-5: whatever its size."""
+    """WS-5."""
     for _ in range(6):
         env.create_in("STANDBY")
     env.run_ticks(2)
@@ -42,10 +42,10 @@ def test_a_stable_fleet_costs_a_look_a_page_and_no_write(
     assert env.sqs.of(LOOKS) == []
 
 
-def test_s3_is_asked_for_each_archive_now_and_then(
+def test_each_archive_is_checked_in_rotation(
     env: Environment, fleet: MemoryProvider, asked: list[str]
 ) -> None:
-    """A HEAD a workspace and half minute would cost more than all else."""
+    """A HEAD per workspace and half minute would cost more than all else."""
     workspaces = [env.create_in("ARCHIVED") for _ in range(3)]
     env.run_ticks(1)
     asked.clear()
@@ -56,16 +56,15 @@ def test_s3_is_asked_for_each_archive_now_and_then(
     assert asked.count("archives.head") in range(len(workspaces), len(workspaces) * 2 + 1)
 
 
-def test_a_lost_archive_is_found_within_ten_minutes(env: Environment, fleet: MemoryProvider) -> None:
-    """WS-2: in its turn."""
+def test_lost_archive_is_found_within_ten_minutes(env: Environment, fleet: MemoryProvider) -> None:
+    """WS-2."""
     workspace_id = env.create_in("ARCHIVED")
     fleet.archives.objects.clear()
     env.run_ticks(ARCHIVE_CHECK_EVERY + 1)
     assert env.phase(workspace_id) is Phase.ERROR
 
 
-def test_what_was_long_as_it_is_says_when_it_was_last_looked_at(env: Environment) -> None:
-    """`observed_at` may be five minutes old, not older."""
+def test_observed_at_is_at_most_five_minutes_old(env: Environment) -> None:
     workspace_id = env.create_in("STANDBY")
     env.run_ticks(20)
     observed_at = env.get(workspace_id).observed_at
@@ -73,10 +72,9 @@ def test_what_was_long_as_it_is_says_when_it_was_last_looked_at(env: Environment
     assert (env.clock() - observed_at).total_seconds() < REFRESH_AFTER_SECONDS + 70
 
 
-def test_pages_follow_one_another_to_the_end(
+def test_all_pages_are_observed_per_tick(
     env: Environment, fleet: MemoryProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each workspace once a beat."""
     monkeypatch.setattr(ticks, "PAGE", 2)
     workspaces = [env.create_in("STANDBY") for _ in range(5)]
     fleet.volumes.volumes.clear()
@@ -85,10 +83,9 @@ def test_pages_follow_one_another_to_the_end(
     assert all(not env.get(one).volume_ready for one in workspaces)
 
 
-def test_a_page_that_the_provider_does_not_answer_for_hides_none_behind_it(
+def test_pages_after_a_failed_one_are_observed(
     env: Environment, fleet: MemoryProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor does it undo anything."""
     monkeypatch.setattr(ticks, "PAGE", 2)
     workspaces = [env.create_in("STANDBY") for _ in range(4)]
     env.run_ticks(1)
@@ -107,8 +104,8 @@ def test_a_page_that_the_provider_does_not_answer_for_hides_none_behind_it(
     assert [env.get(one).volume_ready for one in workspaces] == [True, True, False, False]
 
 
-def test_a_look_that_was_lost_is_sent_again(env: Environment) -> None:
-    """D10: the minutely re-seed, twice a minute."""
+def test_lost_observation_is_sent_again(env: Environment) -> None:
+    """D10: twice a minute."""
     workspace_id = env.create("RUNNING")
     env.sqs.clear()
     assert env.tick().seeded == 1
@@ -120,8 +117,8 @@ def test_a_look_that_was_lost_is_sent_again(env: Environment) -> None:
     assert env.phase(workspace_id) is Phase.RUNNING
 
 
-def test_a_client_s_wish_needs_no_queue(env: Environment) -> None:
-    """SQS is away when it is said: the beat finds it in the rows."""
+def test_request_needs_no_queue(env: Environment) -> None:
+    """If SQS is unavailable, a tick finds the change in the row."""
     env.sqs.is_away = True
     workspace_id = env.create("RUNNING")
     env.set_desired_state(workspace_id, "STANDBY")
@@ -132,10 +129,7 @@ def test_a_client_s_wish_needs_no_queue(env: Environment) -> None:
     assert env.phase(workspace_id) is Phase.STANDBY
 
 
-def test_what_waits_for_a_person_is_not_looked_at_over_and_over(
-    env: Environment, fleet: MemoryProvider
-) -> None:
-    """ERROR is no work of the reconciler's; the fleet's look goes on seeing it."""
+def test_workspace_in_error_is_observed_only_with_the_fleet(env: Environment, fleet: MemoryProvider) -> None:
     workspace_id = env.create_in("STANDBY")
     fleet.volumes.volumes.clear()
     env.run_ticks(3)
@@ -145,8 +139,8 @@ def test_what_waits_for_a_person_is_not_looked_at_over_and_over(
     assert (measures.unsettled, measures.in_error, measures.lost) == (0, 1, 1)
 
 
-def test_the_oldest_operation_is_measured(env: Environment, fleet: MemoryProvider) -> None:
-    """What the alarm of a stuck operation sees."""
+def test_age_of_the_oldest_operation_is_measured(env: Environment, fleet: MemoryProvider) -> None:
+    """For the alarm of a stuck operation."""
     workspace_id = env.create_in("STANDBY")
 
     def away(call: str) -> None:
@@ -162,8 +156,7 @@ def test_the_oldest_operation_is_measured(env: Environment, fleet: MemoryProvide
     assert measures.oldest_operation_seconds == pytest.approx(100, abs=1)
 
 
-def test_a_look_at_nothing_is_nothing(env: Environment) -> None:
-    """A message of what was never there, or is cleaned up."""
+def test_observing_a_missing_workspace_does_nothing(env: Environment) -> None:
     assert env.observe(ONE).workspace is None
     gone = env.create_in("PENDING")
     env.delete(gone)
@@ -172,8 +165,7 @@ def test_a_look_at_nothing_is_nothing(env: Environment) -> None:
     assert observe_fleet_page(ObservePage(0, 1), env.effects()).observed == 0
 
 
-def test_postgres_away_returns_the_message(env: Environment) -> None:
-    """SQS shows it again."""
+def test_unavailable_postgres_returns_the_message_to_the_queue(env: Environment) -> None:
     env.create()
     effects = env.effects()
     effects.database._address = "postgresql://postgres@127.0.0.1:1/nothing"
@@ -196,8 +188,7 @@ def test_postgres_away_returns_the_message(env: Environment) -> None:
         Tick(False),
     ],
 )
-def test_a_message_is_read_as_it_was_written(message: object) -> None:
-    """Both ways."""
+def test_message_is_parsed_as_written(message: object) -> None:
     assert parse(body_of(message)) == message  # type: ignore[arg-type]
 
 
@@ -223,16 +214,14 @@ def test_a_message_is_read_as_it_was_written(message: object) -> None:
         '"\\ud800"',
     ],
 )
-def test_what_is_no_message_is_dropped(body: str) -> None:
-    """It would come again for an hour."""
+def test_unknown_message_is_dropped(body: str) -> None:
     assert parse(body) is None
 
 
-def test_the_clock_s_own_event_is_a_beat() -> None:
-    """EventBridge's words."""
+def test_event_of_the_schedule_is_a_tick() -> None:
     assert parse('{"version": "0", "detail-type": "Scheduled Event", "detail": {}}') == Tick(is_minute=True)
 
 
-def test_a_page_is_what_the_provider_answers_in_a_few_calls() -> None:
-    """ECS describes ten services a call: twenty calls, of a function that has a minute."""
+def test_page_size_needs_few_calls() -> None:
+    """ECS describes ten services per call: twenty calls, in a function that has a minute."""
     assert PAGE <= 300

@@ -1,4 +1,4 @@
-"""Restoring, cut off at every call: nothing half is ever a volume, and no home is covered (003 §7, WS-11)."""
+"""Restoring, interrupted at every call: no half volume, and no home replaced (003 §7, WS-11)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +18,10 @@ from tests.workspaces.homes import no_heartbeat
 
 @pytest.fixture
 def env() -> HomeEnvironment:
-    """A stage of its own."""
     return HomeEnvironment()
 
 
-def test_a_workspace_that_never_had_a_home_gets_an_empty_one(env: HomeEnvironment) -> None:
+def test_new_workspace_gets_an_empty_home(env: HomeEnvironment) -> None:
     fleet = env.fleet
     archive = home_storage.archive_empty_home(
         fleet.archives, env.workspace_id, env.op_id, no_heartbeat, homes=fleet.homes
@@ -38,15 +37,15 @@ def test_a_workspace_that_never_had_a_home_gets_an_empty_one(env: HomeEnvironmen
     assert env.home() == b""
 
 
-def test_a_restored_home_is_the_archived_one(env: HomeEnvironment) -> None:
+def test_restored_home_equals_the_archived_one(env: HomeEnvironment) -> None:
     archive = env.archived()
     volume = env.restore(archive)
     assert env.home() == CONTENT
     assert (volume.restore_marker, volume.generation) == (archive.key, str(env.op_id))
 
 
-def test_a_volume_that_was_made_from_the_archive_is_answered_unread(env: HomeEnvironment) -> None:
-    """003 §7: the marker's column was not written; the volume and the archive's sum say that it may be."""
+def test_volume_of_the_archive_is_returned_without_reading(env: HomeEnvironment) -> None:
+    """003 §7: after a crash before its marker was recorded."""
     archive = env.archived()
     volume = env.restore(archive)
     env.fleet.homes.contents[volume.home] = b"newer work"
@@ -56,7 +55,7 @@ def test_a_volume_that_was_made_from_the_archive_is_answered_unread(env: HomeEnv
     assert env.home() == b"newer work"
 
 
-def test_a_home_from_another_archive_is_not_covered(env: HomeEnvironment) -> None:
+def test_home_of_another_archive_is_not_replaced(env: HomeEnvironment) -> None:
     archive = env.archived()
     volume = env.volume(b"other work")
     with pytest.raises(OperationFailed, match="VolumeExists"):
@@ -67,7 +66,9 @@ def test_a_home_from_another_archive_is_not_covered(env: HomeEnvironment) -> Non
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("how", [Killed, StorageUnavailable])
-def test_restoring_that_dies_at_any_call_is_finished_by_the_next(when: str, how: type[BaseException]) -> None:
+def test_restore_that_dies_at_any_call_is_finished_by_the_next_process(
+    when: str, how: type[BaseException]
+) -> None:
     count, died = 1, True
     while died:
         env = HomeEnvironment()
@@ -86,7 +87,7 @@ def test_restoring_that_dies_at_any_call_is_finished_by_the_next(when: str, how:
     assert count > 5
 
 
-def test_an_archive_that_is_not_there_is_not_found_for_good(env: HomeEnvironment) -> None:
+def test_missing_archive_is_a_terminal_failure(env: HomeEnvironment) -> None:
     archive = env.archived()
     del env.fleet.archives.objects[env.key]
     with pytest.raises(OperationFailed, match="ArchiveNotFound") as failed:
@@ -96,7 +97,7 @@ def test_an_archive_that_is_not_there_is_not_found_for_good(env: HomeEnvironment
 
 
 @pytest.mark.parametrize("change", ["sha256", "size_bytes", "etag", "content", "other"])
-def test_an_archive_that_is_not_the_proved_one_is_never_installed(env: HomeEnvironment, change: str) -> None:
+def test_archive_that_differs_from_its_proof_is_never_installed(env: HomeEnvironment, change: str) -> None:
     archive = env.archived()
     whole = b"".join(env.fleet.homes.pack(Path("/nothing"), no_heartbeat))
     match change:
@@ -117,7 +118,7 @@ def test_an_archive_that_is_not_the_proved_one_is_never_installed(env: HomeEnvir
     assert env.home() is None
 
 
-def test_an_object_that_is_altered_while_it_is_unpacked_is_never_installed(env: HomeEnvironment) -> None:
+def test_object_altered_while_unpacked_is_never_installed(env: HomeEnvironment) -> None:
     archive = env.archived()
 
     def alter(call: str) -> None:
@@ -130,7 +131,7 @@ def test_an_object_that_is_altered_while_it_is_unpacked_is_never_installed(env: 
     assert env.home() is None
 
 
-def test_of_two_who_restore_at_once_the_later_installs_a_whole_home_and_the_other_none(
+def test_later_of_two_concurrent_restores_installs_the_home(
     env: HomeEnvironment,
 ) -> None:
     archive = env.archived()
@@ -147,7 +148,7 @@ def test_of_two_who_restore_at_once_the_later_installs_a_whole_home_and_the_othe
     assert env.home() == CONTENT
 
 
-def test_who_lost_the_lease_when_all_was_unpacked_installs_nothing(
+def test_lease_lost_after_unpacking_installs_nothing(
     env: HomeEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive, unpacked = env.archived(), list[Path]()
@@ -167,7 +168,7 @@ def test_who_lost_the_lease_when_all_was_unpacked_installs_nothing(
     assert env.home() is None
 
 
-def test_who_lost_the_lease_installs_nothing(env: HomeEnvironment) -> None:
+def test_lease_lost_installs_nothing(env: HomeEnvironment) -> None:
     archive = env.archived()
     for allowed in range(8):
         left = iter(range(allowed))

@@ -1,4 +1,4 @@
-"""Archiving, cut off at every call: what counts is whole, and what is not whole never counts (003 §7, WS-10)."""
+"""Archiving, interrupted at every call: an incomplete archive is never valid (003 §7, WS-10)."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -20,11 +20,10 @@ from tests.workspaces.memory_provider import MemoryArchives
 
 @pytest.fixture
 def env() -> HomeEnvironment:
-    """A stage of its own."""
     return HomeEnvironment()
 
 
-def test_an_archive_is_proved_with_what_was_stored(env: HomeEnvironment) -> None:
+def test_archive_is_proved_with_the_stored_bytes(env: HomeEnvironment) -> None:
     env.volume()
     archive = env.archive()
     assert archive.key == env.key
@@ -33,7 +32,7 @@ def test_an_archive_is_proved_with_what_was_stored(env: HomeEnvironment) -> None
     assert env.home() == CONTENT
 
 
-def test_the_same_operation_uploads_once(env: HomeEnvironment) -> None:
+def test_operation_uploads_once(env: HomeEnvironment) -> None:
     env.volume()
     archive = env.archive()
     env.calls.clear()
@@ -41,7 +40,7 @@ def test_the_same_operation_uploads_once(env: HomeEnvironment) -> None:
     assert env.calls == ["archives.head", "archives.read_proof"]
 
 
-def test_another_operation_makes_another_archive(env: HomeEnvironment) -> None:
+def test_another_operation_writes_another_archive(env: HomeEnvironment) -> None:
     env.volume()
     first = env.archive()
     env.op_id = uuid4()
@@ -49,27 +48,27 @@ def test_another_operation_makes_another_archive(env: HomeEnvironment) -> None:
     assert first.key in env.fleet.archives.objects
 
 
-def test_the_proof_is_enough_when_the_volume_is_gone(env: HomeEnvironment) -> None:
-    """003 §8: a crash after the volume was deleted, before that was noted."""
+def test_proof_is_enough_without_a_volume(env: HomeEnvironment) -> None:
+    """003 §8: after a crash between the deletion of the volume and its record."""
     archive = env.archived()
     assert env.archive() == archive
 
 
-def test_neither_volume_nor_archive_is_loss_and_is_told_at_once(env: HomeEnvironment) -> None:
+def test_neither_volume_nor_archive_is_data_lost(env: HomeEnvironment) -> None:
     with pytest.raises(OperationFailed, match="DataLost") as failed:
         env.archive()
     assert failed.value.is_terminal
     assert env.fleet.archives.objects == {}
 
 
-def test_a_proof_without_its_object_is_no_archive(env: HomeEnvironment) -> None:
+def test_proof_without_its_object_is_no_archive(env: HomeEnvironment) -> None:
     env.archived()
     del env.fleet.archives.objects[env.key]
     with pytest.raises(OperationFailed, match="DataLost"):
         env.archive()
 
 
-def test_an_unproven_volume_is_not_archived(env: HomeEnvironment) -> None:
+def test_unproven_volume_is_not_archived(env: HomeEnvironment) -> None:
     env.fleet.volumes.volumes[env.workspace_id] = None
     with pytest.raises(OperationFailed, match="VolumeUnproven"):
         env.archive()
@@ -77,7 +76,7 @@ def test_an_unproven_volume_is_not_archived(env: HomeEnvironment) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_archiving_that_dies_at_any_call_is_finished_by_the_next(when: str) -> None:
+def test_archiving_that_dies_at_any_call_is_finished_by_the_next_process(when: str) -> None:
     count, died = 1, True
     while died:
         env = HomeEnvironment()
@@ -99,7 +98,7 @@ def test_archiving_that_dies_at_any_call_is_finished_by_the_next(when: str) -> N
     assert count > 6
 
 
-def test_an_object_whose_uploader_died_is_read_and_proved_and_not_sent_again(env: HomeEnvironment) -> None:
+def test_object_of_a_dead_process_is_proved_and_not_sent_again(env: HomeEnvironment) -> None:
     env.volume()
 
     def die(call: str) -> None:
@@ -115,14 +114,14 @@ def test_an_object_whose_uploader_died_is_read_and_proved_and_not_sent_again(env
     assert env.fleet.archives.read_proof(env.key) == archive
 
 
-def test_a_whole_object_without_proof_saves_a_home_whose_volume_is_gone(env: HomeEnvironment) -> None:
+def test_complete_object_without_proof_is_proved_if_the_volume_is_gone(env: HomeEnvironment) -> None:
     archive = env.archived()
     del env.fleet.archives.objects[proof_key_of(env.key)]
     assert env.archive() == archive
 
 
-class _Careless(MemoryArchives):
-    """Stores something else than what it is given, and says that all is well."""
+class _WrongArchives(MemoryArchives):
+    """Stores other bytes than it is given, and reports success."""
 
     __slots__ = ("store",)
 
@@ -136,9 +135,9 @@ class _Careless(MemoryArchives):
         content = b"".join(chunks)
         self.objects.pop(key, None)
         stored = super().write(key, iter([self.store(content)]), heartbeat)
-        said = super().head(key) if len(content) == stored.size_bytes else None
+        head = super().head(key) if len(content) == stored.size_bytes else None
         return Archive(
-            key, len(content), hashlib.sha256(content).hexdigest(), said.etag if said else stored.etag
+            key, len(content), hashlib.sha256(content).hexdigest(), head.etag if head else stored.etag
         )
 
 
@@ -153,12 +152,10 @@ class _Careless(MemoryArchives):
     ],
     ids=["one byte less", "half", "nothing", "another bit", "one byte more"],
 )
-def test_what_was_stored_otherwise_than_sent_is_found_before_anything_trusts_it(
-    env: HomeEnvironment, store: Callable[[bytes], bytes]
-) -> None:
+def test_wrongly_stored_object_is_not_proved(env: HomeEnvironment, store: Callable[[bytes], bytes]) -> None:
     env.volume()
     with pytest.raises(OperationFailed, match="ArchiveUnreadable") as failed:
-        env.archive(archives=_Careless(env.fleet.archives, store))
+        env.archive(archives=_WrongArchives(env.fleet.archives, store))
     assert not failed.value.is_terminal
     assert env.fleet.archives.read_proof(env.key) is None
     assert env.home() == CONTENT
@@ -168,11 +165,11 @@ def test_what_was_stored_otherwise_than_sent_is_found_before_anything_trusts_it(
     assert env.home() == CONTENT
 
 
-def test_a_whole_archive_of_something_else_is_found_by_its_sum(env: HomeEnvironment) -> None:
+def test_archive_of_another_home_is_found_by_its_checksum(env: HomeEnvironment) -> None:
     env.volume()
     other = b"".join(env.fleet.homes.pack(Path("/nothing"), no_heartbeat))
     with pytest.raises(OperationFailed, match="ArchiveUnreadable"):
-        env.archive(archives=_Careless(env.fleet.archives, lambda _: other))
+        env.archive(archives=_WrongArchives(env.fleet.archives, lambda _: other))
     assert env.fleet.archives.read_proof(env.key) is None
     archive = env.archive()
     env.fleet.volumes.delete(env.workspace_id, "g1")
@@ -180,7 +177,7 @@ def test_a_whole_archive_of_something_else_is_found_by_its_sum(env: HomeEnvironm
     assert env.home() == CONTENT
 
 
-def test_an_object_of_an_older_state_of_the_home_is_replaced(env: HomeEnvironment) -> None:
+def test_object_of_an_older_home_is_replaced(env: HomeEnvironment) -> None:
     volume = env.volume(b"older")
     older = env.archive()
     del env.fleet.archives.objects[proof_key_of(env.key)]
@@ -189,7 +186,7 @@ def test_an_object_of_an_older_state_of_the_home_is_replaced(env: HomeEnvironmen
     assert b"older" not in env.stored.content
 
 
-def test_an_altered_object_is_replaced_while_the_home_stands(env: HomeEnvironment) -> None:
+def test_altered_object_is_replaced_while_the_volume_exists(env: HomeEnvironment) -> None:
     env.volume()
     env.archive()
     env.stored.content = env.stored.content[:-1]
@@ -200,7 +197,7 @@ def test_an_altered_object_is_replaced_while_the_home_stands(env: HomeEnvironmen
     assert env.home() == CONTENT
 
 
-def test_an_altered_object_is_not_touched_when_nothing_else_is_left(env: HomeEnvironment) -> None:
+def test_altered_object_is_kept_without_a_volume(env: HomeEnvironment) -> None:
     env.archived()
     env.stored.content = altered = env.stored.content[:-1]
     with pytest.raises(OperationFailed, match="DataLost"):
@@ -208,13 +205,13 @@ def test_an_altered_object_is_not_touched_when_nothing_else_is_left(env: HomeEnv
     assert env.stored.content == altered
 
 
-def test_a_volume_that_was_deleted_while_it_was_read_makes_no_archive(env: HomeEnvironment) -> None:
-    """A process that lost its lease reads on while its successor removes the files."""
+def test_volume_deleted_during_archiving_fails_it(env: HomeEnvironment) -> None:
+    """A process that lost its lease reads while its successor removes the files."""
     volume = env.volume()
-    beats = iter(range(1000))
+    heartbeats = iter(range(1000))
 
     def heartbeat() -> None:
-        if next(beats) == 3:
+        if next(heartbeats) == 3:
             env.fleet.volumes.delete(env.workspace_id, volume.generation)
 
     with pytest.raises(OperationFailed, match="HomeChanged"):
@@ -222,7 +219,7 @@ def test_a_volume_that_was_deleted_while_it_was_read_makes_no_archive(env: HomeE
     assert env.fleet.archives.objects == {}
 
 
-def test_who_comes_late_does_not_cover_what_was_proved_meanwhile(env: HomeEnvironment) -> None:
+def test_late_process_does_not_overwrite_a_proved_archive(env: HomeEnvironment) -> None:
     env.volume()
     successor: list[Archive] = []
 
@@ -236,7 +233,7 @@ def test_who_comes_late_does_not_cover_what_was_proved_meanwhile(env: HomeEnviro
     assert env.archive() == successor[0]
 
 
-def test_an_outage_while_reading_back_is_an_outage(env: HomeEnvironment) -> None:
+def test_outage_while_reading_back_is_an_outage(env: HomeEnvironment) -> None:
     env.volume()
 
     def outage(call: str) -> None:
@@ -252,8 +249,8 @@ def test_an_outage_while_reading_back_is_an_outage(env: HomeEnvironment) -> None
     assert env.archive() == env.fleet.archives.read_proof(env.key)
 
 
-def test_who_comes_late_loses_nothing_by_what_its_successor_did_meanwhile(env: HomeEnvironment) -> None:
-    """The successor proves the archive and deletes the volume between this one's looks at the two."""
+def test_late_process_accepts_the_archive_of_its_successor(env: HomeEnvironment) -> None:
+    """The successor proves the archive and deletes the volume between two calls of this process."""
     env.volume()
     successor: list[Archive] = []
 
@@ -267,7 +264,7 @@ def test_who_comes_late_loses_nothing_by_what_its_successor_did_meanwhile(env: H
     assert env.archive() == successor[0]
 
 
-def test_an_object_that_became_another_while_it_was_read_is_not_proved(env: HomeEnvironment) -> None:
+def test_object_replaced_while_read_back_is_not_proved(env: HomeEnvironment) -> None:
     env.volume()
 
     def become_another(call: str) -> None:
@@ -281,7 +278,7 @@ def test_an_object_that_became_another_while_it_was_read_is_not_proved(env: Home
     assert env.fleet.archives.read_proof(env.key) is None
 
 
-def test_who_lost_the_lease_when_all_was_read_back_proves_nothing(env: HomeEnvironment) -> None:
+def test_lease_lost_after_reading_back_proves_nothing(env: HomeEnvironment) -> None:
     env.volume()
     looks: list[str] = []
 
@@ -295,11 +292,11 @@ def test_who_lost_the_lease_when_all_was_read_back_proves_nothing(env: HomeEnvir
     assert env.fleet.archives.read_proof(env.key) is None
 
 
-def test_who_lost_the_lease_proves_nothing(env: HomeEnvironment) -> None:
+def test_lease_lost_proves_nothing(env: HomeEnvironment) -> None:
     env.volume()
-    beats, lasted = [0], False
+    heartbeats, lasted = [0], False
     while not lasted:
-        allowed, left = beats[0], iter(range(beats[0]))
+        allowed, left = heartbeats[0], iter(range(heartbeats[0]))
 
         def heartbeat(left: Iterator[int] = left) -> None:
             if next(left, None) is None:
@@ -310,5 +307,5 @@ def test_who_lost_the_lease_proves_nothing(env: HomeEnvironment) -> None:
             lasted = True
         except LeaseLost:
             assert env.fleet.archives.read_proof(env.key) is None
-        beats[0] = allowed + 1
-    assert beats[0] > 10
+        heartbeats[0] = allowed + 1
+    assert heartbeats[0] > 10

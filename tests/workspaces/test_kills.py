@@ -18,21 +18,21 @@ from tests.workspaces.subprocess_workers import Place, control, storage_that_ins
 
 @pytest.fixture
 def place(database_url: str, tmp_path: Path) -> Iterator[Place]:
-    """Servers of this test's own."""
+    """Servers of this test."""
     with sqs_server() as sqs, s3_server() as s3:
         yield Place(database_url, sqs, s3, tmp_path)
 
 
-def test_every_home_comes_back_while_control_and_storage_are_killed(place: Place) -> None:
-    """WS-7 … WS-12; `make crash`: forty of them."""
+def test_every_home_survives_kills_of_control_and_storage(place: Place) -> None:
+    """WS-7 … WS-12; `make crash`: forty workspaces."""
     count, kills = (40, 40) if CRASH_ALL else (12, 8)
     with trip(place) as moving:
         assert there_and_back(moving, count=count, kills=kills, files=12, say=print) == []
         assert moving.crew.kills.total() == kills
 
 
-def test_a_volume_that_counts_before_its_home_is_on_it_is_seen(place: Place) -> None:
-    """A check that can't fail is none."""
+def test_early_install_is_found(place: Place) -> None:
+    """The check must be able to fail."""
     with trip(place, (control, storage_that_installs_first)) as moving:
         faults = there_and_back(moving, count=2, kills=0, files=2, say=print)
     assert sum("came back as another" in fault for fault in faults) == 2
