@@ -52,7 +52,7 @@ def test_run_15_poison_ends_among_the_dead_letters_where_an_operator_sees_and_dr
     while not (found := [one for one in dlq("list") if one["message_id"] == message_id]):
         assert time.monotonic() < deadline, "the message never came"
     (letter,) = found
-    assert (letter["standing"], letter["fault"], letter["run_id"]) == ("UNREADABLE", "run_id: missing", None)
+    assert (letter["state"], letter["fault"], letter["run_id"]) == ("UNREADABLE", "run_id: missing", None)
     assert letter["receive_count"] >= 3
     assert [one["action"] for one in dlq("drop", message_id, "--yes")] == ["DELETED"]
     assert message_id not in {one["message_id"] for one in dlq("list")}

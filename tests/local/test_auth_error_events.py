@@ -139,11 +139,11 @@ class TestDeadLetters:
             assert "s3cret" not in shown
         by_reason = {one.get("reason"): one for one in shell.data("auth-errors", "dlq", "list")}
         dead = by_reason["MAX_RETRIES_EXCEEDED"]
-        assert (dead["standing"], dead["eventType"]) == ("DEAD", "auth.error.recorded.v1")
+        assert (dead["state"], dead["eventType"]) == ("DEAD", "auth.error.recorded.v1")
         assert dead["outboxId"] == shell.data("auth-errors", "outbox", "--dead")[0]["outboxId"]
         assert by_reason[None] == {
             "messageId": bare,
-            "standing": "UNKNOWN",
+            "state": "UNKNOWN",
             "sentAt": by_reason[None]["sentAt"],
             "receiveCount": 3,
         }
@@ -172,7 +172,7 @@ class TestDeadLetters:
         assert machinery.consume(world.now() + timedelta(hours=3)) == ["HANDLED"]
         put(queues, "{}", **copy)
         [handled] = shell.data("auth-errors", "dlq", "redrive", outbox_id)
-        assert (handled["standing"], handled["action"]) == ("HANDLED", "DELETED")
+        assert (handled["state"], handled["action"]) == ("HANDLED", "DELETED")
 
     def test_a_drop_asks_first_and_touches_no_event(
         self, shell: OperatorShell, world: World, machinery: Machinery
@@ -181,7 +181,7 @@ class TestDeadLetters:
         assert shell.run("auth-errors", "dlq", "drop", "--all").exit_code == 1  # nobody answers
         assert len(shell.data("auth-errors", "dlq", "list")) == 1
         [dropped] = shell.data("auth-errors", "dlq", "drop", "--all", "--yes")
-        assert (dropped["standing"], dropped["action"]) == ("DEAD", "DELETED")
+        assert (dropped["state"], dropped["action"]) == ("DEAD", "DELETED")
         assert shell.data("auth-errors", "dlq", "list") == []
         assert len(shell.data("auth-errors", "outbox", "--dead")) == 1
         assert shell.run("auth-errors", "redrive", "--all-dead").stdout.endswith("1 revived\n")

@@ -72,14 +72,14 @@ def test_the_list_shows_runs_tenants_and_states_and_hides_nothing(shell: Shell) 
         "message_id": "",
         "run_id": run_id,
         "tenant_id": "",
-        "standing": "QUEUED",
+        "state": "QUEUED",
         "status": "QUEUED",
         "money_state": "RESERVED",
         "sent_at": "",
         "receive_count": 3,
         "fault": None,
     }
-    assert (by_id[None]["message_id"], by_id[None]["standing"]) == (message_id, "UNREADABLE")
+    assert (by_id[None]["message_id"], by_id[None]["state"]) == (message_id, "UNREADABLE")
 
 
 def test_a_list_that_was_cut_says_so(shell: Shell) -> None:

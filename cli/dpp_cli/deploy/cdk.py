@@ -27,7 +27,7 @@ SIZES = ("dev", "prod")
 def synth(sizes: Sequence[str], architecture: str) -> list[Path]:
     """Build the layers and describe a deployment of each size; return their assemblies. Raises ToolError."""
     build_layers(architecture)
-    # Servers, models and rules that the environment names are the local stack's; on AWS they are made, or in a file.
+    # Variables that name servers, models or rules belong to the local stack; on AWS they are created or in a file.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_LOCAL)}
 
     def one(size: str) -> Path:
@@ -53,7 +53,7 @@ def build_layers(architecture: str) -> dict[str, Path]:
 
 
 def cdk(arguments: Sequence[str], environment: Mapping[str, str], log_path: Path | None = None) -> str:
-    """Run `cdk` to its end. Raises ToolError."""
+    """Run `cdk` and wait for it. Raises ToolError."""
     chosen = {**with_node(environment), "CDK_DISABLE_CLI_TELEMETRY": "true"}
     chosen.pop("PYTHONDONTWRITEBYTECODE", None)  # byte code halves the time of the next synthesis
     return run([*cdk_command(), *arguments, "--no-notices", "--ci"], environment=chosen, log_path=log_path)

@@ -1,6 +1,6 @@
 """`dpp deploy`, `diff`, `destroy` and `cdk`: the pinned CDK command line over the project's app, for an AWS account.
 
-The layers are built first, and what is typed is handed on as it is: the CDK asks its questions of whoever sits there.
+The layers are built first; arguments are passed on unchanged, and the CDK asks its questions interactively.
 """
 
 import os
@@ -17,17 +17,17 @@ from dpp_cli.layers.packages import ARCHITECTURES
 from dpp_cli.paths import BUILD, ROOT
 
 ARCHITECTURE = "aarch64"
-"""What functions on AWS run on: a fifth cheaper than x86_64 (docs/deploy.md)."""
+"""Architecture of the functions on AWS; a fifth cheaper than x86_64 (docs/deploy.md)."""
 
 _LOCAL = ("DATABASE_URL", "REDIS_URL")
 
 Size = Annotated[str, typer.Option(help="dev costs little and can be torn down, prod keeps its data.")]
 Stage = Annotated[
-    str | None, typer.Option(help="The deployment's name, in the name of everything; the size if not given.")
+    str | None, typer.Option(help="The deployment's name, part of every resource name; default: the size.")
 ]
 Context = Annotated[
     list[str] | None,
-    typer.Option("-c", "--context", help="name=value, as cdk/app.py lists them; repeat at will."),
+    typer.Option("-c", "--context", help="name=value, listed in cdk/app.py; may be repeated."),
 ]
 Architecture = Annotated[str, typer.Option(help="aarch64 or x86_64, of functions and layers.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing.")]
@@ -35,20 +35,20 @@ Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing.")]
 
 @dataclass(frozen=True)
 class Invocation:
-    """One run of the CDK: what a shell would be given."""
+    """One CDK command line."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
 
     def replace_this_process(self) -> None:
-        """Become the CDK, whose exit code is then ours, and which alone meets Ctrl-C. Does not return."""
+        """Replace this process with the CDK, which then handles Ctrl-C and sets the exit code. Does not return."""
         os.chdir(ROOT)  # where cdk.json is
         os.execve(self.command[0], list(self.command), dict(self.environment))  # noqa: S606 - no shell is what is meant
 
 
 @dataclass(frozen=True)
 class Described:
-    """Which deployment is meant. Raises StackError for a wrong value, before anything is built."""
+    """The chosen deployment. Raises StackError for a wrong value before anything is built."""
 
     size: str
     stage: str | None
@@ -73,7 +73,7 @@ class Described:
         return self.stage or self.size
 
     def options(self) -> list[str]:
-        """The context, as the CDK wants it."""
+        """Return the CDK context arguments."""
         pairs = [
             f"size={self.size}",
             f"stage={self.name}",
@@ -90,7 +90,7 @@ def invocation(
     *,
     build: Callable[[str], object],
 ) -> Invocation:
-    """Build the layers and say how the CDK is run. Raises StackError, ToolError.
+    """Build the layers and return the CDK command line. Raises StackError, ToolError.
 
     Servers that the environment names are those of a local stack, or an operator's tunnel: with them the app would
     describe a deployment without a network, so they are left out.
@@ -104,12 +104,12 @@ def invocation(
 
 
 def outputs_file(stage: str) -> str:
-    """Where `dpp deploy` leaves the stacks' outputs, below the checkout."""
+    """The file in the checkout to which `dpp deploy` writes the stacks' outputs."""
     return str((BUILD / f"outputs-{stage}.json").relative_to(ROOT))
 
 
 def deploy_words(described: Described, *, yes: bool) -> list[str]:
-    """`cdk deploy` of every stack, in the order of their dependencies."""
+    """Return the words for `cdk deploy` of all stacks."""
     approval = "never" if yes else "broadening"
     options = ["--require-approval", approval, "--outputs-file", outputs_file(described.name)]
     return ["deploy", "--all", *options, *described.options()]
@@ -122,7 +122,7 @@ def deploy(
     context: Context = None,
     yes: Yes = False,
 ) -> None:
-    """Deploy to the AWS account that the environment names (docs/deploy.md); asks before it widens permissions."""
+    """Deploy to the AWS account of the environment (docs/deploy.md). Asks before it widens permissions."""
     described = Described(size, stage, architecture, context or [])
     _become(deploy_words(described, yes=yes), architecture)
 
@@ -133,7 +133,7 @@ def diff(
     architecture: Architecture = ARCHITECTURE,
     context: Context = None,
 ) -> None:
-    """Show what `deploy` with the same options would change."""
+    """Show the changes that `deploy` with the same options would make."""
     _become(["diff", *Described(size, stage, architecture, context or []).options()], architecture)
 
 
@@ -144,7 +144,7 @@ def destroy(
     context: Context = None,
     yes: Yes = False,
 ) -> None:
-    """Delete a deployment, observability first and the network last; what keeps its data refuses (docs/deploy.md)."""
+    """Delete a deployment, observability first and network last. Stacks that keep data refuse (docs/deploy.md)."""
     described = Described(size, stage, architecture, context or [])
     _become(["destroy", "--all", *(["--force"] if yes else []), *described.options()], architecture)
 
@@ -153,7 +153,7 @@ def cdk(
     words: Annotated[list[str], typer.Argument(help="bootstrap, list, drift, …, with their options.")],
     architecture: Architecture = ARCHITECTURE,
 ) -> None:
-    """Any other command of the pinned CDK command line, with the layers built."""
+    """Run any other command of the pinned CDK command line, with the layers built."""
     _become([*words, "-c", f"architecture={architecture}"], architecture)
 
 

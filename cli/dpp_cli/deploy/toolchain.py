@@ -1,7 +1,7 @@
-"""Tools that are no dependency of the domain: LocalStack, the interpreter for Lambda processes, the CDK
+"""Installs tools that are not dependencies of the domain: LocalStack, the interpreter for Lambda processes, the CDK
 command line and its Node, each pinned by a committed lock and installed once into `.dpp/`.
 
-An install is skipped while the stamp beside it equals the hash of what it was made from.
+An installation is skipped while its stamp equals the hash of its inputs.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     log_path: Path | None = None,
 ) -> str:
-    """Run a tool to its end and return its output; with `log_path` its output is kept there too.
+    """Run a tool and return its output; with `log_path` the output is also written there.
 
     Raises ToolError.
     """
@@ -55,7 +55,7 @@ def run(
 
 
 def localstack_python() -> Path:
-    """The interpreter of LocalStack's environment, as `cli/localstack/uv.lock` says. Raises ToolError."""
+    """Return the interpreter of LocalStack's environment (`cli/localstack/uv.lock`). Raises ToolError."""
     project = ROOT / "cli" / "localstack"
     target = MADE / "localstack"
     # Its sources are installed as a link, so only the lock and the entry points matter.
@@ -70,7 +70,7 @@ def localstack_python() -> Path:
 
 
 def lambda_python() -> Path:
-    """An interpreter that has `awslambdaric` and nothing else. Raises ToolError."""
+    """Return an interpreter with only `awslambdaric` installed. Raises ToolError."""
     target = MADE / "lambda-runtime"
     made_from = [ROOT / "uv.lock"]
     if not fresh(target, made_from):
@@ -104,7 +104,7 @@ def npm_packages(project: Path, target: Path) -> Path:
         target.mkdir(parents=True, exist_ok=True)
         for path in made_from:
             shutil.copy(path, target)
-        # The wheel's bin/npm is a copy that can't find its library; so the library itself.
+        # The wheel's bin/npm is a copy that can't find its library; use the library itself.
         npm = node_folder().parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
         options = ["--no-audit", "--no-fund", "--ignore-scripts", "--no-update-notifier"]
         run([node_folder() / "node", npm, "ci", *options], cwd=target, environment=with_node(os.environ))
@@ -127,7 +127,7 @@ def fingerprint(files: Iterable[Path]) -> str:
 
 
 def fresh(target: Path, made_from: Iterable[Path], salt: str = "") -> bool:
-    """True when `target` was completed from exactly these files."""
+    """Return whether `target` was completed from exactly these files."""
     try:
         return _stamp_path(target).read_text() == fingerprint(made_from) + salt
     except FileNotFoundError:
@@ -144,5 +144,5 @@ def _stamp_path(target: Path) -> Path:
 
 
 def _base_python() -> Path:
-    """The interpreter under our virtual environment: the right version, found once by bootstrap.sh."""
+    """Return the base interpreter of the virtual environment, which bootstrap.sh selected."""
     return Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"

@@ -46,7 +46,7 @@ def render() -> str:
 
 
 def read_by() -> Reads:
-    """Of each variable the functions that read it, each with its field."""
+    """Map each variable to the functions that read it and their fields."""
     found: Reads = {}
     for function, models in _models().items():
         for model in models:
@@ -69,7 +69,7 @@ def _models() -> Mapping[str, list[type[Settings]]]:
 
 
 def _order(variable: str) -> tuple[bool, str]:
-    """Where the servers are comes first."""
+    """Sort key: the servers' addresses come first."""
     return variable.startswith("DPP_"), variable
 
 
@@ -101,14 +101,14 @@ def _type(field: FieldInfo) -> str:
 
 
 def _default(variable: str, found: list[tuple[str, FieldInfo]]) -> str:
-    """What it is if it is not given: the same wherever it may be left out."""
+    """Return the default, which must be the same in all functions that have one."""
     if all(field.is_required() for _, field in found):
         return "required"
     needed = [name for name, field in found if field.is_required()]
-    told = {_shown(field) for _, field in found if not field.is_required()}
-    if len(told) != 1:
-        raise ValueError(f"{variable} has several defaults: {sorted(told)}")
-    [shown] = told
+    described = {_shown(field) for _, field in found if not field.is_required()}
+    if len(described) != 1:
+        raise ValueError(f"{variable} has several defaults: {sorted(described)}")
+    [shown] = described
     optional = [name for name, field in found if not field.is_required()]
     return f"required ({', '.join(f'`{name}`' for name in optional)}: {shown})" if needed else shown
 
@@ -128,17 +128,17 @@ def _range(field: FieldInfo) -> Iterator[str]:
     for constraint in field.metadata:
         if (pattern := getattr(constraint, "pattern", None)) is not None:
             yield f"matches `{pattern}`"
-        for name, told in _RANGES:
+        for name, described in _RANGES:
             if (bound := getattr(constraint, name, None)) is not None:
-                yield told.format(f"{bound:,}")
-        for name, told in _LENGTHS:
+                yield described.format(f"{bound:,}")
+        for name, described in _LENGTHS:
             if (bound := getattr(constraint, name, None)) is not None:
                 unit = "entries" if get_origin(field.annotation) is tuple else "characters"
-                yield f"{told.format(bound)} {unit}" if bound > 1 else "not empty"
+                yield f"{described.format(bound)} {unit}" if bound > 1 else "not empty"
 
 
 def _functions(readers: list[str], names: set[str]) -> str:
-    """By name, or all but those that don't."""
+    """List the functions by name, or all except those that do not read it."""
     others = sorted(names - set(readers))
     if len(others) < len(readers) / 4:
         return f"all but {', '.join(f'`{name}`' for name in others)}"

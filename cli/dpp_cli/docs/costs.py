@@ -1,4 +1,4 @@
-"""What a deployment costs a month, written into docs/deploy.md: `python -m dpp_cli.docs.costs`.
+"""Writes the monthly cost of a deployment into docs/deploy.md: `python -m dpp_cli.docs.costs`.
 
 Nodes, zones and gigabytes come from `cdk/dpp_cdk/settings/sizes.py`; what depends on use is assumed here. Prices are
 the list prices of us-east-1 in US dollars, without free tiers, discounts and taxes.
@@ -24,7 +24,7 @@ BEGIN_LIFECYCLE = "<!-- costs of the flow: python -m dpp_cli.docs.costs -->"
 END_LIFECYCLE = "<!-- end of the costs of the flow -->"
 
 HOURS = 730
-"""A month, as AWS's own calculator has it."""
+"""Hours of a month, as in AWS's pricing calculator."""
 INTERFACE_ENDPOINTS = 4
 ALARMS = {"dev": 93, "prod": 108}
 METRIC_SERIES = 129
@@ -35,13 +35,13 @@ REQUESTS_A_RUN = 6
 REQUEST_SECONDS = Decimal("0.05")
 WORK_SECONDS = 2
 ENVELOPE_KB, LOG_KB = 20, 8
-_FIRINGS = 7 * HOURS * 60  # of five jobs, one of which fires twice a minute, and of the outbox's publisher
+_FIRINGS = 7 * HOURS * 60  # five jobs, one of which runs twice a minute, and the outbox's publisher
 _REQUEST_GB_SECONDS = Decimal("0.5") * REQUEST_SECONDS
 _WORK_GB_SECONDS = Decimal(1769) / 1024 * WORK_SECONDS
 _FIRING_GB_SECONDS = Decimal("0.5") * Decimal("0.2")
 _POLLS = 4 * 5 * HOURS * 3600 // 20  # four event sources, five pollers each, 20 s a poll
-_BEATS = 2 * 3 * HOURS * 60  # sent, received, deleted, once a minute: the reaper's and the publisher's
-_REPORT_WRITES = 2 * HOURS * 60  # a snapshot and `latest`, each time that the ops cycle's reaper runs
+_TICKS = 2 * 3 * HOURS * 60  # sent, received, deleted, once a minute: the reaper's and the publisher's
+_REPORT_WRITES = 2 * HOURS * 60  # a snapshot and `latest` per run of the reaper
 _KB = Decimal("0.000001")  # in GB
 _LOG_DAYS = Retention().logs_days
 _LOG_TAKEN_IN, _LOG_KEPT_A_MONTH = Decimal("0.50"), Decimal("0.03")
@@ -51,7 +51,7 @@ of {REQUEST_SECONDS * 1_000:.0f} ms, {WORK_SECONDS} s of work, an envelope of {E
 and fetched once, {LOG_KB} KB of logs, no model. Jobs: {_FIRINGS:,} firings of 200 ms with 2 KB of logs each, a report \
 of the ticket reaper each minute. {METRIC_SERIES} metric series. {HOURS} hours."""
 
-# What workspaces add, where a deployment has them.
+# Additional cost of workspaces.
 WORKSPACE_ENDPOINTS = 5
 WORKSPACE_ALARMS = {"dev": 16, "prod": 19}
 WORKSPACE_SERIES = 60
@@ -59,8 +59,8 @@ WORKSPACES = {"dev": 2, "prod": 100}
 
 _RUN_HOURS = 160  # a month of work
 _HOME_GB, _ARCHIVE_GB = 5, 2
-_MOVES = 2  # archived and restored so often
-_WORKSPACE_FIRINGS = 4 * HOURS * 60  # a beat and a page of the fleet, twice a minute
+_MOVES = 2  # archives and restores per month
+_WORKSPACE_FIRINGS = 4 * HOURS * 60  # a tick and a page of the fleet, twice a minute
 _LOOK_GB_SECONDS = Decimal("0.5") * Decimal("0.5")
 _MOVE_GB_SECONDS = (
     Decimal(1769) / 1024 * 300
@@ -70,13 +70,13 @@ _INSIGHTS_SERIES = 17  # of each service and each family of tasks, by the hours 
 
 WORKSPACE_ASSUMPTIONS = f"""Per month, with {WORKSPACES["dev"]} workspaces in dev and {WORKSPACES["prod"]} in prod. \
 Each: one CPU and 2 GB that run {_RUN_HOURS} hours, a home of {_HOME_GB} GB on its volume all month, an archive of \
-{_ARCHIVE_GB} GB, archived and restored {_MOVES} times. {WORKSPACE_SERIES} metric series of ours, and of Container \
+{_ARCHIVE_GB} GB, archived and restored {_MOVES} times. {WORKSPACE_SERIES} platform metric series, and of Container \
 Insights {_INSIGHTS_SERIES} a workspace while it runs."""
 
-# What the roles add that carry events to answers, where a deployment has them.
+# Additional cost of the event flow's roles.
 LIFECYCLE_ALARMS = {"dev": 27, "prod": 29}
 LIFECYCLE_SERIES = 50
-_ROLE_FIRINGS = 5 * HOURS * 60  # four roles, one of which fires twice a minute
+_ROLE_FIRINGS = 5 * HOURS * 60  # four roles, one of which runs twice a minute
 _ASKED = 2 * HOURS * 60  # both sources, each minute
 _ASKED_GB_SECONDS = Decimal("0.5") * Decimal("0.5")
 
@@ -87,7 +87,7 @@ LIFECYCLE_ASSUMPTIONS = f"""Per month, without the runs that tasks are, each of 
 
 @dataclass(frozen=True)
 class Price:
-    """A list price. `confirmed`: found in a source that says where it stands; docs/deploy.md says which."""
+    """A list price. `confirmed`: found in a source that docs/deploy.md names."""
 
     usd: Decimal
     per: str
@@ -96,14 +96,14 @@ class Price:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the bill: how many units of what."""
+    """One line of the bill: an item and its number of units."""
 
     what: str
     price: Price
     quantity: Callable[["Size"], Decimal | int]
 
     def usd(self, size: "Size") -> Decimal:
-        """Its part of the month, to the cent. Raises KeyError where a size has a part that no price is known of."""
+        """Compute the monthly cost in cents. Raises KeyError if a part of the size has no known price."""
         return (self.price.usd * self.quantity(size)).quantize(Decimal("0.01"), ROUND_HALF_UP)
 
 
@@ -112,7 +112,7 @@ def _priced(usd: str, per: str, *, confirmed: bool = True) -> Price:
 
 
 _LOGS = Price((_LOG_TAKEN_IN + _LOG_KEPT_A_MONTH * _LOG_DAYS / 30).quantize(Decimal("0.001")), "GB")
-"""Taken in once, and kept for as long as the retention section says."""
+"""Compute log storage: ingested once, kept for the retention period."""
 
 _INSTANCES = {
     "t4g.micro": _priced("0.016", "hour"),
@@ -125,12 +125,12 @@ _NODES = {
 
 
 def database_price(name: str) -> Price:
-    """An instance class of RDS, without its standby. Raises KeyError where no price is known."""
+    """Return the price of an RDS instance class without standby. Raises KeyError if unknown."""
     return _INSTANCES[name]
 
 
 def node_price(name: str) -> Price:
-    """A node type of ElastiCache. Raises KeyError where no price is known."""
+    """Return the price of an ElastiCache node type. Raises KeyError if unknown."""
     return _NODES[name]
 
 
@@ -188,10 +188,10 @@ FIXED: Sequence[Line] = (
     Line(
         "SQS, looked at without a message",
         _priced("0.0000004", "request", confirmed=False),
-        lambda _: _POLLS + _BEATS,
+        lambda _: _POLLS + _TICKS,
     ),
 )
-"""What is paid for though nobody uses it."""
+"""Return the fixed costs, which do not depend on use."""
 
 BY_USE: Sequence[Line] = (
     Line("API Gateway REST", _priced("0.0000035", "request"), lambda size: _runs(size) * REQUESTS_A_RUN),
@@ -211,7 +211,7 @@ BY_USE: Sequence[Line] = (
         "Traffic to the internet", _priced("0.09", "GB", confirmed=False), lambda size: _runs(size) * 30 * _KB
     ),
 )
-"""What grows with the runs."""
+"""Return the costs per run."""
 
 
 def _workspaces(size: "Size") -> int:
@@ -268,7 +268,7 @@ OF_WORKSPACES: Sequence[Line] = (
         lambda size: _workspaces(size) * _MOVES * _MOVE_GB_SECONDS,
     ),
 )
-"""What a deployment with workspaces costs besides."""
+"""Return the additional costs of workspaces."""
 
 OF_LIFECYCLE: Sequence[Line] = (
     Line("Secret", _priced("0.40", "secret"), lambda _: 1),
@@ -287,28 +287,28 @@ OF_LIFECYCLE: Sequence[Line] = (
         lambda _: 5 * HOURS * 3600 // 20 + 3 * HOURS * 60,
     ),
 )
-"""What a deployment with these roles costs besides; who waits for the way outside is paid for, too."""
+"""Return the additional costs of the event flow; a role is also paid for while it waits for the outside function."""
 
 
 def total(lines: Sequence[Line], size: "Size") -> Decimal:
-    """The sum of the lines as they are shown, each to the cent."""
+    """Sum the lines as shown, each rounded to the cent."""
     return sum((line.usd(size) for line in lines), Decimal())
 
 
 def render() -> str:
-    """The table of every deployment, between its marks."""
+    """Render the table of a basic deployment between its marks."""
     sizes = _sizes()
     rows = [BEGIN, ASSUMPTIONS, "", *_head(sizes)]
     rows += [_row(line, sizes) for line in FIXED]
-    rows.append(_sum("what stands, used or not", FIXED, sizes))
+    rows.append(_sum("fixed", FIXED, sizes))
     rows += [_row(line, sizes) for line in BY_USE]
-    rows.append(_sum("what grows with the runs", BY_USE, sizes))
+    rows.append(_sum("per use", BY_USE, sizes))
     rows.append(_sum("a month", [*FIXED, *BY_USE], sizes))
     return "\n".join([*rows, END])
 
 
 def render_workspaces() -> str:
-    """The table of what workspaces add, between its marks."""
+    """Render the table of workspaces between its marks."""
     sizes = _sizes()
     rows = [BEGIN_WORKSPACES, WORKSPACE_ASSUMPTIONS, "", *_head(sizes)]
     rows += [_row(line, sizes) for line in OF_WORKSPACES]
@@ -317,7 +317,7 @@ def render_workspaces() -> str:
 
 
 def render_lifecycle() -> str:
-    """The table of what the roles add, between its marks."""
+    """Render the table of the event flow between its marks."""
     sizes = _sizes()
     rows = [BEGIN_LIFECYCLE, LIFECYCLE_ASSUMPTIONS, "", *_head(sizes)]
     rows += [_row(line, sizes) for line in OF_LIFECYCLE]
@@ -326,7 +326,7 @@ def render_lifecycle() -> str:
 
 
 def written_into(page: str) -> str:
-    """The page with the tables of today in the place of those that it has. Raises ValueError without the marks."""
+    """Replace the page's tables with current ones. Raises ValueError without the marks."""
     page = _put(page, BEGIN, render(), END)
     page = _put(page, BEGIN_WORKSPACES, render_workspaces(), END_WORKSPACES)
     return _put(page, BEGIN_LIFECYCLE, render_lifecycle(), END_LIFECYCLE)
@@ -357,7 +357,7 @@ def _sum(what: str, lines: Sequence[Line], sizes: Sequence["Size"]) -> str:
 
 
 def _sizes() -> Sequence["Size"]:
-    """`cdk/` stands in the checkout and is no part of the command's package."""
+    """Import from `cdk/`, which is in the checkout but not in this package."""
     importable(ROOT / "cdk")
     from dpp_cdk.settings.sizes import SIZES  # noqa: PLC0415
 

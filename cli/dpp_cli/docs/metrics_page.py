@@ -8,14 +8,14 @@ PATH = Path(__file__).parents[3] / "docs" / "metrics.md"
 
 _HEAD = f"""# Metrics
 
-What the functions measure, in the CloudWatch namespace `{NAMESPACE}`. Generated from
-`dpp/platform/observability/metrics.py`. They go out as lines of the functions' own logs (embedded metric format), so
-no call is made and nothing waits for them. A function that is killed loses what it measured; rows and ledger lose
-nothing, and `dpp ledger check` tells the truth.
+The functions' metrics in the CloudWatch namespace `{NAMESPACE}`. Generated from
+`dpp/platform/observability/metrics.py`. They are written to the functions' logs (embedded metric format), so
+no request is made and nothing waits for them. A killed function loses its metrics; rows and ledger lose
+nothing; `dpp ledger check` shows the truth.
 
-Every metric has the dimension `{FUNCTION}`. Add the functions up for a total: the end of a run is counted by whoever
-committed it, be it the worker, the reaper, the sweeper, reconcile or a submit that could not be queued. Amounts are in
-millionths of a US dollar. What an alarm watches is emitted at every firing, a zero too; [runbook.md](runbook.md) says
+Every metric has the dimension `{FUNCTION}`. Sum over functions for a total: a run's end is counted by the function that
+committed it: worker, reaper, sweeper, reconcile, or a submit that could not be queued. Amounts are in
+millionths of a US dollar. Metrics with an alarm are emitted at every tick, also as zero; [runbook.md](runbook.md) says
 what to do.
 
 | metric | unit | dimensions | meaning | alarm |

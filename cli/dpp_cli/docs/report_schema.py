@@ -1,4 +1,4 @@
-"""The JSON Schema of TICKET_REAPER_REPORT_V1 (TIX-3), made from the model that the reaper writes.
+"""Writes the JSON Schema of TICKET_REAPER_REPORT_V1 (TIX-3) from the reaper's model.
 
     python -m dpp_cli.docs.report_schema        writes docs/ticket_reaper_report_v1.schema.json
 
@@ -17,7 +17,7 @@ PATH = ROOT / "docs" / "ticket_reaper_report_v1.schema.json"
 
 
 def schema() -> Json:
-    """The schema; the same code makes the same."""
+    """Build the schema."""
     found = of_answers([ReaperReport], "#/$defs/")
     report = found.pop("ReaperReport")
     return {
@@ -31,7 +31,7 @@ def schema() -> Json:
 
 
 def as_text() -> str:
-    """The schema as it is committed."""
+    """Render the schema as committed."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 

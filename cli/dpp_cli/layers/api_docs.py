@@ -1,4 +1,4 @@
-"""Builds the layer that only the function of the API's description has: the document, and the page made from it."""
+"""Builds the layer of the function `api_docs`: the OpenAPI document and its page."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ PACKAGE = "dpp_api_docs"
 """The folder under the layer's `python/`: Python finds it on its path, wherever a layer is unpacked."""
 
 MAX_BYTES = 6_000_000
-"""What Lambda lets a function answer."""
+"""Lambda's limit for a response."""
 
 
 def build_api_docs_layer() -> Path:
@@ -35,7 +35,7 @@ def build_api_docs_layer() -> Path:
 
 
 def write(folder: Path) -> None:
-    """What the function serves, made from the committed document."""
+    """Return the files to serve, built from the committed document."""
     document = json.loads(DOCUMENT.read_text(encoding="utf-8"))
     page = api_page.render(document)
     compact = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
@@ -45,6 +45,6 @@ def write(folder: Path) -> None:
 
 
 def sources() -> list[Path]:
-    """The files that it is made of."""
+    """Return the files that the layer is built from."""
     folder = Path(api_page.__file__).parent
     return [DOCUMENT, Path(__file__), *sorted((*folder.glob("*.py"), *folder.glob("*.css")))]

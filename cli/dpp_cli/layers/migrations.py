@@ -1,4 +1,4 @@
-"""Builds the layer that only the migrate function has: Alembic, and `migrations/` beside it."""
+"""Builds the layer of the function `migrate`: Alembic and `migrations/`."""
 
 import shutil
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Builds the layer that only the operate function has: typer and rich, and of this command what operators need.
+"""Builds the layer of the function `operate`: typer, rich and the operator commands.
 
-Of the command nothing that builds, deploys or starts a local stack: those modules stay on the machine they work on.
+Modules that build, deploy or run a local stack are not included.
 """
 
 import shutil
@@ -14,7 +14,7 @@ PARTS = (
     *("__init__.py", "errors.py"),
     *("operator", "runs", "money", "tickets", "auth_errors", "workspaces", "lifecycle", "top"),
 )
-"""Where the modules are that `operator.app` imports: files and folders of `dpp_cli`."""
+"""Files and folders of `dpp_cli` with the modules that `operator.app` imports."""
 LEFT_OUT = ("operator/remote.py", "top/remote.py", "runs/commands.py", "runs/inputs.py", "runs/output.py")
 """Modules in those folders that work only on the caller's own machine."""
 

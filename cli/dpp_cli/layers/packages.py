@@ -24,8 +24,8 @@ MAX_UNZIPPED_BYTES = 250 * 1024 * 1024
 
 _RECIPE = "1"  # raise it when the steps below change, so that a built layer is built again
 
-# Test suites, stubs, C sources, an installer's notes about itself: read by nothing at run time. Licences and
-# METADATA stay: the first ask to be kept, importlib.metadata reads versions from the second.
+# Test suites, stubs, C sources and installer metadata are not read at run time. Licences and
+# METADATA stay: licences require it, and importlib.metadata reads versions from METADATA.
 _PRUNED_FOLDERS = frozenset({"tests", "test", "__pycache__"})
 _PRUNED_SUFFIXES = frozenset({".pyi", ".pyx", ".pxd", ".c", ".h", ".lock"})
 _PRUNED_NAMES = frozenset(

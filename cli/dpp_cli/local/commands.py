@@ -27,7 +27,7 @@ _FOLLOW_SECONDS = 0.3
 
 @app.command()
 def up() -> None:
-    """Start what isn't running, migrate, deploy. Repeat at will."""
+    """Start the stack's missing parts, migrate and deploy. Safe to repeat."""
     begun = time.monotonic()
     _tidy_logs(LogRules.of(os.environ))
     state = stack.up(state_dir(), Steps(console))
@@ -48,9 +48,9 @@ def up() -> None:
 
 @app.command()
 def down(
-    wipe: Annotated[bool, typer.Option("--wipe", help="Delete rows, budgets and logs, too.")] = False,
+    wipe: Annotated[bool, typer.Option("--wipe", help="Also delete rows, budgets and logs.")] = False,
 ) -> None:
-    """End every process of the stack. Rows and budgets stay; objects and messages go with LocalStack."""
+    """Stop all processes of the stack. Rows and budgets stay; objects and messages are lost with LocalStack."""
     _tidy_logs(_rules())
     ended = stack.down(state_dir(), wipe=wipe)
     console.print(f"Ended {', '.join(ended)}." if ended else "Nothing was running.", highlight=False)
@@ -58,7 +58,7 @@ def down(
 
 @app.command()
 def status() -> None:
-    """Show what runs where, and whether it answers (exit code 1 if something doesn't)."""
+    """Show the parts of the stack and whether they answer. Exit code 1 if one does not."""
     _tidy_logs(_rules())
     lines = stack.status(state_dir())
     for line in lines:
@@ -72,7 +72,7 @@ def status() -> None:
 
 @app.command()
 def api() -> None:
-    """Print where the API is, for a script: API=$(dpp local api)."""
+    """Print the API's URL, for scripts: API=$(dpp local api)."""
     typer.echo(running_state().api_base_url)
 
 
@@ -81,11 +81,11 @@ def logs(
     part: Annotated[
         str | None,
         typer.Argument(
-            help="postgres, valkey, localstack, rotation, deploy, events, or a function (run_worker); all if none."
+            help="postgres, valkey, localstack, rotation, deploy, events, or a function (run_worker); default: all."
         ),
     ] = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as lines come.")] = False,
-    lines: Annotated[int, typer.Option("-n", "--lines", help="How many lines of the past, a log.")] = 20,
+    lines: Annotated[int, typer.Option("-n", "--lines", help="Number of earlier lines per log.")] = 20,
 ) -> None:
     """Show the logs of servers and functions."""
     files = _log_files(part)
@@ -100,7 +100,7 @@ def logs(
 
 
 def _tidy_logs(rules: LogRules) -> None:
-    """Look after the logs of a stack that there is; say what can't be done, and go on."""
+    """Rotate the logs of an existing stack; problems are printed as warnings."""
     if not state_dir().is_dir():
         return
     for warning in tidy(state_dir(), rules, datetime.now(UTC)).warnings:

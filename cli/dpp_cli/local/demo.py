@@ -37,7 +37,7 @@ _CONTEXT = (
 
 @dataclass(frozen=True)
 class DemoRun:
-    """A run to submit, and what its end must be."""
+    """A run to submit and its expected end."""
 
     title: str
     pack_type: str
@@ -50,7 +50,7 @@ class DemoRun:
         return {
             "pack_type": self.pack_type,
             "inputs": dict(self.inputs),
-            # The offline engine is seldom as sure as the default of 0.8 wants it.
+            # The offline engine rarely reaches the default minimum of 0.8.
             "reservation": {
                 "max_cost_usd": self.max_cost_usd,
                 "timebox_sec": 30,
@@ -74,7 +74,7 @@ _TOO_DEAR = DemoRun("more than the budget", "decision", {"question": _QUESTION},
 
 
 def demo() -> None:
-    """Bring the local stack up, send real runs through its API, and show what they cost."""
+    """Start the local stack, submit real runs through its API and show their cost."""
     base_url = stack.up(state_dir(), Steps(console)).api_base_url
     tenant_id, key = _new_tenant()
     console.print(f"\nA new tenant, [bold]{tenant_id}[/], with 5.0000 USD and a key of its own.\n")
@@ -217,7 +217,7 @@ def _nested_answer(value: Any) -> Any:
 
 
 def _settled_position(tenant_id: str) -> LedgerPosition:
-    """The books once they are at rest: COMPLETED shows a moment before the last step is committed."""
+    """Audit the ledger once it is at rest: COMPLETED is visible shortly before the last step commits."""
     deadline = time.monotonic() + _BALANCE_SECONDS
     with backends() as to:
         while True:

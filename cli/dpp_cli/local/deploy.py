@@ -1,6 +1,6 @@
 """Deploys the project's own CDK app to the local stack, with the plain CDK command line.
 
-Skipped while nothing changed: the functions, the layers, the app, the URLs and the LocalStack it went to.
+Skipped if functions, layers, app, URLs and LocalStack are unchanged.
 """
 
 import hashlib
@@ -120,7 +120,7 @@ def _cdk(store: StateStore, arguments: list[str], log_name: str) -> None:
 
 
 def workspaces(state_dir: Path) -> Path:
-    """Where the homes of workspaces are, and the logs of their containers, which are processes of this machine."""
+    """Return the folders of workspace homes and of the logs of their containers, which run as local processes."""
     return state_dir / "workspaces"
 
 
@@ -146,7 +146,7 @@ def _fingerprint(store: StateStore) -> str:
 
 
 def _said(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What may be told to functions by the environment; only its hash is kept, since secrets are among it."""
+    """Return the environment that affects functions; only its hash is stored, since it contains secrets."""
     return sorted((n, v) for n, v in environ.items() if n.startswith("DPP_") and n != "DPP_LOCAL_STATE")
 
 

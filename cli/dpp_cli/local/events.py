@@ -1,7 +1,7 @@
-"""What the local stack itself does, one JSON line an event in `events.log`: a part starts or ends, a deployment, a log
-that was rotated. Split by day at 00:00 of the stack's zone, into `events-YYYYMMDD.log` (LIFE-9).
+"""Logs the local stack's own events to `events.log` as JSON lines: starts and ends of parts, deployments, rotated logs.
+Split by day at 00:00 in the stack's time zone into `events-YYYYMMDD.log` (LIFE-9).
 
-Whoever adds a line splits first, under the same lock, so the log never has lines of two days and a split is one rename:
+Each writer splits first, under the same lock, so the log never has lines of two days and a split is one rename:
 a crash leaves it done or not done, and the next line or the next look at the logs does it. A day on which nothing ran
 has no log. Where a day has one already (a clock or a zone was set back), the later one is numbered: none is replaced.
 """
@@ -40,7 +40,7 @@ def emit(
     zone_of: ZoneInfo | None = None,
     **details: object,
 ) -> None:
-    """Add an event. A log that can't be written is told of on stderr, and stops nothing."""
+    """Add an event. A failure to write is reported on stderr and stops nothing."""
     zone_of = zone_of or zone()
     at = (now or datetime.now(UTC)).astimezone(zone_of)
     line = json.dumps({"at": at.isoformat(timespec="milliseconds"), "event": event, **details})

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
-STOP_SECONDS = 3.0  # it keeps nothing, and often hangs in its shutdown: no point in waiting long
+STOP_SECONDS = 3.0  # it stores nothing and often hangs in its shutdown, so don't wait long
 _BOOT_SECONDS = 90.0
 _SERVICES = "s3,sqs,lambda,apigateway,events,iam,sts,cloudformation,logs,ssm,secretsmanager,cloudwatch"
 
 
 def endpoint_url(port: int) -> str:
-    """Where every AWS API of this LocalStack is."""
+    """Return the endpoint of this LocalStack's AWS APIs."""
     return f"http://{HOST}:{port}"
 
 
 def client_environment(endpoint: str) -> dict[str, str]:
-    """What any AWS client needs in its environment to talk to LocalStack, and to nothing else."""
+    """Return the environment that directs any AWS client to LocalStack."""
     return {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ENDPOINT_URL_S3": endpoint,  # the CDK's asset upload reads this one only
@@ -43,7 +43,7 @@ def client_environment(endpoint: str) -> dict[str, str]:
 
 
 def client_session(endpoint: str) -> "Session":
-    """A session whose clients, given the endpoint, talk to LocalStack and to nothing else."""
+    """Return a boto3 session with LocalStack's credentials."""
     import boto3  # noqa: PLC0415 - what starts LocalStack needs none
 
     keys = client_environment(endpoint)

@@ -25,13 +25,13 @@ class HeadError(StackError):
 
 
 def bytes_used(path: Path) -> int:
-    """How much room a log takes: a hole at its start takes none."""
+    """Return the disk space of a log; a hole at its start takes none."""
     found = path.stat()
     return min(found.st_size, found.st_blocks * 512)
 
 
 def head_bytes(log_fd: int) -> int:
-    """How much of a log can be taken off now: whole blocks, and never all of it."""
+    """Return how many bytes can be cut off now: whole blocks, never the whole log."""
     return max(os.fstat(log_fd).st_size - 1, 0) // _ALIGNED_BYTES * _ALIGNED_BYTES
 
 

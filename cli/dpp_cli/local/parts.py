@@ -39,7 +39,7 @@ DEFAULT_PORTS = {POSTGRES: 54320, VALKEY: 56379, LOCALSTACK: 4566}
 
 
 def ensure_postgres(store: StateStore) -> str:
-    """Have a database; keep its URL; say in a few words where it is. Raises ServerError, StackError."""
+    """Find or start the database, store its URL and describe it. Raises ServerError, StackError."""
     if url := os.environ.get("DATABASE_URL"):
         if not postgres_answers(url):
             raise StackError("DATABASE_URL is set, but nothing answers there")
@@ -61,7 +61,7 @@ def ensure_postgres(store: StateStore) -> str:
 
 
 def ensure_valkey(store: StateStore) -> str:
-    """Have a cache, likewise."""
+    """Find or start the cache, likewise."""
     if url := os.environ.get("REDIS_URL"):
         if not redis_answers(url):
             raise StackError("REDIS_URL is set, but nothing answers there")
@@ -79,7 +79,7 @@ def ensure_valkey(store: StateStore) -> str:
 
 
 def ensure_localstack(store: StateStore) -> str:
-    """Have the AWS APIs, likewise."""
+    """Find or start the AWS APIs, likewise."""
     if url := os.environ.get("AWS_ENDPOINT_URL"):
         if not localstack.healthy(url):
             raise StackError("AWS_ENDPOINT_URL is set, but no LocalStack answers there")
@@ -100,7 +100,7 @@ def ensure_localstack(store: StateStore) -> str:
 
 
 def clear_localstack(store: StateStore) -> None:
-    """End a LocalStack that is deaf, and what one that is gone has left, such as its functions.
+    """Stop an unresponsive LocalStack, and processes left by an earlier one, such as functions.
 
     Before anything else is started: what this very command starts carries the mark of the stack as well, and is known
     as a server only once it answers.
@@ -117,7 +117,7 @@ def clear_localstack(store: StateStore) -> None:
 
 
 def ensure_rotation(store: StateStore) -> str:
-    """Have the logs looked after, always by a process that knows today's settings. Raises StackError."""
+    """Start the log rotator with the current settings. Raises StackError."""
     rules = LogRules.of(os.environ)
     store.end(ROTATION)
     process = spawn(
@@ -134,7 +134,7 @@ def ensure_rotation(store: StateStore) -> str:
 
 
 def end_strays(store: StateStore) -> list[ProcessIdentity]:
-    """End every process that carries the stack's mark and is none of its servers."""
+    """Stop all processes that carry the stack's mark and are not its servers."""
     servers = {part.pid for part in store.state.parts.values() if part.identity.alive()}
     strays = [found for found in marked(store.state_dir) if found.pid not in servers]
     for stray in strays:
@@ -143,7 +143,7 @@ def end_strays(store: StateStore) -> list[ProcessIdentity]:
 
 
 def log_path(state_dir: Path, part: str) -> Path:
-    """Where a part writes its log."""
+    """Return the path of a part's log."""
     return state_dir / f"{part}.log"
 
 
@@ -153,7 +153,7 @@ def _ensure(
     part = store.state.parts.get(name)
     if part is not None and part.identity.alive() and answers(part.port):
         return part, f"{HOST}:{part.port} (was running)"
-    store.end(name, patience_seconds=5)  # where it is alive and deaf, a fresh one is the only cure
+    store.end(name, patience_seconds=5)  # if it is alive but unresponsive, only a fresh one helps
     part = start(_choose_port(store, name))
     store.record(name, part)
     return part, f"{HOST}:{part.port}"

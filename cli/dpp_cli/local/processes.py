@@ -104,10 +104,10 @@ def _die_with_parent(by: signal.Signals) -> None:
 
 
 def marked(state_dir: Path) -> Iterator[ProcessIdentity]:
-    """Every running process that carries the mark of this stack, whoever its parent is now.
+    """Return all running processes with this stack's mark, whatever their parent is now.
 
-    Finds what is left when a part was killed hard and its children (Lambda environments) went on. Whoever runs this
-    command (a shell, `timeout`) may carry the mark, too, and is none of them.
+    Finds children (Lambda environments) that survived a killed part. The process that runs this
+    command and its ancestors (a shell, `timeout`) may carry the mark too; they are excluded.
     """
     wanted, own = f"{MARK}={state_dir}".encode(), _own_line()
     for folder in _PROC.iterdir():
@@ -148,7 +148,7 @@ def _send_group(pid: int, number: signal.Signals) -> None:
 
 
 def _reap(pid: int) -> None:
-    """Collect the exit status if it is a child of ours; it would else stay a zombie for our lifetime."""
+    """Collect the exit status if it is our child; otherwise it would remain a zombie."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

@@ -1,4 +1,4 @@
-"""Shows the steps of a long command: what runs, what is done, how long each took. Steps may overlap."""
+"""Shows the progress of a long command: steps running, steps done, and their durations. Steps may overlap."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from rich.status import Status
 
 
 class Steps:
-    """Prints one line a finished step; on a terminal also a spinner with those under way."""
+    """Prints one line per finished step; on a terminal also a spinner with the running steps."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

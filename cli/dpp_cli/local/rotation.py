@@ -1,13 +1,13 @@
-"""Keeps the logs of the local stack from filling the disk (LIFE-9): one pass over all of them, by whoever comes by.
+"""Keeps the logs of the local stack from filling the disk (LIFE-9): one pass over all of them.
 
 - A log larger than `log_max_mb` is rotated to `<name>.log.old`, which replaces the one before: its head is copied
-  (`.old.new`), the copy takes the name, then the head is taken off the log, beside whoever writes it (log_files.py).
+  (`.old.new`), the copy takes the name, then the head is taken off the log, beside its writer (log_files.py).
 - `events.log` is split by day, in place of that (events.py).
 - `.old` and logs of days older than `logs_days` are deleted.
 
 A crash: before the copy has its name, it is half a file that the next pass removes. After that and before the head is
 off, the head stands twice, and the next pass copies it once more, over itself. Nothing is lost in between. One pass at
-a time: who finds another at work leaves it to that one; the kernel lets go of the lock of one that died.
+a time: a second process leaves the pass to the first; the kernel releases the lock of a dead process.
 """
 
 import fcntl
@@ -39,7 +39,7 @@ class LogRules:
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> "LogRules":
-        """What DPP_RETENTION and DPP_TIME_ZONE say. Raises StackError for a wrong value."""
+        """Load DPP_RETENTION and DPP_TIME_ZONE. Raises StackError for a wrong value."""
         try:
             retention, zone = RetentionSettings.load(environ).retention, TimeZoneSettings.load(environ).zone
         except ConfigurationError as error:
@@ -48,7 +48,7 @@ class LogRules:
 
     @classmethod
     def default(cls) -> "LogRules":
-        """For what must go on though a variable is wrong: `status` and `down`."""
+        """Return the rules, or defaults if a variable is wrong, for `status` and `down`."""
         return cls._by(Retention(), TimeZoneSettings().zone)
 
     @classmethod
@@ -58,7 +58,7 @@ class LogRules:
 
 @dataclass
 class Pass:
-    """What one pass did, by paths in the state folder, and what it could not do, as warnings."""
+    """The files that one pass rotated and deleted, and warnings about failures."""
 
     rotated: list[str] = field(default_factory=list)
     split: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Pass:
 
 
 def tidy(state_dir: Path, rules: LogRules, now: datetime) -> Pass:
-    """One pass, at the time `now`. What can't be done is a warning, and the rest is done all the same."""
+    """Make one pass at the time `now`. Failures become warnings and do not stop the rest."""
     done = Pass()
     with _only_one(state_dir, done) as ours:
         if not ours:
@@ -114,7 +114,7 @@ def _tidy(path: Path, name: str, rules: LogRules, now: datetime, done: Pass) -> 
 
 
 def _grows(path: Path) -> bool:
-    """Events are split by day, and none is ever replaced by a later one."""
+    """Split events by day; an existing day's file is never replaced."""
     return path.suffix == ".log" and path.name != events.NAME and events.day_of(path.name) is None
 
 
@@ -127,7 +127,7 @@ def _is_over(path: Path, rules: LogRules, now: datetime) -> bool:
 
 @contextmanager
 def _warning(done: Pass, name: str) -> Iterator[None]:
-    """A log that is gone meanwhile is no fault; any other is told of."""
+    """Ignore a log that has disappeared; turn any other error into a warning."""
     try:
         yield
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The part of the local stack that looks after its logs while it is up: `python -m dpp_cli.local.rotator FOLDER`.
+"""The part of the local stack that rotates its logs while it is up: `python -m dpp_cli.local.rotator FOLDER`.
 
 Started by `up` and ended by `down`, like the others; no part needs it. Killed at any point it leaves nothing undone
 that the next pass doesn't do (rotation.py). It ends by itself when its folder is gone.
@@ -13,18 +13,18 @@ from pathlib import Path
 from dpp_cli.local.rotation import LogRules, tidy
 
 PASS_SECONDS = 5.0
-"""How long a log may grow beyond its size, and the events of a day that is over may wait."""
+"""Interval between passes: how long a log may exceed its size."""
 
 
 def watch(state_dir: Path, rules: LogRules) -> None:
-    """Pass after pass, for as long as the folder is there; a warning is written when it is news."""
-    told: list[str] = []
+    """Make passes until the folder disappears; a repeated warning is printed once."""
+    printed: list[str] = []
     while state_dir.is_dir():
         warnings = tidy(state_dir, rules, datetime.now(UTC)).warnings
         for warning in warnings:
-            if warning not in told:
+            if warning not in printed:
                 print(f"{datetime.now(rules.zone).isoformat(timespec='seconds')} {warning}", flush=True)
-        told = warnings
+        printed = warnings
         time.sleep(PASS_SECONDS)
 
 

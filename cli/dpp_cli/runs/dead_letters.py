@@ -206,7 +206,7 @@ def _fields(dead_letter: DeadLetter) -> dict[str, Any]:
         "message_id": dead_letter.message.message_id,
         "run_id": content and str(content.run_id),
         "tenant_id": content and content.tenant_id,
-        "standing": dead_letter.status,
+        "state": dead_letter.status,
         "status": run and run.status,
         "money_state": run and run.money_state,
         "sent_at": dead_letter.message.sent_at.isoformat(),

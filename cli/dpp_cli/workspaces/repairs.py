@@ -72,7 +72,7 @@ _LOSSES = {
     _Way.STOP_CONTAINER: "the state of its programs will be lost; its volume is already gone",
     _Way.EMPTY: "its whole home will be lost; it starts with an empty one",
 }
-"""What the operator loses by confirming. A retry loses nothing and needs no confirmation."""
+"""The loss that the operator confirms. A retry loses nothing and needs no confirmation."""
 
 
 class _LookSettings(RowSettings, OptionalObserveQueueSettings):

@@ -1,7 +1,7 @@
 """Lets LocalStack's CloudFormation ask a custom resource's function, as AWS does; the community edition does not.
 
 Found by LocalStack through its plugin namespace of resource providers. The function is invoked with the request of
-the CloudFormation guide ("Custom resources"), and answers by a PUT to the URL in it, which is a server of ours here.
+the CloudFormation guide ("Custom resources"), and answers by a PUT to the URL in it, which here is this server's.
 """
 
 import json
@@ -98,7 +98,7 @@ class CustomResourcePlugin(CloudFormationResourceProviderPlugin):  # type: ignor
         self.factory: type[CustomResourceProvider] | None = None
 
     def load(self) -> None:
-        """What LocalStack then calls for a provider."""
+        """LocalStack calls this to load the provider."""
         self.factory = CustomResourceProvider
 
 

@@ -107,11 +107,11 @@ class ProcessExecutor(RuntimeExecutor):  # type: ignore[misc]  # LocalStack ship
             LOG.warning("can't write %s: %s", path, error)
 
     def get_address(self) -> str:
-        """Where the environment is: this machine."""
+        """The environment's address: this machine."""
         return "127.0.0.1"
 
     def get_endpoint_from_executor(self) -> str:
-        """Where LocalStack is, seen from the function."""
+        """LocalStack's address as seen by the function."""
         return "127.0.0.1"
 
     def get_runtime_endpoint(self) -> str:

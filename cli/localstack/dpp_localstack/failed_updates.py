@@ -23,7 +23,7 @@ def let_updates_fail() -> None:
     """Wrap the one method through which every update goes; called once, by LocalStack at its start."""
     execute = ChangeSetModelExecutor.execute
 
-    def told(self: ChangeSetModelExecutor) -> ChangeSetModelExecutorResult:
+    def failed(self: ChangeSetModelExecutor) -> ChangeSetModelExecutorResult:
         updates = self._change_set.stack.status == StackStatus.UPDATE_IN_PROGRESS
         result = execute(self)
         if updates and result.failure_message:
@@ -31,4 +31,4 @@ def let_updates_fail() -> None:
             raise UpdateFailedError(result.failure_message)
         return result
 
-    ChangeSetModelExecutor.execute = told
+    ChangeSetModelExecutor.execute = failed

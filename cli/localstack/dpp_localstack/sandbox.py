@@ -42,7 +42,7 @@ class InitError(Exception):
 
 @dataclass(frozen=True)
 class FunctionSpec:
-    """What of a function's configuration its process needs."""
+    """The part of a function's configuration that its process needs."""
 
     name: str
     code: Path
@@ -56,7 +56,7 @@ class FunctionSpec:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an invocation ended."""
+    """The result of an invocation."""
 
     body: bytes
     failed: bool
@@ -123,7 +123,7 @@ class Sandbox:
         shutil.rmtree(self._home, ignore_errors=True)
 
     def take_output(self) -> str:
-        """What the process has printed since the last call: at most the last megabyte."""
+        """Return the process's output since the last call: at most the last megabyte."""
         try:
             with self._output_path.open("rb+") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -174,7 +174,7 @@ class _Running:
     def gone(self) -> bool:
         """True once the process has ended by itself.
 
-        `/proc` is asked: `poll` says nothing while `_watch` waits in another thread, and no wait tells of a killed
+        `/proc` is asked: `poll` says nothing while `_watch` waits in another thread, and no wait reports a killed
         process before its last thread is gone.
         """
         try:
@@ -241,7 +241,7 @@ class _Running:
 
 
 def _environment(spec: FunctionSpec, home: Path, runtime_api: str) -> dict[str, str]:
-    """The process's whole environment; of ours it gets nothing but the mark."""
+    """Return the process's whole environment; from ours it inherits only the mark."""
     version = f"lib/python{spec.python_version}/site-packages"
     paths = [spec.code]
     for layer in reversed(spec.layers):

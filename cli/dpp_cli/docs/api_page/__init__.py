@@ -1,6 +1,6 @@
-"""The OpenAPI document as one page of HTML: `/docs` (functions/api_docs).
+"""Renders the OpenAPI document as one HTML page, served at `/docs` (functions/api_docs).
 
-Written by ourselves, at build time, and not by one of the renderers from npm. Those are programs for the browser that
+Rendered here, at build time, and not by a renderer from npm. Those are browser programs that
 read the document there: swagger-ui-dist 5.35 has 1.7 MB of script and offers to send requests, for which people would
 type a key into a browser, where none belongs (cdk/dpp_cdk/resources/api.py); redoc 2.5 has 0.9 MB, makes its styles
 at run time, and has a worker of a blob; @scalar/api-reference 1.76 has 4.9 MB, and names eleven hosts of its maker,
@@ -23,14 +23,14 @@ _STYLE = Path(__file__).with_name("page.css")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The page, and the Content-Security-Policy under which it is whole."""
+    """The page and its Content-Security-Policy."""
 
     html: str
     policy: str
 
 
 def render(document: dict[str, Any]) -> Page:
-    """The page of a document; the same document makes the same page."""
+    """Render the page of a document; the same document gives the same page."""
     style = _STYLE.read_text(encoding="utf-8")
     title = f"{document['info']['title']} API"
     head = tag(
@@ -55,9 +55,9 @@ def render(document: dict[str, Any]) -> Page:
 
 
 def _policy(style: str) -> str:
-    told = b64encode(sha256(style.encode()).digest()).decode()
+    digest = b64encode(sha256(style.encode()).digest()).decode()
     return (
-        f"default-src 'none'; style-src 'sha256-{told}'; img-src data:; base-uri 'none'; form-action 'none';"
+        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none';"
         " frame-ancestors 'none'"
     )
 
@@ -66,7 +66,7 @@ type Groups = list[tuple[dict[str, str], list[Operation]]]
 
 
 def _groups(document: dict[str, Any]) -> Groups:
-    """The tags in their order, each with its operations."""
+    """Return the tags in order with their operations."""
     operations = list(operations_of(document))
     return [(one, [op for op in operations if one["name"] in op.tags]) for one in document["tags"]]
 
@@ -74,8 +74,8 @@ def _groups(document: dict[str, Any]) -> Groups:
 def _header(document: dict[str, Any], title: str) -> Markup:
     info = document["info"]
     download = tag("a", "openapi.json", href="openapi.json")
-    told = join(f"Version {info['version']}, OpenAPI {document['openapi']}. For programs: ", download, ".")
-    return tag("header", tag("h1", title), tag("p", told), prose(info["description"]))
+    line = join(f"Version {info['version']}, OpenAPI {document['openapi']}. For programs: ", download, ".")
+    return tag("header", tag("h1", title), tag("p", line), prose(info["description"]))
 
 
 def _contents(groups: Groups) -> Markup:
@@ -108,9 +108,10 @@ def _keys(document: dict[str, Any]) -> Markup:
     schemes = document["components"]["securitySchemes"]
     rows = [
         join(
-            tag("dt", tag("code", name), id=f"key-{name}"), tag("dd", prose(told["description"]), _how(told))
+            tag("dt", tag("code", name), id=f"key-{name}"),
+            tag("dd", prose(described["description"]), _how(described)),
         )
-        for name, told in schemes.items()
+        for name, described in schemes.items()
     ]
     return tag("section", tag("h2", "Keys", id="keys"), tag("dl", *rows))
 

@@ -1,4 +1,4 @@
-"""HTML that is put together from parts: text is escaped, and what is HTML already is a type of its own."""
+"""Builds HTML from parts: text is escaped; markup has a type of its own."""
 
 import re
 from html import escape
@@ -7,13 +7,13 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
 
 def tag(name: str, *children: str, **attributes: str) -> Markup:
-    """An element; `class_` and `aria_label` are written as HTML has them."""
+    """Build an element; `class_` and `aria_label` become `class` and `aria-label`."""
     given = "".join(
         f' {key.removesuffix("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items()
     )
@@ -21,20 +21,20 @@ def tag(name: str, *children: str, **attributes: str) -> Markup:
 
 
 def join(*children: str) -> Markup:
-    """Parts after one another."""
+    """Concatenate parts."""
     return Markup("".join(one if isinstance(one, Markup) else escape(one, quote=False) for one in children))
 
 
 def listed(parts: list[Markup], between: str) -> Markup:
-    """Parts with something between them."""
+    """Join parts with a separator."""
     return Markup(join(between).join(parts))
 
 
-def text(told: str) -> Markup:
-    """A line in which backticks mark code."""
-    return Markup(_CODE.sub(r"<code>\1</code>", escape(told, quote=False)))
+def text(line: str) -> Markup:
+    """Render a line in which backticks mark code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", escape(line, quote=False)))
 
 
-def prose(told: str) -> Markup:
-    """Paragraphs of such lines."""
-    return join(*(tag("p", text(one)) for one in told.split("\n\n") if one.strip()))
+def prose(paragraphs: str) -> Markup:
+    """Render paragraphs of such lines."""
+    return join(*(tag("p", text(one)) for one in paragraphs.split("\n\n") if one.strip()))

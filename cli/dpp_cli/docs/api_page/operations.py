@@ -1,4 +1,4 @@
-"""One operation as a section: what it takes, what it answers, and each way in which it refuses."""
+"""Renders one operation as a section: parameters, responses and problems."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,29 +13,29 @@ _PROBLEM = "application/problem+json"
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A method of a path, and what the document says of it."""
+    """A method of a path with its description in the document."""
 
     method: str
     path: str
-    told: Mapping[str, Any]
+    described: Mapping[str, Any]
     security: list[dict[str, list[str]]]
     optional: frozenset[str]
-    """The components of headers that may be missing."""
+    """Header components that may be missing."""
 
     @property
     def id(self) -> str:
-        """Its name, and its place in the page."""
-        return str(self.told["operationId"])
+        """The operation id, which is its anchor in the page."""
+        return str(self.described["operationId"])
 
     @property
     def summary(self) -> str:
-        """What it does, in a few words."""
-        return str(self.told["summary"])
+        """The operation's summary."""
+        return str(self.described["summary"])
 
     @property
     def tags(self) -> list[str]:
-        """What it belongs to."""
-        return list(self.told["tags"])
+        """The operation's tag."""
+        return list(self.described["tags"])
 
     def section(self) -> Markup:
         """All of it."""
@@ -49,7 +49,7 @@ class Operation:
                 tag("code", self.path, class_="path"),
                 class_="call",
             ),
-            prose(self.told["description"]),
+            prose(self.described["description"]),
             self._key(),
             self._parameters(),
             self._body(),
@@ -77,12 +77,12 @@ class Operation:
                 ),
                 tag("dd", prose(one.get("description", "")), limits(one["schema"]), _for_example(one)),
             )
-            for one in self.told.get("parameters", ())
+            for one in self.described.get("parameters", ())
         ]
         return join(tag("h4", "Parameters"), tag("dl", *rows)) if rows else Markup()
 
     def _body(self) -> Markup:
-        body = self.told.get("requestBody")
+        body = self.described.get("requestBody")
         if body is None:
             return Markup()
         needed = "required" if body.get("required") else "may be left out"
@@ -95,7 +95,7 @@ class Operation:
     def _answers(self) -> Markup:
         answers = {
             status: answer
-            for status, answer in self.told["responses"].items()
+            for status, answer in self.described["responses"].items()
             if _PROBLEM not in answer.get("content", {})
         }
         always = self._headers_of_all()
@@ -120,7 +120,7 @@ class Operation:
                 tag("td", tag("code", _breakable(reason_code))),
                 tag("td", example["value"]["detail"], self._besides(answer, always)),
             )
-            for status, answer in self.told["responses"].items()
+            for status, answer in self.described["responses"].items()
             for reason_code, example in answer.get("content", {})
             .get(_PROBLEM, {})
             .get("examples", {})
@@ -139,7 +139,7 @@ class Operation:
         )
 
     def _besides(self, answer: Mapping[str, Any], always: list[str]) -> Markup:
-        """The headers of this answer that not all have."""
+        """Render the headers that are specific to this response."""
         own = {
             name: ref["$ref"].rpartition("/")[2] in self.optional
             for name, ref in answer["headers"].items()
@@ -151,20 +151,22 @@ class Operation:
         return join(_named("With", certain), _named("At times with", perhaps))
 
     def _headers_of_all(self) -> list[str]:
-        every = [answer["headers"] for answer in self.told["responses"].values()]
+        every = [answer["headers"] for answer in self.described["responses"].values()]
         return [name for name in every[0] if all(name in headers for headers in every)]
 
 
 def operations_of(document: Mapping[str, Any]) -> Iterator[Operation]:
-    """Every operation, in the document's order."""
+    """Return all operations in the document's order."""
     headers = document["components"]["headers"]
     optional = frozenset(name for name, header in headers.items() if not header["required"])
     for path, methods in document["paths"].items():
-        for method, told in methods.items():
-            yield Operation(method, path, told, told.get("security", document["security"]), optional)
+        for method, described in methods.items():
+            yield Operation(
+                method, path, described, described.get("security", document["security"]), optional
+            )
 
 
-def _content(content: Mapping[str, Any], told: str) -> Markup:
+def _content(content: Mapping[str, Any], described: str) -> Markup:
     examples = {name: one["value"] for name, one in content.get("examples", {}).items()}
     if "example" in content:
         examples = {"": content["example"]}
@@ -176,11 +178,11 @@ def _content(content: Mapping[str, Any], told: str) -> Markup:
         )
         for name, one in examples.items()
     ]
-    return join(tag("p", told, kind(content["schema"])), *shown)
+    return join(tag("p", described, kind(content["schema"])), *shown)
 
 
 def _breakable(name: str) -> Markup:
-    """A name in capitals that a narrow page may break where a reader would."""
+    """Allow line breaks after the underscores of a name in capitals."""
     return listed([join(part) for part in name.split("_")], Markup("_<wbr>"))
 
 
@@ -194,8 +196,8 @@ def _for_example(parameter: Mapping[str, Any]) -> Markup:
     return tag("p", "For example ", tag("code", str(parameter["example"])), class_="limits")
 
 
-def _named(told: str, headers: list[str]) -> Markup:
+def _named(described: str, headers: list[str]) -> Markup:
     if not headers:
         return Markup()
     names = listed([tag("code", name) for name in headers], ", ")
-    return tag("p", tag("a", told, href="#headers"), ": ", names, class_="headers")
+    return tag("p", tag("a", described, href="#headers"), ": ", names, class_="headers")

@@ -1,4 +1,4 @@
-"""JSON Schemas as people read them: what kind of value, within which limits, with which members."""
+"""Renders JSON Schemas for people: type, limits and members."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _BOUNDS = (
 
 
 def kind(schema: Schema) -> Markup:
-    """What a value is, in a few words; other schemas are links."""
+    """Describe a value's type; other schemas become links."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return tag("a", name, href=f"#schema-{name}")
@@ -40,26 +40,26 @@ def _plain(schema: Schema) -> Markup:
         return join("array of ", kind(schema.get("items", {})))
     if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):
         return join("object, each member ", kind(schema["additionalProperties"]))
-    told = schema.get("type", "anything")
-    named = " or ".join(told) if isinstance(told, list) else str(told)
+    types = schema.get("type", "anything")
+    named = " or ".join(types) if isinstance(types, list) else str(types)
     return join(f"{named} ({schema['format']})" if "format" in schema else named)
 
 
 def limits(schema: Schema) -> Markup:
-    """Between what a value may be, and what it is if it is not given; empty where nothing is said."""
+    """Describe a value's limits and default; empty if there are none."""
     inner = schema.get("items", {}) if schema.get("type") == "array" else {}
-    told = [join(words.format(schema[key])) for key, words in _BOUNDS if key in schema]
-    told += [join("each ", words.format(inner[key])) for key, words in _BOUNDS if key in inner]
+    bounds = [join(words.format(schema[key])) for key, words in _BOUNDS if key in schema]
+    bounds += [join("each ", words.format(inner[key])) for key, words in _BOUNDS if key in inner]
     for where, prefix in ((schema, ""), (inner, "each ")):
         if "pattern" in where:
-            told.append(join(prefix, "matches ", tag("code", where["pattern"])))
+            bounds.append(join(prefix, "matches ", tag("code", where["pattern"])))
     if "default" in schema:
-        told.append(join(_value(schema["default"]), " if not given"))
-    return tag("p", listed(told, "; "), class_="limits") if told else Markup()
+        bounds.append(join(_value(schema["default"]), " if not given"))
+    return tag("p", listed(bounds, "; "), class_="limits") if bounds else Markup()
 
 
 def content_of(schema: Schema) -> Markup:
-    """What a schema says of itself, and its members."""
+    """Render a schema's description and members."""
     rows = [_member(*one) for one in _members(schema)]
     parts = [prose(schema.get("description", ""))]
     if "properties" not in schema:
@@ -68,12 +68,12 @@ def content_of(schema: Schema) -> Markup:
     if rows:
         parts.append(tag("dl", *rows))
     if schema.get("additionalProperties") is False:
-        parts.append(tag("p", "No other member is taken.", class_="limits"))
+        parts.append(tag("p", "No other members are allowed.", class_="limits"))
     return join(*parts)
 
 
 def _members(schema: Schema, above: str = "") -> Iterator[tuple[str, Schema, bool]]:
-    """The members by their names, those of members that have no name of their own after them."""
+    """Yield members by name; members of anonymous objects follow them."""
     required = schema.get("required", ())
     for name, member in schema.get("properties", {}).items():
         yield f"{above}{name}", member, name in required

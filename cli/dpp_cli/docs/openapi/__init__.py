@@ -1,9 +1,9 @@
-"""The OpenAPI 3.1 document of the HTTP API, made from the models that the functions use.
+"""Builds the OpenAPI 3.1 document of the HTTP API from the functions' models.
 
     python -m dpp_cli.docs.openapi        writes docs/openapi.json
 
-What tenants use is in `runs` and `workspaces`, what operators use in `tickets`, what both use in `auth_errors`,
-what GitHub, Jira and Slack call in `webhooks`, and where the document itself is in `description`.
+Operations for tenants are in `runs` and `workspaces`, for operators in `tickets`, for both in `auth_errors`,
+for GitHub, Jira and Slack in `webhooks`; those that serve the document itself are in `description`.
 """
 
 import json
@@ -18,33 +18,33 @@ from dpp_cli.paths import ROOT
 
 DOCUMENT = ROOT / "docs" / "openapi.json"
 _TAGS: Mapping[str, tuple[str, str]] = {
-    "/v1/runs": ("Runs", "Metered work: reserve, queue, execute, charge once."),
+    "/v1/runs": ("Runs", "Metered work: reserve, queue, execute, charge exactly once."),
     "/v1/workspaces": ("Workspaces", "Containers whose homes outlive them."),
-    "/v1/webhooks": ("Webhooks", "Where GitHub, Jira and Slack tell of what happened there."),
-    "/api/tickets": ("Tickets", "Audited requests of operators, and the reaper that ends what nobody ended."),
-    "/api/ops": ("Operations", "The emergency stop, and what the ops cycle did."),
+    "/v1/webhooks": ("Webhooks", "Deliveries from GitHub, Jira and Slack."),
+    "/api/tickets": ("Tickets", "Audited requests of operators, and the reaper of stale ones."),
+    "/api/ops": ("Operations", "The emergency stop and the results of ops cycles."),
     "/api/auth-errors": (
         "Authentication errors",
-        "Reports of services, their clusters, and what becomes of them.",
+        "Reported errors, their clusters, and decisions about them.",
     ),
-    "/": ("The API itself", "Whether it is well, and what it offers."),
+    "/": ("The API itself", "Health checks and the API description."),
 }
-"""What an operation belongs to, by the beginning of its path; the first that fits."""
+"""Tag of an operation by the prefix of its path; the first match counts."""
 
 _DESCRIPTION = (
-    "Metered runs: submit one with a maximum price, poll it, fetch its result. Every answer says in its `X-DPP-*`"
-    " headers what was reserved, used and is left. Workspaces: say what you want of one, and read how it gets there."
+    "Metered runs: submit one with a maximum price, poll it, fetch its result. The `X-DPP-*` headers of every"
+    " response state what is reserved, used and left. Workspaces: set the desired state and read the progress."
     " Operators file tickets, which the ops cycle carries out, under `/api`. Services report authentication errors"
-    " under `/api/auth-errors`, and operators decide what becomes of them. GitHub, Jira and Slack call under"
+    " under `/api/auth-errors`, and operators decide what happens to them. GitHub, Jira and Slack call"
     " `/v1/webhooks`, each with its own signature. Every error is a problem document (RFC 9457); decide by"
     " `reason_code`.\n\n"
-    "The gateway in front may answer any operation by itself: 403 what it refuses, 429 what is too much for the"
-    " deployment as a whole, 504 where no answer came in 29 s (`components.responses`)."
+    "The gateway may itself respond to any operation: 403 for a rejected request, 429 over the limit of the"
+    " whole deployment, 504 if there is no response within 29 s (`components.responses`)."
 )
 
 
 def document() -> Json:
-    """The whole document; the same code makes the same text."""
+    """Build the whole document; the same code gives the same text."""
     schemas = merged(
         runs.schemas(),
         workspaces.schemas(),
@@ -61,21 +61,21 @@ def document() -> Json:
             "version": "1.0.0",
             "description": _DESCRIPTION,
         },
-        "servers": [{"url": ".", "description": "The deployment that this document is served by."}],
+        "servers": [{"url": ".", "description": "The deployment that serves this document."}],
         "security": [{"apiKey": []}],
-        "tags": [{"name": name, "description": told} for name, told in _TAGS.values()],
+        "tags": [{"name": name, "description": text} for name, text in _TAGS.values()],
         "paths": _tagged(_paths()),
         "components": {
             "securitySchemes": {
                 "apiKey": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "A tenant's: `dpp_<key id>_<secret>`",
+                    "description": "A tenant's key: `dpp_<key id>_<secret>`",
                 },
                 "operatorKey": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "An operator's: `dppop_<key id>_<secret>`",
+                    "description": "An operator's key: `dppop_<key id>_<secret>`",
                 },
             },
             "headers": headers(),
@@ -91,7 +91,7 @@ def _paths() -> Json:
 
 
 def _tagged(paths: Json) -> Json:
-    """Each operation with what it belongs to."""
+    """Add a tag to each operation."""
     return {
         path: {
             method: {
@@ -105,10 +105,10 @@ def _tagged(paths: Json) -> Json:
 
 
 def as_text() -> str:
-    """The document as it is committed."""
+    """Render the document as committed."""
     return json.dumps(document(), indent=2, ensure_ascii=False) + "\n"
 
 
 def write(path: Path = DOCUMENT) -> None:
-    """Write the document where it is committed."""
+    """Write the committed document."""
     path.write_text(as_text(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Writes the document where it is committed: `python -m dpp_cli.docs.openapi`."""
+"""Writes the committed document: `python -m dpp_cli.docs.openapi`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What the document shows of authentication errors: requests that can be pasted, and what they are answered."""
+"""Examples of authentication errors: requests that can be pasted, and their responses."""
 
 from typing import Any
 

@@ -37,7 +37,7 @@ _ONE = f"{_ROOT}/{examples.AUTH_ERROR_ID}"
 _CLUSTER = f"{_ROOT}/clusters/{examples.CLUSTER_ID}"
 _UUID: Json = {"type": "string", "format": "uuid"}
 _LINE = r"^[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f\s][^\x00-\x1f\x7f]*$"
-"""One line that trimming leaves something of."""
+"""A line that is not empty after trimming."""
 _INSTANT: Json = {
     "type": "string",
     "format": "date-time",
@@ -59,7 +59,7 @@ def paths() -> Json:
 
 
 def schemas() -> Json:
-    """What they take and answer."""
+    """Return the schemas of requests and responses."""
     answers = (
         AuthErrorReceiptView,
         AuthErrorPageView,
@@ -71,7 +71,7 @@ def schemas() -> Json:
     )
     taken = of_models((AuthErrorRequest, DecisionRequest, ClusterDecisionRequest), "validation")
     report = taken["AuthErrorRequest"]["properties"]
-    # What the model trims leaves something.
+    # The model trims; something must be left.
     for name in ("requestId", "exceptionClass"):
         report[name]["pattern"] = _LINE
     report["rootCauseClass"]["anyOf"][0]["pattern"] = _LINE
@@ -85,13 +85,13 @@ def schemas() -> Json:
 def _report() -> Json:
     recorded, known = (
         _FAMILY.answer(text, ("Location",), "AuthErrorReceiptView", examples.RECEIPT)
-        for text in ("Recorded.", "Recorded before, by the same report; it stands as it says.")
+        for text in ("Recorded.", "Already recorded by the same report; its current state.")
     )
     made = _FAMILY.operation(
         "reportAuthError",
         "Report an authentication error",
-        "The same `requestId` with the same report records once for a tenant. Line ends are made one, text is trimmed,"
-        " and what is too long is cut.",
+        "A report with a known `requestId` is recorded once per tenant. Line ends are normalized, text is trimmed"
+        " and cut to its maximum length.",
         answers={"200": known, "201": recorded},
         problems=(_KINDS["AUTH_ERROR_CONFLICT"], *OF_ANY_BODY),
         security="apiKey",
@@ -104,7 +104,7 @@ def _list() -> Json:
     return _FAMILY.operation(
         "listAuthErrors",
         "List authentication errors",
-        "The newest occurrence first; ask with `nextCursor` for those behind.",
+        "Newest occurrence first; `nextCursor` gets the next page.",
         parameters=query_parameters(
             AuthErrorQuery,
             {
@@ -114,11 +114,11 @@ def _list() -> Json:
                 "cursor": {
                     "type": "string",
                     "pattern": "^[0-9]{1,17}_[0-9]{1,18}$",
-                    "description": "A `nextCursor` as it was answered.",
+                    "description": "The `nextCursor` of an earlier response.",
                 },
             },
         ),
-        answers={"200": _FAMILY.answer("A page of those that fit.", (), "AuthErrorPageView", examples.PAGE)},
+        answers={"200": _FAMILY.answer("A page of matching errors.", (), "AuthErrorPageView", examples.PAGE)},
         problems=(problem.VALIDATION_FAILED,),
         path=_ROOT,
     )
@@ -129,7 +129,7 @@ def _read() -> Json:
     return _FAMILY.operation(
         "readAuthError",
         "Read an authentication error",
-        "With its clusters, decisions, every transition, and where its events stand.",
+        "With its clusters, decisions, transitions and events.",
         parameters=[in_path("auth_error_id", examples.AUTH_ERROR_ID, _UUID)],
         answers={"200": found},
         problems=(_KINDS["AUTH_ERROR_NOT_FOUND"], problem.NOT_FOUND),
@@ -140,12 +140,12 @@ def _read() -> Json:
 def _decide() -> Json:
     made, known = (
         _FAMILY.answer(text, (), "DecisionView", examples.DECISION)
-        for text in ("Decided.", "Decided before, by the same decision.")
+        for text in ("Decided.", "Already decided by the same decision.")
     )
     return _FAMILY.operation(
         "decideAuthError",
-        "Decide what becomes of an authentication error",
-        "The same `decisionId` decides once. An escalation leaves the error where it is.",
+        "Decide about an authentication error",
+        "A repeated `decisionId` decides once. An escalation does not change the error's status.",
         parameters=[in_path("auth_error_id", examples.AUTH_ERROR_ID, _UUID)],
         answers={"200": known, "201": made},
         problems=(
@@ -164,7 +164,7 @@ def _list_clusters() -> Json:
     return _FAMILY.operation(
         "listAuthErrorClusters",
         "List clusters of authentication errors",
-        "The errors of one stack hash are a cluster. The one that was seen last comes first.",
+        "A cluster holds the errors with one stack hash. Last seen first.",
         parameters=query_parameters(ClusterQuery),
         answers={"200": found},
         problems=(problem.VALIDATION_FAILED,),
@@ -176,7 +176,7 @@ def _read_cluster() -> Json:
     return _FAMILY.operation(
         "readAuthErrorCluster",
         "Read a cluster",
-        "Its errors are those that `listAuthErrors` lists by its `clusterId`.",
+        "`listAuthErrors` with its `clusterId` lists its errors.",
         parameters=[in_path("cluster_id", examples.CLUSTER_ID, _UUID)],
         answers={"200": _FAMILY.answer("The cluster.", (), "ClusterView", examples.CLUSTER)},
         problems=(_KINDS["CLUSTER_NOT_FOUND"], problem.NOT_FOUND),
@@ -186,15 +186,15 @@ def _read_cluster() -> Json:
 
 def _decide_cluster() -> Json:
     done = _FAMILY.answer(
-        "How many were decided. With `more`, ask again for the rest.",
+        "The number of decided errors. If `more` is true, repeat the request for the rest.",
         (),
         "ClusterDecidedView",
         examples.CLUSTER_DECIDED,
     )
     return _FAMILY.operation(
         "decideAuthErrorCluster",
-        "Decide what becomes of the errors of a cluster",
-        "Of all that may be decided so, up to 500 a call, the oldest first. Each gets a decision of its own.",
+        "Decide about the errors of a cluster",
+        "Decides all errors that allow the decision, up to 500 per call, oldest first. Each gets its own decision.",
         parameters=[in_path("cluster_id", examples.CLUSTER_ID, _UUID)],
         answers={"200": done},
         problems=(_KINDS["CLUSTER_NOT_FOUND"], problem.NOT_FOUND, *OF_ANY_BODY),

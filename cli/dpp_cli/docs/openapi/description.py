@@ -1,4 +1,4 @@
-"""The part of the document that is about the document: where it is served, and the page that it becomes."""
+"""Operations that serve the OpenAPI document and its page."""
 
 from dpp.platform.http.cacheable import CACHE_CONTROL
 from dpp_cli.docs.openapi.parts import OF_ANY_CALL, REF, Family, Json, header_refs, operation
@@ -37,7 +37,7 @@ def paths() -> Json:
 
 
 def schemas() -> Json:
-    """What they answer."""
+    """Return the schemas of responses."""
     return {"Description": _DOCUMENT}
 
 
@@ -45,7 +45,7 @@ def _read(name: str, what: str, media: str, content: Json, headers: tuple[str, .
     """GET and HEAD of one path."""
     names = (*_FAMILY.names_of_all, *_KEPT, *headers)
     known = {
-        "description": "The client has it already: `If-None-Match` names its tag.",
+        "description": "Not modified: `If-None-Match` contains the current tag.",
         "headers": header_refs(names),
     }
     found = {"description": f"It is {what}.", "headers": header_refs(names)}
@@ -62,7 +62,7 @@ def _read(name: str, what: str, media: str, content: Json, headers: tuple[str, .
                     "name": "If-None-Match",
                     "in": "header",
                     "required": False,
-                    "description": "Tags of what the client has, or `*`. What is no tag is none.",
+                    "description": "Entity tags that the client has, or `*`; invalid tags are ignored.",
                     "schema": {"type": "string"},
                     "example": _TAG,
                 }

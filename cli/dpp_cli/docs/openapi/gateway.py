@@ -13,11 +13,11 @@ _ANSWERS: tuple[tuple[str, ProblemKind, str, bool], ...] = (
     ("Throttled", problem.RATE_LIMITED, "Slow down, and try again.", True),
     ("TimedOut", problem.GATEWAY_TIMEOUT, _REPEAT, True),
 )
-"""By name: what, in which words, and whether it says when to come again."""
+"""Responses by name: status, text, and whether they have `Retry-After`."""
 
 
 def responses() -> Json:
-    """The components. No operation names them: they come from none, and with none of its headers."""
+    """Return the response components. No operation refers to them, since they come without an operation's headers."""
     return {name: _response(kind, detail, waits) for name, kind, detail, waits in _ANSWERS}
 
 

@@ -1,4 +1,4 @@
-"""Every header that an answer of the API may carry."""
+"""Headers of the API's responses."""
 
 from collections.abc import Mapping
 
@@ -11,34 +11,34 @@ _REFERENCE: Json = {"type": "string", "format": "uri-reference"}
 _DESCRIBED: Mapping[str, tuple[str, Json]] = {
     "X-DPP-Cost-Reserved": ("US dollars reserved for the run.", _USD),
     "X-DPP-Cost-Used": ("US dollars charged for the run.", _USD),
-    "X-DPP-Budget-Remaining": ("US dollars that are left to reserve.", _USD),
+    "X-DPP-Budget-Remaining": ("US dollars left to reserve.", _USD),
     "X-DPP-Tokens-Consumed": ("Tokens the run consumed.", _COUNT),
     "X-Trace-Id": ("The request's trace id.", _TEXT),
-    "Cache-Control": ("`no-store`, but of what is the same for everybody.", _TEXT),
-    "X-Content-Type-Options": ("The body is what its type says.", {"const": "nosniff"}),
+    "Cache-Control": ("`no-store`, except for content that is the same for all clients.", _TEXT),
+    "X-Content-Type-Options": ("Browsers must not guess another content type.", {"const": "nosniff"}),
     "ETag": (
-        "The tag of the content, for `If-None-Match`.",
+        "The content's entity tag, for `If-None-Match`.",
         {"type": "string", "pattern": '^"[0-9a-f]{32}"$'},
     ),
-    "Content-Security-Policy": ("What the page may load: its own style, and nothing else.", _TEXT),
-    "Referrer-Policy": ("A link out of the page doesn't say where it stood.", {"const": "no-referrer"}),
-    "X-Frame-Options": ("The page stands in no other.", {"const": "DENY"}),
+    "Content-Security-Policy": ("The page may load only its own style.", _TEXT),
+    "Referrer-Policy": ("Links do not send a referrer.", {"const": "no-referrer"}),
+    "X-Frame-Options": ("The page must not be framed.", {"const": "DENY"}),
     "X-RateLimit-Limit": ("Requests a minute.", _COUNT),
     "X-RateLimit-Remaining": ("Requests left now.", _COUNT),
-    "X-RateLimit-Reset": ("Seconds until all of them are back.", _COUNT),
-    "RateLimit": ("The same, as the IETF draft writes it.", _TEXT),
-    "RateLimit-Policy": ("The limit, as the IETF draft writes it.", _TEXT),
+    "X-RateLimit-Reset": ("Seconds until the bucket is full again.", _COUNT),
+    "RateLimit": ("The same in the IETF draft's format.", _TEXT),
+    "RateLimit-Policy": ("The limit in the IETF draft's format.", _TEXT),
     "Idempotent-Replayed": (
-        "Whether the receipt is of an earlier request.",
+        "`true` if the receipt belongs to an earlier request.",
         {"type": "string", "enum": ["true", "false"]},
     ),
-    "Retry-After": ("Seconds to wait before the next try.", _COUNT),
+    "Retry-After": ("Seconds to wait before the next attempt.", _COUNT),
     "WWW-Authenticate": ("How to authenticate.", _TEXT),
-    "Allow": ("The methods that are offered.", _TEXT),
-    "Location": ("What was made, relative to the path of the request.", _REFERENCE),
+    "Allow": ("The allowed methods.", _TEXT),
+    "Location": ("The created resource, relative to the request's path.", _REFERENCE),
     "Content-Location": ("The report's snapshot, relative to the path of the request.", _REFERENCE),
     "X-DPP-Reaper-Breaker": (
-        "TRIPPED: so many are stale that none is ended before that is confirmed.",
+        "TRIPPED: too many tickets are stale; none is ended without confirmation.",
         {"type": "string", "enum": ["CLOSED", "TRIPPED"]},
     ),
     "SnapshotLocation": (
@@ -51,10 +51,10 @@ _NOW_AND_THEN = {"Retry-After", "SnapshotLocation"}
 
 
 def headers() -> Json:
-    """The components, which are called as the headers are."""
+    """Return the header components, named like the headers."""
     made = {
-        name: {"description": told, "required": name not in _NOW_AND_THEN, "schema": schema}
-        for name, (told, schema) in _DESCRIBED.items()
+        name: {"description": text, "required": name not in _NOW_AND_THEN, "schema": schema}
+        for name, (text, schema) in _DESCRIBED.items()
     }
     twice = (*COST_HEADERS, *RATE_HEADERS)
     return made | {

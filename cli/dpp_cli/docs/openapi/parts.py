@@ -1,4 +1,4 @@
-"""What the document's operations are put together from: answers, problems, headers."""
+"""Building blocks of operations: responses, problems, headers, parameters."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ OF_ANY_BODY = (
     problem.VALIDATION_FAILED,
 )
 _BODY = (
-    "At most {max_mib} MiB of JSON in UTF-8, at most 64 levels deep, without a name twice in an object,"
+    "At most {max_mib} MiB of JSON in UTF-8, at most 64 levels deep, without duplicate names in an object,"
     " NUL, lone surrogates or integers beyond 2^53 - 1."
 )
 _KEY = r"^([!#-\[\]-~]{8,64}|\"[!#-\[\]-~]{8,64}\")$"
@@ -40,23 +40,23 @@ COST_HEADERS = (
 )
 _MAYBE = ".maybe"
 MEANINGS: Mapping[str, str] = {
-    "run_id": "The run, as its receipt names it.",
-    "workspace_id": "The workspace, as its creation named it.",
-    "request_id": "The ticket, as it was filed.",
-    "auth_error_id": "The error, as its receipt names it.",
-    "cluster_id": "The cluster, as its errors name it.",
-    "name": "The snapshot, as a report's `evidence_refs` name it.",
-    "status": "Only those that stand so.",
-    "phase": "Only those of this phase.",
-    "request_type": "Only those that ask for this.",
-    "exceptionClass": "Only those of this class.",
-    "clusterId": "Only those of this cluster.",
-    "occurredSince": "Only those from this time on.",
-    "occurredBefore": "Only those before this time.",
+    "run_id": "The run id from the receipt.",
+    "workspace_id": "The workspace id from its creation.",
+    "request_id": "The request id with which the ticket was filed.",
+    "auth_error_id": "The error id from its receipt.",
+    "cluster_id": "The cluster id from one of its errors.",
+    "name": "The snapshot's name from a report's `evidence_refs`.",
+    "status": "Only items with this status.",
+    "phase": "Only workspaces in this phase.",
+    "request_type": "Only tickets of this type.",
+    "exceptionClass": "Only errors of this exception class.",
+    "clusterId": "Only errors of this cluster.",
+    "occurredSince": "Only errors from this time on.",
+    "occurredBefore": "Only errors before this time.",
     "limit": "How many a page has.",
-    "cursor": "Where the page before ended, as it said; without it the first page.",
+    "cursor": "The cursor from the previous page; omit it for the first page.",
 }
-"""Of parameters in the path and in the query, by their names."""
+"""Descriptions of path and query parameters by name."""
 _HEADERS_OF_STATUS: Mapping[int, tuple[str, ...]] = {
     401: ("WWW-Authenticate",),
     405: ("Allow",),
@@ -67,10 +67,10 @@ _HEADERS_OF_STATUS: Mapping[int, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Family:
-    """Operations whose answers all carry the headers `always`.
+    """Builds operations whose responses all have the headers `always`.
 
-    Of each problem that has more than its title to say: its `texts`, and the `members` that it brings. `of_status`: the
-    headers that come with a status of this family, besides those of the status everywhere.
+    `texts`: descriptions of problems whose title is not enough; `members`: their additional members. `of_status`: the
+    headers that a status has in this family, besides those that it has everywhere.
     """
 
     always: tuple[str, ...]
@@ -80,19 +80,19 @@ class Family:
 
     @property
     def names_of_all(self) -> tuple[str, ...]:
-        """The headers of every answer."""
+        """Return the headers of every response."""
         return (*self.always, *_OF_ANY_ANSWER)
 
     def answer(self, description: str, headers: Sequence[str], schema: str, example: Json) -> Json:
-        """A body of JSON; `headers` go out besides."""
+        """Describe a response with a JSON body and `headers`."""
         return self._answer(description, headers, schema, {"example": example})
 
     def answer_of_several(self, description: str, schema: str, examples: Mapping[str, Json]) -> Json:
-        """The same that is shown more than once, each under its name."""
+        """Describe a response with several named examples."""
         return self._answer(description, (), schema, _shown(examples))
 
     def problems(self, kinds: Sequence[ProblemKind], path: str) -> Json:
-        """An answer for each status, with an example of each kind; `path` is the one asked for in them."""
+        """Describe the problem responses by status, with an example of each kind for the request path `path`."""
         by_status: dict[int, list[ProblemKind]] = {}
         for kind in kinds:
             by_status.setdefault(kind.status, []).append(kind)
@@ -110,7 +110,7 @@ class Family:
         parameters: Sequence[Json] = (),
         security: str | None = "operatorKey",
     ) -> Json:
-        """One operation: what is answered well, what of problems is its own, and those that any may answer."""
+        """Describe one operation: successful responses, its own problems, and those that any operation may have."""
         of_a_key = () if security is None else (problem.AUTH_INVALID,)
         return operation(
             operation_id,
@@ -156,7 +156,7 @@ def operation(
     responses: Json,
     security: str | None,
 ) -> Json:
-    """One operation for who has a key of this kind, or for anybody."""
+    """Describe one operation, with or without an API key."""
     return {
         "operationId": operation_id,
         "summary": summary,
@@ -168,7 +168,7 @@ def operation(
 
 
 def in_header(name: str, description: str, example: str, pattern: str, *, required: bool = True) -> Json:
-    """A header of a request."""
+    """Describe a request header."""
     return {
         "name": name,
         "in": "header",
@@ -181,25 +181,25 @@ def in_header(name: str, description: str, example: str, pattern: str, *, requir
 
 def in_path(name: str, example: str, schema: Json) -> Json:
     """A part of the path."""
-    told = MEANINGS[name]
+    meaning = MEANINGS[name]
     return {
         "name": name,
         "in": "path",
         "required": True,
-        "description": told,
+        "description": meaning,
         "schema": schema,
         "example": example,
     }
 
 
 def idempotency_key(example: str, what_it_answers: str) -> Json:
-    """The header under which a POST is safe to repeat."""
+    """Describe the header that makes a POST safe to repeat."""
     described = "8 to 64 visible ASCII characters without quote and backslash, bare or as a quoted string."
     return in_header("Idempotency-Key", f"{described} {what_it_answers}", example, _KEY)
 
 
 def sent(schema: str, examples: Mapping[str, Any], *, required: bool = True, max_mib: int = 1) -> Json:
-    """The body of a request."""
+    """Describe a request body."""
     content = {"application/json": {"schema": {"$ref": REF + schema}, **_shown(examples)}}
     return {"description": _BODY.format(max_mib=max_mib), "required": required, "content": content}
 
@@ -209,13 +209,13 @@ def _shown(examples: Mapping[str, Any]) -> Json:
 
 
 def trace_id() -> Json:
-    """The header that every operation takes."""
+    """Describe the header that every operation accepts."""
     return {
         "name": "X-Trace-Id",
         "in": "header",
         "required": False,
         "description": (
-            f"Comes back in the answer where it matches `{TRACE_ID_PATTERN}`; else one is made, and nothing is refused."
+            f"Returned in the response if it matches `{TRACE_ID_PATTERN}`; otherwise a new one is generated."
         ),
         "schema": {"type": "string"},
         "example": "t_order-2026-0001",
@@ -223,12 +223,12 @@ def trace_id() -> Json:
 
 
 def maybe(names: Sequence[str]) -> tuple[str, ...]:
-    """Headers that come with some answers of a status and not with others."""
+    """Mark headers as optional for a status."""
     return tuple(name + _MAYBE for name in names)
 
 
 def header_refs(names: Sequence[str]) -> Json:
-    """Headers by their components, which are called the same, or have a word more where they may be missing."""
+    """Refer to header components by name; optional ones have a suffix."""
     return {name.removesuffix(_MAYBE): {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
@@ -241,37 +241,37 @@ PROBLEM: Json = {
         "title": {"type": "string"},
         "status": {"type": "integer", "minimum": 400, "maximum": 599},
         "detail": {"type": "string"},
-        "instance": {"type": "string", "format": "uri-reference", "description": "The path of the request."},
+        "instance": {"type": "string", "format": "uri-reference", "description": "The request's path."},
         "reason_code": {"type": "string", "pattern": "^[A-Z0-9_]+$", "description": "Decide by this."},
         "trace_id": {"type": "string"},
-        "run_id": {"type": "string", "format": "uuid", "description": "The run, where one is known."},
+        "run_id": {"type": "string", "format": "uuid", "description": "The run id, if known."},
         "actor": {
             "type": "string",
-            "description": "Of REAPER_RUNNING who runs it, of EMERGENCY_STOP_SET who set it.",
+            "description": "REAPER_RUNNING: who started it; EMERGENCY_STOP_SET: who set it.",
         },
         "current_status": {
             "type": "string",
-            "description": "Of DECISION_REFUSED: where the error stands.",
+            "description": "DECISION_REFUSED: the error's status.",
         },
         "limit": {
             "type": "integer",
-            "description": "Of TOO_MANY_WORKSPACES: how many there may be.",
+            "description": "TOO_MANY_WORKSPACES: the maximum number.",
         },
         "operation": {
             "type": "string",
-            "description": "Of WORKSPACE_NOT_DELETABLE: what is being done, or NONE.",
+            "description": "WORKSPACE_NOT_DELETABLE: the operation in progress, or NONE.",
         },
         "phase": {
             "type": "string",
-            "description": "Of WORKSPACE_NOT_DELETABLE: where it stands.",
+            "description": "WORKSPACE_NOT_DELETABLE: the workspace's phase.",
         },
         "started_at": {
             "type": "string",
             "format": "date-time",
-            "description": "Of REAPER_RUNNING: since when.",
+            "description": "REAPER_RUNNING: when it started.",
         },
         "errors": {
-            "description": "Of a 422: each place that breaks the schema, at most 20.",
+            "description": "422: the invalid fields, at most 20.",
             "type": "array",
             "items": {
                 "type": "object",

@@ -1,4 +1,4 @@
-"""What the OpenAPI document shows: requests that can be pasted, and what they are answered."""
+"""Examples of runs: requests that can be pasted, and their responses."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ KEY = "order-2026-0001"
 _BLANK_PNG = (
     "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgAQAAAABbAUdZAAAAEUlEQVR42mP8z8DAwMQwaAkAswEBP25AfJYAAAAASUVORK5CYII="
 )
-"""32 by 32 pixels of white; of an object, `{"kind": "s3", "key": "inputs/<tenant id>/…"}`."""
+"""A white image of 32 by 32 pixels; for an object in S3 use `{"kind": "s3", "key": "inputs/<tenant id>/…"}`."""
 
 REQUESTS: Json = {
     "decision": {

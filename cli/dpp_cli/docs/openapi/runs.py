@@ -1,6 +1,6 @@
-"""The part of the document that tenants use: runs, and whether the API is well.
+"""Operations for tenants: runs and health checks.
 
-Schemas come from dpp/runs/api/contract.py and dpp/packs/registry.py, problems from the tables that answer them.
+Schemas come from dpp/runs/api/contract.py and dpp/packs/registry.py, problems from the table of each context.
 """
 
 from dpp.packs.registry import INPUT_MODELS
@@ -32,7 +32,7 @@ _FAMILY = Family(
         for error, kind in PROBLEMS.items()
         if issubclass(error, RunsError)
     },
-    # What is refused after the request was counted says what is left of the minute.
+    # Problems after the rate limit was applied have its headers.
     of_status={
         402: RATE_HEADERS,
         404: maybe(RATE_HEADERS),
@@ -78,7 +78,7 @@ def paths() -> Json:
 
 
 def schemas() -> Json:
-    """What they take and answer."""
+    """Return the schemas of requests and responses."""
     taken = of_models([RunCreateRequest, *INPUT_MODELS.values()], "validation")
     general = taken.pop("RunCreateRequest")
     probes: Json = {"Health": _HEALTH, "Readiness": _READINESS}
@@ -87,16 +87,16 @@ def schemas() -> Json:
 
 def _submit() -> Json:
     key = idempotency_key(
-        run_examples.KEY, "The same key with the same payload answers the first receipt, for 30 days."
+        run_examples.KEY, "For 30 days, the same key with the same payload returns the first receipt."
     )
     headers = (*RATE_HEADERS, "Idempotent-Replayed")
     accepted = _FAMILY.answer(
-        "Accepted, or accepted before with this key.", headers, "RunReceipt", run_examples.RECEIPT
+        "Accepted, now or earlier with this key.", headers, "RunReceipt", run_examples.RECEIPT
     )
     return {
         "operationId": "submitRun",
         "summary": "Submit a run",
-        "description": "Reserves `max_cost_usd`, queues the run and answers where to poll for it.",
+        "description": "Reserves `max_cost_usd`, queues the run and returns where to poll it.",
         "parameters": [key, trace_id()],
         "requestBody": sent("RunCreateRequest", run_examples.REQUESTS),
         "responses": {"202": accepted, **_FAMILY.problems(_SUBMIT_PROBLEMS, "/v1/runs")},
@@ -109,7 +109,7 @@ def _read() -> Json:
     return {
         "operationId": "readRun",
         "summary": "Poll a run",
-        "description": "What is not yours does not exist: an unknown, a foreign and a malformed id are the same 404.",
+        "description": "Unknown, foreign and malformed ids get the same 404.",
         "parameters": [run_id, trace_id()],
         "responses": {"200": found, **_FAMILY.problems(_READ_PROBLEMS, f"/v1/runs/{run_examples.RUN_ID}")},
     }
@@ -119,7 +119,7 @@ def _healthz() -> Json:
     return {
         "operationId": "healthz",
         "summary": "Whether the API runs",
-        "description": "Asks nothing that the API depends on.",
+        "description": "Checks no dependency.",
         "security": [],
         "parameters": [trace_id()],
         "responses": {
@@ -134,20 +134,20 @@ def _readyz() -> Json:
     lost = {"status": "unavailable", "checks": ready | {"redis": "unavailable"}}
     return {
         "operationId": "readyz",
-        "summary": "Whether what the API depends on answers",
-        "description": "Asks Postgres, Redis, S3 and SQS, and names what does not answer.",
+        "summary": "Check the API's dependencies",
+        "description": "Checks Postgres, Redis, S3 and SQS, and names those that do not answer.",
         "security": [],
         "parameters": [trace_id()],
         "responses": {
             "200": _FAMILY.answer("All of it answers.", (), "Readiness", {"status": "ok", "checks": ready}),
-            "503": _FAMILY.answer("Something does not answer.", (), "Readiness", lost),
+            "503": _FAMILY.answer("A dependency does not answer.", (), "Readiness", lost),
             **_FAMILY.problems(OF_ANY_CALL, "/readyz"),
         },
     }
 
 
 def _one_request_a_pack(general: Json) -> Json:
-    """`RunCreateRequest` as one of the packs that are here, told apart by `pack_type`."""
+    """Describe `RunCreateRequest` as one schema per pack, discriminated by `pack_type`."""
     made: Json = {}
     names: dict[str, str] = {}
     for pack, model in INPUT_MODELS.items():
@@ -157,7 +157,7 @@ def _one_request_a_pack(general: Json) -> Json:
             "inputs": {"$ref": REF + model.__name__},
         }
         made[name] = general | {"properties": properties, "title": name}
-    described = "The body of a submit; `inputs` are its pack's."
+    described = "The body of a submit; `inputs` depend on the pack."
     return made | {"RunCreateRequest": one_of("pack_type", names, described)}
 
 

@@ -1,4 +1,4 @@
-"""JSON Schemas of the models, as those read them who know nothing of ours."""
+"""JSON Schemas of the models, written for readers outside this project."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,12 +11,12 @@ from pydantic_core.core_schema import SerSchema
 
 from dpp_cli.docs.openapi.parts import MEANINGS, REF, Json
 
-# Where a rule comes from is our business.
+# Requirement numbers are internal.
 _SOURCE = re.compile(r"\s*\((?:RUN|DEC|TIX|AUTH|WS|D|000|001|003|004)[-\s]?[\d§][^)]*\)")
 INSTANT: Json = {
     "type": "string",
     "format": "date-time",
-    # A time has its offset, which is never written as Z.
+    # Times have a numeric offset, never Z.
     "pattern": r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}:\d{2}$",
 }
 _SEGMENT = "[A-Za-z0-9_-][A-Za-z0-9_.-]*"
@@ -24,15 +24,15 @@ RAW_PATH: Json = {
     "description": "RAW_PATH_ONLY: a bare relative path, without scheme, host, query or dots that lead elsewhere.",
     "type": "string",
     "maxLength": 200,
-    "pattern": rf"^{_SEGMENT}(/{_SEGMENT})*$(?!\n)",  # in some languages `$` stands before a last line break, too
+    "pattern": rf"^{_SEGMENT}(/{_SEGMENT})*$(?!\n)",  # in some languages `$` also matches before a final line break
 }
 
 
 class _Generator(GenerateJsonSchema):
-    """Pydantic's, but that a time which is written by `isoformat` is said to be one."""
+    """Pydantic's generator, which also marks times written by `isoformat` as date-time."""
 
     def ser_schema(self, schema: SerSchema) -> JsonSchemaValue | None:
-        """What a field is written as, where that is not what it is."""
+        """Return the schema of a field's serialized form."""
         if schema.get("function") is datetime.isoformat:
             return dict(INSTANT)
         return super().ser_schema(schema)
@@ -41,7 +41,7 @@ class _Generator(GenerateJsonSchema):
 def of_models(
     models: Iterable[type[BaseModel]], mode: Literal["validation", "serialization"], template: str = REF
 ) -> Json:
-    """The schemas of `models` and of all that they are made of, by name."""
+    """Return the schemas of `models` and their parts by name."""
     found: Json
     _, found = models_json_schema(
         [(model, mode) for model in models],
@@ -53,25 +53,25 @@ def of_models(
 
 
 def of_answers(models: Iterable[type[BaseModel]], template: str = REF) -> Json:
-    """The same of answers: an empty member is left out, every other is there."""
+    """Return response schemas: every member is required unless it may be omitted when empty."""
     found = of_models(models, "serialization", template)
     return {name: _without_nulls(schema) for name, schema in found.items()}
 
 
 def query_parameters(model: type[BaseModel], schemas: Mapping[str, Json] | None = None) -> list[Json]:
-    """The members of a model of a query, all of them optional; `schemas` says what a model can't."""
+    """Return the parameters of a query model, all optional; `schemas` overrides what a model can't express."""
     found = of_models([model], "validation")[model.__name__]["properties"]
     parameters: list[Json] = []
     for name, member in found.items():
         [schema] = [one for one in member.get("anyOf", (member,)) if one.get("type") != "null"]
         schema = (schemas or {}).get(name, schema)
-        told = {"name": name, "in": "query", "required": False, "description": MEANINGS[name]}
-        parameters.append(told | {"schema": schema})
+        parameter = {"name": name, "in": "query", "required": False, "description": MEANINGS[name]}
+        parameters.append(parameter | {"schema": schema})
     return for_readers(parameters)  # type: ignore[no-any-return]
 
 
 def merged(*groups: Mapping[str, Any]) -> Json:
-    """One mapping, by name. Raises ValueError where a name means two things."""
+    """Merge mappings by name. Raises ValueError if a name has two meanings."""
     found: Json = {}
     for group in groups:
         for name, value in group.items():
@@ -80,18 +80,18 @@ def merged(*groups: Mapping[str, Any]) -> Json:
     return found
 
 
-def one_of(told_by: str, names: Mapping[str, str], description: str) -> Json:
-    """One of several schemas, told apart by a member: `names` maps its values to them."""
+def one_of(discriminator: str, names: Mapping[str, str], description: str) -> Json:
+    """Describe one of several schemas, discriminated by a member: `names` maps its values to them."""
     refs = {value: REF + name for value, name in names.items()}
     return {
         "description": description,
         "oneOf": [{"$ref": ref} for ref in refs.values()],
-        "discriminator": {"propertyName": told_by, "mapping": refs},
+        "discriminator": {"propertyName": discriminator, "mapping": refs},
     }
 
 
 def _without_nulls(schema: Json) -> Json:
-    """An answer's schema as it goes out."""
+    """Return a response schema in serialized form."""
     properties: Json = {}
     required: list[str] = []
     for name, member in schema.get("properties", {}).items():
@@ -104,7 +104,7 @@ def _without_nulls(schema: Json) -> Json:
 
 
 def for_readers(node: Any) -> Any:
-    """Without pydantic's titles and the marks of our own requirements."""
+    """Remove pydantic's titles and requirement numbers."""
     if isinstance(node, list):
         return [for_readers(item) for item in node]
     if not isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""What the document shows of tickets: requests that can be pasted, and what they are answered."""
+"""Examples of tickets: requests that can be pasted, and their responses."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""The part of the document that operators use: tickets, the reaper, the emergency stop, the ops cycle.
+"""Operations for operators: tickets, the reaper, the emergency stop, the ops cycle.
 
-Schemas come from dpp/tickets, problems from the table that answers them.
+Schemas come from dpp/tickets, problems from the context's table.
 """
 
 from datetime import datetime
@@ -59,7 +59,7 @@ def paths() -> Json:
 
 
 def schemas() -> Json:
-    """What they take and answer."""
+    """Return the schemas of requests and responses."""
     answers = (
         TicketView,
         WholeTicketView,
@@ -72,7 +72,7 @@ def schemas() -> Json:
     requests: list[type[BaseModel]] = [TicketCreateRequest, ReaperRunRequest, EmergencyStopRequest]
     taken = of_models([*requests, *dict.fromkeys(PARAMS.values())], "validation")
     for name in ("TicketCreateRequest", "EmergencyStopRequest"):
-        taken[name]["properties"]["reason"]["pattern"] = r"\S"  # what the model strips leaves something
+        taken[name]["properties"]["reason"]["pattern"] = r"\S"  # the model strips; something must be left
     amount = ReservationRequest.model_json_schema()["properties"]["max_cost_usd"]
     taken["BudgetCreditParams"]["properties"]["amount_usd"] = amount  # read by the same parser
     general = taken.pop("TicketCreateRequest")
@@ -82,13 +82,13 @@ def schemas() -> Json:
 def _file() -> Json:
     filed, known = (
         _FAMILY.answer(text, ("Location",), "TicketView", examples.TICKET)
-        for text in ("Filed.", "Filed before, by the same request; it stands as it says.")
+        for text in ("Filed.", "Already filed by the same request; its current state.")
     )
     return _FAMILY.operation(
         "fileTicket",
         "File a ticket",
-        "An audited request, which the ops cycle carries out. The same `request_id` with the same type, params and"
-        " reason files once, whoever repeats it.",
+        "An audited request that the ops cycle carries out. A repeated `request_id` with the same type, params and"
+        " reason files one ticket.",
         parameters=[],
         answers={"200": known, "201": filed},
         problems=(_OF_TICKETS["TICKET_CONFLICT"], *OF_ANY_BODY),
@@ -100,9 +100,9 @@ def _list() -> Json:
     return _FAMILY.operation(
         "listTickets",
         "List tickets",
-        "The newest first; ask with `next_cursor` for those behind.",
+        "Newest first; `next_cursor` gets the next page.",
         parameters=query_parameters(TicketQuery),
-        answers={"200": _FAMILY.answer("A page of those that fit.", (), "TicketPageView", examples.PAGE)},
+        answers={"200": _FAMILY.answer("A page of matching tickets.", (), "TicketPageView", examples.PAGE)},
         problems=(problem.VALIDATION_FAILED,),
         path="/api/tickets",
     )
@@ -113,7 +113,7 @@ def _counters() -> Json:
     return _FAMILY.operation(
         "countTickets",
         "Count tickets",
-        "By type and state. What is stale is counted as stale, and not as in progress.",
+        "By type and state. Stale tickets are not counted as in progress.",
         parameters=[],
         answers={"200": found},
         problems=(),
@@ -122,11 +122,11 @@ def _counters() -> Json:
 
 
 def _read() -> Json:
-    found = _FAMILY.answer("The ticket as it stands.", (), "WholeTicketView", examples.WHOLE_TICKET)
+    found = _FAMILY.answer("The ticket.", (), "WholeTicketView", examples.WHOLE_TICKET)
     return _FAMILY.operation(
         "readTicket",
         "Read a ticket",
-        "With its result, once it has one, and every transition.",
+        "With its result, if it has one, and its transitions.",
         parameters=[in_path("request_id", examples.REQUEST_ID, {"type": "string", "format": "uuid"})],
         answers={"200": found},
         problems=(_OF_TICKETS["TICKET_NOT_FOUND"], problem.NOT_FOUND),
@@ -139,7 +139,7 @@ def _latest_report() -> Json:
     return _FAMILY.operation(
         "latestReaperReport",
         "Read the reaper's newest report",
-        "As its row has it; the object in S3 is a copy.",
+        "Read from its row; the object in S3 is a copy.",
         parameters=[],
         answers={"200": found},
         problems=(_OF_TICKETS["NO_REPORT_YET"],),
@@ -151,7 +151,7 @@ def _snapshot() -> Json:
     return _FAMILY.operation(
         "reaperReport",
         "Read an earlier report",
-        "By the name of its snapshot, the last part of its `evidence_refs`.",
+        "By its snapshot's name, the last part of its `evidence_refs`.",
         parameters=[in_path("name", examples.SNAPSHOT, {"type": "string"})],
         answers={"200": _FAMILY.answer("The report.", (), "ReaperReport", examples.REPORT)},
         problems=(_OF_TICKETS["SNAPSHOT_NOT_FOUND"], problem.NOT_FOUND),
@@ -165,8 +165,8 @@ def _run_reaper() -> Json:
     return _FAMILY.operation(
         "runReaper",
         "Run the reaper",
-        "Ends FAILED what was taken and not touched for longer than the threshold, the oldest first. Where so many are"
-        " stale that the breaker trips it ends none: look, and confirm with `confirm_stale_count`.",
+        "Ends as FAILED the tickets not processed for longer than the threshold, oldest first. If too many"
+        " are stale, the breaker trips and none is ended; find the cause and confirm with `confirm_stale_count`.",
         parameters=[],
         answers={"200": ran},
         problems=(_RUNNING, _STOPPED, _OF_TICKETS["REAPER_OVERTAKEN"], *OF_ANY_BODY),
@@ -175,11 +175,11 @@ def _run_reaper() -> Json:
 
 
 def _read_stop() -> Json:
-    found = _FAMILY.answer("Whether it is set, and who said so last.", (), "EmergencyStopView", examples.STOP)
+    found = _FAMILY.answer("The stop's state and its last change.", (), "EmergencyStopView", examples.STOP)
     return _FAMILY.operation(
         "readEmergencyStop",
         "Read the emergency stop",
-        "While it is set the ops cycle and the reaper change nothing.",
+        "While it is set, the ops cycle and the reaper change nothing.",
         parameters=[],
         answers={"200": found},
         problems=(),
@@ -191,7 +191,7 @@ def _decide_stop() -> Json:
     return _FAMILY.operation(
         "decideEmergencyStop",
         "Set or clear the emergency stop",
-        "Once it is answered nothing more is begun. Every call is kept, one that changes nothing too.",
+        "After the response nothing new is started. Every call is recorded, even if it changes nothing.",
         parameters=[],
         answers={"200": _FAMILY.answer("As it stands now.", (), "EmergencyStopView", examples.STOP)},
         problems=OF_ANY_BODY,
@@ -203,8 +203,8 @@ def _latest_receipt() -> Json:
     found = _FAMILY.answer("The newest receipt.", (), "OpsRunReceipt", examples.RECEIPT)
     return _FAMILY.operation(
         "latestOpsReceipt",
-        "Read what the last ops cycle did",
-        "Step by step; of one that is under way, as far as it has come.",
+        "Read the receipt of the last ops cycle",
+        "Step by step; for a running cycle, the steps so far.",
         parameters=[],
         answers={"200": found},
         problems=(_OF_TICKETS["NO_RECEIPT_YET"],),
@@ -213,7 +213,7 @@ def _latest_receipt() -> Json:
 
 
 def _one_request_a_type(general: Json) -> Json:
-    """`TicketCreateRequest` as one of the types, told apart by `request_type`."""
+    """Describe `TicketCreateRequest` as one schema per type, discriminated by `request_type`."""
     made: Json = {}
     names: dict[str, str] = {}
     for kind, model in PARAMS.items():
@@ -225,10 +225,10 @@ def _one_request_a_type(general: Json) -> Json:
         needed = [*general["required"], *(("params",) if _asks(model) else ())]
         described = f"A ticket that asks for {kind.value}."
         made[name] = general | {"description": described, "properties": properties, "required": needed}
-    described = "The body of a filing; `params` are its type's."
+    described = "The body of a filing; `params` depend on the type."
     return made | {"TicketCreateRequest": one_of("request_type", names, described)}
 
 
 def _asks(model: type[Params]) -> bool:
-    """Return whether nothing would be too little."""
+    """Return whether the parameters may be empty."""
     return any(member.is_required() for member in model.model_fields.values())

@@ -1,11 +1,11 @@
-"""What the document shows of webhooks; a test signs each and has it answered as it is shown."""
+"""Examples of webhooks; a test signs each and checks the response shown."""
 
 from collections.abc import Mapping
 
 from dpp_cli.docs.openapi.parts import Json
 
 GITHUB_LOGIN = "acme-bot"
-# Of the guides: GitHub's signs "Hello, World!", Jira's "Hello World!", Slack's a command, at this time.
+# From the providers' guides: GitHub's signs "Hello, World!", Jira's "Hello World!", Slack's a command, at this time.
 GITHUB_SIGNATURE = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
 JIRA_SIGNATURE = "sha256=a4771c39fbe90f317c7824e83ddef3caae9cb3d976c214ace1f2937e133263c9"
 SLACK_SIGNATURE = "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"
@@ -72,7 +72,7 @@ _IGNORED: dict[str, Json] = {"IGNORED": {"outcome": "IGNORED"}}
 
 
 def _outcomes(event_id: str, *outcomes: str) -> Mapping[str, Json]:
-    """What a delivery is answered, by outcome."""
+    """Responses to a delivery by outcome."""
     return {outcome: {"outcome": outcome, "event_id": event_id} for outcome in outcomes} | _IGNORED
 
 

@@ -1,6 +1,6 @@
-"""The part of the document that sources use: where GitHub, Jira and Slack call.
+"""Operations that GitHub, Jira and Slack call.
 
-What they send is theirs to describe. Responses and problems come from
+Their own documentation describes what they send. Responses and problems come from
 dpp/lifecycle/flow/intake/webhook_http.py.
 """
 
@@ -16,25 +16,23 @@ from dpp_cli.docs.openapi.schemas import merged, of_answers
 _KINDS = {kind.reason_code: kind for kind in PROBLEMS.values()}
 _FAMILY = Family(
     always=("X-Trace-Id",),
-    of_status={404: maybe(COST_HEADERS)},  # where a deployment has none of it, another function answers
+    of_status={404: maybe(COST_HEADERS)},  # in a deployment without it, another function responds
     texts={kind: (error.__doc__ or "").partition("\n")[0] for error, kind in PROBLEMS.items()},
 )
 _ROOT = "/v1/webhooks"
 _HMAC_SHA256 = r"^sha256=[0-9a-f]{64}$"
 _WHERE = (
-    " No API key is asked for. Only a deployment that has a `lifecycle_tenant` can be called; any other answers"
+    " No API key is needed. Only a deployment with a `lifecycle_tenant` accepts calls; any other returns"
     " NOT_FOUND."
 )
-_SIGNED = (
-    "`sha256=` and, in lower-case hex, the HMAC-SHA256 of the body's bytes by the secret of the webhook."
-)
+_SIGNED = "`sha256=` and, in lower-case hex, the HMAC-SHA256 of the body's bytes with the webhook's secret."
 _TAKEN = (
-    "Received, whatever became of it, since a source that is told anything else sends it again. ACCEPTED: it is an"
-    " event now. DUPLICATE: it was one already, by poll or webhook. TOO_OLD: it is as old as `horizon_days`, or over a"
-    " day ahead. IGNORED: it doesn't concern us."
+    "Received. Any other status would make the source send it again. ACCEPTED: it became an"
+    " event. DUPLICATE: it was received before, by poll or webhook. TOO_OLD: it is older than `horizon_days`, or over a"
+    " day in the future. IGNORED: it is not addressed to this deployment."
 )
 _ANSWERED = (
-    "Received. ACCEPTED: it is the answer. IGNORED: no task waits for it, as when it comes a second time, or it is no"
+    "Received. ACCEPTED: it is the answer. IGNORED: no task waits for it (for example, a repetition), or it is not an"
     " person's reply."
 )
 
@@ -49,10 +47,8 @@ def paths() -> Json:
 
 
 def schemas() -> Json:
-    """What they take and answer."""
-    described = (
-        "What the source sends, as its own documentation has it. Members that are not needed are not read."
-    )
+    """Return the schemas of requests and responses."""
+    described = "The source's payload, as described in its documentation. Unneeded members are not read."
     return merged(
         of_answers((DeliveryView, ChallengeView)),
         {"SourceDelivery": {"description": described, "type": "object"}},
@@ -63,16 +59,16 @@ def _github() -> Json:
     signature = in_header("X-Hub-Signature-256", _SIGNED, examples.GITHUB_SIGNATURE, _HMAC_SHA256)
     kind = in_header(
         "X-GitHub-Event",
-        "What the delivery tells of. `issues`, `issue_comment`, `pull_request`, `pull_request_review` and"
-        " `pull_request_review_comment` are read; any other, and one without this header, is IGNORED.",
+        "The event's name. `issues`, `issue_comment`, `pull_request`, `pull_request_review` and"
+        " `pull_request_review_comment` are read; others, and deliveries without this header, are IGNORED.",
         "issue_comment",
         r"^[a-z_]+$",
         required=False,
     )
     return _operation(
         "deliverGithubEvent",
-        "Tell of an event on GitHub",
-        "A webhook of GitHub's calls here: somebody mentions us, assigns us an issue or asks for our review. It is"
+        "Deliver a GitHub event",
+        "Called by a GitHub webhook when somebody mentions the bot, assigns an issue to it or requests its review;"
         " signed by `X-Hub-Signature-256`.",
         path=f"{_ROOT}/github",
         parameters=(signature, kind),
@@ -84,8 +80,8 @@ def _github() -> Json:
 def _jira() -> Json:
     return _operation(
         "deliverJiraEvent",
-        "Tell of an event in Jira",
-        "A webhook of Jira's calls here: an issue is created or changed. It is signed by `X-Hub-Signature`.",
+        "Deliver a Jira event",
+        "Called by a Jira webhook when an issue is created or changed; signed by `X-Hub-Signature`.",
         path=f"{_ROOT}/jira",
         parameters=(in_header("X-Hub-Signature", _SIGNED, examples.JIRA_SIGNATURE, _HMAC_SHA256),),
         body=examples.JIRA,
@@ -103,20 +99,20 @@ def _slack() -> Json:
     )
     timestamp = in_header(
         "X-Slack-Request-Timestamp",
-        "When it was sent, in seconds since 1970; 300 from now at the most.",
+        "Sending time in seconds since 1970; at most 300 s old.",
         examples.SLACK_TIMESTAMP,
         r"^[0-9]{1,12}$",
     )
     challenge = _FAMILY.answer(
-        "Slack asked whether the address is ours (`url_verification`).",
+        "Slack's `url_verification` challenge.",
         (),
         "ChallengeView",
         examples.CHALLENGE,
     )
     return _operation(
         "deliverSlackEvent",
-        "Tell of a reply in Slack",
-        "Slack's Events API calls here: a reply in the thread of a task that waits for an answer is the answer. It is"
+        "Deliver a Slack reply",
+        "Called by Slack's Events API. A reply in the thread of a task that waits for an answer becomes the answer;"
         " signed by `X-Slack-Signature`, together with `X-Slack-Request-Timestamp`.",
         path=f"{_ROOT}/slack",
         parameters=(signature, timestamp),
@@ -157,5 +153,5 @@ def _operation(
         path=path,
     )
     taken = sent("SourceDelivery", body, max_mib=MAX_DELIVERY_BYTES // 2**20)
-    taken["description"] += " It is read as JSON whatever its Content-Type says: a form is a 400."
+    taken["description"] += " It is parsed as JSON whatever its Content-Type; a form gets 400."
     return made | {"requestBody": taken}

@@ -1,4 +1,4 @@
-"""What the document shows of workspaces; a test validates each against its schema."""
+"""Examples of workspaces; a test validates each against its schema."""
 
 from dpp_cli.docs.openapi.parts import Json
 

@@ -1,6 +1,6 @@
-"""The part of the document about workspaces: their owners say what they want, and read what is there.
+"""Operations on workspaces: owners set the desired state and read the observed one.
 
-Schemas come from dpp/workspaces/api/contract.py, problems from the table that answers them.
+Schemas come from dpp/workspaces/api/contract.py, problems from the context's table.
 """
 
 from dpp.platform.http import problem
@@ -34,7 +34,7 @@ _CONFLICT, _TOO_MANY = _KINDS["IDEMPOTENCY_CONFLICT"], _KINDS["TOO_MANY_WORKSPAC
 _NOT_DELETABLE = _KINDS["WORKSPACE_NOT_DELETABLE"]
 _FAMILY = Family(
     always=("X-Trace-Id",),
-    of_status={404: maybe(COST_HEADERS)},  # where a deployment has none of it, another function answers
+    of_status={404: maybe(COST_HEADERS)},  # in a deployment without it, another function responds
     texts={kind: (error.__doc__ or "").partition("\n")[0] for error, kind in PROBLEMS.items()}
     | {_NOT_DELETABLE: str(NotDeletable("RUNNING", "NONE"))},
     members={_NOT_DELETABLE: {"phase": "RUNNING", "operation": "NONE"}, _TOO_MANY: {"limit": 100}},
@@ -42,9 +42,9 @@ _FAMILY = Family(
 _ROOT = "/v1/workspaces"
 _ONE = f"{_ROOT}/{examples.WORKSPACE_ID}"
 _LINE = rf"^[^{NO_CONTROL}]*[^{NO_CONTROL}\s][^{NO_CONTROL}]*$"
-"""One line that trimming leaves something of."""
+"""A line that is not empty after trimming."""
 _UUID: Json = {"type": "string", "format": "uuid"}
-_WAITING = " While it is on its way to what is wanted, `Retry-After` says when to ask again."
+_WAITING = " Until it reaches its desired state, `Retry-After` says when to poll again."
 
 
 def paths() -> Json:
@@ -59,12 +59,12 @@ def paths() -> Json:
 
 
 def schemas() -> Json:
-    """What they take and answer."""
+    """Return the schemas of requests and responses."""
     taken = of_models((WorkspaceCreateRequest, WorkspaceChangeRequest), "validation")
     changed = taken["WorkspaceChangeRequest"]["properties"]
-    for name in ("name", "desired_state"):  # which are left out, and never null
+    for name in ("name", "desired_state"):  # omitted if empty, never null
         changed[name] = changed[name]["anyOf"][0]
-    for name in ("standby_ttl_seconds", "archive_ttl_seconds"):  # null is a change, and not what is left out
+    for name in ("standby_ttl_seconds", "archive_ttl_seconds"):  # null is a change; an omitted member is not
         del changed[name]["default"]
     for request in taken.values():
         request["properties"]["name"]["pattern"] = _LINE
@@ -74,15 +74,13 @@ def schemas() -> Json:
 def _create() -> Json:
     made, known = (
         _FAMILY.answer(text + _WAITING, ("Location", "Retry-After"), "WorkspaceView", examples.NEW)
-        for text in ("Created.", "Created before under this key; it stands as it says.")
+        for text in ("Created.", "Already created with this key; its current state.")
     )
-    key = idempotency_key(
-        examples.KEY, "The same key with the same body answers the same workspace, for good."
-    )
+    key = idempotency_key(examples.KEY, "The same key with the same body always returns the same workspace.")
     return _FAMILY.operation(
         "createWorkspace",
         "Create a workspace",
-        "It gets to its `desired_state` by itself.",
+        "The platform moves it to its `desired_state`.",
         parameters=[key],
         answers={"200": known, "201": made},
         problems=(problem.NOT_FOUND, _CONFLICT, _TOO_MANY, *OF_ANY_BODY),
@@ -95,12 +93,12 @@ def _list() -> Json:
     cursor = {
         "type": "string",
         "pattern": "^[0-9]{1,18}$",
-        "description": "A `next_cursor` as it was answered.",
+        "description": "The `next_cursor` of an earlier response.",
     }
     return _FAMILY.operation(
         "listWorkspaces",
         "List your workspaces",
-        "The newest first, without those that are deleted; ask with `next_cursor` for those behind.",
+        "Newest first, without deleted ones; `next_cursor` gets the next page.",
         parameters=query_parameters(WorkspaceQuery, {"cursor": cursor}),
         answers={"200": _FAMILY.answer("A page of them.", (), "WorkspacePageView", examples.PAGE)},
         problems=(problem.NOT_FOUND, problem.VALIDATION_FAILED),
@@ -113,10 +111,10 @@ def _read() -> Json:
     return _FAMILY.operation(
         "readWorkspace",
         "Read a workspace",
-        "What is wanted of it, what was seen of it, what is being done and what comes next. What is not yours does not"
-        " exist: an unknown, a foreign and a malformed id are the same 404. One that is deleted can still be read.",
+        "Desired state, observation, operation in progress and next step. Unknown, foreign and malformed ids get"
+        " the same 404. A deleted workspace can still be read.",
         parameters=[_workspace_id()],
-        answers={"200": _waiting("The workspace as it stands.", examples.WORKSPACE)},
+        answers={"200": _waiting("The workspace.", examples.WORKSPACE)},
         problems=(_NOT_FOUND, problem.NOT_FOUND),
         security="apiKey",
         path=_ONE,
@@ -126,11 +124,11 @@ def _read() -> Json:
 def _change() -> Json:
     return _FAMILY.operation(
         "changeWorkspace",
-        "Change what is wanted of a workspace",
-        "A merge patch (RFC 7396): what is left out stays, null for a time to live means never. It gets to its"
-        " `desired_state` by itself, one step after another. Any change, the empty one too, counts as use.",
+        "Change a workspace's desired state",
+        "A merge patch (RFC 7396): omitted members stay, null as a time to live means never. It is moved to its"
+        " `desired_state` step by step. Any change, even an empty one, counts as use.",
         parameters=[_workspace_id()],
-        answers={"200": _waiting("The workspace as it stands.", examples.WORKSPACE)},
+        answers={"200": _waiting("The workspace.", examples.WORKSPACE)},
         problems=(_NOT_FOUND, problem.NOT_FOUND, _DELETED, *OF_ANY_BODY),
         security="apiKey",
         path=_ONE,
@@ -141,10 +139,10 @@ def _delete() -> Json:
     return _FAMILY.operation(
         "deleteWorkspace",
         "Delete a workspace",
-        "With its home and its archives, for good. It must be PENDING, ARCHIVED or in ERROR, and nothing may be under"
-        " way. Once more answers the same.",
+        "Deletes it with its home and archives. It must be PENDING, ARCHIVED or in ERROR, without an operation in"
+        " progress. Safe to repeat.",
         parameters=[_workspace_id()],
-        answers={"202": _waiting("Deleted; what is left of it is removed.", examples.DELETED)},
+        answers={"202": _waiting("Deleted; its remains are being removed.", examples.DELETED)},
         problems=(_NOT_FOUND, problem.NOT_FOUND, _NOT_DELETABLE),
         security="apiKey",
         path=_ONE,
@@ -154,8 +152,8 @@ def _delete() -> Json:
 def _read_events() -> Json:
     return _FAMILY.operation(
         "readWorkspaceEvents",
-        "Read what happened to a workspace",
-        "The last hundred events, the newest first.",
+        "Read the events of a workspace",
+        "The last hundred events, newest first.",
         parameters=[_workspace_id()],
         answers={"200": _FAMILY.answer("Its events.", (), "WorkspaceEventsView", examples.EVENTS)},
         problems=(_NOT_FOUND, problem.NOT_FOUND),
@@ -167,10 +165,10 @@ def _read_events() -> Json:
 def _connect() -> Json:
     return _FAMILY.operation(
         "connectWorkspace",
-        "Note that a workspace is used",
-        "It is to be RUNNING from now on, and wakes where it is not.",
+        "Record the use of a workspace",
+        "Sets its desired state to RUNNING and wakes it if necessary.",
         parameters=[_workspace_id()],
-        answers={"200": _waiting("The workspace as it stands.", examples.WORKSPACE)},
+        answers={"200": _waiting("The workspace.", examples.WORKSPACE)},
         problems=(_NOT_FOUND, problem.NOT_FOUND, _DELETED),
         security="apiKey",
         path=f"{_ONE}/connect",
