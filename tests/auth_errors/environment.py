@@ -166,7 +166,7 @@ class Environment:
         return row
 
     def dead_letters(self) -> list[SentMessage]:
-        """What lies in the dead-letter queue."""
+        """The messages of the dead-letter queue."""
         return self.sqs.of(DEAD_LETTERS)
 
     def rows(self, statement: str, params: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:

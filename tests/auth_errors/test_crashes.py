@@ -146,7 +146,7 @@ def _out_of_attempts(env: Environment) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What a process does, and the calls that it must make. `dead`: its events end as dead letters."""
+    """The actions of a process, and the calls that it must make. `dead`: its events end as dead letters."""
 
     perform: Callable[[Process], None]
     calls: frozenset[str]
