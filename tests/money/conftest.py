@@ -18,7 +18,7 @@ from dpp_cli.local.servers import HOST, ValkeyServer, free_port, valkey_url
 
 @pytest.fixture
 def ledger(valkey_server: ValkeyServer) -> Iterator[Ledger]:
-    """A ledger on the session's server, with the key names as locked."""
+    """A ledger on the session's server, with the locked key names."""
     opened = Ledger.connect(valkey_server.url)
     yield opened
     opened.client.close()
@@ -26,13 +26,13 @@ def ledger(valkey_server: ValkeyServer) -> Iterator[Ledger]:
 
 @pytest.fixture
 def tenant_id() -> str:
-    """A tenant of this test's own."""
+    """A tenant that only this test uses."""
     return f"t_{uuid4().hex[:12]}"
 
 
 @pytest.fixture(scope="session")
 def cluster_url(valkey_server: ValkeyServer) -> Iterator[str]:
-    """A cluster of one node that holds every slot: enough for it to refuse keys of two slots in one script."""
+    """A cluster of one node with all slots, which also refuses keys of two slots in one script."""
     port, bus_port = free_port(), free_port()
     binary = f"/proc/{valkey_server.pid}/exe"
     command = [binary, "--bind", HOST, "--port", str(port), "--cluster-enabled", "yes"]
@@ -55,6 +55,6 @@ def _take_all_slots(port: int) -> None:
         deadline = time.monotonic() + 30
         while "cluster_state:ok" not in str(client.execute_command("CLUSTER", "INFO")):
             assert time.monotonic() < deadline, "the cluster did not come up"
-            time.sleep(0.02)  # a server that boots, not a state that a test waits for
+            time.sleep(0.02)  # until the server has booted; not a state that a test waits for
     finally:
         client.close()

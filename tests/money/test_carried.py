@@ -1,4 +1,4 @@
-"""What deleted runs were charged stays in the books (D2, LIFE-8)."""
+"""The charges of deleted runs stay in the books (D2, LIFE-8)."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -42,7 +42,6 @@ _KINDS = {
 
 @pytest.fixture
 def connection(database_url: str) -> Iterator[Connection]:
-    """As a container has it."""
     with psycopg.connect(database_url, autocommit=True, prepare_threshold=None) as opened:
         for tenant_id in TENANTS:
             add_tenant(opened, tenant_id)
@@ -87,7 +86,7 @@ _CLEANUPS = st.lists(st.tuples(st.integers(1, 500), st.integers(1, 7)), min_size
 def test_no_deletion_changes_the_books(
     connection: Connection, runs: list[tuple[str, str, int, int]], cleanups: list[tuple[int, int]]
 ) -> None:
-    """D2: whichever runs there are, whenever and in whatever batches tombstones go."""
+    """D2: for any set of runs and any batches of deleted tombstones."""
     with connection.transaction(force_rollback=True):
         for run in runs:
             insert(connection, _row(*run))
@@ -111,8 +110,8 @@ def test_no_deletion_changes_the_books(
         assert connection.execute("SELECT count(*) FROM runs").fetchone() == (len(runs) - len(gone),)
 
 
-def test_a_tombstone_that_an_operator_deletes_stays_in_the_books_too(connection: Connection) -> None:
-    """D2: the table's trigger carries, so that no hand can forget it."""
+def test_the_charge_of_a_tombstone_that_an_operator_deletes_stays_too(connection: Connection) -> None:
+    """D2: a trigger of the table carries it over, so nobody can forget to."""
     insert(connection, _row("tombstone", "t_one", 70_000, 500))
     insert(connection, _row("refunded tombstone", "t_two", 0, 500))
     before = _books(connection)
@@ -126,8 +125,8 @@ def test_a_tombstone_that_an_operator_deletes_stays_in_the_books_too(connection:
     ]
 
 
-def test_a_deletion_that_is_undone_carries_nothing(connection: Connection) -> None:
-    """D2: row and charge are one statement."""
+def test_a_deletion_that_is_rolled_back_carries_nothing(connection: Connection) -> None:
+    """D2: row and charge change in one statement."""
     insert(connection, _row("tombstone", "t_one", 70_000, 500))
     before = _books(connection)
     with connection.transaction(force_rollback=True):
@@ -153,10 +152,10 @@ def test_a_deletion_that_is_undone_carries_nothing(connection: Connection) -> No
         ("UPDATE runs SET actual_cost_usd_micros = 0", ROLE, NO_RIGHT),
     ],
 )
-def test_what_was_charged_stays_charged(
+def test_carried_charges_can_not_be_changed(
     connection: Connection, statement: str, role: str | None, by: str
 ) -> None:
-    """D2: who may delete a tombstone can't say what it cost."""
+    """D2: also not by the role that may delete tombstones."""
     insert(connection, _row("tombstone", "t_one", 70_000, 500))
     assert deleted(connection, TOMBSTONES, TODAY) == 1
     insert(connection, _row("completed", "t_one", 70_000, 500) | {"idempotency_key": f"key-{uuid4()}"})

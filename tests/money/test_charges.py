@@ -1,4 +1,4 @@
-"""Charges are added up by whatever changes a run's row, and are what the rows say (D2)."""
+"""Every change of a run's row updates the sum of charges, which equals the sum of the rows (D2)."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -42,7 +42,6 @@ _CHANGES = {
 
 @pytest.fixture
 def connection(database_url: str) -> Iterator[Connection]:
-    """As a container has it."""
     with psycopg.connect(database_url, autocommit=True, prepare_threshold=None) as opened:
         for tenant_id in TENANTS:
             add_tenant(opened, tenant_id)
@@ -67,10 +66,10 @@ def _row(kind: str, tenant_id: str, charge: int) -> dict[str, Any]:
         st.tuples(st.sampled_from(sorted(_CHANGES)), st.integers(0, 11), st.integers(0, 250_000)), max_size=20
     ),
 )
-def test_charges_are_those_of_the_rows_whatever_changes_them(
+def test_charges_equal_the_sum_of_the_rows_after_any_change(
     connection: Connection, runs: Sequence[tuple[str, str, int]], changes: Sequence[tuple[str, int, int]]
 ) -> None:
-    """Also by hands, whose statement the schema allows."""
+    """Also after any manual statement that the schema allows."""
     with connection.transaction(force_rollback=True):
         ids = []
         for run in runs:
@@ -85,8 +84,10 @@ def test_charges_are_those_of_the_rows_whatever_changes_them(
             assert miscounted(connection) == []
 
 
-def test_runs_of_a_tenant_that_end_at_once_are_all_charged(connection: Connection, database_url: str) -> None:
-    """Eight at a time, of which several share a slot; none is lost, and no two wait for each other in a circle."""
+def test_runs_of_a_tenant_that_end_concurrently_are_all_charged(
+    connection: Connection, database_url: str
+) -> None:
+    """Eight at a time, several in one slot: none is lost, and there is no deadlock."""
     rows = [claimed(tenant_id="t_one") for _ in range(200)]
     for row in rows:
         insert(connection, row)
@@ -107,8 +108,8 @@ def test_runs_of_a_tenant_that_end_at_once_are_all_charged(connection: Connectio
     assert len(connection.execute("SELECT slot FROM ledger_charges").fetchall()) > 8
 
 
-def test_what_stood_before_is_counted_by_the_migration(connection: Connection, database_url: str) -> None:
-    """Runs that ended and runs that are gone, of the release before."""
+def test_the_migration_counts_existing_runs(connection: Connection, database_url: str) -> None:
+    """Ended and deleted runs of the previous release."""
     migrate.downgrade(database_url, "0007")
     gone = _row("tombstone", "t_one", 70_000)
     insert(connection, gone)
@@ -122,7 +123,7 @@ def test_what_stood_before_is_counted_by_the_migration(connection: Connection, d
     assert rows == [("t_one", 90_001)]
 
 
-def test_rows_that_were_written_past_the_triggers_can_be_counted_anew(connection: Connection) -> None:
+def test_rows_written_without_the_triggers_can_be_recounted(connection: Connection) -> None:
     """By one statement."""
     insert(connection, _row("completed", "t_one", 5_000))
     with connection.transaction():
@@ -143,9 +144,9 @@ def test_rows_that_were_written_past_the_triggers_can_be_counted_anew(connection
         ("SELECT count_charges_anew()", ROLE, NO_RIGHT),
     ],
 )
-def test_what_was_charged_stays_charged(
+def test_charges_can_not_be_changed(
     connection: Connection, statement: str, role: str | None, by: str
 ) -> None:
-    """D2: no statement takes the sums away."""
+    """D2: no statement can delete or change the sums."""
     insert(connection, _row("completed", "t_one", 70_000))
     assert refusal(connection, statement, role=role) == by

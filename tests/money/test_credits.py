@@ -1,4 +1,4 @@
-"""Credits and the books of a tenant (D2): rows in Postgres first, then the balance in Redis."""
+"""Credits and the ledger position of a tenant (D2): first rows in Postgres, then the balance in Redis."""
 
 import threading
 from collections.abc import Iterator
@@ -25,7 +25,6 @@ from tests.support.world import A_CREDIT, A_RESERVATION, World
 
 @pytest.fixture
 def connection(database_url: str) -> Iterator[Connection]:
-    """A connection as a container has it."""
     with psycopg.connect(database_url, autocommit=True) as opened:
         yield opened
 
@@ -58,24 +57,23 @@ def _rows(connection: Connection, tenant: str) -> list[int]:
 
 
 def test_a_credit_is_a_row_and_a_balance(connection: Connection, ledger: Ledger, tenant: str) -> None:
-    """D2: both, and the same."""
     assert _give(connection, ledger, tenant, 70) == 70
     assert _give(connection, ledger, tenant, 30) == 100
     assert _rows(connection, tenant) == [70, 30]
     assert audit_tenant(connection, ledger, tenant) == LedgerPosition(tenant, 100, 0, 0, 100)
 
 
-def test_a_credit_counts_once_for_its_id(connection: Connection, ledger: Ledger, tenant: str) -> None:
-    """D2: a repetition whose first outcome is unknown gives nothing twice."""
+def test_a_credit_counts_once_per_id(connection: Connection, ledger: Ledger, tenant: str) -> None:
+    """D2: also if the outcome of the first call is unknown."""
     credit_id = uuid4()
     assert [_give(connection, ledger, tenant, 70, credit_id) for _ in range(3)] == [70, 70, 70]
     assert _rows(connection, tenant) == [70]
 
 
-def test_one_credit_asked_for_by_many_at_once_counts_once(
+def test_concurrent_repetitions_of_a_credit_count_once(
     database_url: str, connection: Connection, ledger: Ledger, tenant: str
 ) -> None:
-    """D2: eight repetitions side by side."""
+    """D2: eight at once."""
     credit_id, start = uuid4(), threading.Barrier(8)
 
     def attempt(_: int) -> int:
@@ -89,10 +87,10 @@ def test_one_credit_asked_for_by_many_at_once_counts_once(
 
 
 @pytest.mark.parametrize("change", ["amount", "tenant"])
-def test_a_credit_id_stands_for_one_tenant_and_one_amount(
+def test_a_credit_id_belongs_to_one_tenant_and_amount(
     connection: Connection, ledger: Ledger, tenant: str, change: str
 ) -> None:
-    """D2: another amount or tenant under the same id is a conflict and gives nothing."""
+    """D2: another amount or tenant with the same id is a conflict and credits nothing."""
     credit_id, other = uuid4(), f"{tenant}x"
     create_tenant(connection, other, "Another")
     _give(connection, ledger, tenant, 70, credit_id)
@@ -102,10 +100,10 @@ def test_a_credit_id_stands_for_one_tenant_and_one_amount(
     assert (ledger.balance(tenant), ledger.balance(other)) == (70, None)
 
 
-def test_a_crash_between_row_and_balance_is_healed_by_the_same_call(
+def test_a_crash_between_row_and_balance_is_repaired_by_repeating_the_call(
     connection: Connection, ledger: Ledger, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D2: the books show the missing balance until then."""
+    """D2: until then the position shows the missing balance."""
     credit_id = uuid4()
 
     def crash(*_: object, **__: object) -> int:
@@ -131,10 +129,10 @@ def test_an_amount_out_of_range_leaves_no_row(
     assert _rows(connection, tenant) == []
 
 
-def test_credits_never_sum_up_beyond_what_the_ledger_can_hold(
+def test_credits_never_exceed_in_total_what_the_ledger_can_hold(
     connection: Connection, ledger: Ledger, tenant: str
 ) -> None:
-    """D2: refused before the row, which is append-only, would stand without its balance for ever."""
+    """D2: refused before the insert, as the row is append-only and would stay without its balance."""
     _give(connection, ledger, tenant, MAX_AMOUNT_USD_MICROS - 10)
     ledger.reserve(tenant, str(uuid4()), 1_000, 1)
     with pytest.raises(AmountRefused):
@@ -148,25 +146,24 @@ def test_credits_never_sum_up_beyond_what_the_ledger_can_hold(
 def test_a_credit_inside_an_open_transaction_is_refused(
     connection: Connection, ledger: Ledger, tenant: str
 ) -> None:
-    """D2: the balance would rise by a row that may yet be rolled back."""
+    """D2: the balance would rise by a row that may still be rolled back."""
     with connection.transaction(), pytest.raises(RuntimeError, match="its own transaction"):
         _give(connection, ledger, tenant, 70)
     assert (_rows(connection, tenant), ledger.balance(tenant)) == ([], None)
 
 
-def test_a_credit_on_a_connection_without_autocommit_stands_when_the_balance_rises(
+def test_a_credit_is_committed_before_the_balance_rises_without_autocommit_too(
     database_url: str, connection: Connection, ledger: Ledger, tenant: str
 ) -> None:
-    """D2: its transaction is over by then, however the connection was opened."""
+    """D2: its transaction ends first, however the connection was opened."""
     with psycopg.connect(database_url) as own:
         _give(own, ledger, tenant, 70)
         assert _rows(connection, tenant) == [70]
 
 
-def test_a_credit_of_an_unknown_tenant_gives_nothing(
+def test_a_credit_for_an_unknown_tenant_is_refused(
     connection: Connection, ledger: Ledger, tenant_id: str
 ) -> None:
-    """RUN-29: the row needs its tenant."""
     with pytest.raises(psycopg.errors.ForeignKeyViolation):
         _give(connection, ledger, tenant_id, 70)
     assert ledger.balance(tenant_id) is None
@@ -185,8 +182,8 @@ _CHANGES: tuple[LiteralString, ...] = (
 )
 
 
-def test_the_journal_only_grows(connection: Connection, ledger: Ledger, tenant: str) -> None:
-    """D2: append-only, against every statement that would change it."""
+def test_credits_are_append_only(connection: Connection, ledger: Ledger, tenant: str) -> None:
+    """D2: no statement can change or delete one."""
     _give(connection, ledger, tenant, 70)
     for statement in _CHANGES:
         with pytest.raises(psycopg.errors.RestrictViolation, match="append-only"):
@@ -195,7 +192,7 @@ def test_the_journal_only_grows(connection: Connection, ledger: Ledger, tenant: 
 
 
 def test_a_tenant_is_created_once(connection: Connection, tenant: str) -> None:
-    """RUN-29: a second time changes nothing."""
+    """RUN-29: a repetition changes nothing."""
     create_tenant(connection, tenant, "Another name", 7)
     row = connection.execute(
         "SELECT display_name, status, rate_limit_per_minute FROM tenants WHERE tenant_id = %s", (tenant,)
@@ -211,7 +208,7 @@ def test_a_tenant_id_that_could_forge_a_key_is_refused(connection: Connection) -
 
 
 def test_every_tenant_is_visited_once_in_order(connection: Connection) -> None:
-    """D2: three pages of them, the last one exactly full."""
+    """D2: over three pages, the last one exactly full."""
     connection.execute(
         "INSERT INTO tenants (tenant_id, display_name) SELECT 't-' || n, 'x' FROM generate_series(1, 1500) n"
     )
@@ -220,8 +217,8 @@ def test_every_tenant_is_visited_once_in_order(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("tenants", [1, 499, 500, 501, 1500])
-def test_each_tenant_has_its_turn_once(connection: Connection, tenants: int) -> None:
-    """Wherever a job begins."""
+def test_each_tenant_is_visited_once_per_tick(connection: Connection, tenants: int) -> None:
+    """Wherever the job continues."""
     connection.execute(
         "INSERT INTO tenants (tenant_id, display_name) SELECT 't-' || n, 'x' FROM generate_series(1, %s) n",
         (tenants,),
@@ -232,8 +229,8 @@ def test_each_tenant_has_its_turn_once(connection: Connection, tenants: int) -> 
         )
 
 
-def test_a_job_that_never_comes_to_the_end_leaves_out_others_each_time(connection: Connection) -> None:
-    """The last of 3,000 would have no turn in a job that has the time for 1,000, were the order always the same."""
+def test_a_job_that_runs_out_of_time_leaves_out_other_tenants_each_tick(connection: Connection) -> None:
+    """In a fixed order, a job with time for 1,000 of 3,000 tenants would never visit the last ones."""
     connection.execute(
         "INSERT INTO tenants (tenant_id, display_name) SELECT 't-' || n, 'x' FROM generate_series(1, 3000) n"
     )
@@ -244,13 +241,12 @@ def test_a_job_that_never_comes_to_the_end_leaves_out_others_each_time(connectio
 
 
 def test_an_unknown_tenant_has_no_position(connection: Connection, ledger: Ledger) -> None:
-    """D2: not a balanced one."""
     with pytest.raises(LookupError):
         audit_tenant(connection, ledger, "nobody")
 
 
 def test_the_identity_holds_through_the_life_of_runs(world: World) -> None:
-    """D2: balance = credits − charges − open reservations; a settled, a refunded and an open run at once."""
+    """D2: balance = credits − charges − open reservations, with a settled, a refunded and an open run."""
     tenant = world.tenant()
     open_run, settled, refunded = (world.submit(tenant).run for _ in range(3))
     with world.database.connection() as connection:
@@ -279,8 +275,8 @@ def test_the_identity_holds_through_the_life_of_runs(world: World) -> None:
     assert world.run(open_run).money_state == MoneyState.RESERVED
 
 
-def test_a_disputed_run_keeps_its_reservation_in_the_books(world: World) -> None:
-    """D3: its money is neither spent nor given back until an operator decides."""
+def test_a_disputed_run_counts_as_an_open_reservation(world: World) -> None:
+    """D3: its money is neither charged nor refunded until an operator decides."""
     tenant = world.tenant()
     run = world.submit(tenant).run
     free = Intent(Status.FAILED, MoneyState.REFUNDED, 0, reason_code="RESERVATION_EXPIRED")

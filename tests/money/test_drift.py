@@ -1,5 +1,4 @@
-"""The continuous check of the ledger (D2): what is under way is no drift, what is wrong is found, and repaired where
-Postgres proves it."""
+"""The continuous audit (D2): work under way is not drift; drift is found, and repaired if Postgres proves it."""
 
 import itertools
 import threading
@@ -46,11 +45,11 @@ def _rebuilds(world: World, tenant: Tenant) -> list[tuple[str, int | None, int]]
         ).fetchall()
 
 
-# --- what is under way --------------------------------------------------------------------------------------------
+# --- work under way --------------------------------------------------------------------------------------------
 
 
-def test_work_under_way_is_no_drift(world: World) -> None:
-    """D2: waiting, worked on, reserved and not yet inserted, settled and not yet committed, a credit on its way."""
+def test_work_under_way_is_not_drift(world: World) -> None:
+    """D2: queued, processing, reserved but not inserted, settled but not committed, and a credit under way."""
     tenant = world.tenant()
     _worked(world, tenant)
     world.submit(tenant)
@@ -73,8 +72,8 @@ def test_work_under_way_is_no_drift(world: World) -> None:
     assert _audit(world, tenant) == Audit(Verdict.BALANCED)
 
 
-def test_under_traffic_no_measure_is_wrong(world: World) -> None:
-    """D2: a measure between submits, workers and credits is none at all, or says zero."""
+def test_no_measure_under_traffic_is_wrong(world: World) -> None:
+    """D2: a measure between submits, workers and credits is None or has no drift."""
     tenant = world.tenant()
     stop, failures, measured = threading.Event(), list[BaseException](), list[int]()
 
@@ -114,15 +113,15 @@ def test_under_traffic_no_measure_is_wrong(world: World) -> None:
 
 
 class _Restless(Ledger):
-    """A ledger whose balance moves between any two looks."""
+    """A ledger whose balance changes between any two reads."""
 
     def open_reservations(self, tenant_id: str) -> list[str]:
         self.client.incrby(self.keys.balance(tenant_id), 1)
         return super().open_reservations(tenant_id)
 
 
-def test_a_balance_that_never_rests_is_left_for_the_next_firing(world: World) -> None:
-    """D2: what can't be measured is neither balanced nor repaired, and waits its turn like all others."""
+def test_a_balance_that_keeps_changing_is_left_for_the_next_tick(world: World) -> None:
+    """D2: it is neither balanced nor repaired, and is audited again in its turn."""
     tenant = world.tenant()
     ledger = _Restless(world.ledger.client, world.ledger.keys)
     with world.database.connection() as connection:
@@ -131,11 +130,11 @@ def test_a_balance_that_never_rests_is_left_for_the_next_firing(world: World) ->
     assert _rebuilds(world, tenant) == []
 
 
-# --- what is wrong, and provable ----------------------------------------------------------------------------------
+# --- drift that Postgres proves ----------------------------------------------------------------------------------
 
 
 def _lose_reserve_and_settle(world: World, tenant: Tenant) -> int:
-    """A failover that lost all of a run but its row: the balance is as before the reserve."""
+    """A failover lost everything about a run but its row: the balance is as before the reserve."""
     run_id = _worked(world, tenant)
     world.ledger.client.delete(world.ledger.keys.receipt(tenant.tenant_id, run_id))
     world.ledger.client.incrby(world.ledger.keys.balance(tenant.tenant_id), A_COST)
@@ -189,7 +188,7 @@ def _write_by_hand(world: World, tenant: Tenant) -> int:
 def test_drift_that_postgres_proves_is_repaired_by_reconcile(
     world: World, spoil: Callable[[World, Tenant], int]
 ) -> None:
-    """D2: found in one firing, told to the micro, repaired, and entered in the record of rebuilds."""
+    """D2: found in one tick, reported to the micro, repaired, and recorded as a rebuild."""
     tenant = world.tenant()
     drifted = spoil(world, tenant)
     before = world.ledger.balance(tenant.tenant_id)
@@ -225,7 +224,7 @@ def test_a_run_whose_reservation_was_lost_is_paid_after_the_repair(world: World)
 def test_a_crash_before_the_record_of_a_repair_repairs_nothing_twice(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D2: the next firing finds the books in order."""
+    """D2: the next tick finds no drift."""
     tenant = world.tenant()
     _write_by_hand(world, tenant)
     real = drift._audit
@@ -243,11 +242,11 @@ def test_a_crash_before_the_record_of_a_repair_repairs_nothing_twice(
     assert world.position(tenant).balanced
 
 
-# --- what is wrong, and not provable ------------------------------------------------------------------------------
+# --- drift that Postgres does not prove ------------------------------------------------------------------------------
 
 
 def test_a_receipt_that_contradicts_its_row_is_left_to_an_operator(world: World) -> None:
-    """D3: one of the two was changed by other hands; nothing is guessed, and it is told until somebody decides."""
+    """D3: one of the two was changed from outside; nothing is guessed, and it is reported until somebody decides."""
     tenant = world.tenant()
     run_id = _worked(world, tenant)
     keys, client = world.ledger.keys, world.ledger.client
@@ -271,8 +270,8 @@ def test_a_receipt_that_contradicts_its_row_is_left_to_an_operator(world: World)
     assert _rebuilds(world, tenant) == [("OPERATOR", A_CREDIT - A_COST + 7, A_CREDIT - A_COST)]
 
 
-def test_contradictions_are_looked_for_page_by_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """D2: more runs than a page holds, the contradicted one among the last."""
+def test_contradictions_are_found_on_every_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D2: there are more runs than a page holds, and the contradicted one is among the last."""
     tenant = world.tenant()
     run_ids = [_worked(world, tenant) for _ in range(5)]
     monkeypatch.setattr(drift, "_PAGE_SIZE", 2)
@@ -281,11 +280,11 @@ def test_contradictions_are_looked_for_page_by_page(world: World, monkeypatch: p
         assert drift.contradictions(connection, world.ledger, tenant.tenant_id) == [run_ids[4]]
 
 
-# --- whose turn it is ---------------------------------------------------------------------------------------------
+# --- the order of audits ---------------------------------------------------------------------------------------------
 
 
-def test_the_tenant_looked_at_longest_ago_is_next(world: World) -> None:
-    """D2: with more tenants than a firing has time for, each still gets its turn."""
+def test_the_tenant_with_the_oldest_audit_is_next(world: World) -> None:
+    """D2: every tenant is audited, even if there are more than a tick has time for."""
     first, second, third = world.tenant(), world.tenant(), world.tenant()
     now = world.now()
     with world.database.connection() as connection:
@@ -297,10 +296,10 @@ def test_the_tenant_looked_at_longest_ago_is_next(world: World) -> None:
         assert third.tenant_id not in due_audits(connection, now)
 
 
-def test_a_redis_that_hangs_takes_no_more_than_a_scans_share_of_the_firing(
+def test_a_redis_that_hangs_takes_at_most_a_scans_share_of_the_tick(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D5: with many tenants and seconds a call, the scans that need no Redis would never be reached."""
+    """D5: otherwise, with seconds per call and many tenants, the scans without Redis would never run."""
     tenants = [world.tenant() for _ in range(4)]
     world.submit(tenants[0])
     with world.database.connection() as connection:

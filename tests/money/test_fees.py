@@ -1,4 +1,4 @@
-"""The minimum fee and the bound of every charge (RUN-23, RUN-24; 001 §12.2)."""
+"""The minimum fee, and the limit of every charge (RUN-23, RUN-24; 001 §12.2)."""
 
 from fractions import Fraction
 from math import floor
@@ -35,30 +35,30 @@ _AMOUNTS = st.integers(1, MAX_AMOUNT_USD_MICROS)
     ],
 )
 def test_the_minimum_fee_is_two_percent_between_half_a_cent_and_ten_cents(reserved: int, fee: int) -> None:
-    """RUN-23: min(max(5 000, floor(2 %)), 100 000), with both bounds at their edges."""
+    """RUN-23: min(max(5 000, floor(2 %)), 100 000), around both bounds."""
     assert minimum_fee(reserved) == fee
 
 
 @given(_AMOUNTS)
 def test_the_minimum_fee_is_exact_over_the_whole_range(reserved: int) -> None:
-    """RUN-23: the same as exact fractions say, where a float would have lost its last bits."""
+    """RUN-23: equal to exact fractions, where a float would lose its last bits."""
     assert minimum_fee(reserved) == min(max(5_000, floor(Fraction(2, 100) * reserved)), 100_000)
     assert type(minimum_fee(reserved)) is int
 
 
 @given(st.integers(0, 2**60), _AMOUNTS)
 def test_no_charge_is_above_the_reservation(cost: int, reserved: int) -> None:
-    """RUN-24: actual ≤ reserved, and a cost within the reservation is charged as it is."""
+    """RUN-24: actual ≤ reserved; a cost within the reservation is charged in full."""
     assert charge_within(cost, reserved) == (cost if cost <= reserved else reserved)
 
 
 @pytest.mark.parametrize("reserved", [1, 100, 4_999])
-def test_a_reservation_below_the_minimum_fee_is_charged_whole(reserved: int) -> None:
-    """RUN-23: the fee is charged up to the reservation."""
+def test_a_reservation_below_the_minimum_fee_is_charged_in_full(reserved: int) -> None:
+    """RUN-23."""
     assert charge_within(minimum_fee(reserved), reserved) == reserved
 
 
 def test_a_negative_cost_is_refused() -> None:
-    """RUN-24: no pack pays a client."""
+    """RUN-24: no pack can pay a client."""
     with pytest.raises(ValueError, match="must not be negative"):
         charge_within(-1, 100)

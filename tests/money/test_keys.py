@@ -28,7 +28,7 @@ def _all_of(keys: KeySpace, tenant_id: str, run_id: str, client_key: str) -> lis
 
 
 def _slot(key: str) -> int:
-    """As the cluster specification has it: CRC16 (XMODEM) of the first non-empty hash tag, or of the whole key."""
+    """By the cluster specification: CRC16 (XMODEM) of the first non-empty hash tag, or of the whole key."""
     name = key
     start = key.find("{")
     if start != -1:
@@ -38,8 +38,8 @@ def _slot(key: str) -> int:
     return crc_hqx(name.encode(), 0) % 16384
 
 
-def test_the_slot_is_the_specifications() -> None:
-    """The check value of the cluster specification: CRC16("123456789") is 0x31C3."""
+def test_the_slot_is_that_of_the_specification() -> None:
+    """Its check value: CRC16("123456789") is 0x31C3."""
     assert _slot("123456789") == 0x31C3 % 16384
     assert _slot("{user1000}.following") == _slot("user1000")
 
@@ -56,13 +56,13 @@ def test_names_on_one_node_are_exactly_as_locked() -> None:
 
 @pytest.mark.parametrize("cluster", [False, True])
 def test_no_two_kinds_of_key_share_a_name(cluster: bool) -> None:
-    """RUN-7: ten kinds, ten names, even where a run id equals a tenant's."""
+    """RUN-7: ten kinds have ten names, even if a run id equals a tenant id."""
     assert len(set(_all_of(KeySpace(cluster), "same", "same", "same-key"))) == 10
 
 
 @given(_TENANTS, st.uuids().map(str), _CLIENT_KEYS)
 def test_all_keys_of_a_tenant_share_a_slot_on_a_cluster(tenant_id: str, run_id: str, client_key: str) -> None:
-    """D11: also where the client's key holds braces of its own."""
+    """D11: also if the client's key contains braces."""
     slots = {_slot(key) for key in _all_of(KeySpace(cluster=True), tenant_id, run_id, client_key)}
     assert slots == {_slot(tenant_id)}
 
@@ -71,7 +71,7 @@ def test_all_keys_of_a_tenant_share_a_slot_on_a_cluster(tenant_id: str, run_id: 
 def test_no_client_key_reaches_another_tenants_mapping(
     one: str, other: str, key: str, other_key: str
 ) -> None:
-    """RUN-11: a tenant id holds no separator, so no idempotency key can spell out somebody else's name."""
+    """RUN-11: a tenant id contains no separator, so no idempotency key can form another tenant's name."""
     for keys in (KeySpace(), KeySpace(cluster=True)):
         same = keys.idempotency(one, key) == keys.idempotency(other, other_key)
         assert same == ((one, key) == (other, other_key))

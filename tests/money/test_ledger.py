@@ -48,14 +48,14 @@ _CREDIT = Script(LEDGER_FUNCTIONS, ("dpp.money.lua", "credit.lua"))
 
 
 class _Account:
-    """One tenant's money, with the scripts' raw answers beside the typed ones."""
+    """One tenant's ledger, with the scripts' raw replies beside the typed results."""
 
     def __init__(self, ledger: Ledger, tenant_id: str) -> None:
         self.ledger = ledger
         self.client: Any = ledger.client
         self.tenant_id = tenant_id
 
-    def given(self, amount: int) -> None:
+    def credit(self, amount: int) -> None:
         self.ledger.credit(self.tenant_id, str(uuid4()), amount)
 
     def reserved(self, amount: int) -> str:
@@ -79,7 +79,7 @@ class _Account:
         return _REFUND_FULL.run(self.client, self.keys(run_id), (run_id, "1000"))
 
     def snapshot(self, run_id: str) -> dict[str, Any]:
-        """Everything that the ledger holds of the tenant and the run."""
+        """All keys of the tenant and the run, with their content."""
         names = [*self.keys(run_id), self.ledger.keys.credits_applied(self.tenant_id)]
         return {name: self._content(name) for name in names}
 
@@ -101,7 +101,7 @@ class _Account:
 
 @pytest.fixture
 def account(ledger: Ledger, tenant_id: str) -> _Account:
-    """A tenant with nothing yet."""
+    """A tenant without a balance."""
     return _Account(ledger, tenant_id)
 
 
@@ -117,12 +117,12 @@ def anywhere(
     opened.client.close()
 
 
-def test_a_run_is_paid_on_one_node_and_on_a_cluster(anywhere: _Account) -> None:
-    """RUN-1, D11: every move works where a script's keys must share a slot."""
-    anywhere.given(1_000)
+def test_every_move_works_on_one_node_and_on_a_cluster(anywhere: _Account) -> None:
+    """RUN-1, D11: on a cluster, the keys of a script must share a slot."""
+    anywhere.credit(1_000)
     settled, refunded = anywhere.reserved(400), anywhere.reserved(300)
     assert anywhere.balance() == 300
-    # Of one millisecond, they come in the order of their ids.
+    # With the same millisecond, they are ordered by id.
     assert set(anywhere.ledger.reservations_older_than(anywhere.tenant_id, -1)) == {settled, refunded}
     assert anywhere.ledger.settle(anywhere.tenant_id, settled, 150) == Closed(
         CloseKind.SETTLED, 150, 250, 550, repeated=False
@@ -131,9 +131,9 @@ def test_a_run_is_paid_on_one_node_and_on_a_cluster(anywhere: _Account) -> None:
     assert anywhere.ledger.reservations_older_than(anywhere.tenant_id, -1) == []
 
 
-def test_reserve_answers_the_locked_codes(account: _Account) -> None:
+def test_reserve_returns_the_locked_codes(account: _Account) -> None:
     """RUN-6 (001 §6.2): OK <new_balance>, ERR_INSUFFICIENT <balance>, ERR_ALREADY_RESERVED."""
-    account.given(100)
+    account.credit(100)
     assert account.reserve_raw("r1" + account.tenant_id, "60") == ["OK", "40"]
     assert account.reserve_raw("r1" + account.tenant_id, "60") == ["ERR_ALREADY_RESERVED"]
     assert account.reserve_raw("r2" + account.tenant_id, "60") == ["ERR_INSUFFICIENT", "40"]
@@ -141,29 +141,29 @@ def test_reserve_answers_the_locked_codes(account: _Account) -> None:
 
 
 def test_reserve_without_a_balance_is_insufficient(account: _Account) -> None:
-    """RUN-6: no key is a balance of 0."""
+    """RUN-6: a missing key is a balance of 0."""
     assert account.reserve_raw(str(uuid4()), "1") == ["ERR_INSUFFICIENT", "0"]
 
 
-def test_settle_answers_the_locked_codes(account: _Account) -> None:
-    """RUN-6 (001 §6.3): OK <charge> <refund> <new_balance>, ERR_NO_RESERVE; what follows is the receipt's."""
-    account.given(100)
+def test_settle_returns_the_locked_codes(account: _Account) -> None:
+    """RUN-6 (001 §6.3): OK <charge> <refund> <new_balance>, ERR_NO_RESERVE; then the receipt's fields."""
+    account.credit(100)
     run_id = account.reserved(60)
     assert account.settle_raw(run_id, "25")[:4] == ["OK", "25", "35", "75"]
     assert account.settle_raw(str(uuid4()), "25") == ["ERR_NO_RESERVE"]
 
 
-def test_refund_full_answers_the_locked_codes(account: _Account) -> None:
+def test_refund_full_returns_the_locked_codes(account: _Account) -> None:
     """RUN-6 (001 §6.4): OK or ERR_NO_RESERVE; the fields in the order of settle."""
-    account.given(100)
+    account.credit(100)
     run_id = account.reserved(60)
     assert account.refund_raw(run_id)[:4] == ["OK", "0", "60", "100"]
     assert account.refund_raw(str(uuid4())) == ["ERR_NO_RESERVE"]
 
 
-def test_the_reservation_holds_the_locked_fields(account: _Account) -> None:
+def test_the_reservation_has_the_locked_fields(account: _Account) -> None:
     """RUN-7: a hash of reserved_usd_micros, tenant_id, created_at_ms at the locked name."""
-    account.given(100)
+    account.credit(100)
     run_id = str(uuid4())
     account.ledger.reserve(account.tenant_id, run_id, 60, 1_770_000_000_123)
     assert account.client.hgetall(f"reserve:{run_id}") == {
@@ -174,9 +174,9 @@ def test_the_reservation_holds_the_locked_fields(account: _Account) -> None:
     assert account.client.get(f"budget:{account.tenant_id}:balance_usd_micros") == "40"
 
 
-def test_what_must_end_has_an_expiry_and_what_must_not_has_none(account: _Account) -> None:
-    """RUN-7, D2: the reservation 1 h, the receipt 7 days, set in the script; balance and index never end."""
-    account.given(100)
+def test_reservation_and_receipt_expire_balance_and_index_do_not(account: _Account) -> None:
+    """RUN-7, D2: after 1 h and 7 days, set by the script."""
+    account.credit(100)
     run_id = account.reserved(60)
     balance, reservation, receipt, ages, amounts = account.keys(run_id)
     assert RESERVATION_TTL_SECONDS - 30 < account.client.ttl(reservation) <= RESERVATION_TTL_SECONDS == 3_600
@@ -188,8 +188,8 @@ def test_what_must_end_has_an_expiry_and_what_must_not_has_none(account: _Accoun
 
 @pytest.mark.parametrize("balance", [10**14, 10**14 + 3, 2**53 - 1])
 def test_ten_to_the_14_survives_reserve_and_settle_to_the_micro(account: _Account, balance: int) -> None:
-    """D2: the document's scripts write 10^14 back as 1e+14, and lose the last digits of what is above it."""
-    account.given(balance)
+    """D2: the document's scripts write 10^14 back as 1e+14, and lose the last digits of larger amounts."""
+    account.credit(balance)
     run_id = account.reserved(3)
     assert account.client.get(account.keys(run_id)[0]) == str(balance - 3)
     account.ledger.settle(account.tenant_id, run_id, 1)
@@ -197,9 +197,9 @@ def test_ten_to_the_14_survives_reserve_and_settle_to_the_micro(account: _Accoun
 
 
 @pytest.mark.parametrize("amount", [10**14, 2**53 - 1])
-def test_the_largest_amounts_come_back_whole(account: _Account, amount: int) -> None:
-    """D2: exact up to 2^53 - 1, in the balance, the index and the receipt."""
-    account.given(amount)
+def test_the_largest_amounts_are_exact(account: _Account, amount: int) -> None:
+    """D2: up to 2^53 - 1, in the balance, the index and the receipt."""
+    account.credit(amount)
     run_id = account.reserved(amount)
     assert account.balance() == 0
     closed = account.ledger.settle(account.tenant_id, run_id, amount - 1)
@@ -207,20 +207,18 @@ def test_the_largest_amounts_come_back_whole(account: _Account, amount: int) -> 
     assert account.ledger.settle(account.tenant_id, run_id, 5).charge_usd_micros == amount - 1
 
 
-def test_a_credit_that_would_pass_2_to_the_53_is_refused(account: _Account) -> None:
-    """D2: nothing is added where the sum would no longer be exact."""
-    account.given(MAX_AMOUNT_USD_MICROS)
+def test_a_credit_above_2_to_the_53_in_total_is_refused(account: _Account) -> None:
+    """D2: the sum would not be exact."""
+    account.credit(MAX_AMOUNT_USD_MICROS)
     with pytest.raises(AmountRefused):
-        account.given(1)
+        account.credit(1)
     assert account.balance() == MAX_AMOUNT_USD_MICROS
 
 
 @pytest.mark.parametrize("closing", ["settle", "refund"])
-def test_a_reservation_whose_hour_has_passed_is_closed_from_the_index(
-    account: _Account, closing: str
-) -> None:
-    """D2: where the document's scripts lose the money, the index restores it."""
-    account.given(100)
+def test_a_reservation_older_than_an_hour_is_closed_from_the_index(account: _Account, closing: str) -> None:
+    """D2: the document's scripts lose the money here."""
+    account.credit(100)
     run_id = account.reserved(60)
     assert account.client.delete(f"reserve:{run_id}") == 1
     if closing == "settle":
@@ -231,9 +229,9 @@ def test_a_reservation_whose_hour_has_passed_is_closed_from_the_index(
         assert account.balance() == 100
 
 
-def test_an_expired_reservation_is_not_made_again(account: _Account) -> None:
-    """D2: the index, not the key that expires, says that a run has its money."""
-    account.given(100)
+def test_an_expired_reservation_is_not_reserved_again(account: _Account) -> None:
+    """D2: the index decides that a run has a reservation, not the key that expires."""
+    account.credit(100)
     run_id = account.reserved(40)
     account.client.delete(f"reserve:{run_id}")
     with pytest.raises(AlreadyReserved):
@@ -243,11 +241,11 @@ def test_an_expired_reservation_is_not_made_again(account: _Account) -> None:
 
 @pytest.mark.parametrize("first", ["settle", "refund"])
 @pytest.mark.parametrize("second", ["settle", "refund"])
-def test_closing_twice_moves_money_once_and_answers_the_first_receipt(
+def test_closing_twice_moves_money_once_and_returns_the_first_receipt(
     account: _Account, first: str, second: str
 ) -> None:
-    """D2: settle or refund after settle or refund, with another charge even."""
-    account.given(100)
+    """D2: settle or refund after settle or refund, also with another charge."""
+    account.credit(100)
     run_id = account.reserved(60)
 
     def close(how: str, charge: int) -> Closed:
@@ -268,18 +266,18 @@ def test_closing_twice_moves_money_once_and_answers_the_first_receipt(
     )
 
 
-def test_a_repeated_close_answers_the_balance_of_now(account: _Account) -> None:
-    """RUN-13: the headers show what is left, not what was left."""
-    account.given(100)
+def test_a_repeated_close_returns_the_current_balance(account: _Account) -> None:
+    """RUN-13: for the headers."""
+    account.credit(100)
     run_id = account.reserved(60)
     account.ledger.settle(account.tenant_id, run_id, 60)
-    account.given(1_000)
+    account.credit(1_000)
     assert account.ledger.settle(account.tenant_id, run_id, 60).balance_usd_micros == 1_040
 
 
 def test_a_closed_run_is_not_reserved_again(account: _Account) -> None:
-    """D2: a late repetition of a reserve whose run has ended sets nothing aside."""
-    account.given(100)
+    """D2: a late repetition of the reserve of an ended run reserves nothing."""
+    account.credit(100)
     run_id = account.reserved(60)
     account.ledger.refund_full(account.tenant_id, run_id)
     with pytest.raises(AlreadyReserved):
@@ -287,9 +285,9 @@ def test_a_closed_run_is_not_reserved_again(account: _Account) -> None:
     assert account.balance() == 100
 
 
-def test_closing_what_was_never_reserved_is_refused_and_moves_nothing(account: _Account) -> None:
-    """D3: neither a reservation nor a receipt, so nothing is guessed."""
-    account.given(100)
+def test_closing_without_a_reservation_is_refused_and_moves_nothing(account: _Account) -> None:
+    """D3: without reservation and receipt, nothing is guessed."""
+    account.credit(100)
     run_id = str(uuid4())
     before = account.snapshot(run_id)
     with pytest.raises(NoReservation):
@@ -300,8 +298,8 @@ def test_closing_what_was_never_reserved_is_refused_and_moves_nothing(account: _
 
 
 def test_another_tenants_reservation_is_not_closed(account: _Account) -> None:
-    """RUN-11: a run id alone opens nobody's purse."""
-    account.given(100)
+    """RUN-11: a run id alone gives no access to the money."""
+    account.credit(100)
     run_id = account.reserved(60)
     other = f"{account.tenant_id}x"
     account.ledger.credit(other, "a credit of its own", 100)
@@ -311,18 +309,18 @@ def test_another_tenants_reservation_is_not_closed(account: _Account) -> None:
 
 
 @pytest.mark.parametrize("charge", [61, 10**14, MAX_AMOUNT_USD_MICROS])
-def test_a_charge_above_the_reservation_is_cut_to_it(account: _Account, charge: int) -> None:
-    """RUN-24: actual ≤ reserved, whatever is asked."""
-    account.given(100)
+def test_a_charge_is_limited_to_the_reservation(account: _Account, charge: int) -> None:
+    """RUN-24: actual ≤ reserved."""
+    account.credit(100)
     run_id = account.reserved(60)
     assert account.ledger.settle(account.tenant_id, run_id, charge) == Closed(
         CloseKind.SETTLED, 60, 0, 40, repeated=False
     )
 
 
-def test_a_charge_of_nothing_gives_all_back_and_stays_a_settle(account: _Account) -> None:
-    """RUN-6: the receipt says what was asked for."""
-    account.given(100)
+def test_a_charge_of_zero_refunds_all_and_is_still_a_settle(account: _Account) -> None:
+    """RUN-6: the receipt has the requested kind."""
+    account.credit(100)
     run_id = account.reserved(60)
     assert account.ledger.settle(account.tenant_id, run_id, 0) == Closed(
         CloseKind.SETTLED, 0, 60, 100, repeated=False
@@ -330,9 +328,9 @@ def test_a_charge_of_nothing_gives_all_back_and_stays_a_settle(account: _Account
 
 
 @pytest.mark.parametrize("amount", _BAD_AMOUNTS)
-def test_no_script_takes_what_is_no_amount(account: _Account, amount: str) -> None:
-    """RUN-23, D2: integers from 0 to 2^53 - 1 in ASCII digits, and nothing is moved for anything else."""
-    account.given(100)
+def test_no_script_accepts_an_invalid_amount(account: _Account, amount: str) -> None:
+    """RUN-23, D2: anything but an integer from 0 to 2^53 - 1 in ASCII digits moves nothing."""
+    account.credit(100)
     open_run, new_run = account.reserved(60), str(uuid4())
     before = account.snapshot(open_run), account.snapshot(new_run)
     credit_keys = [account.keys(new_run)[0], account.ledger.keys.credits_applied(account.tenant_id)]
@@ -344,8 +342,8 @@ def test_no_script_takes_what_is_no_amount(account: _Account, amount: str) -> No
 
 @pytest.mark.parametrize("amount", [0, -1, 2**53])
 def test_the_ledger_refuses_an_amount_out_of_range(account: _Account, amount: int) -> None:
-    """RUN-23: as a typed error."""
-    account.given(100)
+    """RUN-23: with a typed error."""
+    account.credit(100)
     with pytest.raises(AmountRefused):
         account.ledger.reserve(account.tenant_id, str(uuid4()), amount, 1)
     with pytest.raises(AmountRefused):
@@ -353,9 +351,9 @@ def test_the_ledger_refuses_an_amount_out_of_range(account: _Account, amount: in
     assert account.balance() == 100
 
 
-def test_leading_zeros_are_the_same_amount_and_leave_nothing_half_done(account: _Account) -> None:
-    """D2: INCRBY would refuse "007" after the first write; the scripts write the amount as they read it."""
-    account.given(100)
+def test_leading_zeros_are_the_same_amount_and_no_move_is_partial(account: _Account) -> None:
+    """D2: INCRBY would refuse "007" after the first write; the scripts write the parsed amount."""
+    account.credit(100)
     run_id = str(uuid4())
     assert account.reserve_raw(run_id, "007") == ["OK", "93"]
     assert account.settle_raw(run_id, "002")[:4] == ["OK", "2", "5", "98"]
@@ -363,15 +361,15 @@ def test_leading_zeros_are_the_same_amount_and_leave_nothing_half_done(account: 
     assert _CREDIT.run(account.client, credit_keys, (run_id, "0002")) == ["OK", "100", "NEW"]
 
 
-def test_a_credit_counts_once_however_often_it_is_asked(account: _Account) -> None:
-    """D2: a repetition after a lost answer gives nothing twice."""
+def test_a_repeated_credit_counts_once(account: _Account) -> None:
+    """D2: as after a lost reply."""
     credit_id = str(uuid4())
     assert [account.ledger.credit(account.tenant_id, credit_id, 70) for _ in range(3)] == [70, 70, 70]
 
 
-def test_an_insufficient_balance_says_what_is_there(account: _Account) -> None:
-    """RUN-9: the 402 answer shows the budget."""
-    account.given(99)
+def test_an_insufficient_balance_is_in_the_error(account: _Account) -> None:
+    """RUN-9: the 402 response shows the budget."""
+    account.credit(99)
     with pytest.raises(InsufficientBudget) as refused:
         account.reserved(100)
     assert refused.value.balance_usd_micros == 99
@@ -379,8 +377,8 @@ def test_an_insufficient_balance_says_what_is_there(account: _Account) -> None:
 
 
 def test_of_100_parallel_reserves_of_60_percent_exactly_one_succeeds(account: _Account) -> None:
-    """RUN-6: check and decrement are one step."""
-    account.given(1_000)
+    """RUN-6: check and decrement are atomic."""
+    account.credit(1_000)
     start = threading.Barrier(100)
 
     def attempt(_: int) -> bool:
@@ -397,8 +395,8 @@ def test_of_100_parallel_reserves_of_60_percent_exactly_one_succeeds(account: _A
 
 
 def test_of_parallel_closes_exactly_one_moves_money(account: _Account) -> None:
-    """RUN-34, D2: settles and refunds at once; one is new, all tell the same story."""
-    account.given(1_000)
+    """RUN-34, D2: settles and refunds at once; one is new, and all return the same receipt."""
+    account.credit(1_000)
     run_id = account.reserved(600)
     start = threading.Barrier(20)
 
@@ -415,16 +413,16 @@ def test_of_parallel_closes_exactly_one_moves_money(account: _Account) -> None:
     assert account.balance() == 1_000 - closed[0].charge_usd_micros
 
 
-def test_scripts_that_redis_forgot_are_sent_again(anywhere: _Account) -> None:
-    """Issue 3, RUN-6: NOSCRIPT after a restart or a failover costs one call more, and nothing else."""
-    anywhere.given(100)
+def test_scripts_that_redis_lost_are_sent_again(anywhere: _Account) -> None:
+    """RUN-6: NOSCRIPT after a restart or a failover costs one more call."""
+    anywhere.credit(100)
     for _ in range(2):
         anywhere.client.script_flush()
         run_id = anywhere.reserved(10)
         anywhere.client.script_flush()
         anywhere.ledger.settle(anywhere.tenant_id, run_id, 10)
     anywhere.client.script_flush()
-    anywhere.given(5)
+    anywhere.credit(5)
     assert anywhere.balance() == 85
 
 
@@ -432,8 +430,8 @@ def test_scripts_that_redis_forgot_are_sent_again(anywhere: _Account) -> None:
 def test_a_key_of_another_type_stops_every_move_before_its_first_write(
     account: _Account, spoiled: int
 ) -> None:
-    """D2: Redis undoes nothing of a script that fails, so it must fail first."""
-    account.given(100)
+    """D2: Redis does not roll back a script that fails."""
+    account.credit(100)
     open_run, new_run = account.reserved(60), str(uuid4())
     names = [*account.keys(open_run), account.ledger.keys.credits_applied(account.tenant_id)]
     account.client.delete(names[spoiled])
@@ -451,16 +449,16 @@ def test_a_key_of_another_type_stops_every_move_before_its_first_write(
         except RedisUnavailable:
             stopped += 1
             assert (account.snapshot(open_run), account.snapshot(new_run)) == before
-    # reserve:{run} is this run's alone and is only deleted by a settle, whatever it is.
+    # reserve:{run} belongs to this run only, and a settle only deletes it, whatever its type.
     assert stopped == {0: 3, 1: 0, 2: 1, 3: 2, 4: 2, 5: 1}[spoiled]
 
 
 @pytest.mark.parametrize("balance", ["", "abc", "1.5", "1e14", "0x10", " 7", "1_000", "nan"])
-def test_a_balance_that_is_no_integer_stops_every_move_before_its_first_write(
+def test_a_balance_that_is_not_an_integer_stops_every_move_before_its_first_write(
     account: _Account, balance: str
 ) -> None:
-    """D2: "1.5" passes for a number in Lua and fails in INCRBY; a credit must not be marked as given by then."""
-    account.given(100)
+    """D2: "1.5" is a number in Lua and fails in INCRBY; a credit must not be marked as applied before."""
+    account.credit(100)
     run_id, credit_id = account.reserved(60), str(uuid4())
     key = account.keys(run_id)[0]
     account.client.set(key, balance)
@@ -482,12 +480,12 @@ def test_a_balance_that_is_no_integer_stops_every_move_before_its_first_write(
 
 
 def test_a_tenant_unknown_to_redis_has_no_balance(account: _Account) -> None:
-    """D2: None, not 0, so that an audit can tell a lost cache from a spent budget."""
+    """D2: None, not 0, so that an audit can distinguish a lost cache from a spent budget."""
     assert account.balance() is None
 
 
-def test_a_server_that_is_not_there_is_a_typed_error(tenant_id: str) -> None:
-    """RUN-9: 503, on one node and on a cluster, whether at the first call or when the client is made."""
+def test_a_missing_server_is_a_typed_error(tenant_id: str) -> None:
+    """RUN-9: 503, on one node and on a cluster, at the first call or when the client is created."""
     nowhere = f"redis://{HOST}:{free_port()}/0"
     ledger = Ledger.connect(nowhere)
     with pytest.raises(RedisUnavailable):
@@ -500,8 +498,8 @@ def test_a_server_that_is_not_there_is_a_typed_error(tenant_id: str) -> None:
 
 
 def test_open_reservations_are_found_by_age_oldest_first(account: _Account) -> None:
-    """D2: by the age that Redis's own clock gave them."""
-    account.given(100)
+    """D2: by the clock of Redis."""
+    account.credit(100)
     runs = [account.reserved(10) for _ in range(3)]
     seconds, _ = account.client.time()
     ages = account.ledger.keys.reservation_ages(account.tenant_id)
@@ -512,8 +510,8 @@ def test_open_reservations_are_found_by_age_oldest_first(account: _Account) -> N
     assert account.ledger.reservations_older_than(account.tenant_id, 300) == [runs[2]]
 
 
-def test_no_number_of_open_reservations_hides_those_behind_them(account: _Account) -> None:
-    """Issue 3: a page that can't move on must not starve what follows; 12 000 of the same age, then one more."""
+def test_no_number_of_open_reservations_hides_later_ones(account: _Account) -> None:
+    """12 000 reservations of the same age, then one more: pages that stay must not starve the next."""
     ages = account.ledger.keys.reservation_ages(account.tenant_id)
     waiting = {f"run-{number:05}": 1_000 for number in range(12_000)}
     account.client.zadd(ages, waiting)

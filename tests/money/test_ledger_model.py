@@ -1,4 +1,4 @@
-"""The ledger against a model of it, move by move, by hypothesis (RUN-6, D2)."""
+"""The ledger compared with a model, move by move, by hypothesis (RUN-6, D2)."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +17,7 @@ _CHARGES = st.one_of(st.integers(0, 500), st.just(10**14))
 
 @dataclass
 class _Books:
-    """What the ledger should hold."""
+    """The expected content of the ledger."""
 
     credits: dict[int, int] = field(default_factory=dict)
     open: dict[int, int] = field(default_factory=dict)
@@ -56,14 +56,14 @@ class _LedgerMachine(RuleBasedStateMachine):
         except AlreadyReserved:
             assert run in books.open or run in books.closed
         except InsufficientBudget as refused:
-            self.drained(refused.balance_usd_micros, amount)
+            self.has_insufficient_balance(refused.balance_usd_micros, amount)
         else:
             assert run not in books.open
             assert run not in books.closed
             books.open[run] = amount
             assert balance == books.balance >= 0
 
-    def drained(self, balance_usd_micros: int, amount: int) -> None:
+    def has_insufficient_balance(self, balance_usd_micros: int, amount: int) -> None:
         assert balance_usd_micros == self.books.balance < amount
 
     @rule(run=_RUNS)
@@ -98,7 +98,7 @@ class _LedgerMachine(RuleBasedStateMachine):
             assert run not in books.closed
             return
         except LedgerLost:
-            assert not books.credits, "only who was never given money has no balance here"
+            assert not books.credits, "only a tenant without credits has no balance here"
             return
         answered = (closed.kind, closed.charge_usd_micros, closed.refund_usd_micros)
         assert answered == books.closed[run]
@@ -113,7 +113,7 @@ class _LedgerMachine(RuleBasedStateMachine):
         assert set(self.ledger.reservations_older_than(self.tenant_id, -1)) == set(amounts)
 
 
-def test_the_ledger_does_what_its_model_does_in_any_order_of_moves(ledger: Ledger) -> None:
+def test_the_ledger_equals_its_model_after_any_sequence_of_moves(ledger: Ledger) -> None:
     """D2: the identity holds after every step of credits, reserves, expiries, settles, refunds and repetitions."""
 
     class Machine(_LedgerMachine):

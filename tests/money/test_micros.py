@@ -27,8 +27,8 @@ _STEPS = st.integers(0, MAX_AMOUNT_USD_MICROS // 100)
         ("9007199254.7409", 9_007_199_254_740_900),
     ],
 )
-def test_an_exact_decimal_string_is_its_micros(amount: str, micros: int) -> None:
-    """RUN-23: exact, to the last place."""
+def test_a_decimal_string_is_parsed_exactly(amount: str, micros: int) -> None:
+    """RUN-23."""
     assert parse_usd(amount) == micros
 
 
@@ -86,7 +86,7 @@ def test_an_exact_decimal_string_is_its_micros(amount: str, micros: int) -> None
         "None",
     ],
 )
-def test_nothing_but_a_plain_decimal_with_four_places_is_taken(amount: str) -> None:
+def test_only_a_plain_decimal_with_four_places_is_accepted(amount: str) -> None:
     """RUN-3: no sign, exponent, blank, group, leading zero, fifth place, other script's digit or name."""
     with pytest.raises(AmountError):
         parse_usd(amount)
@@ -104,28 +104,30 @@ def test_an_amount_beyond_2_to_the_53_is_refused(amount: str) -> None:
 
 @given(_STEPS)
 @example(MAX_AMOUNT_USD_MICROS // 100)
-def test_what_is_formatted_is_parsed_back_to_the_micro(steps: int) -> None:
-    """RUN-10, RUN-23: a multiple of 100 micros survives both ways."""
+def test_a_formatted_amount_is_parsed_back_to_the_micro(steps: int) -> None:
+    """RUN-10, RUN-23: for multiples of 100 micros."""
     assert parse_usd(format_usd(steps * 100)) == steps * 100
 
 
 @given(st.integers(0, 9_007_199_253), st.integers(0, 4), st.data())
-def test_every_plain_decimal_is_worth_what_decimal_says(whole: int, places: int, data: st.DataObject) -> None:
-    """RUN-23: the same as exact decimal arithmetic (001 §12.1), with none, one or four places."""
+def test_every_plain_decimal_equals_exact_decimal_arithmetic(
+    whole: int, places: int, data: st.DataObject
+) -> None:
+    """RUN-23 (001 §12.1): with none, one or four places."""
     digits = data.draw(st.text("0123456789", min_size=places, max_size=places))
     amount = f"{whole}.{digits}" if places else str(whole)
     assert parse_usd(amount) == int(Decimal(amount) * 1_000_000)
 
 
 @given(st.text(max_size=20))
-def test_whatever_is_taken_is_ascii_and_reads_the_same_as_decimal(text: str) -> None:
-    """RUN-3: any text either is refused or is plain ASCII worth what it says."""
+def test_any_accepted_text_is_ascii_and_equals_its_decimal(text: str) -> None:
+    """RUN-3: any other text is refused."""
     _refused_or_exact(text)
 
 
 @given(st.text("0123456789.eE+-_ \n٠١١５５", max_size=8))
 def test_near_misses_are_refused_or_exact(text: str) -> None:
-    """RUN-3: the alphabet of near misses, more densely."""
+    """RUN-3: with an alphabet of near misses."""
     _refused_or_exact(text)
 
 
@@ -139,7 +141,7 @@ def _refused_or_exact(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("micros", "shown"),
+    ("micros", "text"),
     [
         (0, "0.0000"),
         (1, "0.0000"),
@@ -156,13 +158,13 @@ def _refused_or_exact(text: str) -> None:
         (-1_000_000, "-1.0000"),
     ],
 )
-def test_four_places_are_shown_rounded_down(micros: int, shown: str) -> None:
-    """RUN-10: four places always, and a debt below the fourth place is not shown as nothing."""
-    assert format_usd(micros) == shown
+def test_amounts_are_formatted_with_four_places_rounded_down(micros: int, text: str) -> None:
+    """RUN-10: a debt below the fourth place is not formatted as zero."""
+    assert format_usd(micros) == text
 
 
 @given(st.integers(-(2**60), 2**60))
-def test_no_answer_shows_money_that_is_not_there(micros: int) -> None:
-    """RUN-10: what is shown is never more than what is, nor less by a whole step."""
-    shown = Decimal(format_usd(micros)) * 1_000_000
-    assert micros - 100 < shown <= micros
+def test_no_formatted_amount_is_above_the_exact_one(micros: int) -> None:
+    """RUN-10: nor below it by a whole step."""
+    formatted = Decimal(format_usd(micros)) * 1_000_000
+    assert micros - 100 < formatted <= micros

@@ -1,4 +1,4 @@
-"""No float on any money path (RUN-23), read from the code itself."""
+"""No float on any money path (RUN-23), checked in the source."""
 
 import ast
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import pytest
 import dpp
 
 _ROOT = Path(str(files(dpp)))
-# A reliability score is no amount of money, and JSON shows it as a number.
+# A reliability score is not an amount of money, and is a number in JSON.
 _NOT_MONEY = {"float(run.min_reliability_score)", "float(score)"}
 
 
@@ -35,7 +35,7 @@ def _floats(tree: ast.AST) -> Iterator[str]:
 
 
 def test_the_money_paths_are_found() -> None:
-    """A test that looked at nothing would hold for ever."""
+    """Without a module, the next test would always pass."""
     names = set(_money_modules())
     expected = {"money/fees.py", "money/micros.py", "money/ledger.py", "money/credits.py", "money/audit.py"}
     expected |= {
@@ -49,8 +49,8 @@ def test_the_money_paths_are_found() -> None:
 
 
 @pytest.mark.parametrize("module", _money_modules())
-def test_no_float_stands_on_a_money_path(module: str) -> None:
-    """RUN-23: no float literal, true division, float() or round() where amounts are worked on."""
+def test_there_is_no_float_on_a_money_path(module: str) -> None:
+    """RUN-23: no float literal, true division, float() or round() in a module with amounts."""
     found = set(_floats(ast.parse((_ROOT / module).read_text())))
     assert found - _NOT_MONEY == set()
 
@@ -58,13 +58,12 @@ def test_no_float_stands_on_a_money_path(module: str) -> None:
 @pytest.mark.parametrize(
     "code", ["x = 0.02", "x = a / b", "x /= 2", "x = float(a)", "x = round(a)", "x = 1e3"]
 )
-def test_a_float_would_be_found(code: str) -> None:
-    """The check itself can fail."""
+def test_a_float_is_found(code: str) -> None:
     assert list(_floats(ast.parse(code)))
 
 
-def test_no_lua_script_writes_a_number_back_as_lua_prints_it() -> None:
-    """D2: `tostring(10^14)` is `1e+14`; the ledger moves by INCRBY/DECRBY and formats whole numbers."""
+def test_no_lua_script_writes_a_number_with_tostring() -> None:
+    """D2: `tostring(10^14)` is `1e+14`; the ledger uses INCRBY, DECRBY and an integer format."""
     scripts = sorted(_ROOT.glob("money/lua/*.lua"))
     assert len(scripts) >= 5
     for script in scripts:

@@ -1,4 +1,4 @@
-"""A lost cache loses no money (D2): the ledger is written anew from Postgres alone, under traffic too."""
+"""A lost cache loses no money (D2): the ledger is rebuilt from Postgres alone, also under traffic."""
 
 import threading
 from dataclasses import replace
@@ -23,8 +23,8 @@ def _rebuild(world: World, tenant: Tenant) -> int:
         return rebuild(connection, world.ledger, tenant.tenant_id, RebuildReason.OPERATOR).balance_usd_micros
 
 
-def test_a_lost_ledger_comes_back_to_the_micro(world: World) -> None:
-    """D2: credits, charges and open reservations are all in Postgres; what runs goes on and settles as agreed."""
+def test_a_lost_ledger_is_restored_to_the_micro(world: World) -> None:
+    """D2: credits, charges and open reservations are all in Postgres; open runs go on and settle."""
     tenant = world.tenant()
     done, open_run = world.submit(tenant).run, world.submit(tenant).run
     execute.execute(message_of(done), "receipt", world.work_effects())
@@ -39,8 +39,8 @@ def test_a_lost_ledger_comes_back_to_the_micro(world: World) -> None:
     assert after.balanced
 
 
-def test_a_rebuild_of_a_healthy_ledger_changes_nothing(world: World) -> None:
-    """D2: repeatable, whatever is open, claimed, settled and not yet committed, or reserved and not yet inserted."""
+def test_a_rebuild_of_a_correct_ledger_changes_nothing(world: World) -> None:
+    """D2: with runs that are open, claimed, settled but not committed, or reserved but not inserted."""
     tenant = world.tenant()
     world.submit(tenant)
     settled = world.leased(tenant)
@@ -56,8 +56,8 @@ def test_a_rebuild_of_a_healthy_ledger_changes_nothing(world: World) -> None:
     assert balance == A_CREDIT - A_RESERVATION - 5_000 - 1_000
 
 
-def test_a_leftover_reservation_of_an_ended_run_is_forgotten(world: World) -> None:
-    """D2: a failover that lost the settle brings a reservation back to life; the rebuild knows better."""
+def test_a_leftover_reservation_of_an_ended_run_is_removed(world: World) -> None:
+    """D2: a failover that lost the settle restores the reservation; the rebuild removes it."""
     tenant = world.tenant()
     run = world.submit(tenant).run
     execute.execute(message_of(run), "receipt", world.work_effects())
@@ -72,8 +72,8 @@ def test_a_leftover_reservation_of_an_ended_run_is_forgotten(world: World) -> No
     assert world.ledger.reservations_older_than(tenant.tenant_id, -1) == []
 
 
-def test_a_settle_without_a_ledger_waits_for_its_rebuild_instead_of_a_dispute(world: World) -> None:
-    """D2, D3: the worker finds the data gone; reconcile rebuilds and then finishes the claim, nobody is asked."""
+def test_a_settle_without_a_ledger_waits_for_the_rebuild_and_is_not_disputed(world: World) -> None:
+    """D2, D3: reconcile rebuilds the ledger and then finishes the claim, without an operator."""
     tenant = world.tenant()
     run = world.leased(tenant)
     world.lose_redis(tenant)
@@ -88,8 +88,8 @@ def test_a_settle_without_a_ledger_waits_for_its_rebuild_instead_of_a_dispute(wo
     assert world.position(tenant).balance_usd_micros == A_CREDIT - A_COST
 
 
-def test_a_submit_without_a_ledger_is_our_fault_not_a_drained_budget(world: World) -> None:
-    """RUN-9, D2: 503 and not 402, until the rebuild; a tenant that never had money is drained."""
+def test_a_submit_without_a_ledger_is_a_503_not_an_insufficient_budget(world: World) -> None:
+    """RUN-9, D2: until the rebuild. For a tenant that never had a credit it is a 402."""
     tenant, poor = world.tenant(), world.tenant(credit_usd_micros=0)
     world.lose_redis(tenant)
     with pytest.raises(LedgerLost):
@@ -99,8 +99,8 @@ def test_a_submit_without_a_ledger_is_our_fault_not_a_drained_budget(world: Worl
         assert not is_lost(connection, world.ledger, poor.tenant_id)
 
 
-def test_a_rebuild_under_traffic_loses_and_invents_nothing(world: World) -> None:
-    """D2: submits, workers and rebuilds at once, twelve rounds; the books balance when all are done."""
+def test_a_rebuild_under_traffic_neither_loses_nor_creates_money(world: World) -> None:
+    """D2: submits, workers and rebuilds at once, in twelve rounds."""
     tenant = world.tenant()
     stop = threading.Event()
     failures: list[BaseException] = []
@@ -128,8 +128,8 @@ def test_a_rebuild_under_traffic_loses_and_invents_nothing(world: World) -> None
     assert world.position(tenant).balanced
 
 
-def test_a_script_that_lands_late_changes_nothing(world: World) -> None:
-    """D2: its asker died and let go of Postgres; what it was told is stale, and the balance says so."""
+def test_a_late_rebuild_script_changes_nothing(world: World) -> None:
+    """D2: its caller died and released its locks; its books are stale, which the changed balance shows."""
     tenant = world.tenant()
     ledger = world.ledger
     before = ledger.balance_text(tenant.tenant_id) or ""
@@ -139,15 +139,15 @@ def test_a_script_that_lands_late_changes_nothing(world: World) -> None:
     assert world.position(tenant).balanced
 
 
-def test_a_balance_that_is_no_number_is_mended(world: World) -> None:
-    """D2: whatever stands there, Postgres knows better."""
+def test_a_balance_that_is_not_a_number_is_rebuilt(world: World) -> None:
+    """D2."""
     tenant = world.tenant()
     world.submit(tenant)
     world.ledger.client.set(world.ledger.keys.balance(tenant.tenant_id), "1.5")
     assert _rebuild(world, tenant) == A_CREDIT - A_RESERVATION
 
 
-def test_a_rebuild_of_no_tenant_is_refused(world: World) -> None:
-    """D2: nothing is written for a tenant that isn't there."""
+def test_a_rebuild_of_an_unknown_tenant_is_refused(world: World) -> None:
+    """D2."""
     with world.new_database().connection() as connection, pytest.raises(LookupError):
         rebuild(connection, world.ledger, "t_nobody", RebuildReason.OPERATOR)
