@@ -133,7 +133,10 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
             "lifecycle_task_min_reliability=nan: Input should be a finite number",
         ),
         ({"lifecycle_tenant": "acme"}, "lifecycle_tenant needs lifecycle_secret_arn"),
-        ({"retention": '{"results_days": 8}'}, ": results_days is 8, queue_days 7: a result is read by way"),
+        (
+            {"retention": '{"results_days": 8}'},
+            ": results_days is 8, but must not exceed queue_days (7): a result is found by its task",
+        ),
         ({"retention": {"logs_days": 0}}, ": logs_days: Input should be greater than or equal to 1"),
         ({"retention": {"logs_days": "7"}}, ": logs_days: Input should be a valid integer"),
         ({"retention": "30 days"}, 'retention=30 days: not JSON; expected an object like {"seen_days": 45}'),

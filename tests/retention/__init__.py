@@ -1,1 +1,1 @@
-"""Retention and the chamberlain (LIFE-8 … LIFE-13)."""
+"""Tests of retention and the cleaner (LIFE-8 … LIFE-13)."""

@@ -1,4 +1,4 @@
-"""A house a test."""
+"""An environment per test."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tests.retention.environment import Environment
 
 @pytest.fixture
 def env(database_url: str) -> Iterator[Environment]:
-    """Empty, with the rules as they are by default but for small batches."""
+    """An empty environment with the default rules and small batches."""
     database = Database(database_url)
     try:
         yield Environment(database_url, database)

@@ -1,4 +1,4 @@
-"""Very many rows of every class, a row each ten minutes back from now, and a few of what is under way."""
+"""Fills every table with many rows, one per ten minutes back from now, and a few that are in progress."""
 
 from typing import Any
 
@@ -71,6 +71,7 @@ DROP TABLE numbers"""
 
 
 def fill(connection: psycopg.Connection[Any], rows: int, *, open_rows: int = 50) -> None:
-    """So many rows of each class, `open_rows` of them under way; every other authentication error has its event."""
+    """Add `rows` of each class, `open_rows` of them in progress; every other authentication error has an outbox
+    event."""
     for statement in _FILL.format(rows=rows, open=open_rows).split(";\n"):
         connection.execute(statement.encode())

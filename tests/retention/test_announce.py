@@ -1,4 +1,4 @@
-"""A night's end is told to Slack, where somebody sends messages (LIFE-5, LIFE-8)."""
+"""The daily cleanup is announced in Slack if the deployment has a notifier (LIFE-5, LIFE-8)."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ def messages(env: Environment) -> list[tuple[Any, ...]]:
     return env.execute("SELECT kind, task_id, dedup_key, body FROM lifecycle_messages")
 
 
-def test_the_report_has_the_sum_the_classes_and_the_warnings(env: Environment) -> None:
+def test_report_has_the_total_the_classes_and_the_warnings(env: Environment) -> None:
     env.change(announce=daily_report.announce)
     for number in (1, 2):
         env.seen(f"jira:A-{number}", NIGHT - 31 * DAY)
@@ -34,7 +34,7 @@ def test_the_report_has_the_sum_the_classes_and_the_warnings(env: Environment) -
     assert "jira:A" not in body
 
 
-def test_a_report_with_many_warnings_still_is_a_message(env: Environment) -> None:
+def test_report_with_many_warnings_is_cut_to_a_message(env: Environment) -> None:
     cleanup = replace(env.clean(), warnings=["w" * 300] * 100)
     with env.database.connection() as connection:
         daily_report.announce(connection, cleanup, NIGHT)
@@ -44,10 +44,10 @@ def test_a_report_with_many_warnings_still_is_a_message(env: Environment) -> Non
 
 
 @pytest.mark.parametrize("envoy", [None, "dpp-test-lifecycle_envoy"])
-def test_a_deployment_without_an_envoy_writes_no_message(
+def test_deployment_without_notifier_writes_no_message(
     env: Environment, envoy: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would wait for ever, and the alarm of messages that are not sent would never end."""
+    """The message would never be sent, and the alarm for unsent messages would never clear."""
     monkeypatch.setenv("DATABASE_URL", env.url)
     monkeypatch.setenv("DPP_STATE_BUCKET", "state")
     if envoy is not None:
@@ -60,7 +60,7 @@ def test_a_deployment_without_an_envoy_writes_no_message(
         wiring.cache_clear()
 
 
-def test_the_envoy_is_woken_once_for_a_night(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notifier_is_woken_once_per_night(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     env.change(announce=daily_report.announce)
     woken: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Chamberlains at the same time, in threads on real Postgres: what goes is told once, and nobody is stuck (LIFE-8)."""
+"""Concurrent cleaners, in threads on real Postgres: each deleted row is reported once, and none is blocked (LIFE-8)."""
 
 import threading
 from contextlib import suppress
@@ -25,7 +25,7 @@ _OLD = NIGHT - 40 * DAY
 
 
 def _fill(env: Environment) -> None:
-    """Ids to be forgotten, and prompts with their objects."""
+    """Add ids and prompts that are due."""
     env.execute(
         "INSERT INTO lifecycle_seen SELECT 'jira:A-' || n, %(at)s FROM generate_series(1, %(many)s) n",
         at=_OLD,
@@ -35,49 +35,49 @@ def _fill(env: Environment) -> None:
         env.object(f"state/prompts/{number}.md", "PROMPT", _OLD)
 
 
-def _told(env: Environment) -> tuple[int, int]:
+def _counts(env: Environment) -> tuple[int, int]:
     [row] = env.execute("SELECT sum(deleted)::int, sum(examined)::int FROM cleanup_classes")
     return row[0], row[1]
 
 
-def _all_is_gone(env: Environment) -> bool:
+def _all_deleted(env: Environment) -> bool:
     tables = ("lifecycle_seen", "lifecycle_objects", "lifecycle_deletions", "exclusive_leases")
     left = [env.execute(f"SELECT 1 FROM {table}") for table in tables]
     return not any(left) and env.bucket.objects == {}
 
 
 @pytest.mark.parametrize("chamberlains", [2, 4])
-def test_chamberlains_at_once_delete_and_tell_of_each_row_once(env: Environment, chamberlains: int) -> None:
-    """Fired again and again, whoever has the lease; each firing ends after a few looks at the time."""
+def test_concurrent_cleaners_delete_and_report_each_row_once(env: Environment, chamberlains: int) -> None:
+    """Both run ticks repeatedly, and each tick ends after a few readings of the clock."""
     _fill(env)
     announced: list[int] = []
     env.change(announce=lambda _connection, cleanup, _now: announced.append(cleanup.deleted))
     objects: list[int] = []
 
-    def firings(database: Database) -> None:
+    def ticks(database: Database) -> None:
         pace = replace(env.effects.pace, seconds=0.002, monotonic=_own_clock(), sleep=lambda _: None)
         effects = replace(env.effects, database=database, pace=pace)
         for _ in range(60):
             with suppress(CleanupRunning):
                 objects.append(clean(effects, NIGHT).objects.deleted)
 
-    at_once(env.url, *[firings] * chamberlains)
+    at_once(env.url, *[ticks] * chamberlains)
     env.clean() if not announced else env.tick()
-    assert _all_is_gone(env)
-    assert _told(env) == (MANY + MANY // 3, MANY + MANY // 3)
+    assert _all_deleted(env)
+    assert _counts(env) == (MANY + MANY // 3, MANY + MANY // 3)
     assert announced == [MANY + MANY // 3]
     assert sum(objects) <= MANY // 3
     assert env.execute("SELECT kind, status FROM cleanups") == [("DAILY", "DONE")]
 
 
 def _own_clock() -> Any:
-    """A clock of this thread's own, a millisecond a look."""
-    looks = iter(range(1_000_000))
-    return lambda: next(looks) / 1_000
+    """A clock for one thread, which advances by a millisecond per reading."""
+    readings = iter(range(1_000_000))
+    return lambda: next(readings) / 1_000
 
 
 class Interrupted(TableClass):
-    """A class at whose first batch something happens, in the middle of it."""
+    """A class during whose first batch something happens."""
 
     meanwhile: Any = staticmethod(lambda: None)
 
@@ -92,33 +92,34 @@ def _interrupted(env: Environment) -> list[RetentionClass]:
     return [as_kind(Interrupted, classes.SEEN) if one.name == "seen" else one for one in env.effects.classes]
 
 
-def test_one_who_takes_over_waits_for_the_batch_under_way_and_counts_it_once(env: Environment) -> None:
-    """The first one's time is over in the middle of a batch: he may end that and lose the lease at any later one."""
+def test_takeover_waits_for_the_current_batch_and_counts_it_once(env: Environment) -> None:
+    """The lease of the first cleaner expires during a batch. It may finish the batch, and loses the lease at a later
+    one."""
     _fill(env)
     later = NIGHT + timedelta(seconds=LEASE_SECONDS)
     taken_over = threading.Thread(target=at_once, args=(env.url, partial(_clean, env, later)))
 
-    def overslept() -> None:
+    def lease_expires() -> None:
         taken_over.start()
         _wait_for_a_waiter(env)
 
-    Interrupted.meanwhile = staticmethod(overslept)
+    Interrupted.meanwhile = staticmethod(lease_expires)
     first = clean(replace(env.effects, classes=_interrupted(env)), NIGHT)
     taken_over.join()
     assert env.effects.pace.batch_rows <= first.rows["seen"] <= MANY
-    assert _all_is_gone(env)
-    assert _told(env)[0] == MANY + MANY // 3
+    assert _all_deleted(env)
+    assert _counts(env)[0] == MANY + MANY // 3
 
 
 def _wait_for_a_waiter(env: Environment) -> None:
-    """Until somebody waits for a lock in this database."""
+    """Return when a session waits for a lock in this database."""
     waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     while not env.execute(waiting):
         pass
 
 
-def test_an_operator_beside_a_chamberlain_begins_nothing_twice(env: Environment) -> None:
-    """The night's own, one by hand and a stop: whichever comes first."""
+def test_operator_and_cleaner_start_nothing_twice(env: Environment) -> None:
+    """A daily cleanup, a manual one and a stop, in any order."""
     for night in range(5):
         now = NIGHT + night * DAY
         _fill(env)

@@ -1,4 +1,4 @@
-"""What the chamberlain deletes, what he keeps, and that he does it once and within bounds (LIFE-1 … LIFE-8)."""
+"""Which rows the cleaner deletes and keeps, once and within its limits (LIFE-1 … LIFE-8)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -25,7 +25,7 @@ from tests.support.retention_batches import as_kind
 
 A_MOMENT = timedelta(microseconds=1)
 
-# The source document's table: what is kept for how many days after what.
+# The table of the source document: class, period, and start of the period.
 KEPT = {
     "events": 7,
     "tasks": 7,
@@ -69,7 +69,7 @@ def _left(env: Environment, name: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("name", "days"), KEPT.items())
-def test_each_class_goes_when_its_days_are_over_and_not_a_moment_before(
+def test_each_class_is_deleted_after_its_period_and_not_before(
     env: Environment, name: str, days: int
 ) -> None:
     gone = {_put(env, name, number, NIGHT - days * DAY - (number + 1) * A_MOMENT) for number in range(7)}
@@ -85,7 +85,7 @@ def test_each_class_goes_when_its_days_are_over_and_not_a_moment_before(
     assert env.keys("lifecycle_deletions", "object_key") == set()
 
 
-def test_what_is_under_way_is_never_deleted_however_old_it_is(env: Environment) -> None:
+def test_open_items_are_never_deleted_whatever_their_age(env: Environment) -> None:
     event = env.event(1, None, seen_at=NIGHT - 100 * DAY)
     task = env.task(1, None, event_id=event)
     env.object("state/prompts/a.md", "PROMPT", NIGHT - 100 * DAY, task_id=task)
@@ -99,7 +99,7 @@ def test_what_is_under_way_is_never_deleted_however_old_it_is(env: Environment) 
 
 
 @pytest.mark.parametrize("needed_by", ["message", "thread", "object"])
-def test_a_task_stays_for_what_is_still_told_of_it(env: Environment, needed_by: str) -> None:
+def test_blocked_task_is_kept(env: Environment, needed_by: str) -> None:
     old = NIGHT - 20 * DAY
     event = env.event(2, old)
     task = env.task(1, old, event_id=event)
@@ -114,7 +114,7 @@ def test_a_task_stays_for_what_is_still_told_of_it(env: Environment, needed_by: 
     assert env.keys("lifecycle_events", "event_id") == {event}
 
 
-def test_a_task_goes_with_all_that_is_its_in_one_night(env: Environment) -> None:
+def test_task_and_all_its_data_are_deleted_in_one_night(env: Environment) -> None:
     old = NIGHT - 8 * DAY
     event = env.event(3, old, seen_at=NIGHT - 31 * DAY)
     task = env.task(1, old, event_id=event)
@@ -127,8 +127,8 @@ def test_a_task_goes_with_all_that_is_its_in_one_night(env: Environment) -> None
     assert env.bucket.objects == {}
 
 
-def test_what_can_not_go_never_keeps_what_stands_behind_it(env: Environment) -> None:
-    """More needed rows than a batch holds stand before one that is due."""
+def test_blocked_rows_do_not_delay_later_ones(env: Environment) -> None:
+    """More blocked rows than a batch holds precede a due one."""
     for number in range(8):
         task = env.task(number, NIGHT - 30 * DAY)
         env.thread(task, NIGHT - 30 * DAY)
@@ -139,7 +139,7 @@ def test_what_can_not_go_never_keeps_what_stands_behind_it(env: Environment) -> 
     assert env.report("tasks").deleted == 1
 
 
-def test_a_day_is_cleaned_once_and_the_next_day_again(env: Environment) -> None:
+def test_each_day_has_one_cleanup(env: Environment) -> None:
     first = env.clean()
     assert first.kind is CleanupKind.DAILY
     assert env.tick(NIGHT + timedelta(hours=23)).cleanup is None
@@ -148,28 +148,28 @@ def test_a_day_is_cleaned_once_and_the_next_day_again(env: Environment) -> None:
     assert env.tick(NIGHT + DAY).cleanup is None
 
 
-def test_a_night_that_was_missed_is_made_up_for(env: Environment) -> None:
+def test_missed_cleanup_is_made_up_for(env: Environment) -> None:
     env.clean()
     late = env.clean(NIGHT + 3 * DAY + timedelta(hours=5))
-    assert late.day == NIGHT.date() + 4 * DAY  # of Seoul
+    assert late.day == NIGHT.date() + 4 * DAY  # in Seoul
     assert len(env.keys("cleanups", "cleanup_id")) == 2
 
 
-def test_a_firing_ends_when_its_time_does_and_the_next_goes_on_at_the_cursor(env: Environment) -> None:
+def test_tick_ends_in_time_and_the_next_continues_at_the_cursor(env: Environment) -> None:
     for number in range(20):
         env.seen(f"jira:A-{number:02}", NIGHT - 40 * DAY + number * A_MOMENT)
     env.clock.step_seconds = 10.0
-    firings = 0
+    ticks = 0
     while not (done := env.tick()).cleanup or not done.cleanup.is_done:
-        firings += 1
-        assert firings < 50
+        ticks += 1
+        assert ticks < 50
         report = env.report("seen")
         assert report.examined == report.deleted == 20 - len(env.keys("lifecycle_seen", "event_id"))
-    assert firings > 3
+    assert ticks > 3
     assert env.report("seen").deleted == 20
 
 
-def test_a_cleanup_deletes_no_more_of_a_class_than_its_cap(env: Environment) -> None:
+def test_cleanup_deletes_at_most_the_maximum_of_a_class(env: Environment) -> None:
     env.change(bounds=Bounds(max_deletes=10, factor=10, floor=200))
     for number in range(25):
         env.seen(f"jira:A-{number:02}", NIGHT - 40 * DAY + number * A_MOMENT)
@@ -183,7 +183,7 @@ def test_a_cleanup_deletes_no_more_of_a_class_than_its_cap(env: Environment) -> 
     assert env.keys("lifecycle_seen", "event_id") == set()
 
 
-def test_far_more_than_usual_trips_the_breaker_and_nothing_of_the_class_goes(env: Environment) -> None:
+def test_far_more_rows_than_usual_trip_the_breaker_and_none_is_deleted(env: Environment) -> None:
     for day in range(3):
         env.cleaned(NIGHT - (day + 1) * DAY, "seen", 25)
     env.execute(
@@ -191,8 +191,8 @@ def test_far_more_than_usual_trips_the_breaker_and_nothing_of_the_class_goes(env
         at=NIGHT - 31 * DAY,
     )
     env.message(1, NIGHT - 8 * DAY)
-    [shown] = [one for one in preview(env.effects, NIGHT) if one.name == "seen"]
-    assert (shown.due, shown.allowed, shown.trips) == (251, 250, True)
+    [previewed] = [one for one in preview(env.effects, NIGHT) if one.name == "seen"]
+    assert (previewed.due, previewed.allowed, previewed.trips) == (251, 250, True)
     cleanup = env.clean()
     report = env.report("seen")
     assert (report.status, report.deleted, report.due, report.allowed) == (ClassStatus.TRIPPED, 0, 251, 250)
@@ -205,7 +205,7 @@ def test_far_more_than_usual_trips_the_breaker_and_nothing_of_the_class_goes(env
     assert env.report("seen").deleted == 251
 
 
-def test_as_much_as_usual_is_let_through(env: Environment) -> None:
+def test_usual_number_of_rows_passes_the_breaker(env: Environment) -> None:
     env.cleaned(NIGHT - DAY, "seen", 25)
     env.execute(
         "INSERT INTO lifecycle_seen SELECT 'jira:B-' || n, %(at)s FROM generate_series(1, 250) n",
@@ -215,7 +215,7 @@ def test_as_much_as_usual_is_let_through(env: Environment) -> None:
     assert env.report("seen").deleted == 250
 
 
-def test_what_a_tripped_night_or_an_operator_deleted_is_not_what_is_usual(env: Environment) -> None:
+def test_tripped_and_manual_cleanups_do_not_change_the_usual_number(env: Environment) -> None:
     env.change(bounds=Bounds(max_deletes=1_000, factor=2, floor=5))
     env.execute(
         "INSERT INTO lifecycle_seen SELECT 'jira:B-' || n, %(at)s FROM generate_series(1, 40) n",
@@ -228,17 +228,17 @@ def test_what_a_tripped_night_or_an_operator_deleted_is_not_what_is_usual(env: E
         assert store.history(connection, "seen", 14) == []
 
 
-def test_two_chamberlains_are_one(env: Environment) -> None:
+def test_only_one_cleaner_works_at_a_time(env: Environment) -> None:
     with exclusive.held(env.database, LEASE_NAME, "another", ttl_seconds=LEASE_SECONDS, now=NIGHT):
         with pytest.raises(CleanupRunning):
             env.tick()
         assert env.keys("cleanups", "cleanup_id") == set()
-        # Past the lease the other is dead, or deletes nothing more.
+        # After the lease, the other cleaner can delete nothing more.
         assert env.tick(NIGHT + timedelta(seconds=LEASE_SECONDS)).cleanup is not None
 
 
-def test_a_chamberlain_that_slept_past_its_time_deletes_nothing(env: Environment) -> None:
-    """Its lease is taken in the middle of its firing: the batch under way is undone."""
+def test_cleaner_suspended_past_its_lease_deletes_nothing(env: Environment) -> None:
+    """Its lease is taken over during its tick: the current batch is rolled back."""
     env.seen("jira:A-1", NIGHT - 40 * DAY)
 
     class Slept(TableClass):
@@ -253,7 +253,7 @@ def test_a_chamberlain_that_slept_past_its_time_deletes_nothing(env: Environment
 
 
 class Breaking(TableClass):
-    """Fails as often as it is told to."""
+    """A class that fails a given number of times."""
 
     failures: ClassVar[list[type[Exception]]] = []
     limits: ClassVar[list[int]] = []
@@ -280,7 +280,7 @@ def _breaking(env: Environment, failures: int, error: type[Exception]) -> None:
 
 
 @pytest.mark.parametrize("error", [psycopg.errors.LockNotAvailable, psycopg.errors.ForeignKeyViolation])
-def test_a_class_that_fails_holds_up_no_other_and_is_tried_with_less(
+def test_failed_class_is_retried_with_smaller_batches_and_delays_no_other(
     env: Environment, error: type[Exception]
 ) -> None:
     _breaking(env, 2, error)
@@ -297,7 +297,7 @@ def test_a_class_that_fails_holds_up_no_other_and_is_tried_with_less(
     assert error.__name__ in (env.report("messages").last_error or "")
 
 
-def test_a_class_that_fails_always_is_given_up_for_the_night(env: Environment) -> None:
+def test_class_that_always_fails_is_given_up_for_the_night(env: Environment) -> None:
     _breaking(env, 1_000, psycopg.errors.LockNotAvailable)
     cleanup = env.clean()
     assert env.report("messages").status is ClassStatus.FAILED
@@ -305,7 +305,7 @@ def test_a_class_that_fails_always_is_given_up_for_the_night(env: Environment) -
     assert any(warning.startswith("messages: given up") for warning in cleanup.warnings)
 
 
-def test_a_class_of_an_older_release_ends_the_cleanup_all_the_same(env: Environment) -> None:
+def test_cleanup_with_an_unknown_class_still_ends(env: Environment) -> None:
     env.clock.step_seconds = 30.0
     env.tick()
     env.clock.step_seconds = 0.0
@@ -314,21 +314,21 @@ def test_a_class_of_an_older_release_ends_the_cleanup_all_the_same(env: Environm
     assert env.report("cleanups").status is ClassStatus.FAILED
 
 
-def test_an_operator_begins_what_he_names_and_only_one_at_a_time(env: Environment) -> None:
+def test_manual_cleanup_has_the_named_classes_and_runs_alone(env: Environment) -> None:
     env.seen("jira:A-1", NIGHT - 40 * DAY)
     env.message(1, NIGHT - 8 * DAY)
     with pytest.raises(NoSuchClass, match="The classes are cleanups, events"):
         start_manual(env.effects, "kim", ["sen"], now=NIGHT)
-    begun = start_manual(env.effects, "kim", ["seen"], now=NIGHT)
-    assert [one.name for one in begun.classes] == ["seen"]
+    started = start_manual(env.effects, "kim", ["seen"], now=NIGHT)
+    assert [one.name for one in started.classes] == ["seen"]
     with pytest.raises(CleanupRunning):
         start_manual(env.effects, "lee", now=NIGHT)
-    assert env.clean().cleanup_id == begun.cleanup_id
+    assert env.clean().cleanup_id == started.cleanup_id
     assert len(env.keys("lifecycle_messages", "message_id")) == 1
-    assert env.clean().kind is CleanupKind.DAILY  # the night's own comes after it
+    assert env.clean().kind is CleanupKind.DAILY  # the daily cleanup follows
 
 
-def test_an_operator_stops_a_cleanup_and_the_night_is_over(env: Environment) -> None:
+def test_stopped_cleanup_is_not_started_again_that_night(env: Environment) -> None:
     for number in range(9):
         env.seen(f"jira:A-{number}", NIGHT - 40 * DAY)
     assert stop(env.effects, "kim", NIGHT) is None
@@ -346,7 +346,7 @@ def test_an_operator_stops_a_cleanup_and_the_night_is_over(env: Environment) -> 
     assert env.keys("lifecycle_seen", "event_id") == left
 
 
-def test_a_batch_that_an_operator_stopped_is_undone(env: Environment) -> None:
+def test_batch_of_a_stopped_cleanup_is_rolled_back(env: Environment) -> None:
     env.seen("jira:A-1", NIGHT - 40 * DAY)
 
     class StoppedMeanwhile(TableClass):
@@ -363,7 +363,7 @@ def test_a_batch_that_an_operator_stopped_is_undone(env: Environment) -> None:
     assert cleanup.of(ClassStatus.STOPPED) == ("seen",)
 
 
-def test_he_rests_as_long_as_a_batch_took(env: Environment) -> None:
+def test_cleaner_pauses_for_the_duration_of_each_batch(env: Environment) -> None:
     env.change(pace=replace(env.effects.pace, rest=2.0))
     env.clock.step_seconds = 0.25
     for number in range(9):
@@ -372,18 +372,18 @@ def test_he_rests_as_long_as_a_batch_took(env: Environment) -> None:
     assert env.slept[:3] == [0.5, 0.5, 0.5]
 
 
-def test_nothing_is_deleted_by_looking(env: Environment) -> None:
+def test_preview_deletes_nothing(env: Environment) -> None:
     env.message(1, NIGHT - 8 * DAY)
-    shown = {one.name: one for one in preview(env.effects, NIGHT)}
-    assert shown["messages"].due == 1
-    assert shown["messages"].before == NIGHT - 7 * DAY
-    assert list(shown) == [one.name for one in env.effects.classes]
+    previewed = {one.name: one for one in preview(env.effects, NIGHT)}
+    assert previewed["messages"].due == 1
+    assert previewed["messages"].before == NIGHT - 7 * DAY
+    assert list(previewed) == [one.name for one in env.effects.classes]
     assert len(env.keys("lifecycle_messages", "message_id")) == 1
     assert env.keys("cleanups", "cleanup_id") == set()
 
 
-def test_the_report_says_what_each_class_takes_and_will_take(env: Environment) -> None:
-    """LIFE-13: two objects of 17 bytes were written within the last day, and are kept for three."""
+def test_report_has_the_current_and_projected_size_of_each_class(env: Environment) -> None:
+    """LIFE-13: two objects of 17 bytes were written on the last day, and the period is three days."""
     for number, age in enumerate((0.5, 0.9, 2)):
         env.object(f"state/prompts/{number}.md", "PROMPT", NIGHT - age * DAY)
     cleanup = env.clean()
@@ -395,7 +395,7 @@ def test_the_report_says_what_each_class_takes_and_will_take(env: Environment) -
     assert prompts["oldest_at"] == (NIGHT - 2 * DAY).isoformat()
 
 
-def test_a_class_that_can_not_be_measured_keeps_no_report_from_its_end(env: Environment) -> None:
+def test_cleanup_ends_even_if_a_class_cannot_be_measured(env: Environment) -> None:
     class Unmeasured(TableClass):
         def use(self, *args: Any) -> Any:
             raise psycopg.errors.QueryCanceled
@@ -409,8 +409,8 @@ def test_a_class_that_can_not_be_measured_keeps_no_report_from_its_end(env: Envi
     assert "not measured: seen" in cleanup.warnings
 
 
-def test_threads_and_questions_that_outlived_any_task_are_warned_of(env: Environment) -> None:
-    """LIFE-10: of seven days and a moment, and not of seven days."""
+def test_overdue_threads_and_questions_are_reported(env: Environment) -> None:
+    """LIFE-10: older than seven days, not exactly seven days."""
     for number, age in enumerate((7 * DAY + A_MOMENT, 7 * DAY)):
         task = env.task(number, None)
         env.thread(task, NIGHT - age)
@@ -421,20 +421,20 @@ def test_threads_and_questions_that_outlived_any_task_are_warned_of(env: Environ
     assert "task-20261101-001" not in questions
 
 
-def test_a_role_that_fell_silent_is_warned_of_and_a_heartbeat_is_never_collected(env: Environment) -> None:
-    """LIFE-11: ten minutes; the row is overwritten, and stays whatever its age."""
+def test_silent_role_is_reported_and_heartbeats_are_never_deleted(env: Environment) -> None:
+    """LIFE-11: after ten minutes; the row is overwritten and never deleted."""
     with env.database.connection() as connection:
         for minutes in (60 * 24 * 400, 11):
             heartbeat.record(connection, Role.KING, NIGHT - timedelta(minutes=minutes))
         heartbeat.record(connection, Role.ENVOY, NIGHT - timedelta(minutes=10))
-        # A beat that arrives late takes nothing back.
+        # A late heartbeat does not replace a newer one.
         heartbeat.record(connection, Role.ENVOY, NIGHT - timedelta(minutes=50))
     [warning] = env.clean().warnings
     assert warning == "no heartbeat for 600 s from KING"
     assert env.keys("lifecycle_heartbeats", "role") == {"KING", "ENVOY", "CHAMBERLAIN"}
 
 
-def test_the_reports_of_old_are_deleted_with_their_classes(env: Environment) -> None:
+def test_old_reports_are_deleted_with_their_classes(env: Environment) -> None:
     env.cleaned(NIGHT - 91 * DAY, "seen", 1)
     recent = env.cleaned(NIGHT - 89 * DAY, "seen", 1)
     cleanup = env.clean()
@@ -442,17 +442,17 @@ def test_the_reports_of_old_are_deleted_with_their_classes(env: Environment) -> 
     assert env.keys("cleanup_classes", "cleanup_id") == {str(recent), str(cleanup.cleanup_id)}
 
 
-def test_the_end_of_a_night_is_announced_once_with_its_figures(env: Environment) -> None:
-    told: list[int] = []
-    env.change(announce=lambda _connection, cleanup, _now: told.append(cleanup.deleted))
+def test_daily_cleanup_is_announced_once_with_its_counts(env: Environment) -> None:
+    announced: list[int] = []
+    env.change(announce=lambda _connection, cleanup, _now: announced.append(cleanup.deleted))
     env.message(1, NIGHT - 8 * DAY)
     env.clean()
     env.tick()
     start_manual(env.effects, "kim", now=NIGHT)
     env.clean()
-    assert told == [1]
+    assert announced == [1]
 
 
-def test_by_default_he_takes_his_time_from_the_machine(env: Environment) -> None:
+def test_default_pace_uses_the_system_clock(env: Environment) -> None:
     env.change(pace=Pace())
     assert clean(env.effects).cleanup is not None

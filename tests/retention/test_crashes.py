@@ -31,7 +31,7 @@ _PROMPT = "state/prompts/{}.md"
 
 
 def _tasks_and_events(crashes: CleanerCrashes) -> None:
-    """Three of each are due, one is needed by a thread, one is young."""
+    """Three of each are due, one is blocked by a thread, one is recent."""
     env = crashes.env
     for number in range(5):
         at = _YOUNG if number == 4 else _OLD
@@ -41,7 +41,7 @@ def _tasks_and_events(crashes: CleanerCrashes) -> None:
 
 
 def _tasks_and_prompts(crashes: CleanerCrashes) -> None:
-    """Three of each are due, one task is at work, one is young; S3 refuses one of the prompts that go."""
+    """Three of each are due, one task is in progress, one is recent; S3 refuses one due prompt."""
     env = crashes.env
     for number, ended_at in enumerate((_OLD, _OLD, _OLD, None, _YOUNG)):
         task = env.task(number, ended_at)
@@ -50,7 +50,7 @@ def _tasks_and_prompts(crashes: CleanerCrashes) -> None:
 
 
 def _on_the_list(crashes: CleanerCrashes) -> None:
-    """The night is over, but S3 was away."""
+    """The cleanup is done, but S3 was unavailable."""
     _tasks_and_prompts(crashes)
     crashes.env.bucket.is_away = True
     cleaner.clean(crashes.effects, NIGHT)
@@ -63,7 +63,7 @@ def _ids(crashes: CleanerCrashes) -> None:
 
 
 def _half_way(crashes: CleanerCrashes) -> None:
-    """A batch of the ids is gone when the time of the firing is over."""
+    """One batch of ids is deleted when the tick's time is up."""
     _ids(crashes)
     crashes.env.clock.step_seconds = 10.0
     while not crashes.figures() or crashes.figures()["seen"][1] == 0:
@@ -72,7 +72,7 @@ def _half_way(crashes: CleanerCrashes) -> None:
 
 
 def _all_over(crashes: CleanerCrashes) -> None:
-    """Nothing is left to do but the end."""
+    """Only the end of the cleanup is left."""
     with crashes.env.database.connection() as connection:
         start_daily(connection, crashes.effects, NIGHT)
     crashes.rows("UPDATE cleanup_classes SET status = 'DONE'")
@@ -155,19 +155,19 @@ def crashes(postgres_server: PostgresServer) -> Iterator[CleanerCrashes]:
 
 
 @pytest.mark.parametrize("act", list(ACTS))
-def test_every_call_is_among_the_points(crashes: CleanerCrashes, act: str) -> None:
+def test_every_call_is_a_crash_point(crashes: CleanerCrashes, act: str) -> None:
     """A recording that misses calls would pass, too."""
     assert ACTS[act].calls <= crashes.calls_of_clean_run(act)
 
 
 @pytest.mark.parametrize("act", list(ACTS))
-def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(crashes: CleanerCrashes, act: str) -> None:
+def test_crash_at_any_call_loses_and_repeats_nothing(crashes: CleanerCrashes, act: str) -> None:
     """LIFE-3, LIFE-4, LIFE-8: all calls of this act, one after the other."""
     assert list(crashes.crash_everywhere(act)) == []
 
 
-def _object_before_its_row(patch: pytest.MonkeyPatch) -> None:
-    """The file first, as one who deletes files would."""
+def _delete_object_first(patch: pytest.MonkeyPatch) -> None:
+    """Delete the object before its row."""
     real = cleaner._Tick._batch
 
     def batch(self: Any, *args: Any) -> Batch:
@@ -182,8 +182,8 @@ def _object_before_its_row(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cleaner._Tick, "_batch", batch)
 
 
-def _figures_apart(patch: pytest.MonkeyPatch) -> None:
-    """What a batch did is written down when it is committed."""
+def _write_counts_later(patch: pytest.MonkeyPatch) -> None:
+    """Write a batch's counts after its commit."""
 
     def batch(
         self: Any, report: ClassReport, kept: RetentionClass, cursor: Cursor | None, limit: int
@@ -197,8 +197,8 @@ def _figures_apart(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cleaner._Tick, "_batch", batch)
 
 
-def _off_the_list_unasked(patch: pytest.MonkeyPatch) -> None:
-    """The list is emptied in front of S3's answer."""
+def _empty_the_list_first(patch: pytest.MonkeyPatch) -> None:
+    """Empty the deletion list before S3's reply."""
 
     def delete_listed(
         database: Database, storage: Objects, done: deletions.DeletionReport, now: datetime | None
@@ -213,8 +213,8 @@ def _off_the_list_unasked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cleaner, "delete_listed", delete_listed)
 
 
-def _hold_nothing_up(patch: pytest.MonkeyPatch) -> None:
-    """What a class points at has its turn, though the class failed."""
+def _delay_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Process the classes that a failed class points at."""
     real = cleaner._Tick._class
 
     def turn(self: Any, *args: Any) -> bool:
@@ -224,8 +224,8 @@ def _hold_nothing_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cleaner._Tick, "_class", turn)
 
 
-def _tell_apart(patch: pytest.MonkeyPatch) -> None:
-    """The night's end is written down, and told of afterwards."""
+def _announce_later(patch: pytest.MonkeyPatch) -> None:
+    """Announce the cleanup after the transaction that ends it."""
     real = control.end
 
     def end(effects: CleanerEffects, cleanup_id: UUID, now: datetime | None) -> Cleanup | None:
@@ -241,11 +241,11 @@ def _tell_apart(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("plant", "act", "violation"),
     [
-        (_object_before_its_row, "objects", "rows without their object"),
-        (_off_the_list_unasked, "objects", "objects without a row"),
-        (_figures_apart, "rows", "are reported as deleted"),
-        (_hold_nothing_up, "rows", "that are due are left"),
-        (_tell_apart, "end", "the day's reports"),
+        (_delete_object_first, "objects", "rows without their object"),
+        (_empty_the_list_first, "objects", "objects without a row"),
+        (_write_counts_later, "rows", "are reported as deleted"),
+        (_delay_nothing, "rows", "that are due are left"),
+        (_announce_later, "end", "the day's reports"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

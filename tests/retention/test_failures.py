@@ -1,4 +1,4 @@
-"""What fails on the way: S3 refuses or is away, and a class holds up what it points at (LIFE-3, LIFE-4, LIFE-8)."""
+"""Failures during a cleanup: S3 refuses or is unavailable, or a class fails (LIFE-3, LIFE-4, LIFE-8)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ _KEYS = [f"state/prompts/{number}.md" for number in range(3)]
 
 @dataclass(slots=True)
 class Bucket:
-    """A bucket of S3's, as moto has it, that refuses to delete some keys, or is gone in the middle of a call."""
+    """A bucket of moto that refuses to delete some keys, or fails during a call."""
 
     name: str
     client: Any
@@ -38,11 +38,11 @@ class Bucket:
     deleted: int = 0
 
     def keys(self) -> list[str]:
-        """What is there."""
+        """The keys in the bucket."""
         return [one["Key"] for one in self.client.list_objects_v2(Bucket=self.name).get("Contents", ())]
 
     def delete(self, real: Callable[..., Any], backend: S3Backend, name: str, key: str, *args: Any) -> Any:
-        """One object of a batch, in S3."""
+        """Delete one object of a batch."""
         if self.fails_behind is not None and self.deleted >= self.fails_behind:
             raise ConnectionClosedError(endpoint_url="s3")
         if key in self.locked:
@@ -53,7 +53,7 @@ class Bucket:
 
 @pytest.fixture
 def bucket(env: Environment, aws: None, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    """The house's, behind the adapter that the function has; one attempt a call, since a second waits."""
+    """The environment's bucket, behind the real adapter with one attempt per call."""
     made = Bucket(f"t-{uuid4().hex}", boto3.client("s3"))
     made.client.create_bucket(Bucket=made.name)
     real = S3Backend.delete_object
@@ -75,9 +75,7 @@ def _listed(env: Environment) -> list[tuple[Any, ...]]:
     return env.execute("SELECT object_key, attempts, last_error FROM lifecycle_deletions ORDER BY object_key")
 
 
-def test_what_s3_refuses_stays_on_the_list_is_warned_of_and_goes_later(
-    env: Environment, bucket: Bucket
-) -> None:
+def test_refused_objects_stay_listed_are_reported_and_deleted_later(env: Environment, bucket: Bucket) -> None:
     bucket.locked = {_KEYS[1]}
     done = env.tick()
     assert bucket.keys() == [_KEYS[1]]
@@ -86,7 +84,7 @@ def test_what_s3_refuses_stays_on_the_list_is_warned_of_and_goes_later(
     assert done.cleanup is not None
     assert done.cleanup.warnings == ["S3 refused to delete 1 objects; they stay listed"]
     assert env.keys("lifecycle_objects", "object_key") == set()
-    # Not at once, then after a minute, after two more, and so on.
+    # Not at once, but after a minute, after two more, and so on.
     assert env.tick(NIGHT + _MINUTE / 2).objects.refused == 0
     assert env.tick(NIGHT + _MINUTE).objects.refused == 1
     assert env.tick(NIGHT + 2 * _MINUTE).objects.refused == 0
@@ -97,7 +95,7 @@ def test_what_s3_refuses_stays_on_the_list_is_warned_of_and_goes_later(
     assert (bucket.keys(), _listed(env)) == ([], [])
 
 
-def test_s3_that_is_gone_in_the_middle_of_a_batch_loses_nothing(env: Environment, bucket: Bucket) -> None:
+def test_s3_failure_during_a_batch_loses_nothing(env: Environment, bucket: Bucket) -> None:
     bucket.fails_behind = 1
     done = env.tick()
     assert done.objects.unanswered
@@ -110,7 +108,7 @@ def test_s3_that_is_gone_in_the_middle_of_a_batch_loses_nothing(env: Environment
     assert (bucket.keys(), _listed(env)) == ([], [])
 
 
-def test_more_than_a_call_takes_goes_in_several(env: Environment, bucket: Bucket) -> None:
+def test_more_objects_than_one_call_takes_are_deleted_in_several(env: Environment, bucket: Bucket) -> None:
     env.execute(
         "INSERT INTO lifecycle_deletions (object_key, listed_at, next_attempt_at)"
         " SELECT 'gone/' || n, %(at)s, %(at)s FROM generate_series(1, %(count)s) n",
@@ -135,8 +133,8 @@ class FailingOnce(TableClass):
         return batch
 
 
-def test_what_a_failed_class_points_at_waits_with_it_and_no_other_does(env: Environment) -> None:
-    """Else a task's event would be looked at once, found to be needed, and go a night late."""
+def test_targets_of_a_failed_class_wait_and_no_other_class_does(env: Environment) -> None:
+    """Otherwise a task's event would be examined, found blocked, and deleted a night later."""
     FailingOnce.has_failed = False
     event = env.event(2, _OLD, seen_at=NIGHT - 31 * DAY)
     env.task(1, _OLD, event_id=event)

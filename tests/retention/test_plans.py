@@ -1,7 +1,7 @@
-"""Among very many rows, a firing of the chamberlain reads what it deletes and little more (LIFE-8).
+"""A tick of the cleaner on large tables reads little more than it deletes (LIFE-8).
 
-Counted is what a statement read, its triggers, foreign keys and functions among it. Those of workspaces are held to the
-same in tests/workspaces/database/test_plans.py, of tombstones in tests/schema/test_plans.py.
+The counts include the reads of triggers, foreign keys and functions. tests/workspaces/database/test_plans.py checks
+workspaces in the same way, tests/schema/test_plans.py tombstones.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,9 +26,9 @@ from tests.support.retention_batches import ROLE
 ROWS = 100_000
 _BATCH = 500
 _FEW = 2_000
-"""Of these a statement may read whole: what is under way, the switches, a page of something."""
+"""Tables with at most this many rows may be scanned: open items, switches, a page."""
 _SOME = 5
-"""So often a statement may fetch a row of a table for each that it deletes: to find it, to let go of it, to ask."""
+"""How many rows of a table a statement may fetch per deleted row: to find it, to delete it, to check blockers."""
 _NOW = datetime.now(UTC)
 _OLDEST = _NOW - timedelta(minutes=10 * ROWS)
 _HALF = _NOW - timedelta(minutes=5 * ROWS)
@@ -82,28 +82,28 @@ _DUE: tuple[dict[str, Any], ...] = (
     {"before": _HALF},
     {"before": _HALF, "after_time": _QUARTER},
 )
-"""As much as of a night, as there is when nobody came for years, and that from the middle on."""
-_COUNTS = "what a class takes is measured once a cleanup, at its end"
+"""One night's rows, the rows of years without a cleanup, and those from the middle on."""
+_COUNTS = "classes are measured once per cleanup, at its end"
 SCANS: Mapping[str, str] = {
     "use_of_results": _COUNTS,
     "use_of_prompts": _COUNTS,
     "use_of_session_logs": _COUNTS,
-    "deletion_backlog": "what S3 has yet to delete is a page, or the very thing to be told",
+    "deletion_backlog": "the list is short, unless its length is the problem to report",
 }
-"""What reads a whole table on purpose, and why."""
+"""Statements that scan a table on purpose, and the reason."""
 
 
 @pytest.fixture(scope="module")
 def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
-    """A hundred thousand rows of each class; whatever a test does is rolled back."""
+    """A hundred thousand rows of each class; a test's changes are rolled back."""
     with plans.database(postgres_server) as connection:
         fill(connection, ROWS)
         connection.execute("VACUUM ANALYZE")
         yield connection
 
 
-def test_no_statement_of_a_firing_reads_a_whole_table(full: psycopg.Connection[Any]) -> None:
-    """One test, since the tables are filled once for each process that runs one of a module's."""
+def test_no_statement_of_a_tick_scans_a_whole_table(full: psycopg.Connection[Any]) -> None:
+    """One test, since each process that runs a test of this module fills the tables."""
     tried = [(name, text, due) for name, text in _OF_CLASSES for due in _DUE]
     tried += [(name, text, _DUE[0]) for name, text in _OF_CLEANUPS]
     tried += [

@@ -1,4 +1,4 @@
-"""What is read while it is deleted is there as a whole or not at all (LIFE-12), in a race of threads."""
+"""Data that is read while it is deleted is read completely or not at all (LIFE-12), in a race of threads."""
 
 import threading
 from collections import Counter
@@ -32,7 +32,7 @@ _FAR = datetime.max.replace(tzinfo=NIGHT.tzinfo)
 
 @dataclass(slots=True)
 class Race:
-    """Items that go one after the other, each while a reader reads it again and again; what was read of them."""
+    """Items are deleted one by one, and each is read repeatedly meanwhile; counts the results."""
 
     items: int
     read: Callable[[Connection, int], str]
@@ -42,7 +42,7 @@ class Race:
     _was_read: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
     def run(self, url: str) -> Counter[str]:
-        """Until all are gone."""
+        """Run until all items are deleted."""
         at_once(url, self._reads, self._deletes)
         return self.found
 
@@ -69,14 +69,14 @@ class Race:
 
 @dataclass(slots=True)
 class Batches:
-    """A class, a batch at each call."""
+    """A class of which each call deletes a batch."""
 
     kept: RetentionClass
     rows: int = 1
     cursor: Cursor | None = None
 
     def one(self, database: Database, _item: int = 0) -> None:
-        """As the chamberlain deletes it."""
+        """Delete as the cleaner does."""
         with database.connection() as connection, connection.transaction():
             batch = self.kept.delete(connection, _FAR, self.cursor, self.rows, NIGHT)
         self.cursor = batch.cursor or self.cursor
@@ -86,7 +86,7 @@ ITEMS = 60
 
 
 def _id(item: int) -> UUID:
-    """The oldest goes first."""
+    """The oldest is deleted first."""
     return UUID(f"00000000-0000-4000-8000-{ITEMS - item:012x}")
 
 
@@ -118,10 +118,10 @@ def _auth_error(connection: Connection, item: int) -> str:
     ],
     ids=["ticket", "auth error"],
 )
-def test_what_goes_with_its_history_is_read_with_all_of_it_or_not_found(
+def test_item_is_read_with_its_whole_history_or_not_found(
     database_url: str, read: Callable[[Connection, int], str], kept: RetentionClass, whole: str
 ) -> None:
-    """Nobody is shown a ticket without its result, or an error without its decisions."""
+    """A ticket is never read without its result, nor an error without its decisions."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         fill(connection, ITEMS, open_rows=0)
         deleted(connection, named(auth_errors_retention.CLASSES, "outbox"), _FAR)
@@ -134,8 +134,8 @@ _SUFFIXES = (".json", "-raw.json", "-session-id", "-soldier-id")
 _TASKS = 15
 
 
-def test_a_task_is_read_with_all_of_its_results_or_with_none(env: Environment) -> None:
-    """LIFE-3: batches of three rows, four results a task, and S3 asked to delete them after each batch."""
+def test_task_is_read_with_all_its_results_or_with_none(env: Environment) -> None:
+    """LIFE-3: batches of three rows, four results per task, and a call to S3 after each batch."""
     old = NIGHT - 10 * DAY
     ids = [env.task(number, old) for number in range(_TASKS)]
     for number, task_id in enumerate(ids):

@@ -1,4 +1,4 @@
-"""When a day is due, what is usual, and a retention section that contradicts itself nowhere (LIFE-8)."""
+"""The due day, the breaker's limit, and checks of the retention section (LIFE-8)."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -27,16 +27,16 @@ SEED = {
     "session_logs_days": 7,
     "seen_days": 30,
 }
-"""The retention section of the source document, word for word."""
+"""The retention section of the source document."""
 
 
-def test_the_section_has_the_documents_names_and_defaults() -> None:
+def test_section_has_the_names_and_defaults_of_the_document() -> None:
     section = Retention().model_dump()
     assert {name: section[name] for name in SEED} == SEED
 
 
 @pytest.mark.parametrize(
-    ("section", "told"),
+    ("section", "message"),
     [
         ('{"seen_days": 28}', "seen_days is 28, but must be greater than horizon_days (28)"),
         ('{"horizon_days": 30}', "seen_days is 30, but must be greater than horizon_days (30)"),
@@ -56,13 +56,13 @@ def test_the_section_has_the_documents_names_and_defaults() -> None:
         ("seen_days=45", "not JSON"),
     ],
 )
-def test_a_section_that_is_wrong_is_refused_by_name(section: str, told: str) -> None:
+def test_invalid_section_is_rejected_with_its_names(section: str, message: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         RetentionSettings.load({"DPP_RETENTION": section})
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_a_section_changes_what_it_names_and_nothing_else() -> None:
+def test_section_changes_only_the_named_periods() -> None:
     changed = RetentionSettings.load({"DPP_RETENTION": '{"seen_days": 45}'}).retention
     assert changed == Retention(seen_days=45)
     assert RetentionSettings.load({"DPP_RETENTION": ""}).retention == Retention()
@@ -70,7 +70,7 @@ def test_a_section_changes_what_it_names_and_nothing_else() -> None:
 
 @dataclass(frozen=True)
 class Kept:
-    """A class that is only its names."""
+    """A class with a name and a period only."""
 
     name: str
     period: str = "queue_days"
@@ -81,7 +81,7 @@ def _ordered(*classes: Kept) -> list[str]:
     return [one.name for one in ordered(cast(Any, classes), Retention())]
 
 
-def test_what_points_at_something_is_deleted_before_it() -> None:
+def test_class_is_deleted_before_the_classes_that_it_points_at() -> None:
     names = _ordered(Kept("c"), Kept("b", points_at=("c",)), Kept("a", points_at=("b", "c")))
     assert names == ["a", "b", "c"]
     own = [one.name for one in ordered(CLASSES, Retention())]
@@ -91,7 +91,7 @@ def test_what_points_at_something_is_deleted_before_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("classes", "told"),
+    ("classes", "message"),
     [
         ((Kept("a"), Kept("a")), "two classes have the same name: a"),
         ((Kept("a", "no_days"),), "the retention section has no no_days"),
@@ -100,13 +100,13 @@ def test_what_points_at_something_is_deleted_before_it() -> None:
         ((Kept("a", "seen_days", ("b",)), Kept("b")), "would be kept longer"),
     ],
 )
-def test_classes_that_contradict_the_section_are_refused(classes: tuple[Kept, ...], told: str) -> None:
+def test_inconsistent_classes_are_rejected(classes: tuple[Kept, ...], message: str) -> None:
     with pytest.raises(RetentionContradiction) as refused:
         _ordered(*classes)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_a_class_has_the_shape_of_the_port() -> None:
+def test_classes_implement_the_port() -> None:
     for one in CLASSES:
         kept: RetentionClass = one
         assert kept.period in Retention.model_fields
@@ -120,25 +120,25 @@ ZONES = ("Asia/Seoul", "UTC", "America/New_York", "Europe/Helsinki", "Europe/Chi
     [
         ("Asia/Seoul", "2026-11-28T17:59:59Z", date(2026, 11, 28)),
         ("Asia/Seoul", "2026-11-28T18:00:00Z", date(2026, 11, 29)),
-        # In Helsinki the clocks go from 03:00 to 04:00 on 2026-03-29, at 01:00 UTC: there is no 03:00.
+        # In Helsinki the clocks change from 03:00 to 04:00 on 2026-03-29, at 01:00 UTC: 03:00 does not exist.
         ("Europe/Helsinki", "2026-03-29T00:59:59Z", date(2026, 3, 28)),
         ("Europe/Helsinki", "2026-03-29T01:00:00Z", date(2026, 3, 29)),
-        # And from 04:00 to 03:00 on 2026-10-25, at 01:00 UTC: 03:00 comes twice, and the first counts.
+        # They change from 04:00 to 03:00 on 2026-10-25, at 01:00 UTC: 03:00 occurs twice, and the first is used.
         ("Europe/Helsinki", "2026-10-24T23:59:59Z", date(2026, 10, 24)),
         ("Europe/Helsinki", "2026-10-25T00:00:00Z", date(2026, 10, 25)),
         ("Europe/Helsinki", "2026-10-25T01:00:00Z", date(2026, 10, 25)),
-        # In New York from 02:00 to 03:00 on 2026-03-08, at 07:00 UTC.
+        # In New York they change from 02:00 to 03:00 on 2026-03-08, at 07:00 UTC.
         ("America/New_York", "2026-03-08T06:59:59Z", date(2026, 3, 7)),
         ("America/New_York", "2026-03-08T07:00:00Z", date(2026, 3, 8)),
     ],
 )
-def test_a_day_is_due_from_three_oclock_on(zone: str, now: str, day: date) -> None:
+def test_day_is_due_from_three_oclock_on(zone: str, now: str, day: date) -> None:
     assert due_day(datetime.fromisoformat(now), ZoneInfo(zone)) == day
 
 
 @given(st.integers(0, 15 * 365 * 1_440), st.sampled_from(ZONES))
-def test_days_come_one_after_the_other_whatever_the_clock_does(minute: int, name: str) -> None:
-    """Looked at each minute, every day of the calendar is due once, in its order, 22 to 26 hours after the last."""
+def test_every_day_is_due_once_across_clock_changes(minute: int, name: str) -> None:
+    """Checked every minute: each calendar day is due once, in order, 22 to 26 hours after the previous one."""
     zone, now = ZoneInfo(name), datetime(2020, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
     day = due_day(now, zone)
     assert due_at(day, zone) <= now < due_at(day + timedelta(days=1), zone)
@@ -151,5 +151,5 @@ def test_days_come_one_after_the_other_whatever_the_clock_does(minute: int, name
     ("history", "allowed"),
     [([], 200), ([0, 0, 0], 200), ([30], 300), ([30, 10, 1_000], 300), ([1_000, 1_000], 10_000)],
 )
-def test_ten_times_the_median_is_let_through_and_the_floor_always(history: list[int], allowed: int) -> None:
+def test_breaker_allows_ten_times_the_median_and_at_least_the_floor(history: list[int], allowed: int) -> None:
     assert Bounds(max_deletes=100_000, factor=10, floor=200).allowed(history) == allowed
