@@ -11,7 +11,6 @@ from tests.schema.rows import add_tenant
 
 @pytest.fixture
 def connection(database_url: str) -> Iterator[Connection]:
-    """As a container has it."""
     with psycopg.connect(database_url, autocommit=True, prepare_threshold=None) as opened:
         add_tenant(opened)
         yield opened

@@ -1,4 +1,4 @@
-"""Rows of `runs` written past the code, to see what the schema itself takes."""
+"""Rows of `runs` that tests insert directly, to test what the schema accepts."""
 
 from typing import Any
 from uuid import uuid4
@@ -14,12 +14,12 @@ HASH = "ab" * 32
 
 
 def add_tenant(connection: Connection, tenant_id: str = TENANT_ID) -> None:
-    """The tenant that the rows belong to."""
+    """Insert a tenant."""
     connection.execute("INSERT INTO tenants (tenant_id, display_name) VALUES (%s, 'A tenant')", (tenant_id,))
 
 
 def queued(**changes: Any) -> dict[str, Any]:
-    """A run that waits."""
+    """A queued run."""
     row = {
         "run_id": uuid4(),
         "tenant_id": TENANT_ID,
@@ -40,17 +40,17 @@ def queued(**changes: Any) -> dict[str, Any]:
 
 
 def processing(**changes: Any) -> dict[str, Any]:
-    """A run that a worker holds."""
+    """A leased run."""
     return queued(status=Status.PROCESSING, **LEASE) | changes
 
 
 def claimed(**changes: Any) -> dict[str, Any]:
-    """A run whose worker is about to settle it."""
+    """A run that its worker has claimed."""
     return processing(**intent("COMPLETED", "SETTLED", 50_000), **RESULT) | changes
 
 
 def completed(**changes: Any) -> dict[str, Any]:
-    """A run that brought its result."""
+    """A completed run."""
     ended = {
         "status": Status.COMPLETED,
         "money_state": MoneyState.SETTLED,
@@ -61,7 +61,7 @@ def completed(**changes: Any) -> dict[str, Any]:
 
 
 def refunded(**changes: Any) -> dict[str, Any]:
-    """A run that never ran."""
+    """A run that was refunded without a start."""
     ended = {
         "status": Status.FAILED,
         "money_state": MoneyState.REFUNDED,
@@ -72,13 +72,13 @@ def refunded(**changes: Any) -> dict[str, Any]:
 
 
 def tombstone(**changes: Any) -> dict[str, Any]:
-    """A run past its retention (D7), charged."""
+    """A tombstone (D7) of a completed run."""
     row = completed(status=Status.EXPIRED, **NO_RESULT, idempotency_released_at="2026-01-01T00:00:00Z")
     return row | changes
 
 
 def refunded_tombstone(**changes: Any) -> dict[str, Any]:
-    """One that never ran."""
+    """A tombstone of a refunded run."""
     return refunded(status=Status.EXPIRED, idempotency_released_at="2026-01-01T00:00:00Z") | changes
 
 
@@ -88,7 +88,7 @@ NO_RESULT = dict.fromkeys(RESULT)
 
 
 def intent(outcome: str, money_state: str, charge: int) -> dict[str, Any]:
-    """What a claim writes."""
+    """The columns that a claim writes."""
     return {
         "finalize_stage": "CLAIMED",
         "finalize_token": "token",
@@ -100,7 +100,7 @@ def intent(outcome: str, money_state: str, charge: int) -> dict[str, Any]:
 
 
 def insert(connection: Connection, row: dict[str, Any]) -> None:
-    """Write the row as it is."""
+    """Insert a row."""
     statement = sql.SQL("INSERT INTO runs ({}) VALUES ({})").format(
         sql.SQL(", ").join(map(sql.Identifier, row)), sql.SQL(", ").join(map(sql.Placeholder, row))
     )
@@ -108,7 +108,7 @@ def insert(connection: Connection, row: dict[str, Any]) -> None:
 
 
 def refusal(connection: Connection, row: dict[str, Any]) -> str | None:
-    """The constraint that refuses the row; None where it is taken. Nothing stays."""
+    """The constraint that rejects the row, None if it is accepted. Nothing is kept."""
     with connection.transaction(force_rollback=True):
         try:
             insert(connection, row)

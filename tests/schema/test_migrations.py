@@ -1,4 +1,4 @@
-"""Migrations go up, down and up again (RUN-29)."""
+"""Migrations can be applied, reverted and applied again (RUN-29)."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -36,8 +36,8 @@ def _catalog(database_url: str) -> list[tuple[str, ...]]:
         return connection.execute(_CATALOG).fetchall()
 
 
-def test_up_down_and_up_again_leaves_the_same_schema(database_url: str) -> None:
-    """RUN-29: and down leaves nothing but Alembic's own table, not even a function."""
+def test_up_down_and_up_again_gives_the_same_schema(database_url: str) -> None:
+    """RUN-29: down leaves only Alembic's own table, not even a function."""
     up = _catalog(database_url)
     tables = {row[1] for row in up if row[0] == "column"}
     assert tables >= {"tenants", "api_keys", "runs", "run_inputs", "budget_credits"}
@@ -48,7 +48,7 @@ def test_up_down_and_up_again_leaves_the_same_schema(database_url: str) -> None:
 
 
 def test_up_again_changes_nothing(database_url: str) -> None:
-    """RUN-29: two deployments at once, and a third later."""
+    """RUN-29: as by two deployments at once, and a third later."""
     before = _catalog(database_url)
     migrate.downgrade(database_url)
     with ThreadPoolExecutor(2) as threads:
@@ -57,7 +57,7 @@ def test_up_again_changes_nothing(database_url: str) -> None:
     assert _catalog(database_url) == before
 
 
-def test_no_secret_has_a_column(database_url: str) -> None:
-    """RUN-29: of a key, only its hash."""
+def test_no_column_stores_a_secret(database_url: str) -> None:
+    """RUN-29: only the hash of a key is stored."""
     columns = {row[2] for row in _catalog(database_url) if row[0] == "column" and row[1] == "api_keys"}
     assert columns == {"key_id", "tenant_id", "key_hash", "label", "status", "created_at", "last_used_at"}

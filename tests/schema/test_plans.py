@@ -29,7 +29,7 @@ INSERT INTO budget_credits (credit_id, tenant_id, amount_usd_micros, reason)
 INSERT INTO ledger_audits (tenant_id, audited_at, verdict, drift_usd_micros, detail)
   SELECT 't-' || n, now(), CASE n % 500 WHEN 0 THEN 'DISPUTED' ELSE 'REPAIRED' END, n, 'x'
   FROM generate_series(0, 4999) n;
--- Of 200 runs, one waits, one is worked on, one is claimed; the rest has ended.
+-- Of 200 runs, one is queued, one processing, one claimed; the others have ended.
 INSERT INTO runs (run_id, tenant_id, pack_type, profile_version, status, money_state, idempotency_key, payload_hash,
   reservation_max_cost_usd_micros, minimum_fee_usd_micros, actual_cost_usd_micros, timebox_sec,
   min_reliability_score, retention_until, trace_id, created_at, lease_token, lease_expires_at,
@@ -48,7 +48,7 @@ SELECT gen_random_uuid(), 't-' || n % 5000, 'decision', 'v',
   CASE WHEN n % 200 > 1 THEN 'b' END, CASE WHEN n % 200 > 1 THEN 'k' END,
   CASE WHEN n % 200 > 1 THEN repeat('ab', 32) END
 FROM generate_series(1, {runs}) n;
--- The oldest fifth are tombstones by now.
+-- The oldest fifth are tombstones.
 UPDATE runs SET status = 'EXPIRED', result_bucket = NULL, result_key = NULL, result_sha256 = NULL,
   idempotency_released_at = now(), updated_at = created_at
 WHERE status = 'COMPLETED' AND created_at < now() - {runs} * interval '0.8 seconds';
@@ -141,7 +141,7 @@ _HOT = [
 
 @pytest.fixture(scope="module")
 def filled(postgres_server: PostgresServer) -> Iterator[Connection]:
-    """A database of 100 000 runs, shared by the plans below, which change nothing."""
+    """A database of 100 000 runs, shared by the tests below, which change nothing."""
     with database(postgres_server) as connection:
         connection.execute(sql.SQL(_FILL).format(runs=_RUNS))
         yield connection
@@ -149,10 +149,7 @@ def filled(postgres_server: PostgresServer) -> Iterator[Connection]:
 
 @pytest.mark.parametrize(("queries", "name"), _HOT, ids=lambda value: value if isinstance(value, str) else "")
 def test_no_query_reads_a_whole_table(filled: Connection, queries: Queries, name: str) -> None:
-    """The real text with real parameters; the plan holds no sequential scan and sorts no more than a page's worth.
-
-    The switches are read whole: they are six at most.
-    """
+    """The plan has no sequential scan, except of the at most six switches, and a page is not sorted."""
     some = filled.execute("SELECT run_id FROM runs LIMIT 1").fetchone()
     assert some is not None
     ids = {
@@ -168,10 +165,9 @@ def test_no_query_reads_a_whole_table(filled: Connection, queries: Queries, name
     )
     assert "Seq Scan" not in plan.replace("Seq Scan on execution_switches", ""), plan
     if name.startswith("page_"):
-        assert "Sort" not in plan, plan  # the index gives the order, so a page costs a page
+        assert "Sort" not in plan, plan  # the index gives the order, so a page reads only a page
 
 
-def test_a_sequential_scan_would_be_seen(filled: Connection) -> None:
-    """The check itself can fail."""
+def test_a_sequential_scan_is_found(filled: Connection) -> None:
     plan = filled.execute("EXPLAIN SELECT * FROM runs WHERE trace_id = 'x'").fetchall()
     assert any("Seq Scan" in row[0] for row in plan)

@@ -1,8 +1,8 @@
-"""Statements that name their row find it by its key, though the planner's figures are of an hour when nothing went on.
+"""Statements that name their row find it by its key, even with planner statistics of a quiet hour.
 
-A partial index of what is under way looks empty then, and as cheap as the key, and so do the runs of a new tenant. Read
-whole for each run or event, they would cost the square of a backlog. Figures are renewed once a tenth of a table has
-changed, which a backlog may never be.
+In such statistics a partial index of work under way looks empty and as cheap as the key, and so do the runs of a new
+tenant. Reading it whole for each run or event would cost the square of a backlog. Statistics are renewed only after a
+tenth of a table has changed, which a backlog may never do.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ _MANY = 20_000
 
 @pytest.fixture(scope="module")
 def quiet(postgres_server: PostgresServer) -> Iterator[Connection]:
-    """All runs have ended and all events are handled."""
+    """A database in which all runs have ended and all events are handled."""
     with database(postgres_server) as connection:
         fill(connection, "tombstones", 1, _MANY)
         fill(connection, "outbox", 1, _MANY)
@@ -57,12 +57,12 @@ def test_a_run_is_found_by_its_id(quiet: Connection, name: str) -> None:
     """D1: by the primary key, whatever its state."""
     plan = _plan(quiet, store.QUERIES[name], {**_PARAMS, "run_id": uuid4()})
     assert "using runs_pkey on runs" in plan, plan
-    assert plan.count(" on runs ") <= 2, plan  # the update, and its one way to the row
+    assert plan.count(" on runs ") <= 2, plan  # the update and its access to the row
 
 
 @pytest.mark.parametrize("name", _BY_EVENT)
 def test_an_event_is_found_by_its_key(quiet: Connection, name: str) -> None:
-    """AUTH-4: also what came before it of the same error."""
+    """AUTH-4: also the earlier events of the same error."""
     params: dict[str, object] = {
         "now": None,
         "owner": uuid4(),

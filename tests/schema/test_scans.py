@@ -1,4 +1,4 @@
-"""The scans of the jobs see every run that is due, page by page (RUN-20, RUN-21, RUN-22, D1, D5)."""
+"""The scans of the jobs return every due run, page by page (RUN-20, RUN-21, RUN-22, D1, D5)."""
 
 from datetime import datetime, timedelta
 from typing import LiteralString
@@ -30,7 +30,7 @@ _AGELESS = {"page_expired_leases", "page_past_retention"}
 
 @pytest.fixture
 def due(connection: Connection) -> datetime:
-    """250 runs made at the same moment, and then 50 more, a second apart; the moment after the last."""
+    """Insert 250 runs of the same time, then 50 more, a second apart; returns a time after the last."""
     connection.execute(
         """
         INSERT INTO runs (run_id, tenant_id, pack_type, profile_version, status, money_state, idempotency_key,
@@ -51,10 +51,10 @@ def _fill(connection: Connection, query: str) -> None:
 
 
 @pytest.mark.parametrize("query", _FILL)
-def test_a_page_full_of_runs_that_cannot_move_hides_none_behind_it(
+def test_a_page_of_runs_that_cannot_be_moved_hides_none_behind_it(
     connection: Connection, due: datetime, query: str
 ) -> None:
-    """Issue 3: nothing moves here, 250 of them share one moment, and every run is seen once, oldest first."""
+    """Although 250 of them have the same time, every run is returned once, oldest first."""
     _fill(connection, query)
     found = [(run.created_at, run.run_id) for run in store.page_through(connection, query, due)]
     expected = connection.execute("SELECT created_at, run_id FROM runs ORDER BY 1, 2").fetchall()
@@ -63,12 +63,10 @@ def test_a_page_full_of_runs_that_cannot_move_hides_none_behind_it(
 
 
 @pytest.mark.parametrize("query", _FILL)
-def test_runs_that_move_while_they_are_scanned_make_none_be_missed(
-    connection: Connection, due: datetime, query: str
-) -> None:
-    """Issue 3: the pages go by key, not by offset."""
+def test_no_run_is_missed_while_others_are_moved(connection: Connection, due: datetime, query: str) -> None:
+    """Pages are by key, not by offset."""
     _fill(connection, query)
-    connection.execute("SET session_replication_role = replica")  # else only tombstones go
+    connection.execute("SET session_replication_role = replica")  # otherwise only tombstones can be deleted
     seen = set()
     for run in store.page_through(connection, query, due):
         seen.add(run.run_id)
@@ -77,10 +75,10 @@ def test_runs_that_move_while_they_are_scanned_make_none_be_missed(
 
 
 @pytest.mark.parametrize("query", _FILL)
-def test_a_scan_sees_only_what_is_due_at_the_time_that_is_passed(
+def test_a_scan_returns_only_runs_that_are_due_at_the_given_time(
     connection: Connection, due: datetime, query: str
 ) -> None:
-    """D1: `now` moves the clock; ages count from it. The run of second n is due after its age."""
+    """D1: ages count from `now`. The run of second n is due after its age."""
     _fill(connection, query)
     start = due - timedelta(minutes=1)
     age = 0 if query in _AGELESS else 3_600
@@ -90,8 +88,8 @@ def test_a_scan_sees_only_what_is_due_at_the_time_that_is_passed(
 
 
 @pytest.mark.parametrize("query", _FILL)
-def test_what_another_job_handles_is_not_seen(connection: Connection, due: datetime, query: str) -> None:
-    """RUN-20 … RUN-22: a claimed run is reconcile's alone, a disputed one the operator's."""
+def test_runs_of_another_job_are_not_returned(connection: Connection, due: datetime, query: str) -> None:
+    """RUN-20 … RUN-22: only reconcile gets claimed runs, and no job disputed ones."""
     for other in _FILL:
         with connection.transaction(force_rollback=True):
             _fill(connection, other)
@@ -104,12 +102,12 @@ def test_what_another_job_handles_is_not_seen(connection: Connection, due: datet
 
 
 def test_a_sent_run_is_not_sent_again(connection: Connection, due: datetime) -> None:
-    """D5: it is the sweeper's, should it wait for too long."""
+    """D5: if it waits for too long, the sweeper gets it."""
     connection.execute("UPDATE runs SET enqueued_at = created_at")
     assert list(store.page_through(connection, "page_unsent", due)) == []
     assert len(list(store.page_through(connection, "page_waiting", due))) == _RUNS + 50
 
 
 def test_every_scan_of_the_store_is_tested_here() -> None:
-    """A new scan needs its promises too."""
+    """A new scan needs these tests too."""
     assert {name for name in QUERIES.names() if name.startswith("page_")} == set(_FILL)

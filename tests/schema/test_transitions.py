@@ -1,4 +1,4 @@
-"""Each way of the machine is a query that goes it, and no query goes any other (RUN-16, RUN-19, RUN-22, D3)."""
+"""Each transition of the machine is made by its query, and no query makes another (RUN-16, RUN-19, RUN-22, D3)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -32,47 +32,49 @@ def _inserted(connection: Connection, now: datetime | None = None) -> Run:
 
 
 def _leased(connection: Connection) -> Run:
-    return _sure(store.start_processing(connection, _inserted(connection), "lease"))
+    return _not_none(store.start_processing(connection, _inserted(connection), "lease"))
 
 
 def _claimed(connection: Connection, run: Run, intent: Intent) -> Run:
-    return _sure(
+    return _not_none(
         store.claim(connection, run, Guard(run.status, run.lease_token), intent, finalize_token="token")
     )
 
 
 def _committed(connection: Connection, run: Run, intent: Intent) -> Run:
-    return _sure(store.commit(connection, _claimed(connection, run, intent), release_idempotency_key=False))
+    return _not_none(
+        store.commit(connection, _claimed(connection, run, intent), release_idempotency_key=False)
+    )
 
 
 def _expired(connection: Connection, run: Run) -> Run:
-    return _sure(store.expire(connection, run, run.retention_until))
+    return _not_none(store.expire(connection, run, run.retention_until))
 
 
-def _sure(run: Run | None) -> Run:
+def _not_none(run: Run | None) -> Run:
     assert run is not None
     return run
 
 
 def _one_run_in_every_state(connection: Connection) -> Iterator[Run]:
-    """Brought there by the store's own steps; a claim once for each intent that it may carry."""
+    """One run in each state, made by the store's functions; claimed once for each possible intent."""
     yield _inserted(connection)
     yield _claimed(connection, _inserted(connection), _REFUNDED)
-    yield _sure(store.dispute(connection, _claimed(connection, _inserted(connection), _REFUNDED), "?"))
+    yield _not_none(store.dispute(connection, _claimed(connection, _inserted(connection), _REFUNDED), "?"))
     yield _leased(connection)
     for intent in (_COMPLETED, _FAILED):
         yield _claimed(connection, _leased(connection), intent)
-        yield _sure(store.dispute(connection, _claimed(connection, _leased(connection), intent), "?"))
+        yield _not_none(store.dispute(connection, _claimed(connection, _leased(connection), intent), "?"))
         yield _committed(connection, _leased(connection), intent)
         yield _expired(connection, _committed(connection, _leased(connection), intent))
     yield _committed(connection, _inserted(connection), _REFUNDED)
     yield _expired(connection, _committed(connection, _inserted(connection), _REFUNDED))
 
 
-def _attempts(  # noqa: PLR0911 - a case a query
+def _attempts(  # noqa: PLR0911 - one case per query
     connection: Connection, query: str, run: Run, later: datetime
 ) -> list[Callable[[], Run | None]]:
-    """Everything that the query could be asked to do with the run, by one who knows its version and tokens."""
+    """All calls of the query for the run, by a caller that knows its version and tokens."""
     guards = [Guard(status, token) for status in Status for token in {run.lease_token, None}]
     match query:
         case "start_processing":
@@ -111,7 +113,7 @@ def _attempts(  # noqa: PLR0911 - a case a query
 
 
 def _reached(connection: Connection, query: str, run: Run, later: datetime) -> set[State]:
-    """Where the query takes the run, in all its attempts; each is undone."""
+    """The states that the query moves the run to, in all its attempts; each is rolled back."""
     found = set()
     for attempt in _attempts(connection, query, run, later):
         with connection.transaction(force_rollback=True):
@@ -119,12 +121,12 @@ def _reached(connection: Connection, query: str, run: Run, later: datetime) -> s
                 moved = attempt()
             except psycopg.errors.CheckViolation:
                 assert query in ("claim", "reclaim", "resolve"), (
-                    "only an intent that doesn't fit is left to the schema"
+                    "the schema only rejects an intent that doesn't fit"
                 )
                 continue
-            stored = _sure(store.find(connection, run.tenant_id, run.run_id))
-            assert stored == (moved or run), "zero rows is what a loser gets, and nothing was written"
-            if moved is not None and moved != run:  # a repeated commit finds its own work again
+            stored = _not_none(store.find(connection, run.tenant_id, run.run_id))
+            assert stored == (moved or run), "a loser gets zero rows, and nothing was written"
+            if moved is not None and moved != run:  # a repeated commit finds its own result
                 assert moved.version == run.version + 1
                 found.add(_state(moved))
     return found
@@ -141,7 +143,7 @@ def later(connection: Connection) -> datetime:
 def test_each_query_makes_exactly_the_transitions_of_the_machine(
     connection: Connection, later: datetime
 ) -> None:
-    """RUN-24, D3: every query against a run in every state; what the table doesn't name affects no row."""
+    """RUN-24, D3: every query, for a run in every state; other transitions affect no row."""
     reached: set[tuple[State, State, str]] = set()
     seen = set()
     for run in list(_one_run_in_every_state(connection)):
@@ -153,7 +155,7 @@ def test_each_query_makes_exactly_the_transitions_of_the_machine(
     assert reached == table
 
 
-def test_a_run_begins_where_the_machine_says(connection: Connection) -> None:
+def test_a_new_run_is_in_the_machines_first_state(connection: Connection) -> None:
     """RUN-2: the one transition without a source."""
     begin = [way for way in MACHINE.transitions if way.source is None]
     assert [(way.target, way.action) for way in begin] == [(_state(_inserted(connection)), "insert_run")]
@@ -161,7 +163,7 @@ def test_a_run_begins_where_the_machine_says(connection: Connection) -> None:
 
 
 def test_a_stale_version_moves_nothing(connection: Connection, later: datetime) -> None:
-    """DEC-4210: the version is part of every compare-and-swap."""
+    """DEC-4210: every compare-and-swap tests the version."""
     for run in list(_one_run_in_every_state(connection)):
         for version in (run.version - 1, run.version + 1):
             stale = replace(run, version=version)
@@ -171,8 +173,8 @@ def test_a_stale_version_moves_nothing(connection: Connection, later: datetime) 
         assert store.find(connection, TENANT_ID, run.run_id) == run
 
 
-def test_only_the_holder_of_the_lease_claims(connection: Connection) -> None:
-    """RUN-16, RUN-19: neither another token nor none."""
+def test_only_the_lease_holder_can_claim(connection: Connection) -> None:
+    """RUN-16, RUN-19: another token or none gets no row."""
     run = _leased(connection)
     for token in ("another", "", None):
         guard = Guard(Status.PROCESSING, token)
@@ -180,10 +182,10 @@ def test_only_the_holder_of_the_lease_claims(connection: Connection) -> None:
     assert store.find(connection, TENANT_ID, run.run_id) == run
 
 
-def test_the_reaper_claims_only_a_lease_that_has_run_out_when_it_writes(
+def test_the_reaper_claims_only_a_lease_that_is_expired_when_it_writes(
     connection: Connection, later: datetime
 ) -> None:
-    """RUN-20: a heartbeat between its scan and its claim saves the worker."""
+    """RUN-20: a heartbeat between scan and claim keeps the lease."""
     run = _leased(connection)
     guard = Guard(Status.PROCESSING, run.lease_token, lease_must_have_expired=True)
     assert store.claim(connection, run, guard, _FAILED, finalize_token="f") is None
@@ -195,8 +197,10 @@ def test_the_reaper_claims_only_a_lease_that_has_run_out_when_it_writes(
     assert store.claim(connection, run, guard, _FAILED, finalize_token="f", now=later) is not None
 
 
-def test_the_sweeper_claims_only_what_waited_long_enough(connection: Connection, later: datetime) -> None:
-    """RUN-21: by Postgres's clock, at the moment of the write."""
+def test_the_sweeper_claims_only_a_run_that_waited_long_enough(
+    connection: Connection, later: datetime
+) -> None:
+    """RUN-21: by Postgres's clock, when it writes."""
     run = _inserted(connection)
     guard = Guard(Status.QUEUED, None, minimum_age_seconds=3_600)
     almost = run.created_at + timedelta(seconds=3_599)
@@ -205,10 +209,10 @@ def test_the_sweeper_claims_only_what_waited_long_enough(connection: Connection,
     assert store.claim(connection, run, guard, _REFUNDED, finalize_token="f", now=due) is not None
 
 
-def test_a_claim_is_taken_over_only_once_it_is_stuck_and_its_first_holder_then_commits_nothing(
+def test_only_a_stuck_claim_is_taken_over_and_its_first_holder_then_commits_nothing(
     connection: Connection, later: datetime
 ) -> None:
-    """RUN-22, D3: the finalize token changes hands, so the late winner loses."""
+    """RUN-22, D3: the finalize token has changed, so the first holder gets no row."""
     claimed = _claimed(connection, _leased(connection), _COMPLETED)
     early = store.reclaim(connection, claimed, _FAILED, finalize_token="second", stuck_after_seconds=300)
     assert early is None
@@ -224,10 +228,10 @@ def test_a_claim_is_taken_over_only_once_it_is_stuck_and_its_first_holder_then_c
     assert store.commit(connection, taken, release_idempotency_key=False) is not None
 
 
-def test_a_claim_or_commit_whose_reply_was_lost_is_found_again_by_its_token_alone(
+def test_a_claim_or_commit_whose_reply_was_lost_is_found_only_by_its_token(
     connection: Connection,
 ) -> None:
-    """RUN-19, D3: the winner may ask twice; whoever else asks is a loser."""
+    """RUN-19, D3: the winner may repeat the call; any other caller loses."""
     run = _leased(connection)
     guard = Guard(Status.PROCESSING, run.lease_token)
     claimed = _claimed(connection, run, _COMPLETED)
@@ -240,8 +244,8 @@ def test_a_claim_or_commit_whose_reply_was_lost_is_found_again_by_its_token_alon
     assert store.claim(connection, run, guard, _COMPLETED, finalize_token="token") is None
 
 
-def test_a_commit_writes_what_the_claim_intended(connection: Connection) -> None:
-    """D3, RUN-19: outcome, charge and pointer were recorded before any money moved."""
+def test_a_commit_writes_the_intent_of_the_claim(connection: Connection) -> None:
+    """D3, RUN-19: outcome, charge and pointer are recorded before any money moves."""
     ended = _committed(connection, _leased(connection), _COMPLETED)
     assert (ended.status, ended.money_state, ended.actual_cost_usd_micros) == (
         Status.COMPLETED,
@@ -251,21 +255,21 @@ def test_a_commit_writes_what_the_claim_intended(connection: Connection) -> None
     assert (ended.result, ended.tokens_consumed) == (_COMPLETED.result, 7)
 
 
-def test_a_lease_is_extended_by_its_holder_before_a_claim_and_before_it_runs_out(
+def test_a_lease_is_extended_only_by_its_holder_before_a_claim_and_before_it_expires(
     connection: Connection, later: datetime
 ) -> None:
-    """RUN-16: a heartbeat that comes too late revives nothing."""
+    """RUN-16: a late heartbeat does not revive it."""
     run = _leased(connection)
     assert store.extend_lease(connection, run)
     assert not store.extend_lease(connection, replace(run, lease_token="another"))
     assert not store.extend_lease(connection, run, later)
-    assert store.find(connection, TENANT_ID, run.run_id) == run, "a heartbeat moves no version"
+    assert store.find(connection, TENANT_ID, run.run_id) == run, "a heartbeat changes no version"
     _claimed(connection, run, _FAILED)
     assert not store.extend_lease(connection, run)
 
 
-def test_a_run_enqueued_twice_keeps_its_first_time(connection: Connection, later: datetime) -> None:
-    """D5: the second message of the same run is no news."""
+def test_a_run_that_is_sent_twice_keeps_its_first_time(connection: Connection, later: datetime) -> None:
+    """D5."""
     run = _inserted(connection)
     submit_store.mark_enqueued(connection, run)
     first = connection.execute("SELECT enqueued_at, version FROM runs").fetchone()
@@ -275,8 +279,8 @@ def test_a_run_enqueued_twice_keeps_its_first_time(connection: Connection, later
     assert connection.execute("SELECT enqueued_at, version FROM runs").fetchone() == (first[0], 1)
 
 
-def test_a_run_is_read_by_its_tenant_alone(connection: Connection, later: datetime) -> None:
-    """RUN-11, RUN-12: and its retention is 30 days of Postgres's clock."""
+def test_a_run_is_read_only_by_its_tenant(connection: Connection, later: datetime) -> None:
+    """RUN-11, RUN-12: its retention is 30 days by Postgres's clock."""
     run = _inserted(connection)
     assert store.find(connection, "t_other", run.run_id) is None
     assert store.find_for_owner(connection, "t_other", run.run_id) is None
@@ -289,8 +293,8 @@ def test_a_run_is_read_by_its_tenant_alone(connection: Connection, later: dateti
     assert store.runs_among(connection, "t_other", [run.run_id]) == []
 
 
-def test_inputs_come_back_as_they_were_given(connection: Connection) -> None:
-    """D8: and None once they are gone; a foreign run is no run."""
+def test_inputs_are_read_unchanged(connection: Connection) -> None:
+    """D8: None after their deletion, and no run for another tenant."""
     run = _inserted(connection)
     assert store.find_with_inputs(connection, TENANT_ID, run.run_id) == (run, {"question": "What?"})
     connection.execute("DELETE FROM run_inputs")
