@@ -9,19 +9,16 @@ Postgres's. No event is sent again after RESEND_SECONDS: this queue loses no mes
 lost by the code, and shows as stuck.
 """
 
-import multiprocessing
 import os
 import random
 import signal
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from multiprocessing.context import ForkServerProcess
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -47,15 +44,13 @@ from tests.auth_errors.subprocess_workers import (
 )
 from tests.support.crash_points import CRASH_ALL
 from tests.support.sqs_server import sqs_server
+from tests.support.worker_processes import Workers, running_workers
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 TENANT, FAILURES = "t_kills", 25
 TIMEOUTS = Timeouts(silent_seconds=2, lease_seconds=2, resend_seconds=3_600)
-# The fork server has imported everything, so a new process starts within a tenth of a second.
-SPAWNING = multiprocessing.get_context("forkserver")
-SPAWNING.set_forkserver_preload(["pytest", __name__])
 
 
 def counting(servers: Servers, client: "SQSClient") -> ConsumeEffects:
@@ -101,56 +96,14 @@ def effects_apart(done_first: bool, servers: Servers, client: "SQSClient") -> Co
     return counting(servers, client)
 
 
-@dataclass(slots=True)
-class Workers:
-    """Two publishers and two consumers; a killed one is replaced at once."""
-
-    servers: Servers
-    effects_of: EffectsOf
-    chance: random.Random
-    running: dict[tuple[str, int], ForkServerProcess] = field(default_factory=dict)
-    kills: Counter[str] = field(default_factory=Counter)
-
-    def start(self, kind: str, number: int) -> None:
-        target = publisher if kind == "publisher" else partial(consumer, effects_of=self.effects_of)
-        process = SPAWNING.Process(target=target, args=(self.servers,), daemon=True)
-        process.start()
-        self.running[kind, number] = process
-
-    def replace_dead(self) -> None:
-        """Replace workers that killed themselves."""
-        for kind, number in [at for at, process in self.running.items() if not process.is_alive()]:
-            self.end(kind, number)
-            self.start(kind, number)
-
-    def kill(self, kind: str) -> None:
-        """Kill one worker of a kind, at any point."""
-        number = self.chance.randrange(2)
-        self.end(kind, number)
-        self.kills[kind] += 1
-        self.start(kind, number)
-
-    def end(self, kind: str, number: int) -> None:
-        """Kill one worker; it must not have ended by itself."""
-        process = self.running.pop((kind, number))
-        process.kill()
-        process.join(10)
-        assert process.exitcode == -signal.SIGKILL
-        process.close()
-
-
-@contextmanager
-def running_workers(servers: Servers, effects_of: EffectsOf) -> Iterator[Workers]:
-    """All four workers, killed at the end."""
-    workers = Workers(servers, effects_of, random.Random(4))
-    try:
-        for kind in ("publisher", "consumer"):
-            for number in range(2):
-                workers.start(kind, number)
-        yield workers
-    finally:
-        for kind, number in list(workers.running):
-            workers.end(kind, number)
+def _workers(servers: Servers, effects_of: EffectsOf) -> AbstractContextManager[Workers]:
+    """Two publishers and two consumers."""
+    return running_workers(
+        [
+            *[("publisher", partial(publisher, servers))] * 2,
+            *[("consumer", partial(consumer, servers, effects_of=effects_of))] * 2,
+        ]
+    )
 
 
 def _post(servers: Servers, numbers: range, each_seconds: float, posted: list[int]) -> None:
@@ -187,7 +140,7 @@ def _run(run: Run, servers: Servers, effects_of: EffectsOf) -> Mapping[str, int]
     with (
         psycopg.connect(servers.database_url, autocommit=True) as connection,
         ThreadPoolExecutor(4) as posters,
-        running_workers(servers, effects_of) as workers,
+        _workers(servers, effects_of) as workers,
     ):
         create_tenant(connection, TENANT, "Kills", 1)
         connection.execute("CREATE TABLE effects (auth_error_id uuid, handler text)")

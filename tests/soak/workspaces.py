@@ -52,7 +52,9 @@ def _soak(place: Place, options: argparse.Namespace) -> list[str]:
             moving, count=options.workspaces, kills=options.kills, files=options.files, say=progress
         )
         medians = {state: round(seconds, 1) for state, seconds in moving.medians().items()}
-        print_line(f"kills {dict(moving.crew.kills)}; median seconds to reach each desired state: {medians}")
+        print_line(
+            f"kills {dict(moving.workers.kills)}; median seconds to reach each desired state: {medians}"
+        )
         print_line(f"seconds until all had reached it: {[round(took) for took in moving.seconds.values()]}")
         ids = set(moving.ids)
     return broken + [f"a process of workspace {one} is left over" for one in ids & processes.running()]

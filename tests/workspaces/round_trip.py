@@ -1,18 +1,15 @@
 """Many workspaces from RUNNING to ARCHIVED and back while the processes that move them are killed by SIGKILL."""
 
 import hashlib
-import multiprocessing
 import os
 import random
-import signal
 import stat
 import statistics
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from multiprocessing.context import ForkServerProcess
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -27,51 +24,11 @@ from dpp.workspaces.control.message import Tick, body_of
 from dpp.workspaces.model import DesiredState
 from dpp.workspaces.providers import processes
 from dpp.workspaces.store import Change
+from tests.support.worker_processes import Workers, running_workers
 from tests.workspaces.subprocess_workers import Place, Worker, control, storage
 
 TENANT = "t_kills"
 _STILL_SECONDS = 60.0
-# Processes are forked from one that has imported everything: a new one is at work within a tenth of a second.
-SPAWNING = multiprocessing.get_context("forkserver")
-SPAWNING.set_forkserver_preload(["tests.workspaces.subprocess_workers"])
-
-
-@dataclass(slots=True)
-class Crew:
-    """The processes at work; whoever is killed is followed by another at once."""
-
-    place: Place
-    workers: Sequence[Worker]
-    chance: random.Random
-    at_work: dict[int, ForkServerProcess] = field(default_factory=dict)
-    kills: Counter[str] = field(default_factory=Counter)
-
-    def start(self, number: int) -> None:
-        """One process."""
-        process = SPAWNING.Process(target=self.workers[number], args=(self.place,), daemon=True)
-        process.start()
-        self.at_work[number] = process
-
-    def tend(self) -> None:
-        """Have whoever killed itself followed by another."""
-        for number in [number for number, process in self.at_work.items() if not process.is_alive()]:
-            self.end(number)
-            self.start(number)
-
-    def kill(self) -> None:
-        """One of them, whatever it is doing."""
-        number = self.chance.randrange(len(self.workers))
-        self.end(number)
-        self.kills[self.workers[number].__name__] += 1
-        self.start(number)
-
-    def end(self, number: int) -> None:
-        """By SIGKILL, and by nothing else: none may have ended by itself."""
-        process = self.at_work.pop(number)
-        process.kill()
-        process.join(10)
-        assert process.exitcode == -signal.SIGKILL
-        process.close()
 
 
 @dataclass(slots=True)
@@ -81,7 +38,7 @@ class Trip:
     place: Place
     database: Database
     connection: psycopg.Connection[tuple[Any, ...]]
-    crew: Crew
+    workers: Workers
     ids: list[UUID] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -129,10 +86,10 @@ class Trip:
                 break
             assert time.monotonic() < moved + _STILL_SECONDS, f"{there} of {len(self.ids)} are {wanted}"
             if killed < kills and there >= len(self.ids) * killed / (kills + 1):
-                time.sleep(self.crew.chance.uniform(0, 0.3))
-                self.crew.kill()
+                time.sleep(self.workers.chance.uniform(0, 0.3))
+                self.workers.kill()
                 killed += 1
-            self.crew.tend()
+            self.workers.replace_dead()
             if time.monotonic() > beaten + 1:
                 beaten = time.monotonic()
                 self.owner.observe_queue.send(body_of(Tick(is_minute=False)))
@@ -157,24 +114,20 @@ class Trip:
 def trip(
     place: Place, workers: Sequence[Worker] = (control, control, storage, storage), seed: int = 4
 ) -> Iterator[Trip]:
-    """The processes at work, all of them and every container ended at the end."""
+    """Running workers; at the end they are killed, and then every container is stopped."""
     place.volumes().set_up()
-    crew = Crew(place, workers, random.Random(seed))
+    ids: list[UUID] = []
     with (
         psycopg.connect(place.database_url, autocommit=True) as connection,
         closing(Database(place.database_url)) as database,
     ):
         create_tenant(connection, TENANT, "Kills", 1)
-        found = Trip(place, database, connection, crew)
         try:
-            for number in range(len(workers)):
-                crew.start(number)
-            yield found
+            with running_workers([(one.__name__, partial(one, place)) for one in workers], seed) as running:
+                yield Trip(place, database, connection, running, ids)
         finally:
-            for number in list(crew.at_work):
-                crew.end(number)
             containers = place.provider().containers
-            for workspace_id in found.ids:
+            for workspace_id in ids:
                 containers.stop(workspace_id)
 
 
@@ -214,11 +167,11 @@ def there_and_back(
         fill(trip.home(workspace_id), chance, files)
     before = {one: digest(trip.home(one)) for one in trip.ids}
     trip.go("ARCHIVED", kills // 2)
-    say(f"{count} are archived, {trip.crew.kills.total()} kills")
+    say(f"{count} are archived, {trip.workers.kills.total()} kills")
     faults = [f"{name} stands while all are archived" for name in _volumes(trip)]
     faults += [f"the container of {one} runs" for one in set(trip.ids) & processes.running()]
     trip.go("RUNNING", kills - kills // 2)
-    say(f"{count} run again, {trip.crew.kills.total()} kills")
+    say(f"{count} run again, {trip.workers.kills.total()} kills")
     faults += [f"{one} came back as another" for one in trip.ids if digest(trip.home(one)) != before[one]]
     return faults + list(_broken(trip))
 

@@ -28,7 +28,7 @@ def test_every_home_survives_kills_of_control_and_storage(place: Place) -> None:
     count, kills = (40, 40) if CRASH_ALL else (12, 8)
     with trip(place) as moving:
         assert there_and_back(moving, count=count, kills=kills, files=12, say=print) == []
-        assert moving.crew.kills.total() == kills
+        assert moving.workers.kills.total() == kills
 
 
 def test_early_install_is_found(place: Place) -> None:
