@@ -212,7 +212,7 @@ def _posts(env: Environment) -> Iterator[str]:
             "SELECT message_id, task_id FROM lifecycle_messages ORDER BY sequence"
         )
     }
-    posted = env.slack.told
+    posted = env.slack.posted_ids
     if len(posted) > len(tasks) + 1:
         yield f"sent {posted}"
     for task_id in set(tasks.values()):

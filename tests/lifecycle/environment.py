@@ -103,7 +103,7 @@ class CannedSlack:
         return OutsideReply(status=200, body=json.dumps(body))
 
     @property
-    def told(self) -> list[str]:
+    def posted_ids(self) -> list[str]:
         """The ids of the posted messages, in their order."""
         return [post["metadata"]["event_payload"]["message_id"] for post in self.posts]
 

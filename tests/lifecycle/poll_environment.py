@@ -1,4 +1,4 @@
-"""A way to the outside that plays recorded replies, and what is asked and taken in by it."""
+"""An environment for polls: real Postgres, and recorded replies of the sources."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +44,7 @@ def new_event(number: int = 1, happened_at: datetime = NOW) -> NewEvent:
 
 @dataclass(slots=True)
 class PlayedReplies:
-    """Answers by target and path; what has no answer is a broken wire. A list of answers is played in its order."""
+    """Replies by target and path; a request without a reply fails. Several replies are played in order."""
 
     answers: dict[str, OutsideReply | list[OutsideReply]] = field(default_factory=dict)
     asked: list[OutsideRequest] = field(default_factory=list)
@@ -64,13 +64,13 @@ class PlayedReplies:
 
     @property
     def paths(self) -> list[str]:
-        """What was asked, in order."""
+        """The requested paths, in order."""
         return [request.path for request in self.asked]
 
 
 @dataclass(slots=True)
 class PollEnvironment:
-    """Where the sentinel stands: real Postgres, a played outside, and who was woken."""
+    """The parts around the poller: real Postgres, recorded replies, and the roles that were woken."""
 
     url: str
     database: Database
@@ -81,7 +81,7 @@ class PollEnvironment:
     monotonic: Callable[[], float] = lambda: 0.0
 
     def effects(self) -> PollerEffects:
-        """The sentinel's."""
+        """The effects of the poller."""
         return PollerEffects(
             database=self.database,
             outside=self.outside,
@@ -93,15 +93,15 @@ class PollEnvironment:
         )
 
     def wake(self, role: str) -> None:
-        """Notes who is woken."""
+        """Record which role was woken."""
         self.woken.append(role)
 
     def poll(self, now: datetime = NOW) -> PollerReport:
-        """One firing."""
+        """Run one tick."""
         return poll_sources(self.effects(), now)
 
     def poll_source(self, now: datetime = NOW) -> SourceReport:
-        """One firing with one source."""
+        """Run one tick with one source."""
         [report] = self.poll(now).sources
         return report
 
@@ -112,13 +112,13 @@ class PollEnvironment:
             return cursor.fetchall() if cursor.description else []
 
     def ids(self) -> list[str]:
-        """Events, in the order they came."""
+        """The ids of the events, in the order of their arrival."""
         return [
             str(row[0]) for row in self.execute("SELECT event_id FROM lifecycle_events ORDER BY sequence")
         ]
 
     def payload(self, event_id: str) -> dict[str, Any]:
-        """What an event is about."""
+        """The subject of an event."""
         [[found]] = self.execute("SELECT payload FROM lifecycle_events WHERE event_id = %(id)s", id=event_id)
         payload: dict[str, Any] = found
         return payload
@@ -134,7 +134,7 @@ class PollEnvironment:
 
 @contextmanager
 def open_poll_environment(url: str) -> Iterator[PollEnvironment]:
-    """A tower around one database."""
+    """An environment on one database."""
     database = Database(url)
     try:
         yield PollEnvironment(url, database)
@@ -178,7 +178,7 @@ def comment(
 
 
 def comment_path(number: int) -> str:
-    """Where the API has it."""
+    """The path of the comment in the API."""
     return f"/repos/o/r/issues/comments/{1000 + number}"
 
 
@@ -193,7 +193,7 @@ SEARCH = "/rest/api/3/search/jql"
 
 
 def issue(key: str, updated: str = "2026-11-28T20:30:00.123+0900") -> dict[str, Any]:
-    """An issue as the search gives it."""
+    """An issue, as the search returns it."""
     found: dict[str, Any] = recorded("jira_issue")
     found["key"] = key
     found["fields"]["updated"] = updated

@@ -1,4 +1,4 @@
-"""What a person answers, early, late, twice or in another thread (LIFE-10)."""
+"""Answers of a person: early, late, repeated or in another thread (LIFE-10)."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def _awaited(env: Environment) -> int:
 
 
 def _asked(env: Environment, plan: list[str]) -> str:
-    """A task whose question is with a person."""
+    """A task whose question a person has received."""
     task_id = env.started("unclear", plan=plan, ticks=2)
     env.notify()
     assert env.task(task_id).waits_for_person
@@ -20,7 +20,7 @@ def _asked(env: Environment, plan: list[str]) -> str:
     return task_id
 
 
-def test_an_answer_in_the_thread_sends_another_soldier_with_it(env: Environment) -> None:
+def test_answer_in_the_thread_starts_another_run_with_it(env: Environment) -> None:
     task_id = _asked(env, [ASKS, SUCCEEDED])
     assert env.messages(task_id) == [("THREAD_START", "SENT"), ("HUMAN_INPUT_REQUEST", "SENT")]
     assert env.run_tasks().at_work == 0
@@ -41,15 +41,15 @@ def test_an_answer_in_the_thread_sends_another_soldier_with_it(env: Environment)
     assert kinds == ["THREAD_START", "HUMAN_INPUT_REQUEST", "TASK_RESULT"]
 
 
-def test_an_answer_twice_is_one(env: Environment) -> None:
+def test_repeated_answer_counts_once(env: Environment) -> None:
     task_id = _asked(env, [ASKS, SUCCEEDED])
     thread = env.thread(task_id)
     assert [env.answer_in_thread(thread, "yes") for _ in range(2)] == [True, False]
     assert env.task(task_id).attempt == 2
 
 
-def test_an_answer_that_comes_again_is_none_to_the_next_question(env: Environment) -> None:
-    """Slack tells a reply again minutes later, if it did not hear that the first was taken."""
+def test_repeated_answer_does_not_answer_the_next_question(env: Environment) -> None:
+    """Slack repeats a reply minutes later if its receipt was not confirmed."""
     task_id = _asked(env, [ASKS, ASKS, SUCCEEDED])
     thread = env.thread(task_id)
     assert env.answer_in_thread(thread, "yes")
@@ -62,8 +62,8 @@ def test_an_answer_that_comes_again_is_none_to_the_next_question(env: Environmen
     assert env.task(task_id).attempt == 3
 
 
-def test_an_answer_before_the_envoy_knows_that_it_asked_is_taken(env: Environment) -> None:
-    """He died between Slack's taking the question and its being SENT."""
+def test_answer_is_accepted_before_the_question_is_marked_sent(env: Environment) -> None:
+    """The notifier crashed between Slack's reply and the status SENT."""
     task_id = env.started("unclear", plan=["AT_WORK", SUCCEEDED])
     env.notify()
     env.task_runs.plans["unclear"] = [ASKS, SUCCEEDED]
@@ -77,7 +77,7 @@ def test_an_answer_before_the_envoy_knows_that_it_asked_is_taken(env: Environmen
     assert _awaited(env) == 0
 
 
-def test_an_operator_answers_without_any_thread(env: Environment) -> None:
+def test_operator_answers_without_a_thread(env: Environment) -> None:
     env.slack.tells_threads = False
     task_id = _asked(env, [ASKS, ASKS, SUCCEEDED])
     env.answer(task_id, "yes")
@@ -89,7 +89,7 @@ def test_an_operator_answers_without_any_thread(env: Environment) -> None:
     assert _awaited(env) == 0
 
 
-def test_an_answer_that_comes_late_finds_nothing_waiting(env: Environment) -> None:
+def test_late_answer_has_no_effect(env: Environment) -> None:
     task_id = _asked(env, [ASKS, SUCCEEDED])
     thread = env.thread(task_id)
     env.answer(task_id, "in time")
@@ -101,7 +101,7 @@ def test_an_answer_that_comes_late_finds_nothing_waiting(env: Environment) -> No
     assert env.task(task_id).answer == "in time"
 
 
-def test_what_is_no_answer_is_refused(env: Environment) -> None:
+def test_invalid_answer_is_rejected(env: Environment) -> None:
     task_id = _asked(env, [ASKS])
     assert not env.answer_in_thread(Thread("C0COURT", "1.0"), "to nobody")
     assert not env.answer_in_thread(env.thread(task_id), " \x00 ")
@@ -112,7 +112,7 @@ def test_what_is_no_answer_is_refused(env: Environment) -> None:
     assert env.task(task_id).waits_for_person
 
 
-def test_an_answer_is_kept_in_bounds(env: Environment) -> None:
+def test_long_answer_is_cut(env: Environment) -> None:
     task_id = _asked(env, [ASKS])
     env.answer(task_id, "\x00\ud800" + "가" * 5_000)
     kept = env.task(task_id).answer or ""
@@ -121,8 +121,8 @@ def test_an_answer_is_kept_in_bounds(env: Environment) -> None:
     assert kept.endswith("…")
 
 
-def test_an_attempt_after_an_answer_still_counts(env: Environment) -> None:
-    """Whoever answers spends no more than max_attempts allows."""
+def test_attempt_after_an_answer_counts(env: Environment) -> None:
+    """Answers do not exceed max_attempts."""
     task_id = env.started("unclear", plan=[ASKS], ticks=2)
     for number in range(2):
         env.answer(task_id, f"answer {number}")

@@ -1,4 +1,5 @@
-"""Two of a role at the same time: nothing is done twice, and no id is given twice (LIFE-1, LIFE-2, LIFE-5, LIFE-11)."""
+"""Two instances of a role at the same time: nothing is done twice, and no id is used twice (LIFE-1, LIFE-2, LIFE-5,
+LIFE-11)."""
 
 from collections.abc import Callable
 
@@ -24,7 +25,7 @@ def test_ids_are_unique_and_without_a_gap(env: Environment) -> None:
     assert sorted(given) == [f"task-20260301-{number:03}" for number in range(1, WORKERS * MANY + 1)]
 
 
-def test_kings_make_one_task_an_event(env: Environment) -> None:
+def test_dispatchers_create_one_task_per_event(env: Environment) -> None:
     for number in range(MANY):
         env.emit(f"event {number}")
     at_once(env.url, *[env.dispatch] * WORKERS)
@@ -33,7 +34,7 @@ def test_kings_make_one_task_an_event(env: Environment) -> None:
     assert env.rows("SELECT DISTINCT status FROM lifecycle_events") == [("DISPATCHED",)]
 
 
-def test_an_event_that_a_king_has_in_hand_is_skipped_and_not_waited_for(env: Environment) -> None:
+def test_locked_event_is_skipped(env: Environment) -> None:
     first, second = env.emit("first"), env.emit("second")
     with psycopg.connect(env.url) as other:
         other.execute("SELECT FROM lifecycle_events WHERE event_id = %s FOR UPDATE", (first,))
@@ -41,7 +42,7 @@ def test_an_event_that_a_king_has_in_hand_is_skipped_and_not_waited_for(env: Env
     assert (env.event(first)[0], env.event(second)[0]) == ("PENDING", "DISPATCHED")
 
 
-def test_generals_send_one_soldier_a_task_and_write_one_result(env: Environment) -> None:
+def test_runners_submit_one_run_per_task_and_write_one_result(env: Environment) -> None:
     for number in range(MANY):
         env.emit(f"event {number}")
     env.dispatch()
@@ -53,7 +54,7 @@ def test_generals_send_one_soldier_a_task_and_write_one_result(env: Environment)
     assert env.rows("SELECT count(*) FROM lifecycle_messages WHERE kind = 'TASK_RESULT'") == [(MANY,)]
 
 
-def test_envoys_send_each_message_once_and_in_order(env: Environment) -> None:
+def test_notifiers_send_each_message_once_and_in_order(env: Environment) -> None:
     for number in range(MANY):
         env.emit(f"event {number}")
     env.dispatch()
@@ -62,8 +63,8 @@ def test_envoys_send_each_message_once_and_in_order(env: Environment) -> None:
         env.pass_time(130)
     at_once(env.url, *[env.notify] * WORKERS)
     env.notify()
-    assert len(env.slack.told) == len(set(env.slack.told)) == 2 * MANY
-    places = {told: place for place, told in enumerate(env.slack.told)}
+    assert len(env.slack.posted_ids) == len(set(env.slack.posted_ids)) == 2 * MANY
+    places = {message_id: place for place, message_id in enumerate(env.slack.posted_ids)}
     for start, result in env.rows(
         "SELECT a.message_id, b.message_id FROM lifecycle_messages a JOIN lifecycle_messages b USING (task_id)"
         " WHERE a.kind = 'THREAD_START' AND b.kind = 'TASK_RESULT'"
@@ -71,8 +72,8 @@ def test_envoys_send_each_message_once_and_in_order(env: Environment) -> None:
         assert places[start] < places[result]
 
 
-def test_an_answer_and_the_envoy_s_note_leave_nothing_awaited(env: Environment) -> None:
-    """Whichever is first."""
+def test_answer_during_the_send_leaves_nothing_awaited(env: Environment) -> None:
+    """In any order."""
     for number in range(6):
         task_id = env.started(f"unclear {number}", plan=["ASKS", "SUCCEEDED"], ticks=2)
         at_once(env.url, env.notify, _answering(env, task_id))

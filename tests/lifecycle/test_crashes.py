@@ -39,7 +39,7 @@ def _two_new_and_one_done(env: Environment) -> None:
 
 
 def _one_of_each(env: Environment) -> None:
-    """What Slack is to be told: an opening, a question and a result of three tasks."""
+    """An opening message, a question and a result, of three tasks."""
     env.started("unclear", plan=[ASKS, SUCCEEDED], ticks=0)
     env.notify()
     env.run_tasks()
@@ -140,7 +140,7 @@ def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(crashes: FlowC
 
 
 def _write_before_entering(patch: pytest.MonkeyPatch) -> None:
-    """Objects first, rows afterwards."""
+    """Write objects before their rows."""
     real = results.write
 
     def write(
@@ -158,7 +158,7 @@ def _write_before_entering(patch: pytest.MonkeyPatch) -> None:
 
 
 def _send_under_a_new_key(patch: pytest.MonkeyPatch) -> None:
-    """Each sending is another run."""
+    """Submit each repetition as another run."""
     real = prompts.run_request_of
 
     def request(task: Task) -> TaskRunRequest:
@@ -168,7 +168,7 @@ def _send_under_a_new_key(patch: pytest.MonkeyPatch) -> None:
 
 
 def _end_without_a_word(patch: pytest.MonkeyPatch) -> None:
-    """A task and its message apart: whoever dies in between never says how it ended."""
+    """End a task and write its message in separate transactions."""
     real = store.add_message
 
     def say(connection: Connection, message: NewMessage, now: datetime | None = None) -> None:
@@ -179,7 +179,7 @@ def _end_without_a_word(patch: pytest.MonkeyPatch) -> None:
 
 
 def _dispatch_without_a_task(patch: pytest.MonkeyPatch) -> None:
-    """An event and its task apart: whoever dies in between leaves it without one."""
+    """Dispatch an event and create its task in separate transactions."""
 
     def dispatch(connection: Connection, event_id: str, now: datetime | None) -> bool:
         store.dispatch_event(connection, event_id, now)
@@ -189,7 +189,7 @@ def _dispatch_without_a_task(patch: pytest.MonkeyPatch) -> None:
 
 
 def _out_of_order(patch: pytest.MonkeyPatch) -> None:
-    """The newest first, whatever of its task comes before it."""
+    """Send the newest message first, even before others of its task."""
     query = store.QUERIES["claim_message"]
     assert "earlier.sequence < m.sequence" in query
     turned = query.replace("earlier.sequence < m.sequence", "false").replace(
@@ -199,7 +199,7 @@ def _out_of_order(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forget_the_attempt(patch: pytest.MonkeyPatch) -> None:
-    """A failure that is not counted."""
+    """Do not count a failed attempt."""
     real = store.next_attempt
 
     def again(

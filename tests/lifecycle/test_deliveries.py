@@ -1,4 +1,4 @@
-"""Deliveries are believed by their signatures, and are the same events as a poll's (LIFE-6, LIFE-7, LIFE-10)."""
+"""Signatures of deliveries, and their events, which are those of polls (LIFE-6, LIFE-7, LIFE-10)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -62,7 +62,7 @@ def post(database_url: str) -> Iterator[PollEnvironment]:
 
 @pytest.fixture
 def effects(post: PollEnvironment) -> WebhookEffects:
-    # The recorded deliveries are of this month of any year the tests may run in.
+    # The recorded deliveries are of this month, so that they are recent in any year.
     return WebhookEffects(
         post.database, post.wake, Renewable(SECRETS), LOGIN, horizon_days=3_650, clock=lambda: NOW
     )
@@ -73,7 +73,7 @@ def github(effects: WebhookEffects, payload: Any, kind: str = "issue_comment") -
 
 
 def changed(name: str = "github_delivery_issue_comment", **parts: Any) -> dict[str, Any]:
-    """A recorded delivery with other values: `comment__body=` is the body of its comment."""
+    """A recorded delivery with other values; `comment__body=` changes the body of its comment."""
     found: dict[str, Any] = recorded(name)
     for place, value in parts.items():
         *way, last = place.split("__")
@@ -88,9 +88,7 @@ def changed(name: str = "github_delivery_issue_comment", **parts: Any) -> dict[s
 
 
 @pytest.mark.parametrize("source", FROM)
-def test_a_delivery_is_believed_by_its_signature_over_the_bytes_as_they_came(
-    effects: WebhookEffects, source: str
-) -> None:
+def test_signature_covers_the_raw_bytes(effects: WebhookEffects, source: str) -> None:
     whole = signed(source, recorded(RECORDED[source]))
     assert whole.signature is not None
     last = "0" if whole.signature[-1] != "0" else "1"
@@ -111,19 +109,19 @@ def test_a_delivery_is_believed_by_its_signature_over_the_bytes_as_they_came(
 
 
 @pytest.mark.parametrize("source", FROM)
-def test_a_source_without_a_secret_can_not_call(effects: WebhookEffects, source: str) -> None:
+def test_source_without_a_secret_is_not_configured(effects: WebhookEffects, source: str) -> None:
     bare = replace(effects, secrets=Renewable(WebhookSecrets()))
     with pytest.raises(NotConfigured):
         FROM[source](bare, signed(source, {}))
 
 
-def test_github_can_not_call_where_nobody_is_named(effects: WebhookEffects) -> None:
+def test_github_without_a_login_is_not_configured(effects: WebhookEffects) -> None:
     with pytest.raises(NotConfigured):
         from_github(replace(effects, github_login=None), signed("github", {}))
 
 
 @pytest.mark.parametrize("seconds", [-301, 301, 86_400])
-def test_slack_is_believed_for_five_minutes(effects: WebhookEffects, seconds: int) -> None:
+def test_slack_signature_is_valid_for_five_minutes(effects: WebhookEffects, seconds: int) -> None:
     at = NOW + timedelta(seconds=seconds)
     with pytest.raises(StaleDelivery):
         from_slack(effects, signed("slack", {"type": "x"}, at=at))
@@ -132,7 +130,7 @@ def test_slack_is_believed_for_five_minutes(effects: WebhookEffects, seconds: in
 
 
 @pytest.mark.parametrize("stamp", [None, "", "-5", "1e9", "१२३", "9" * 40])
-def test_slack_says_its_time_in_digits(effects: WebhookEffects, stamp: str | None) -> None:
+def test_slack_timestamp_must_be_digits(effects: WebhookEffects, stamp: str | None) -> None:
     with pytest.raises(BadSignature):
         from_slack(effects, replace(signed("slack", {}), timestamp=stamp))
 
@@ -141,7 +139,7 @@ def test_slack_says_its_time_in_digits(effects: WebhookEffects, stamp: str | Non
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"\xff", b'{"a": 1, "a": 2}', b'{"a": "\\u0000"}', b"[" * 100_000]
 )
-def test_what_is_signed_and_can_not_be_read_is_refused(
+def test_signed_but_unreadable_delivery_is_rejected(
     effects: WebhookEffects, source: str, body: bytes
 ) -> None:
     with pytest.raises(UnreadableDelivery):
@@ -223,7 +221,7 @@ def test_life_6_a_webhook_and_a_poll_of_a_review_request_are_one_event(
         ),
     ],
 )
-def test_what_concerns_us_is_taken_in(
+def test_delivery_for_us_is_accepted(
     effects: WebhookEffects, kind: str, payload: dict[str, Any], event_id: str
 ) -> None:
     assert github(effects, payload, kind) == DeliveryResult(DeliveryOutcome.ACCEPTED, event_id)
@@ -247,7 +245,7 @@ def test_what_concerns_us_is_taken_in(
         ("pull_request", changed("github_delivery_pull_request", action="synchronize")),
     ],
 )
-def test_what_does_not_concern_us_is_ignored(
+def test_delivery_for_others_is_ignored(
     post: PollEnvironment, effects: WebhookEffects, kind: str, payload: Any
 ) -> None:
     assert github(effects, payload, kind) == IGNORED
@@ -265,12 +263,12 @@ def test_what_does_not_concern_us_is_ignored(
         changed(comment__created_at=None),
     ],
 )
-def test_what_is_not_what_github_sends_is_refused(effects: WebhookEffects, payload: Any) -> None:
+def test_malformed_github_delivery_is_rejected(effects: WebhookEffects, payload: Any) -> None:
     with pytest.raises(UnreadableDelivery):
         github(effects, payload)
 
 
-def test_a_delivery_of_long_ago_is_too_old(post: PollEnvironment, effects: WebhookEffects) -> None:
+def test_old_delivery_is_too_old(post: PollEnvironment, effects: WebhookEffects) -> None:
     delivered = github(replace(effects, horizon_days=28), changed(comment__created_at="2020-01-01T00:00:00Z"))
     assert delivered == DeliveryResult(DeliveryOutcome.TOO_OLD, comment_id(1))
     assert post.ids() == []
@@ -316,7 +314,7 @@ def test_life_6_a_webhook_and_a_poll_of_an_update_are_one_event(
     assert post.payload(event_id)["actor"] == "Mia Krystof"
 
 
-def test_other_events_of_jira_are_ignored_and_odd_ones_refused(effects: WebhookEffects) -> None:
+def test_other_jira_events_are_ignored_and_malformed_ones_rejected(effects: WebhookEffects) -> None:
     for payload in ({"webhookEvent": "comment_created"}, {"webhookEvent": ["jira:issue_updated"]}, {}):
         assert from_jira(effects, signed("jira", payload)) == IGNORED
     odd = [[], {"webhookEvent": "jira:issue_updated"}, changed("jira_delivery_updated", issue__key="x y-1")]
@@ -330,7 +328,7 @@ def test_other_events_of_jira_are_ignored_and_odd_ones_refused(effects: WebhookE
 
 @dataclass(slots=True)
 class Awaiting:
-    """Takes the first answer in a thread."""
+    """Accepts the first answer in a thread."""
 
     heard: list[tuple[Thread, str]] = field(default_factory=list)
 
@@ -371,7 +369,7 @@ def test_life_10_a_reply_in_a_thread_is_the_answer_once(
         {"type": "reaction_added"},
     ],
 )
-def test_what_is_no_persons_reply_is_ignored(
+def test_messages_other_than_replies_of_people_are_ignored(
     effects: WebhookEffects, awaiting: Awaiting, odd: dict[str, Any]
 ) -> None:
     payload = recorded("slack_delivery_reply")
@@ -380,7 +378,7 @@ def test_what_is_no_persons_reply_is_ignored(
     assert awaiting.heard == []
 
 
-def test_slack_is_told_its_challenge_and_odd_deliveries_are_refused(effects: WebhookEffects) -> None:
+def test_slack_challenge_is_returned_and_malformed_deliveries_are_rejected(effects: WebhookEffects) -> None:
     challenge = {"token": "x", "challenge": "3eZbrw1a", "type": "url_verification"}
     assert from_slack(effects, signed("slack", challenge)).challenge == "3eZbrw1a"
     odd: list[Any] = [[], {"type": "url_verification"}, {"type": "event_callback"}]
@@ -390,7 +388,7 @@ def test_slack_is_told_its_challenge_and_odd_deliveries_are_refused(effects: Web
 
 
 def test_a_rotated_secret_is_fetched_once_and_not_at_each_delivery(effects: WebhookEffects) -> None:
-    """By whoever signed with the new one first; a container goes on with it."""
+    """The first delivery that is signed with the new secret fetches it, and the container keeps it."""
     fetched: list[WebhookSecrets] = []
 
     def fetch() -> WebhookSecrets:

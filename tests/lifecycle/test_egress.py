@@ -1,4 +1,4 @@
-"""The way outside: what goes out, what comes back, and what nobody gets to see (PLAT-2)."""
+"""Requests to the internet: what is sent and returned, and what is kept secret (PLAT-2)."""
 
 import json
 import logging
@@ -65,7 +65,7 @@ def test_each_target_has_its_address_and_its_credentials() -> None:
     assert asked[2].content == '{"text": "한"}'.encode()
 
 
-def test_the_asker_can_not_say_who_it_is_and_gets_only_the_headers_it_needs() -> None:
+def test_caller_cannot_set_credentials_and_gets_only_known_headers() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.headers["authorization"] == "Bearer ghp_secret"
         assert request.headers["host"] == "ghe.example"
@@ -104,7 +104,7 @@ def test_a_redirect_is_not_followed() -> None:
     ],
 )
 @pytest.mark.parametrize("target", [Target.GITHUB, Target.JIRA])
-def test_no_path_leads_away_from_the_base(path: str, target: Target) -> None:
+def test_path_cannot_leave_the_base_url(path: str, target: Target) -> None:
     with pytest.raises(PathRefused):
         address(target, "https://ghe.example/api/v3", path)
 
@@ -114,7 +114,7 @@ def test_slack_has_no_path() -> None:
         address(Target.SLACK, "https://hooks.slack.com/services/T/B/x", "/y")
 
 
-def test_what_is_not_configured_is_not_asked() -> None:
+def test_unconfigured_target_is_not_called() -> None:
     way = egress(lambda _: httpx.Response(200), credentials=Credentials({}))
     for target in Target:
         reply = way.ask(get("" if target is Target.SLACK else "/x", target))
@@ -122,17 +122,17 @@ def test_what_is_not_configured_is_not_asked() -> None:
 
 
 @pytest.mark.parametrize("body", [b"a" * (MAX_REPLY_BYTES + 1), b"\x01" * (MAX_REPLY_BYTES // 3)])
-def test_a_reply_that_can_not_be_handed_on_is_said_to_be_too_large(body: bytes) -> None:
+def test_too_large_reply_is_reported(body: bytes) -> None:
     reply = egress(lambda _: httpx.Response(200, content=body)).ask(get())
     assert (reply.status, reply.headers, reply.body) == (502, {OUTCOME_HEADER: "REPLY_TOO_LARGE"}, "")
 
 
-def test_a_reply_as_large_as_may_be_is_handed_on_whole() -> None:
+def test_largest_allowed_reply_is_returned_completely() -> None:
     body = "a" * MAX_REPLY_BYTES
     assert egress(lambda _: httpx.Response(200, text=body)).ask(get()).body == body
 
 
-def test_a_reply_that_drips_ends() -> None:
+def test_slow_reply_times_out() -> None:
     def drip() -> Iterator[bytes]:
         while True:
             yield b"a"
@@ -152,7 +152,9 @@ def test_a_reply_that_drips_ends() -> None:
         (404, "no_service"),
     ],
 )
-def test_slack_refuses_a_credential_in_its_own_way_and_a_renewed_one_is_tried(status: int, body: str) -> None:
+def test_request_is_repeated_with_renewed_credentials_after_slack_rejects_them(
+    status: int, body: str
+) -> None:
     old, new = (
         Credentials.of(
             CredentialSettings.load({}), {"slack_url": "https://slack.com/api/x", "slack_token": t}
@@ -169,7 +171,7 @@ def test_slack_refuses_a_credential_in_its_own_way_and_a_renewed_one_is_tried(st
     assert egress(answer, credentials=old, renewed=lambda: old).ask(asked).body == body
 
 
-def test_what_slack_refuses_for_another_reason_is_not_repeated() -> None:
+def test_other_slack_errors_are_not_repeated() -> None:
     asked: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -182,7 +184,7 @@ def test_what_slack_refuses_for_another_reason_is_not_repeated() -> None:
     assert len(asked) == 1
 
 
-def test_no_error_and_no_text_of_the_parts_has_a_secret() -> None:
+def test_no_error_and_no_repr_contains_a_secret() -> None:
     def broken(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError(f"ghp_secret {request.headers}")
 
@@ -191,17 +193,17 @@ def test_no_error_and_no_text_of_the_parts_has_a_secret() -> None:
     assert str(raised.value) == "outside is unavailable: ConnectError"
     assert raised.value.__cause__ is None
     assert "secret" not in repr(credentials())
-    shown = repr(CredentialSettings.load(ENVIRON))
-    assert not any(value in shown for name, value in ENVIRON.items() if "TOKEN" in name or "SLACK" in name)
+    text = repr(CredentialSettings.load(ENVIRON))
+    assert not any(value in text for name, value in ENVIRON.items() if "TOKEN" in name or "SLACK" in name)
 
 
-def test_what_is_given_outright_wins_over_the_secret() -> None:
+def test_variable_overrides_the_secret() -> None:
     found = Credentials.of(CredentialSettings.load({"DPP_GITHUB_TOKEN": "given"}), {"github_token": "kept"})
     assert found.access_points[Target.GITHUB].headers == {"authorization": "Bearer given"}
     assert credentials(github_token="kept").access_points.keys() == {Target.GITHUB}
 
 
-def test_after_a_rotation_the_present_credentials_are_used() -> None:
+def test_current_credentials_are_used_after_a_rotation() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200 if request.headers["authorization"] == "Bearer new" else 401)
 
@@ -215,7 +217,7 @@ def test_after_a_rotation_the_present_credentials_are_used() -> None:
     assert same.ask(get()).status == 401
 
 
-# By Lambda's own call
+# By a direct invocation
 
 
 class _Lambda:
@@ -230,7 +232,7 @@ def outside_function(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> Outs
     return OutsideFunction("dpp-outside", lambda _: cast(Any, _Lambda(answer)))
 
 
-def test_both_sides_of_the_call_understand_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_and_function_agree_on_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
     way = egress(lambda _: httpx.Response(200, text="한", headers={"etag": "e"}))
     monkeypatch.setattr("lifecycle_outside.handler.wiring", lambda: way)
 
@@ -256,20 +258,18 @@ def _times_out(_: dict[str, Any]) -> dict[str, Any]:
         lambda _: {"Payload": BytesIO(b'{"status": 200, "body": "secr')},
     ],
 )
-def test_what_is_no_whole_reply_is_a_broken_wire(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+def test_incomplete_reply_is_unavailable(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     with pytest.raises(OutsideUnavailable) as raised:
         outside_function(answer).ask(get())
     assert "secr" not in str(raised.value)
 
 
-def test_the_function_logs_nothing_of_what_is_asked_or_told(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_function_logs_no_content(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     way = egress(lambda _: httpx.Response(200, text="words of people"))
     monkeypatch.setattr("lifecycle_outside.handler.wiring", lambda: way)
     request = OutsideRequest(target=Target.SLACK, method="POST", body="a message")
     handler(request.model_dump(mode="json"), lambda_context())
-    told = "".join(f"{record.getMessage()} {record.__dict__}" for record in caplog.records)
-    assert "SLACK" in told
-    assert not any(secret in told for secret in ("a message", "words of people", "xoxb", "slack.com"))
+    logged = "".join(f"{record.getMessage()} {record.__dict__}" for record in caplog.records)
+    assert "SLACK" in logged
+    assert not any(secret in logged for secret in ("a message", "words of people", "xoxb", "slack.com"))

@@ -1,4 +1,4 @@
-"""Events, tasks and what is left of them (LIFE-1 … LIFE-4, LIFE-12), task_runs by plan."""
+"""Events, tasks and their objects (LIFE-1 … LIFE-4, LIFE-12), with planned runs."""
 
 import json
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from tests.lifecycle.environment import (
 _DAY_AFTER = datetime(2026, 3, 2, 0, 0, 1, tzinfo=UTC)
 
 
-def test_an_event_becomes_a_task_and_ends_as_it_ended(env: Environment) -> None:
+def test_event_becomes_a_task_and_ends_with_its_outcome(env: Environment) -> None:
     event_id = env.emit("a pull request")
     assert env.dispatch().as_dict() == {"dispatched": 1, "completed": 0, "failed": 0, "unreadable": 0}
     assert env.event(event_id) == ("DISPATCHED", None)
@@ -38,17 +38,17 @@ def test_an_event_becomes_a_task_and_ends_as_it_ended(env: Environment) -> None:
     ]
 
 
-def test_what_a_task_leaves_stands_at_its_keys_and_has_its_rows(env: Environment) -> None:
+def test_objects_of_a_task_have_their_keys_and_rows(env: Environment) -> None:
     task_id = env.started(ticks=2)
-    soldier = str(env.task(task_id).run_id)
+    run_id = str(env.task(task_id).run_id)
     assert set(env.bucket.objects) == {
         f"state/results/{task_id}.json",
         f"state/results/{task_id}-raw.json",
         f"state/results/{task_id}-soldier-id",
         f"state/results/{task_id}-session-id",
         f"state/prompts/{task_id}.md",
-        f"logs/sessions/{soldier}.json",
-        f"logs/sessions/{soldier}.err",
+        f"logs/sessions/{run_id}.json",
+        f"logs/sessions/{run_id}.err",
     }
     assert env.unregistered() == set()
     assert env.result(task_id) == {
@@ -56,18 +56,18 @@ def test_what_a_task_leaves_stands_at_its_keys_and_has_its_rows(env: Environment
         "status": "SUCCEEDED",
         "summary": f"answer of {task_id}-1",
         "charged_usd": "0.0200",
-        "soldier_id": soldier,
+        "soldier_id": run_id,
         "session_id": task_id,
         "attempt": 1,
         "finished_at": "2026-03-01T12:00:09+00:00",
     }
-    assert env.bucket.objects[f"logs/sessions/{soldier}.err"] == b""
-    assert json.loads(env.bucket.objects[f"state/results/{task_id}-raw.json"])["run_id"] == soldier
+    assert env.bucket.objects[f"logs/sessions/{run_id}.err"] == b""
+    assert json.loads(env.bucket.objects[f"state/results/{task_id}-raw.json"])["run_id"] == run_id
     sizes = dict(env.rows("SELECT object_key, bytes FROM lifecycle_objects"))
     assert sizes == {key: len(body) for key, body in env.bucket.objects.items()}
 
 
-def test_a_task_fails_after_its_last_attempt_and_its_event_with_the_reason(env: Environment) -> None:
+def test_task_fails_after_its_last_attempt_and_its_event_has_the_reason(env: Environment) -> None:
     """LIFE-1: failed after retry."""
     event_id = "github-doomed"
     task_id = env.started("doomed", plan=[FAILED], ticks=6)
@@ -81,14 +81,14 @@ def test_a_task_fails_after_its_last_attempt_and_its_event_with_the_reason(env: 
     assert env.messages(task_id)[-1] == ("TASK_RESULT", "PENDING")
 
 
-def test_a_run_that_is_gone_is_a_failed_attempt(env: Environment) -> None:
+def test_missing_run_is_a_failed_attempt(env: Environment) -> None:
     task_id = env.started("vanishing", plan=["GONE", SUCCEEDED], ticks=2)
     assert env.task(task_id).last_failure == "the run no longer exists"
     env.run_ticks(2)
     assert (env.task(task_id).outcome, env.task(task_id).attempt) == ("SUCCEEDED", 2)
 
 
-def test_a_refused_soldier_ends_the_task_at_once(env: Environment) -> None:
+def test_rejected_run_fails_the_task_at_once(env: Environment) -> None:
     env.task_runs.refusal = TaskRunRefused("no such question")
     task_id = env.started()
     task = env.task(task_id)
@@ -96,7 +96,7 @@ def test_a_refused_soldier_ends_the_task_at_once(env: Environment) -> None:
     assert env.result(task_id)["soldier_id"] is None
 
 
-def test_a_task_waits_for_a_soldier_and_uses_no_attempt_up(env: Environment) -> None:
+def test_task_waits_for_a_run_without_using_an_attempt(env: Environment) -> None:
     env.task_runs.refusal = TaskRunsUnavailable("the budget is drained")
     task_id = env.started(ticks=5)
     task = env.task(task_id)
@@ -108,7 +108,7 @@ def test_a_task_waits_for_a_soldier_and_uses_no_attempt_up(env: Environment) -> 
     assert env.task(task_id).last_failure is None
 
 
-def test_a_soldier_at_work_is_looked_at_less_and_less_often(env: Environment) -> None:
+def test_pause_between_checks_grows_while_a_run_works(env: Environment) -> None:
     task_id = env.started(plan=[AT_WORK], ticks=0)
     env.run_tasks()
     pauses = []
@@ -125,7 +125,7 @@ def test_a_soldier_at_work_is_looked_at_less_and_less_often(env: Environment) ->
     assert env.task(task_id).status == "IN_PROGRESS"
 
 
-def test_one_task_s_trouble_stops_no_other(env: Environment) -> None:
+def test_failure_of_one_task_does_not_affect_others(env: Environment) -> None:
     class Troubled:
         def send(self, request: TaskRunRequest) -> UUID:
             if "first" in request.question:
@@ -143,7 +143,7 @@ def test_one_task_s_trouble_stops_no_other(env: Environment) -> None:
     assert env.rows("SELECT DISTINCT outcome FROM lifecycle_tasks") == [("SUCCEEDED",)]
 
 
-def test_an_event_that_can_t_be_read_is_left_and_hides_none(env: Environment) -> None:
+def test_unreadable_event_is_left_and_delays_no_other(env: Environment) -> None:
     env.rows("INSERT INTO lifecycle_seen VALUES ('odd', now())")
     env.rows(
         "INSERT INTO lifecycle_events (event_id, source, kind, arrived_by, payload, happened_at, status, created_at)"
@@ -156,7 +156,7 @@ def test_an_event_that_can_t_be_read_is_left_and_hides_none(env: Environment) ->
     assert env.event("odd")[0] == "PENDING"
 
 
-def test_an_event_whose_task_was_purged_fails_instead_of_hanging(env: Environment) -> None:
+def test_event_without_its_task_fails(env: Environment) -> None:
     task_id = env.started()
     env.notify()
     env.rows("DELETE FROM lifecycle_threads")
@@ -167,7 +167,7 @@ def test_an_event_whose_task_was_purged_fails_instead_of_hanging(env: Environmen
     assert env.messages(task_id) == [("THREAD_START", "SENT")]
 
 
-def test_an_event_that_is_purged_while_its_task_runs_takes_nothing_with_it(env: Environment) -> None:
+def test_deletion_of_an_event_does_not_affect_its_task(env: Environment) -> None:
     task_id = env.started()
     env.rows("DELETE FROM lifecycle_events")
     env.run_ticks(3)
@@ -175,7 +175,7 @@ def test_an_event_that_is_purged_while_its_task_runs_takes_nothing_with_it(env: 
     assert env.messages(task_id) == [("THREAD_START", "SENT"), ("TASK_RESULT", "SENT")]
 
 
-def test_an_event_that_comes_again_after_a_purge_ends_with_the_task_it_has(env: Environment) -> None:
+def test_repeated_event_after_a_deletion_ends_with_the_existing_task(env: Environment) -> None:
     env.started(plan=[AT_WORK])
     env.rows("DELETE FROM lifecycle_events")
     env.rows("DELETE FROM lifecycle_seen")
@@ -185,7 +185,7 @@ def test_an_event_that_comes_again_after_a_purge_ends_with_the_task_it_has(env: 
     assert env.rows("SELECT count(*) FROM lifecycle_tasks") == [(1,)]
 
 
-def test_ids_begin_anew_each_day_and_a_late_clock_begins_none(env: Environment) -> None:
+def test_ids_restart_each_day_and_a_late_clock_starts_no_day(env: Environment) -> None:
     env.started("one", ticks=0)
     env.started("two", ticks=0)
     env.pass_time((_DAY_AFTER - env.now).total_seconds())
@@ -196,13 +196,13 @@ def test_ids_begin_anew_each_day_and_a_late_clock_begins_none(env: Environment) 
     assert ids == ["task-20260301-001", "task-20260301-002", "task-20260302-001", "task-20260302-002"]
 
 
-def test_a_thousandth_task_of_a_day_has_its_number(env: Environment) -> None:
+def test_thousandth_task_of_a_day_has_its_number(env: Environment) -> None:
     env.rows("INSERT INTO lifecycle_sequences VALUES ('task', '2026-03-01', 999)")
     assert env.started(ticks=0) == "task-20260301-1000"
 
 
-def test_a_key_that_is_still_being_deleted_is_not_written_to(env: Environment) -> None:
-    """Its deletion, begun already, would take the new object with it."""
+def test_key_that_is_being_deleted_is_not_written(env: Environment) -> None:
+    """The deletion that has begun would delete the new object as well."""
     env.rows("INSERT INTO lifecycle_deletions VALUES ('state/prompts/task-20260301-001.md', now(), 0, now())")
     task_id = env.started()
     assert env.bucket.objects == {}
@@ -213,17 +213,15 @@ def test_a_key_that_is_still_being_deleted_is_not_written_to(env: Environment) -
 
 
 @pytest.mark.parametrize("max_attempts", [1, 2])
-def test_a_person_is_asked_only_where_an_attempt_is_left_for_the_answer(
-    env: Environment, max_attempts: int
-) -> None:
+def test_person_is_asked_only_if_an_attempt_is_left(env: Environment, max_attempts: int) -> None:
     task_id = env.started(plan=[ASKS], ticks=1)
     env.run_tasks(env.runner_effects(max_attempts=max_attempts))
     assert env.task(task_id).waits_for_person == (max_attempts == 2)
     assert env.task(task_id).status == ("IN_PROGRESS" if max_attempts == 2 else "COMPLETED")
 
 
-def test_a_completed_task_is_never_written_to_again(env: Environment) -> None:
-    """A general that slept between its look and its writing."""
+def test_completed_task_is_not_written_again(env: Environment) -> None:
+    """A runner that was suspended between reading and writing."""
     task_id = env.started()
     slept: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""The three functions: a firing is counted, logged in figures alone, and answered (LIFE-11, RUN-31)."""
+"""The three functions: a tick is counted, logged as counts, and returned (LIFE-11, RUN-31)."""
 
 import logging
 from collections.abc import Callable
@@ -26,7 +26,7 @@ ROLES = ("king", "general", "envoy")
 
 @pytest.fixture(name="fire")
 def firing(env: Environment, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
-    """Fire a role's function in this court's environment."""
+    """Invoke a role's function in this environment."""
     for name, value in (ENVIRON | {"DATABASE_URL": env.url}).items():
         monkeypatch.setenv(name, value)
 
@@ -34,8 +34,8 @@ def firing(env: Environment, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
         wired = import_module(f"lifecycle_{role}.handler").wiring
         wired.cache_clear()
         try:
-            told: dict[str, Any] = import_module(f"lifecycle_{role}.handler").handler({}, lambda_context())
-            return told
+            body: dict[str, Any] = import_module(f"lifecycle_{role}.handler").handler({}, lambda_context())
+            return body
         finally:
             wired().database.close()
             wired.cache_clear()
@@ -44,23 +44,23 @@ def firing(env: Environment, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_an_idle_firing_says_so_and_leaves_a_heartbeat(
+def test_idle_tick_is_reported_and_records_a_heartbeat(
     env: Environment, fire: Callable[[str], dict[str, Any]], role: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = fire(role)
-    assert set(told.values()) == {0}
+    body = fire(role)
+    assert set(body.values()) == {0}
     assert TICKS.name in capsys.readouterr().out
     assert env.rows("SELECT role FROM lifecycle_heartbeats") == [(role.upper(),)]
 
 
-def test_no_word_of_an_event_is_logged(
+def test_no_content_of_an_event_is_logged(
     env: Environment,
     fire: Callable[[str], dict[str, Any]],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """D8: neither title nor body, whatever goes wrong."""
+    """D8: neither title nor body, whatever fails."""
 
     def ask(_self: object, _request: object) -> None:
         raise OutsideUnavailable("away")
@@ -71,10 +71,10 @@ def test_no_word_of_an_event_is_logged(
         assert fire("king")["dispatched"] == 1
         assert fire("envoy")["failed"] == 1
         assert fire("general")["left"] + fire("general")["waits"] == 1
-    said = (
+    logged = (
         caplog.text + "".join(str(vars(record)) for record in caplog.records) + "".join(capsys.readouterr())
     )
-    assert "a-secret" not in said
+    assert "a-secret" not in logged
 
 
 @pytest.mark.parametrize("role", ROLES)

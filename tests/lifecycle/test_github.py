@@ -1,4 +1,4 @@
-"""GitHub is asked by ETag, and no notification is lost or doubled by what goes wrong (LIFE-6, LIFE-7)."""
+"""GitHub is polled with an ETag, and no failure loses or duplicates a notification (LIFE-6, LIFE-7)."""
 
 import json
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def post(database_url: str) -> Iterator[PollEnvironment]:
 
 
 def tell(post: PollEnvironment, *pages: list[Any], etag: str = 'W/"one"') -> None:
-    """Notifications by pages, and a comment of each."""
+    """Notifications by pages, each with its comment."""
     for number, page in enumerate(pages, 1):
         link = (
             {"link": f'<https://api.github.com{PAGE}{number + 1}>; rel="next"'} if number < len(pages) else {}
@@ -91,7 +91,7 @@ def test_a_mention_in_the_issue_itself_is_about_the_issue(post: PollEnvironment)
     assert post.ids() == ["github:o/r/issues/1"]
 
 
-def test_what_does_not_concern_us_and_what_we_wrote_is_left_out(post: PollEnvironment) -> None:
+def test_other_notifications_and_own_comments_are_skipped(post: PollEnvironment) -> None:
     tell(post, [notification(1, "subscribed"), notification(2, "ci_activity"), notification(3)])
     post.outside.answers[comment_path(3)] = reply(comment(3, author="DPP-bot"))
     report = post.poll_source()
@@ -220,7 +220,7 @@ def test_of_what_is_beyond_the_horizon_nothing_is_fetched(post: PollEnvironment)
 
 
 def test_a_mention_is_as_old_as_what_was_written(post: PollEnvironment) -> None:
-    """A thread is news whenever somebody writes; what was written long ago is not."""
+    """A thread is updated by every comment; a comment that was written long ago is not new."""
     tell(post, [notification(1)])
     post.outside.answers[comment_path(1)] = reply(comment(1, at=NOW - 40 * DAY))
     assert post.poll_source().too_old == 1

@@ -1,4 +1,4 @@
-"""An event is taken in once, by whichever way and however often it comes (LIFE-1, LIFE-6)."""
+"""An event is accepted once, however often and by whatever way it arrives (LIFE-1, LIFE-6)."""
 
 import threading
 from datetime import datetime, timedelta
@@ -29,13 +29,13 @@ def count(connection: Connection, table: str) -> int:
 
 
 def end_all(connection: Connection, at: datetime) -> None:
-    """Every event is dispatched and completed."""
+    """Dispatch and complete every event."""
     connection.execute("UPDATE lifecycle_events SET status = 'DISPATCHED', dispatched_at = %s", (at,))
     connection.execute("UPDATE lifecycle_events SET status = 'COMPLETED', ended_at = %s", (at,))
 
 
 def purge(connection: Connection, now: datetime, queue_days: int, seen_days: int) -> None:
-    """What the chamberlain does by his two queries."""
+    """Delete as the cleaner does."""
     connection.execute("DELETE FROM lifecycle_events WHERE ended_at < %s", (now - queue_days * DAY,))
     connection.execute(
         "DELETE FROM lifecycle_seen s WHERE seen_at < %s"
@@ -76,7 +76,7 @@ def test_life_6_a_poll_and_a_webhook_of_one_event_are_one(database_url: str) -> 
         (NOW + DAY + A_MOMENT, IntakeOutcome.TOO_OLD),
     ],
 )
-def test_what_is_out_of_the_window_is_neither_written_nor_remembered(
+def test_event_outside_the_window_is_neither_written_nor_marked_as_seen(
     database_url: str, happened_at: datetime, expected: IntakeOutcome
 ) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:
@@ -106,9 +106,7 @@ def test_life_6_the_second_waits_for_the_first_and_takes_it_in_where_that_one_fa
 ) -> None:
     with psycopg.connect(database_url) as first, psycopg.connect(database_url, autocommit=True) as second:
         first.execute("SELECT 1")
-        assert (
-            taken(first, new_event()) is IntakeOutcome.ACCEPTED
-        )  # inside of a transaction that is still open
+        assert taken(first, new_event()) is IntakeOutcome.ACCEPTED  # in an open transaction
         second.execute("SET lock_timeout = '50ms'")
         with pytest.raises(psycopg.errors.LockNotAvailable):
             taken(second, new_event())
@@ -145,7 +143,7 @@ def test_life_6_it_is_a_duplicate_25_days_later_when_nothing_of_it_is_left_but_i
 def test_life_6_an_event_never_becomes_two_whenever_it_comes_again(
     database_url: str, horizon: int, longer: int, arrivals: list[int]
 ) -> None:
-    """Arrivals in minutes after it happened by its source's clock, which may be ahead; a purge before each one."""
+    """Arrivals in minutes after the event by its source's clock, which may be ahead; a cleanup precedes each one."""
     edges = [-24 * 60, (horizon + longer - 1) * 24 * 60, horizon * 24 * 60]
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("DELETE FROM lifecycle_events")

@@ -1,4 +1,4 @@
-"""Jira is asked since the last check, and each update of an issue is one event (LIFE-6, LIFE-7)."""
+"""Jira is polled since the last check, and each update of an issue is one event (LIFE-6, LIFE-7)."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the envoy sends, in which order, and what becomes of what Slack does not take (LIFE-5, LIFE-10)."""
+"""Which messages the notifier sends, in which order, and what happens to refused ones (LIFE-5, LIFE-10)."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ from tests.lifecycle.environment import CHANNEL, Environment
 
 
 def _left(env: Environment) -> tuple[str, int, float, str | None]:
-    """Status, attempts, the pause in seconds, and why, of the only message."""
+    """Status, attempts, pause in seconds and error of the only message."""
     ((status, attempts, next_at, why),) = env.rows(
         "SELECT status, attempts, next_attempt_at, last_error FROM lifecycle_messages"
     )
@@ -34,10 +34,10 @@ def test_messages_of_a_task_go_to_its_thread_in_their_order(env: Environment) ->
     assert "thread_ts" not in first
     assert (second["channel"], second["thread_ts"]) == (CHANNEL, "1700000000.000001")
     assert second["text"].startswith("Done for 0.0200 USD.")
-    assert env.slack.told == ["msg-20260301-001", "msg-20260301-002"]
+    assert env.slack.posted_ids == ["msg-20260301-001", "msg-20260301-002"]
 
 
-def test_a_mapping_goes_when_its_task_s_last_message_is_sent(env: Environment) -> None:
+def test_thread_is_deleted_with_the_last_message(env: Environment) -> None:
     task_id = env.started(plan=["AT_WORK"])
     env.notify()
     assert env.thread(task_id) == Thread(CHANNEL, "1700000000.000001")
@@ -91,7 +91,7 @@ def test_a_report_has_no_task_and_goes_to_the_channel(env: Environment) -> None:
         (NotConfigured(), "slack: Slack is not configured", 30),
     ],
 )
-def test_what_slack_does_not_take_stays_pending_and_comes_again(
+def test_refused_message_stays_pending_and_is_retried(
     env: Environment, reply: OutsideReply | Exception, why: str, pause_seconds: float
 ) -> None:
     def replies(_told: dict[str, Any]) -> OutsideReply:
@@ -129,8 +129,10 @@ def test_no_pause_is_above_an_hour(attempts: int) -> None:
     assert 30 <= pause_after(attempts) <= LAST_PAUSE_SECONDS
 
 
-def test_a_message_that_nobody_can_deliver_holds_back_its_own_task_s_only(env: Environment) -> None:
-    env.slack.replies = lambda told: OutsideReply(status=400) if "cursed" in told["text"] else None
+def test_undeliverable_message_delays_only_its_own_task(env: Environment) -> None:
+    env.slack.replies = lambda posted_ids: (
+        OutsideReply(status=400) if "cursed" in posted_ids["text"] else None
+    )
     cursed, blessed = env.started("cursed", ticks=3), env.started("blessed", ticks=3)
     for _ in range(6):
         env.notify()
@@ -139,7 +141,7 @@ def test_a_message_that_nobody_can_deliver_holds_back_its_own_task_s_only(env: E
     assert env.messages(blessed) == [("THREAD_START", "SENT"), ("TASK_RESULT", "SENT")]
 
 
-def test_a_slack_that_is_down_is_not_asked_by_every_message(env: Environment) -> None:
+def test_tick_stops_early_while_slack_is_down(env: Environment) -> None:
     for number in range(9):
         env.emit(f"task {number}")
     env.dispatch()
@@ -151,7 +153,7 @@ def test_a_slack_that_is_down_is_not_asked_by_every_message(env: Environment) ->
     assert (report.failed, report.stopped_early) == (1, True)
 
 
-def test_a_message_that_is_being_sent_is_no_other_envoy_s(env: Environment) -> None:
+def test_leased_message_is_not_sent_by_another_notifier(env: Environment) -> None:
     env.emit("a task")
     env.dispatch()
     other = type(env.database)(env.url)
@@ -170,8 +172,8 @@ def test_a_message_that_is_being_sent_is_no_other_envoy_s(env: Environment) -> N
     assert len(env.slack.posts) == 1
 
 
-def test_of_two_who_sent_it_one_s_thread_is_the_task_s(env: Environment) -> None:
-    """The first one slept past its minute."""
+def test_thread_of_the_first_commit_is_kept_after_a_double_send(env: Environment) -> None:
+    """The first notifier was suspended past its lease."""
     env.started(plan=["AT_WORK"], ticks=0)
     other = type(env.database)(env.url)
     seen: list[int] = []
@@ -191,7 +193,7 @@ def test_of_two_who_sent_it_one_s_thread_is_the_task_s(env: Environment) -> None
     assert env.rows("SELECT thread_ts FROM lifecycle_threads") == [("1700000000.000001",)]
 
 
-def test_a_task_that_is_gone_leaves_no_mapping(env: Environment) -> None:
+def test_deleted_task_gets_no_thread(env: Environment) -> None:
     env.started(ticks=0)
     env.rows("DELETE FROM lifecycle_tasks")
     assert env.notify().sent == 1
@@ -200,9 +202,9 @@ def test_a_task_that_is_gone_leaves_no_mapping(env: Environment) -> None:
 
 @given(st.text(max_size=300))
 def test_no_word_of_a_source_is_a_mention_or_a_link(text: str) -> None:
-    told = slack.escaped(text)
-    assert not set("<>") & set(told)
-    assert told.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") == text
+    escaped = slack.escaped(text)
+    assert not set("<>") & set(escaped)
+    assert escaped.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") == text
 
 
 def test_a_message_is_escaped_as_it_is_sent(env: Environment) -> None:

@@ -1,4 +1,4 @@
-"""The sentinel may die at any step, and a source that fails leaves the other its turn (LIFE-6, LIFE-7, LIFE-11)."""
+"""The poller may crash at any point, and a failing source does not affect the other (LIFE-6, LIFE-7, LIFE-11)."""
 
 import logging
 from collections.abc import Iterator
@@ -32,12 +32,12 @@ ALL = [comment_id(1), comment_id(2), "jira:ED-1:2026-11-28T11:30:00.123Z"]
 
 
 class Crash(BaseException):
-    """The process is gone."""
+    """The process is killed."""
 
 
 @pytest.fixture
 def post(database_url: str) -> Iterator[PollEnvironment]:
-    """Two sources with news: two pages of GitHub's, one of Jira's."""
+    """Two sources with new items: two pages of GitHub, one of Jira."""
     with open_poll_environment(database_url) as opened:
         opened.jira_jql = JQL
         link = {"link": f'<https://api.github.com{PAGE}2>; rel="next"'}
@@ -52,7 +52,7 @@ def post(database_url: str) -> Iterator[PollEnvironment]:
 
 
 class Fuse:
-    """Counts effects, and is the end of the process before or after the one that it is set to."""
+    """Counts effects, and ends the process before or after a given one."""
 
     def __init__(self, at: int | None, *, after: bool) -> None:
         self.at, self.after, self.effects = at, after, count()
@@ -97,7 +97,7 @@ def test_life_6_whichever_effect_is_the_last_everything_is_taken_in_once(
     with pytest.raises(Crash):
         fire(post, Fuse(effect, after=after))
     before = post.poll_state()
-    assert before is None or set(ALL[:2]) <= set(post.ids())  # an ETag is kept last
+    assert before is None or set(ALL[:2]) <= set(post.ids())  # an ETag is stored last
     post.poll(LATER)
     assert sorted(post.ids()) == sorted(ALL)
     standing = post.poll_state()
@@ -105,7 +105,7 @@ def test_life_6_whichever_effect_is_the_last_everything_is_taken_in_once(
     assert standing[0] == '"one"'
 
 
-def test_life_11_he_leaves_a_heartbeat_even_where_nothing_is_due(post: PollEnvironment) -> None:
+def test_life_11_heartbeat_is_recorded_even_if_nothing_is_due(post: PollEnvironment) -> None:
     post.github_login = post.jira_jql = None
     assert post.poll().sources == ()
     assert post.execute("SELECT role, beat_at FROM lifecycle_heartbeats") == [("SENTINEL", NOW)]
@@ -119,7 +119,7 @@ def test_one_failing_source_never_stops_the_other(post: PollEnvironment, failing
     assert set(report.values()) == {PollOutcome.TAKEN_IN}
 
 
-def test_a_fault_of_ours_in_one_source_does_not_silence_the_other(
+def test_defect_in_one_source_does_not_stop_the_other(
     post: PollEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dpp.lifecycle.flow.sources.github.path_of", lambda url: 1 / 0)
@@ -127,7 +127,7 @@ def test_a_fault_of_ours_in_one_source_does_not_silence_the_other(
     assert (first.error, second.outcome) == ("unexpected: ZeroDivisionError", PollOutcome.TAKEN_IN)
 
 
-def test_without_postgres_the_firing_fails_and_no_source_is_blamed(
+def test_tick_without_postgres_fails_and_blames_no_source(
     post: PollEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(*_: object) -> None:
@@ -156,7 +156,7 @@ def test_the_pause_doubles_to_an_hour_and_ends_with_the_first_success(post: Poll
     assert post.poll_source(now).next_poll_seconds == 60
 
 
-def test_a_poll_that_is_out_of_time_goes_on_with_the_next_firing(post: PollEnvironment) -> None:
+def test_poll_out_of_time_continues_at_the_next_tick(post: PollEnvironment) -> None:
     post.jira_jql = None
     ticks = count(0, 8)
     post.monotonic = lambda: float(next(ticks))
@@ -171,7 +171,7 @@ def test_nothing_of_what_people_wrote_is_logged_or_reported(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     post.outside.answers[SEARCH] = reply('{"issues": [{"key": "Main order"')
-    told = str(post.poll().as_dict()) + "".join(str(record.__dict__) for record in caplog.records)
+    logged = str(post.poll().as_dict()) + "".join(str(record.__dict__) for record in caplog.records)
     for words in ("Greetings", "@dpp-bot hi", "Main order", "octocat"):
-        assert words not in told
-    assert Source.JIRA in told
+        assert words not in logged
+    assert Source.JIRA in logged

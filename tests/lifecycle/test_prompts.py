@@ -1,4 +1,4 @@
-"""What task_runs and people are told (LIFE-4), in bounds and always the same."""
+"""Texts for runs and people (LIFE-4): within limits, and always the same."""
 
 from datetime import UTC, datetime
 
@@ -45,7 +45,7 @@ def _a_task(subject: Subject, kind: EventKind = EventKind.ASSIGNED, answer: str 
     st.sampled_from(EventKind),
     st.none() | st.text(min_size=1, max_size=60),
 )
-def test_orders_are_inputs_of_the_decision_pack_and_always_the_same(
+def test_run_requests_are_valid_inputs_and_always_the_same(
     subject: Subject, kind: EventKind, answer: str | None
 ) -> None:
     task = _a_task(subject, kind, answer)
@@ -64,22 +64,22 @@ def test_the_longest_subject_stays_in_bounds() -> None:
     task = _a_task(long, answer="x" * 4_000)
     request = prompts.run_request_of(task)
     DecisionInputs(question=request.question, context=request.context)
-    for told in (
+    for text in (
         prompts.opening(EventKind.UPDATED, long),
         prompts.question_to_person(task, "f" * 500),
         prompts.success("s" * 20_000, "0.0200"),
         prompts.failure(task, "f" * 500),
     ):
-        assert 1 <= len(told) <= 4_000
+        assert 1 <= len(text) <= 4_000
 
 
-def test_the_prompt_is_markdown_with_what_a_person_answered() -> None:
+def test_prompt_is_markdown_with_the_answer_of_a_person() -> None:
     subject = Subject(
         place="a/repo", title="A bug", url="https://example.com/1", actor="kim", body="It fails."
     )
     assert prompts.prompt_of(_a_task(subject, answer="Only on Mondays.")) == (
         "# task-20260301-001\n\n"
-        "This was assigned to us. What has to be done, and what comes first? A bug\n\n"
+        "This was assigned to us. What has to be done, and in which order? A bug\n\n"
         "## A bug\n\n"
         "- Where: a/repo\n- Link: https://example.com/1\n- By: kim\n\n"
         "It fails.\n\n"

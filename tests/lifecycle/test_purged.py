@@ -1,4 +1,4 @@
-"""A task that has lost its event, as after a restore of older rows: it has all it needs of it (LIFE-2, LIFE-8)."""
+"""A task whose event was lost, as after a restore of older rows, does not need it (LIFE-2, LIFE-8)."""
 
 from datetime import timedelta
 
@@ -14,9 +14,7 @@ _CLASSES = ("results", "prompts", "session_logs", "messages", "tasks")
 
 
 @pytest.mark.parametrize("ticks", [0, 1], ids=["not begun", "at work"])
-def test_a_task_whose_event_was_purged_ends_is_told_of_and_goes_in_its_time(
-    env: Environment, ticks: int
-) -> None:
+def test_task_without_its_event_ends_is_reported_and_is_deleted_in_time(env: Environment, ticks: int) -> None:
     task_id = env.started("lost", plan=[ASKS, SUCCEEDED], ticks=ticks)
     env.rows("DELETE FROM lifecycle_events")
     env.rows("DELETE FROM lifecycle_seen")
@@ -25,8 +23,8 @@ def test_a_task_whose_event_was_purged_ends_is_told_of_and_goes_in_its_time(
     env.run_ticks(4)
     task = env.task(task_id)
     assert (task.status, task.outcome, task.attempt) == ("COMPLETED", "SUCCEEDED", 2)
-    said = ["THREAD_START", "HUMAN_INPUT_REQUEST", "TASK_RESULT"]
-    assert env.messages(task_id) == [(kind, "SENT") for kind in said]
+    kinds = ["THREAD_START", "HUMAN_INPUT_REQUEST", "TASK_RESULT"]
+    assert env.messages(task_id) == [(kind, "SENT") for kind in kinds]
     with env.database.connection() as connection:
         assert read.whole(connection, env.objects, task_id).task.subject == task.subject
         assert read.events(connection, below=None, limit=9, status=EventStatus.DISPATCHED).events == []

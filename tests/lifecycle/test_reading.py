@@ -1,4 +1,4 @@
-"""What an operator sees: pages, one task whole, the backlog (LIFE-10, LIFE-12)."""
+"""Queries for operators: pages, a complete task, the backlog (LIFE-10, LIFE-12)."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_pages_go_from_the_newest_to_the_oldest(env: Environment) -> None:
     assert (tasks.below, none.tasks) == (None, [])
 
 
-def test_a_task_is_read_with_all_of_its_things(env: Environment) -> None:
+def test_task_is_read_with_all_its_data(env: Environment) -> None:
     task_id = env.started(ticks=3)
     found = _whole(env, task_id)
     assert found.task.task_id == task_id
@@ -59,8 +59,8 @@ def test_a_prompt_past_its_three_days_is_simply_absent(env: Environment) -> None
 
 
 @pytest.mark.parametrize("kind", ["RESULT", "SESSION_LOG", "PROMPT"])
-def test_what_is_deleted_while_it_is_read_is_gone_as_a_whole(env: Environment, kind: str) -> None:
-    """LIFE-12: never half an item. The chamberlain comes between the rows and the first object."""
+def test_task_deleted_during_a_read_is_not_found(env: Environment, kind: str) -> None:
+    """LIFE-12: the cleaner deletes between the rows and the first object."""
     task_id = env.started(ticks=3)
     keys = [
         row[0] for row in env.rows("SELECT object_key FROM lifecycle_objects WHERE kind = %(k)s", {"k": kind})
@@ -82,7 +82,7 @@ def test_what_is_deleted_while_it_is_read_is_gone_as_a_whole(env: Environment, k
                 read.whole(connection, Deleted(), task_id)
 
 
-def test_half_of_its_results_is_none(env: Environment) -> None:
+def test_task_with_some_of_its_results_is_not_found(env: Environment) -> None:
     task_id = env.started(ticks=3)
     key = f"state/results/{task_id}.json"
     env.rows("DELETE FROM lifecycle_objects WHERE object_key = %(key)s", {"key": key})
@@ -96,7 +96,7 @@ def test_an_unknown_task_is_not_found(env: Environment) -> None:
 
 
 def test_all_results_of_a_task_are_kept_for_as_long(env: Environment) -> None:
-    """Else a chamberlain that comes between their days leaves half of them (LIFE-3)."""
+    """Otherwise a cleanup between their periods would leave some of them (LIFE-3)."""
     env.started(plan=[AT_WORK])
     env.pass_time(3 * 86_400)
     env.task_runs.plans.clear()
@@ -105,7 +105,7 @@ def test_all_results_of_a_task_are_kept_for_as_long(env: Environment) -> None:
     assert times == [(env.now,)]
 
 
-def test_the_backlog_of_an_empty_court_is_all_zero(env: Environment) -> None:
+def test_backlog_without_rows_is_zero(env: Environment) -> None:
     assert set(vars_of(_backlog(env)).values()) == {0}
 
 
@@ -125,5 +125,5 @@ def test_the_backlog_says_what_is_open_and_for_how_long(env: Environment) -> Non
 
 
 def vars_of(backlog: read.Backlog) -> dict[str, float]:
-    """Its figures by name."""
+    """The fields by name."""
     return {name: getattr(backlog, name) for name in backlog.__dataclass_fields__}

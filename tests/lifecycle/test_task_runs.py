@@ -1,4 +1,4 @@
-"""TaskRuns by the real run pipeline (RUN-4, RUN-17, LIFE-2, LIFE-3): a task is paid for as any other run."""
+"""Task runs in the real run pipeline (RUN-4, RUN-17, LIFE-2, LIFE-3): a task is paid for like any run."""
 
 import json
 from collections.abc import Iterator
@@ -50,22 +50,22 @@ def _run(world: World, tenant: Tenant, run_id: UUID) -> Run:
 
 
 @pytest.fixture(name="paying")
-def a_court_that_pays(world: World) -> Iterator[Environment]:
-    """A court on the world's database."""
+def paying_env(world: World) -> Iterator[Environment]:
+    """An environment on the database of the world."""
     with open_environment(world.database_url) as opened:
         opened.clock.seconds = (world.now() - opened.now).total_seconds()
         yield opened
 
 
-def test_a_task_is_carried_out_by_a_run_that_is_paid_once(world: World, paying: Environment) -> None:
-    """An attempt is one run, whatever is sent again; its charge and the ledger's are the same."""
+def test_task_is_executed_by_one_run_that_is_paid_once(world: World, paying: Environment) -> None:
+    """An attempt is one run, whatever is repeated; its charge equals the ledger's."""
     tenant, env = world.tenant(), paying
     task_runs = _task_runs(world, tenant.tenant_id)
     effects = replace(env.runner_effects(task_runs=task_runs), objects=world.storage)
     event_id = env.emit("a pull request")
     env.dispatch()
     assert env.run_tasks(effects).sent == 1
-    env.rows("UPDATE lifecycle_tasks SET run_id = NULL, next_look_at = created_at")  # as a crash leaves it
+    env.rows("UPDATE lifecycle_tasks SET run_id = NULL, next_look_at = created_at")  # the state after a crash
     assert env.run_tasks(effects).sent == 1
     env.pass_time(130)
     assert env.run_tasks(effects).at_work == 1
@@ -87,7 +87,7 @@ def test_a_task_is_carried_out_by_a_run_that_is_paid_once(world: World, paying: 
 
 
 def replace_cost(done: PackSuccess, cost_usd_micros: int) -> PackSuccess:
-    """The same for another price."""
+    """The same result with another cost."""
     return done.model_copy(update={"cost_usd_micros": cost_usd_micros})
 
 
@@ -102,7 +102,7 @@ def test_a_run_that_is_too_unsure_needs_a_person(world: World) -> None:
     assert report.reason_code == "PACK_RELIABILITY_BELOW_MINIMUM"
 
 
-def test_a_run_that_failed_needs_nobody_and_tells_its_charge(world: World) -> None:
+def test_failed_run_needs_no_person_and_reports_its_charge(world: World) -> None:
     tenant = world.tenant()
     task_runs = _task_runs(world, tenant.tenant_id)
     run_id = task_runs.send(ORDERS)
@@ -112,7 +112,7 @@ def test_a_run_that_failed_needs_nobody_and_tells_its_charge(world: World) -> No
     assert (report.state, report.needs_person, report.detail) == (TaskRunState.FAILED, False, "ValueError")
     assert report.raw is None
     assert float(report.charged_usd) > 0
-    assert task_runs.send(ORDERS) == run_id  # its key stays its own
+    assert task_runs.send(ORDERS) == run_id  # its key is still in use
 
 
 @pytest.mark.parametrize("lost", ["gone", "damaged"])
@@ -148,7 +148,7 @@ def test_a_run_past_its_retention_or_of_another_tenant_is_gone(world: World) -> 
     assert task_runs.report(run_id) is None
 
 
-def test_what_passes_waits_and_what_does_not_is_refused(world: World) -> None:
+def test_temporary_errors_wait_and_permanent_ones_are_rejected(world: World) -> None:
     poor, slow = world.tenant(credit_usd_micros=MAX_COST - 100), world.tenant(rate_limit_per_minute=1)
     with pytest.raises(TaskRunsUnavailable, match="budget"):
         _task_runs(world, poor.tenant_id).send(ORDERS)
@@ -185,7 +185,7 @@ def test_a_disabled_pack_lets_tasks_wait(world: World) -> None:
     assert world.ledger.balance(tenant.tenant_id) == A_CREDIT
 
 
-def test_a_suspended_tenant_has_no_soldiers(world: World) -> None:
+def test_suspended_tenant_gets_no_runs(world: World) -> None:
     tenant = world.tenant()
     with world.database.connection() as connection:
         connection.execute(
@@ -203,5 +203,5 @@ def test_a_queue_that_is_down_lets_the_task_wait_and_gives_the_money_back(world:
     assert world.ledger.balance(tenant.tenant_id) == A_CREDIT
 
 
-def test_soldiers_unavailable_is_a_dependency_s_fault() -> None:
+def test_unavailable_runs_are_a_dependency_failure() -> None:
     assert issubclass(TaskRunsUnavailable, DependencyUnavailable)

@@ -1,4 +1,4 @@
-"""The webhooks over HTTP: what their callers are told (LIFE-7, LIFE-10)."""
+"""The webhooks over HTTP: responses to the sources (LIFE-7, LIFE-10)."""
 
 import json
 import logging
@@ -48,16 +48,16 @@ def call(
     given = headers_of(source, raw) if headers is None else headers
     many = {name: value if isinstance(value, list) else [value] for name, value in given.items()}
     answer = handler(gateway_event(method, f"/v1/webhooks/{source}", many, body), lambda_context())
-    told: dict[str, Any] = json.loads(answer["body"])
-    return answer["statusCode"], told
+    view: dict[str, Any] = json.loads(answer["body"])
+    return answer["statusCode"], view
 
 
 def test_a_delivery_is_answered_202_with_what_became_of_it(environ: pytest.MonkeyPatch) -> None:
     body = json.dumps(recorded("github_delivery_issue_comment"))
     assert call("github", body) == (202, {"outcome": "ACCEPTED", "event_id": comment_id(1)})
     assert call("github", body.encode()) == (202, {"outcome": "DUPLICATE", "event_id": comment_id(1)})
-    status, told = call("jira", json.dumps(recorded("jira_delivery_updated")))
-    assert (status, told["outcome"]) == (202, "ACCEPTED")
+    status, view = call("jira", json.dumps(recorded("jira_delivery_updated")))
+    assert (status, view["outcome"]) == (202, "ACCEPTED")
 
 
 def test_a_ping_is_ignored(environ: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def test_a_ping_is_ignored(environ: pytest.MonkeyPatch) -> None:
     assert call("github", body, headers_of("github", body, kind="ping")) == (202, {"outcome": "IGNORED"})
 
 
-def test_slack_is_told_its_challenge(environ: pytest.MonkeyPatch) -> None:
+def test_slack_challenge_is_returned(environ: pytest.MonkeyPatch) -> None:
     body = b'{"type": "url_verification", "challenge": "3eZbrw1a"}'
     environ.setattr("dpp.lifecycle.flow.sources.signatures.SLACK_WINDOW_SECONDS", 10**9)
     assert call("slack", body) == (200, {"challenge": "3eZbrw1a"})
@@ -73,20 +73,20 @@ def test_slack_is_told_its_challenge(environ: pytest.MonkeyPatch) -> None:
 
 def test_what_slack_signed_long_ago_is_refused(environ: pytest.MonkeyPatch) -> None:
     environ.setattr("dpp.lifecycle.flow.sources.signatures.SLACK_WINDOW_SECONDS", -1)
-    status, told = call("slack", b"{}")
-    assert (status, told["reason_code"]) == (401, "DELIVERY_STALE")
+    status, view = call("slack", b"{}")
+    assert (status, view["reason_code"]) == (401, "DELIVERY_STALE")
 
 
 def test_a_secret_that_was_rotated_is_fetched_by_the_first_delivery_that_it_signed(
     environ: pytest.MonkeyPatch, aws: None
 ) -> None:
-    """Whoever rotates it needs no new containers."""
+    """A rotation needs no new containers."""
     secret = boto3.client("secretsmanager")
     kept = {"github_webhook_secret": "an-old-one"}
     arn = secret.create_secret(Name=f"flow-{uuid4().hex}", SecretString=json.dumps(kept))["ARN"]
     environ.delenv("DPP_GITHUB_WEBHOOK_SECRET")
     environ.setenv("DPP_LIFECYCLE_SECRET_ARN", arn)
-    environ.setattr("dpp.platform.aws.secrets._WORTH_ASKING_AGAIN_SECONDS", 0)
+    environ.setattr("dpp.platform.aws.secrets._MIN_AGE_SECONDS", 0)
     body = json.dumps(recorded("github_delivery_issue_comment"))
     assert call("github", body)[0] == 401
     secret.put_secret_value(SecretId=arn, SecretString=json.dumps({"github_webhook_secret": "of-github"}))
@@ -100,13 +100,13 @@ def test_a_secret_that_was_rotated_is_fetched_by_the_first_delivery_that_it_sign
 @pytest.mark.parametrize("source", ["github", "jira", "slack"])
 def test_a_wrong_signature_is_401_and_no_body_is_read(environ: pytest.MonkeyPatch, source: str) -> None:
     for body in (b"{}", b"no json"):
-        status, told = call(source, body, headers_of(source, b"other"))
-        assert (status, told["reason_code"]) == (401, "SIGNATURE_INVALID")
+        status, view = call(source, body, headers_of(source, b"other"))
+        assert (status, view["reason_code"]) == (401, "SIGNATURE_INVALID")
     assert call(source, b"{}", {})[0] == 401
 
 
 def test_a_401_names_what_it_wants(environ: pytest.MonkeyPatch) -> None:
-    """RFC 9110, 15.5.2: a 401 has a challenge; no other answer of these has."""
+    """RFC 9110, 15.5.2: only a 401 has a challenge."""
     wanted = {"github": ['Webhook-Signature realm="dpp"'], "gitlab": None}
     for source, challenges in wanted.items():
         answer = handler(gateway_event("POST", f"/v1/webhooks/{source}", {}, "{}"), lambda_context())
@@ -117,8 +117,8 @@ def test_a_401_names_what_it_wants(environ: pytest.MonkeyPatch) -> None:
 def test_a_source_that_is_not_configured_is_404(environ: pytest.MonkeyPatch, source: str) -> None:
     for name in SECRETS:
         environ.delenv(name)
-    status, told = call(source, b"{}")
-    assert (status, told["reason_code"]) == (404, "SOURCE_NOT_CONFIGURED")
+    status, view = call(source, b"{}")
+    assert (status, view["reason_code"]) == (404, "SOURCE_NOT_CONFIGURED")
 
 
 def test_what_can_not_be_read_is_400_or_413(environ: pytest.MonkeyPatch) -> None:
@@ -136,8 +136,8 @@ def test_there_is_nothing_else(environ: pytest.MonkeyPatch) -> None:
 
 def test_without_postgres_the_source_may_call_again(environ: pytest.MonkeyPatch) -> None:
     environ.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
-    status, told = call("github", json.dumps(recorded("github_delivery_issue_comment")))
-    assert (status, told["reason_code"]) == (503, "DEPENDENCY_UNAVAILABLE")
+    status, view = call("github", json.dumps(recorded("github_delivery_issue_comment")))
+    assert (status, view["reason_code"]) == (503, "DEPENDENCY_UNAVAILABLE")
 
 
 def test_nothing_of_what_people_wrote_is_logged(
@@ -145,12 +145,12 @@ def test_nothing_of_what_people_wrote_is_logged(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     call("github", json.dumps(recorded("github_delivery_issue_comment")))
-    told = "".join(str(record.__dict__) for record in caplog.records)
-    assert comment_id(1) in told
-    assert not any(words in told for words in ("@dpp-bot", "Greetings", "octocat", "of-github"))
+    logged = "".join(str(record.__dict__) for record in caplog.records)
+    assert comment_id(1) in logged
+    assert not any(words in logged for words in ("@dpp-bot", "Greetings", "octocat", "of-github"))
 
 
-def test_the_sentinel_function_fires(environ: pytest.MonkeyPatch) -> None:
+def test_sentinel_function_runs_a_tick(environ: pytest.MonkeyPatch) -> None:
     environ.delenv("DPP_GITHUB_LOGIN")
     environ.setenv("DPP_LIFECYCLE_OUTSIDE_FUNCTION", "outside")
     sentinel_wiring.cache_clear()

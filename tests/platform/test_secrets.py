@@ -54,7 +54,7 @@ def stored(aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stored]:
 
     monkeypatch.setattr(secrets, "secrets_client", counted)
     # A rotation and the connection that it breaks are days apart; here they meet within a second.
-    monkeypatch.setattr(secrets, "_WORTH_ASKING_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(secrets, "_MIN_AGE_SECONDS", 0.0)
     yield secret
     secrets.shared.cache_clear()
 
@@ -258,7 +258,7 @@ class TestSecret:
         self, stored: Stored, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A database that refuses everybody must not become a loop on Secrets Manager."""
-        monkeypatch.setattr(secrets, "_WORTH_ASKING_AGAIN_SECONDS", 1.0)
+        monkeypatch.setattr(secrets, "_MIN_AGE_SECONDS", 1.0)
         clock = _Clock()
         secret = Secret(stored.arn, wall_clock=clock)
         for _ in range(5):
