@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.support.api import lambda_context
 
 
 class InProcessLambda:
-    """As botocore's client answers. `answer`: an error to raise, or what a function that failed tells."""
+    """A stand-in for botocore's Lambda client. `answer`: an error to raise, or the payload of a failed function."""
 
     meta = SimpleNamespace(region_name="eu-west-1")
 
@@ -20,13 +21,14 @@ class InProcessLambda:
         self.asked: list[tuple[str, Any]] = []
 
     def invoke(self, *, FunctionName: str, Payload: bytes) -> Mapping[str, Any]:
-        """One invocation, waited for."""
+        """Invoke the function and wait for its reply."""
         self.asked.append((FunctionName, json.loads(Payload)))
         if isinstance(self.answer, Exception):
             raise self.answer
         if isinstance(self.answer, dict):
             return {"Payload": _stream(self.answer), "FunctionError": "Unhandled"}
-        return {"Payload": _stream(function.handler(json.loads(Payload), lambda_context()))}
+        with redirect_stdout(io.StringIO()):  # the function's log, which its caller doesn't see
+            return {"Payload": _stream(function.handler(json.loads(Payload), lambda_context()))}
 
 
 def _stream(body: Mapping[str, Any]) -> io.BytesIO:

@@ -61,7 +61,7 @@ class TestEvents:
         [only] = shell.data("auth-errors", "outbox", "--waiting")
         assert (only["authErrorId"], only["status"]) == (str(waiting.auth_error_id), "PENDING")
         assert len(shell.data("auth-errors", "outbox", "--dead", "--waiting")) == 2
-        assert "next try" in shell.out("auth-errors", "show", str(dead.auth_error_id))
+        assert "next attempt" in shell.out("auth-errors", "show", str(dead.auth_error_id))
 
     def test_a_dead_event_is_revived_and_handled(
         self, shell: OperatorShell, world: World, machinery: Machinery, queues: Queues
@@ -70,7 +70,7 @@ class TestEvents:
         [only] = shell.data("auth-errors", "outbox", "--dead")
         done = shell.run("auth-errors", "redrive", str(only["outboxId"]))
         assert (done.exit_code, done.stdout) == (0, f"event {only['outboxId']}  revived\n1 revived\n")
-        assert "within per minute" in done.stderr
+        assert "within a minute" in done.stderr
         assert len(queues.waiting(queues.wake)) == 1
         machinery.publish()
         assert machinery.consume(world.now() + timedelta(hours=3)) == ["HANDLED"]

@@ -95,7 +95,7 @@ def test_operators_tickets_and_the_stop_are_at_hand_and_who_asks_must_be_said(
     refused = invoke("tickets", "reap", "--as", "kim")
     assert (refused["exit_code"], refused["stderr"]) == (
         1,
-        "error: The emergency stop is set, by kim: a fire\n",
+        "error: The emergency stop is set (by kim: a fire).\n",
     )
     assert "rejects the value" in invoke("ops", "stop", "--reason", "a\0b", "--as", "kim")["stderr"]
 
@@ -134,7 +134,9 @@ def test_a_dead_letter_is_dropped_with_yes_and_left_where_nobody_can_be_asked(
 def test_what_belongs_to_a_machine_is_refused(invoke: Invoke, word: str) -> None:
     answer = invoke(word, "up")
     assert answer["exit_code"] == 2
-    assert f"there is no `{word}`: there are tenant, key, ledger, dlq, dispute" in answer["stderr"]
+    assert (
+        f"`{word}` does not run on a deployment; available commands: tenant, key, ledger" in answer["stderr"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -247,7 +249,7 @@ def test_what_belongs_to_a_machine_is_sent_nowhere(monkeypatch: pytest.MonkeyPat
     there = _stand_in(monkeypatch)
     result = CliRunner().invoke(app, ["--stage", "prod", *words])
     assert isinstance(result.exception, StackError)
-    assert f"there is no `{words[0]}`" in str(result.exception)
+    assert f"`{words[0]}` does not run on a deployment" in str(result.exception)
     assert there.asked == []
 
 
@@ -258,13 +260,13 @@ def _refusal(code: str) -> ClientError:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (_refusal("ResourceNotFoundException"), "there is no function dpp-prod-operate in eu-west-1"),
-        (_refusal("AccessDeniedException"), "need lambda:InvokeFunction"),
+        (_refusal("ResourceNotFoundException"), "function dpp-prod-operate does not exist in eu-west-1"),
+        (_refusal("AccessDeniedException"), "grant lambda:InvokeFunction"),
         (_refusal("TooManyRequestsException"), "did nothing: try again"),
         (_refusal("ExpiredTokenException"), "ExpiredTokenException"),
-        (NoCredentialsError(), "can't ask AWS: Unable to locate credentials. Set AWS_PROFILE"),
-        (EndpointConnectionError(endpoint_url="https://x"), "can't ask AWS: Could not connect"),
-        (ReadTimeoutError(endpoint_url="https://x"), "may have been done: look before you repeat it"),
+        (NoCredentialsError(), "can't reach AWS: Unable to locate credentials. Set AWS_PROFILE"),
+        (EndpointConnectionError(endpoint_url="https://x"), "can't reach AWS: Could not connect"),
+        (ReadTimeoutError(endpoint_url="https://x"), "may have been executed: check before you repeat it"),
         (
             {"errorType": "Sandbox.Timedout", "errorMessage": "Task timed out"},
             "Sandbox.Timedout: Task timed out",
@@ -288,7 +290,7 @@ def test_a_missing_region_and_a_wrong_stage_are_sentences(monkeypatch: pytest.Mo
     asked = CliRunner().invoke(app, ["--stage", "prod", "ledger", "check"])
     assert "You must specify a region" in str(asked.exception)
     wrong = CliRunner().invoke(app, ["--stage", "Prod!", "ledger", "check"])
-    assert "--stage Prod!: not the name of a stage" in str(wrong.exception)
+    assert "--stage Prod!: not a valid stage name" in str(wrong.exception)
 
 
 def test_every_group_of_operators_is_a_command_of_dpp() -> None:

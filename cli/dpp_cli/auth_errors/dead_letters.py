@@ -1,15 +1,14 @@
 """Operator commands: the dead-letter queue of events (AUTH-7, AUTH-8). See `dpp.auth_errors.outbox.dead_letters`."""
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated
 
 import typer
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 from rich.table import Table
+from rich.text import Text
 
 from dpp.auth_errors.config import EventDeadLetterSettings
 from dpp.auth_errors.outbox import dead_letters
@@ -23,15 +22,26 @@ from dpp.auth_errors.outbox.redrive import DeliveryStatus
 from dpp.platform.aws.held_messages import Choice
 from dpp.platform.aws.queue import Queue
 from dpp_cli.auth_errors.events import WakeSettings, waker_of
-from dpp_cli.errors import StackError
+from dpp_cli.operator.dead_letters import (
+    All,
+    AsJson,
+    Ids,
+    Limit,
+    Yes,
+    account_for,
+    carry_out,
+    choose,
+    count_of,
+    print_count,
+    refuse_silent_drop,
+)
 from dpp_cli.operator.output import ago, as_array, plain, print_table
 from dpp_cli.operator.rows import opened_rows
-from dpp_cli.operator.tenants import console
 
 letters_app = typer.Typer(
     no_args_is_help=True, help="Dead letters: copies of events that could not be handled."
 )
-_DONE = {
+_DONE: Mapping[str, str] = {
     Action.REVIVED: "event revived; deleted",
     Action.DELETED: "deleted",
     Action.LEFT: "left",
@@ -42,16 +52,6 @@ _STATES = {
     DeliveryStatus.UNDER_WAY: "in progress again",
     DeliveryStatus.UNKNOWN: "unknown event",
 }
-
-Ids = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="ID…", help="Ids of events or messages, as `list` shows them.", show_default=False
-    ),
-]
-All = Annotated[bool, typer.Option("--all", help="Every message, up to --limit.")]
-Limit = Annotated[int, typer.Option(min=1, max=1_000, help="Read at most this many messages.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON array.")]
 
 
 class _LetterSettings(WakeSettings, EventDeadLetterSettings):
@@ -103,8 +103,7 @@ def show(limit: Limit = 100, as_json: AsJson = False) -> None:
         typer.echo(as_array(_LetterView.of(letter) for letter in letters))
         return
     _print_letters(letters)
-    more = "; there may be more (--limit)" if len(letters) == limit else ""
-    console.print(f"{_count(letters)} in the dead-letter queue{more}", highlight=False)
+    print_count(len(letters), limit)
 
 
 @letters_app.command("redrive")
@@ -113,17 +112,17 @@ def redrive(ids: Ids = None, every: All = False, limit: Limit = 100, as_json: As
 
     Safe to repeat. Exit code 1 if a named message was not found or was left.
     """
-    choice = _choice(ids, every, limit)
+    choice = choose(ids, every, limit, subjects="events")
     with _effects() as effects:
         handled = _carry_out(dead_letters.send_again(effects, choice), as_json=as_json)
-    _account_for(choice, handled)
+    account_for(choice, handled)
 
 
 @letters_app.command("drop")
 def drop(
     ids: Ids = None,
     every: All = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     limit: Limit = 100,
     as_json: AsJson = False,
 ) -> None:
@@ -131,14 +130,13 @@ def drop(
 
     Safe to repeat. Exit code 1 if a named message was not found.
     """
-    choice = _choice(ids, every, limit)
-    if as_json and not yes:
-        raise StackError("--json cannot ask for confirmation: add --yes")
+    choice = choose(ids, every, limit, subjects="events")
+    refuse_silent_drop(as_json=as_json, yes=yes)
     with _effects() as effects:
         if not yes:
             _confirm(dead_letters.list_dead_letters(effects, choice))
         handled = _carry_out(dead_letters.drop(effects, choice), as_json=as_json)
-    _account_for(choice, handled)
+    account_for(choice, handled)
 
 
 @contextmanager
@@ -150,48 +148,21 @@ def _effects() -> Iterator[EventDeadLetterEffects]:
         yield EventDeadLetterEffects(rows.database, queue, waker_of(at))
 
 
-def _choice(ids: list[str] | None, every: bool, limit: int) -> Choice:
-    if bool(ids) == every:
-        raise StackError(
-            "give either ids or --all, not both" if every else "give ids of events or messages, or --all"
-        )
-    return Choice(limit, None if every else frozenset(ids or ()))
-
-
 def _confirm(letters: list[EventDeadLetter]) -> None:
     """Show what would be dropped and ask for confirmation; any answer but yes ends the command."""
     if letters:
         _print_letters(letters)
-        typer.confirm(f"Drop {_count(letters)}?", abort=True)
+        typer.confirm(f"Drop {count_of(len(letters))}?", abort=True)
 
 
 def _carry_out(handled: Iterator[HandledDeadLetter], *, as_json: bool) -> list[HandledDeadLetter]:
-    """Carry it out and print each message as it is done, so that a failure in the middle hides nothing."""
-    done: list[HandledDeadLetter] = []
-    try:
-        for one in handled:
-            done.append(one)
-            if not as_json:
-                line = f"{_id(one.dead_letter)}  {_STATES[one.dead_letter.status]}: {_DONE[one.action]}"
-                console.print(plain(line), highlight=False, soft_wrap=True)
-    finally:
-        if as_json:
-            typer.echo(as_array(_LetterView.of(one.dead_letter, one.action) for one in done))
-        else:
-            counts = Counter(_DONE[one.action] for one in done)
-            console.print(", ".join(f"{n} {what}" for what, n in counts.items()) or "nothing to do")
-    return done
+    def line_of(one: HandledDeadLetter) -> Text:
+        return plain(f"{_id(one.dead_letter)}  {_STATES[one.dead_letter.status]}: {_DONE[one.action]}")
 
+    def json_of(done: Sequence[HandledDeadLetter]) -> str:
+        return as_array(_LetterView.of(one.dead_letter, one.action) for one in done)
 
-def _account_for(choice: Choice, handled: list[HandledDeadLetter]) -> None:
-    """Exit with code 1 if a named message was not handled."""
-    if choice.ids is None:
-        return
-    found = frozenset[str]().union(*(one.dead_letter.ids for one in handled))
-    if absent := choice.ids - found:
-        raise StackError(f"not among the first {choice.limit} messages: {', '.join(sorted(absent))}")
-    if any(one.action is Action.LEFT for one in handled):
-        raise typer.Exit(1)
+    return carry_out(handled, _DONE, line_of=line_of, json_of=json_of if as_json else None)
 
 
 def _print_letters(letters: list[EventDeadLetter]) -> None:
@@ -212,7 +183,3 @@ def _print_letters(letters: list[EventDeadLetter]) -> None:
 
 def _id(letter: EventDeadLetter) -> str:
     return letter.message.message_id if letter.outbox_id is None else str(letter.outbox_id)
-
-
-def _count(letters: list[EventDeadLetter]) -> str:
-    return "1 message" if len(letters) == 1 else f"{len(letters)} messages"

@@ -5,13 +5,14 @@ They use the database, the Redis and the two queues that the environment names (
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from dpp.money.ledger import LedgerError
 from dpp.platform.aws.held_messages import Choice
@@ -28,24 +29,29 @@ from dpp.runs.operations.dead_letters import (
 )
 from dpp_cli.errors import StackError
 from dpp_cli.operator.connect import BackendSettings, opened, reach
+from dpp_cli.operator.dead_letters import (
+    All,
+    AsJson,
+    Ids,
+    Limit,
+    Yes,
+    account_for,
+    carry_out,
+    choose,
+    count_of,
+    print_count,
+    refuse_silent_drop,
+)
 from dpp_cli.operator.output import ago
 from dpp_cli.operator.tenants import console
 
 dlq_app = typer.Typer(no_args_is_help=True, help="Run messages that failed three times.")
-_DONE = {
+_DONE: Mapping[str, str] = {
     Action.SENT_BACK: "sent back",
     Action.RUN_ENDED: "run ended, refunded in full; deleted",
     Action.DELETED: "deleted",
     Action.LEFT: "left",
 }
-
-Ids = Annotated[
-    list[str] | None,
-    typer.Argument(help="Ids of runs or messages, as `list` shows them.", show_default=False),
-]
-All = Annotated[bool, typer.Option("--all", help="Every message, up to --limit.")]
-Limit = Annotated[int, typer.Option(min=1, max=1_000, help="Read at most this many messages.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON array.")]
 
 
 class _DlqSettings(BackendSettings, QueueSettings, DeadLetterSettings):
@@ -61,8 +67,7 @@ def show(limit: Limit = 100, as_json: AsJson = False) -> None:
         typer.echo(json.dumps([_fields(dead_letter) for dead_letter in found]))
         return
     _print_table(found)
-    more = "; there may be more (--limit)" if len(found) == limit else ""
-    console.print(f"{_count(found)} in the dead-letter queue{more}")
+    print_count(len(found), limit)
 
 
 @dlq_app.command("redrive")
@@ -78,17 +83,17 @@ def redrive(
     Safe to repeat: a message that is sent back twice is processed once. Exit code 1 if a named message was not found or
     was left.
     """
-    choice = _choice(ids, every, limit)
+    choice = choose(ids, every, limit, subjects="runs")
     with _effects() as effects:
         handled = _carry_out(dead_letters.redrive(effects, choice, force=force), as_json=as_json)
-    _account_for(choice, handled)
+    account_for(choice, handled)
 
 
 @dlq_app.command("drop")
 def drop(
     ids: Ids = None,
     every: All = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     limit: Limit = 100,
     as_json: AsJson = False,
 ) -> None:
@@ -96,14 +101,13 @@ def drop(
 
     Safe to repeat. Exit code 1 if a named message was not found.
     """
-    choice = _choice(ids, every, limit)
-    if as_json and not yes:
-        raise StackError("--json cannot ask for confirmation: add --yes")
+    choice = choose(ids, every, limit, subjects="runs")
+    refuse_silent_drop(as_json=as_json, yes=yes)
     with _effects() as effects:
         if not yes:
             _confirm(dead_letters.list_dead_letters(effects, choice))
         handled = _carry_out(dead_letters.drop(effects, choice), as_json=as_json)
-    _account_for(choice, handled)
+    account_for(choice, handled)
 
 
 @contextmanager
@@ -120,14 +124,6 @@ def _effects() -> Iterator[DeadLetterEffects]:
         raise StackError(str(error) or type(error).__name__) from error
 
 
-def _choice(ids: list[str] | None, every: bool, limit: int) -> Choice:
-    if bool(ids) == every:
-        raise StackError(
-            "give ids of runs or messages, or --all" if not every else "give either ids or --all, not both"
-        )
-    return Choice(limit, None if every else frozenset(ids or ()))
-
-
 def _confirm(found: list[DeadLetter]) -> None:
     """Show what would be dropped and ask for confirmation; any answer but yes ends the command."""
     if not found:
@@ -135,40 +131,17 @@ def _confirm(found: list[DeadLetter]) -> None:
     _print_table(found)
     waiting = Counter(dead_letter.status for dead_letter in found)[MessageStatus.QUEUED]
     runs = "1 waiting run" if waiting == 1 else f"{waiting} waiting runs"
-    typer.confirm(f"Drop {_count(found)}, and end {runs} with a full refund?", abort=True)
+    typer.confirm(f"Drop {count_of(len(found))}, and end {runs} with a full refund?", abort=True)
 
 
 def _carry_out(handled: Iterable[HandledDeadLetter], *, as_json: bool) -> list[HandledDeadLetter]:
-    """Carry it out and print each message as it is done, so that a failure in the middle hides nothing."""
-    done: list[HandledDeadLetter] = []
-    try:
-        for one in handled:
-            done.append(one)
-            if not as_json:
-                state = _state(one.dead_letter)
-                console.print(
-                    f"{_id(one.dead_letter)}  {state:<11} {_DONE[one.action]}",
-                    highlight=False,
-                    soft_wrap=True,
-                )
-    finally:
-        if as_json:
-            typer.echo(json.dumps([_fields(one.dead_letter) | {"action": one.action} for one in done]))
-        else:
-            counts = Counter(_DONE[one.action] for one in done)
-            console.print(", ".join(f"{n} {what}" for what, n in counts.items()) or "nothing to do")
-    return done
+    def line_of(one: HandledDeadLetter) -> Text:
+        return Text(f"{_id(one.dead_letter)}  {_state(one.dead_letter):<11} {_DONE[one.action]}")
 
+    def json_of(done: Sequence[HandledDeadLetter]) -> str:
+        return json.dumps([_fields(one.dead_letter) | {"action": one.action} for one in done])
 
-def _account_for(choice: Choice, handled: list[HandledDeadLetter]) -> None:
-    """Exit with code 1 if a named message was not handled."""
-    if choice.ids is None:
-        return
-    found = frozenset[str]().union(*(one.dead_letter.ids for one in handled))
-    if absent := choice.ids - found:
-        raise StackError(f"not among the first {choice.limit} messages: {', '.join(sorted(absent))}")
-    if any(one.action == Action.LEFT for one in handled):
-        raise typer.Exit(1)
+    return carry_out(handled, _DONE, line_of=line_of, json_of=json_of if as_json else None)
 
 
 def _print_table(found: list[DeadLetter]) -> None:
@@ -228,7 +201,3 @@ def _state(dead_letter: DeadLetter) -> str:
 
 def _age(dead_letter: DeadLetter) -> str:
     return ago(dead_letter.message.sent_at, datetime.now(UTC))
-
-
-def _count(found: list[DeadLetter]) -> str:
-    return "1 message" if len(found) == 1 else f"{len(found)} messages"
