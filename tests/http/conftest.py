@@ -1,4 +1,4 @@
-"""The HTTP functions behind proxies, for the tests that take a dependency away."""
+"""The HTTP functions behind proxies, for tests in which a dependency fails."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from tests.support.world import World
 
 @pytest.fixture(scope="session", autouse=True)
 def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The layer of the API's description, where its function finds it."""
+    """Put the layer with the API's description where its function finds it."""
     folder = tmp_path_factory.mktemp("layer")
     api_docs.write(folder / PACKAGE)
     wiring.cache_clear()
@@ -26,8 +26,8 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def broken(api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faulty]:
-    """The functions behind proxies, everything still whole; scripts are loaded by a submit and a read."""
-    # How long a client waits is what these tests tell.
+    """The functions behind proxies that work; a submit and a read have loaded the scripts."""
+    # These tests measure how long a client waits.
     monkeypatch.setattr("dpp.platform.db.postgres._CONNECT_TIMEOUT_SECONDS", 3)
     with faulty_functions(world, monkeypatch) as functions:
         warm = world.tenant()

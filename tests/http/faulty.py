@@ -1,4 +1,4 @@
-"""The HTTP functions behind stoppable proxies, with short timeouts and clients that can be told to fail."""
+"""The HTTP functions behind proxies that can be stopped, with short timeouts and clients that can be made to fail."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ from tests.support.world import Tenant, World
 REPLY_TIMEOUT_SECONDS = 2.0
 """Long enough for a healthy server on a loaded machine; each hanging call takes this long."""
 
-# What a chunk to Postgres or Redis holds when it is this step.
+# The bytes that identify a step in a chunk to Postgres or Redis.
 AUTHENTICATE = b"FROM api_keys"
 INSERT = b"INSERT INTO runs"
 MARK_ENQUEUED = b"SET enqueued_at"
@@ -45,7 +45,7 @@ OBSERVE = admission._OBSERVE.sha1.encode()
 
 @dataclass(slots=True)
 class Faulty:
-    """The proxies, and the world behind them."""
+    """The proxies and the world behind them."""
 
     world: World
     postgres: Proxy
@@ -55,24 +55,24 @@ class Faulty:
     database: Database
 
     def heal(self) -> None:
-        """Everything answers again."""
+        """Make every dependency available again."""
         self.postgres.heal()
         self.redis.heal()
         _aws_client(self.queue, self.world.sqs)
         _aws_client(self.storage, self.world.s3)
 
     def lose_sqs(self, *, reply_only: bool = False) -> None:
-        """No call to SQS gets through, or only its reply is lost."""
+        """Make every call to SQS fail, or only lose its reply."""
         _aws_client(self.queue, FailingClient(self.world.sqs if reply_only else None))
 
     def lose_s3(self) -> None:
-        """No call to S3 gets through."""
+        """Make every call to S3 fail."""
         _aws_client(self.storage, FailingClient())
 
 
 @contextmanager
 def faulty_functions(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faulty]:
-    """Wire every function through the proxies; what is opened is closed."""
+    """Connect every function through the proxies."""
     with Proxy(world.database_url) as postgres, Proxy(world.redis_url) as redis_proxy:
         database = Database(postgres.url, reply_timeout_seconds=REPLY_TIMEOUT_SECONDS)
         client = redis.connect(redis_proxy.url, timeout_seconds=REPLY_TIMEOUT_SECONDS)
@@ -93,10 +93,10 @@ def faulty_functions(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def assert_heals(world: World, tenant: Tenant) -> None:
-    """Once everything is back and the jobs have run: every run has ended, and no money is lost or set aside."""
+    """After recovery and the jobs, every run has ended, and no money is lost or reserved."""
     ahead = world.now() + timedelta(minutes=10)
     reconcile(world.reconcile_effects(), world.new_database(), now=ahead)
-    # Ages of reservations are counted by Redis's clock, which no test can move.
+    # The age of reservations is by the clock of Redis, which can't be set.
     refund_orphans(world.reconcile_effects(), tenant.tenant_id, BatchReport(), age_seconds=-2)
     work(world)
     sweep(world.finalize_effects(), world.new_database(), now=ahead)

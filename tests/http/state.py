@@ -1,4 +1,4 @@
-"""What a refused request must leave as it was."""
+"""The state that a refused request must not change."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from tests.support.world import DONE, ScriptedPacks, Tenant, World
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """A tenant's books, rows, locks and mappings, and the messages in the queue."""
+    """A tenant's ledger position, rows, locks and mappings, and the messages in the queue."""
 
     position: LedgerPosition
     runs: int
@@ -22,7 +22,7 @@ class Footprint:
 
 
 def footprint(world: World, tenant: Tenant) -> Footprint:
-    """The state as it stands."""
+    """Read the current state."""
     redis, tenant_id = world.ledger.client, tenant.tenant_id
     with world.database.connection() as connection:
         counts = connection.execute(
@@ -41,7 +41,7 @@ def footprint(world: World, tenant: Tenant) -> Footprint:
 
 
 def raw_messages(world: World) -> list[str]:
-    """Take every visible message off the queue, as text."""
+    """Receive and delete every visible message; returns their texts."""
     taken: list[str] = []
     while found := world.sqs.receive_message(QueueUrl=world.queue_url, MaxNumberOfMessages=10).get(
         "Messages"
@@ -53,14 +53,14 @@ def raw_messages(world: World) -> list[str]:
 
 
 def message_count(world: World) -> int:
-    """Messages in the queue, left where they are."""
+    """Count the messages in the queue without receiving them."""
     name = "ApproximateNumberOfMessages"
     found = world.sqs.get_queue_attributes(QueueUrl=world.queue_url, AttributeNames=[name])
     return int(found["Attributes"][name])
 
 
 def work(world: World, result: PackResult = DONE) -> None:
-    """Let the worker take every message off the queue."""
+    """Execute the runs of all messages in the queue."""
     effects = world.work_effects(ScriptedPacks(result))
     for body in raw_messages(world):
         execute(RunMessage.model_validate_json(body), "receipt-of-the-message", effects)

@@ -1,4 +1,4 @@
-"""/openapi.json and /docs: what is committed, kept by who has it, and a page that runs nothing and asks nobody."""
+"""/openapi.json and /docs: the committed document, cacheable, and a page without scripts and foreign requests."""
 
 import json
 import re
@@ -22,8 +22,8 @@ PATHS = ("/openapi.json", "/docs")
 _VOID = {"meta", "link", "wbr"}
 
 
-def ask(path: str, method: str = "GET", **headers: str | list[str]) -> Answer:
-    """A call; a header given as a list is sent that many times, and its name has `-` for `_`."""
+def call(path: str, method: str = "GET", **headers: str | list[str]) -> Answer:
+    """Call the function. A header given as a list is sent several times; `_` in its name stands for `-`."""
     from api_docs.handler import handler
 
     many = {n.replace("_", "-"): v if isinstance(v, list) else [v] for n, v in headers.items()}
@@ -33,7 +33,7 @@ def ask(path: str, method: str = "GET", **headers: str | list[str]) -> Answer:
 
 
 class Outline(HTMLParser):
-    """Which elements a page has, in order, and whether they close as they should."""
+    """The elements of a page in order, with a check that each is closed."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -61,25 +61,25 @@ class Outline(HTMLParser):
 
 @pytest.fixture(scope="module")
 def outline() -> Outline:
-    return Outline(ask("/docs").text)
+    return Outline(call("/docs").text)
 
 
 def test_the_document_is_the_committed_one() -> None:
-    answer = ask("/openapi.json")
+    answer = call("/openapi.json")
     assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
     assert answer.body == DOCUMENT
     assert len(answer.text.encode()) < len(openapi.as_text().encode()) * 0.6
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_who_has_it_is_told_so_and_keeps_it_for_five_minutes(path: str) -> None:
-    """RFC 9110, 13.1.2: a list, weakly compared, in one line or several, or `*`."""
-    first = ask(path)
+def test_a_client_caches_it_for_five_minutes_and_then_gets_a_304(path: str) -> None:
+    """RFC 9110, 13.1.2: If-None-Match is a list, weakly compared, in one or several lines, or `*`."""
+    first = call(path)
     etag = first.headers["ETag"]
     assert re.fullmatch('"[0-9a-f]{32}"', etag)
     assert first.headers["Cache-Control"] == "public, max-age=300"
     for known in (etag, f"W/{etag}", f'"other", {etag}', "*", ['"other"', etag]):
-        again = ask(path, If_None_Match=known)
+        again = call(path, If_None_Match=known)
         assert (again.status, again.text) == (304, ""), known
         assert "Content-Type" not in again.headers
         kept = {
@@ -87,42 +87,42 @@ def test_who_has_it_is_told_so_and_keeps_it_for_five_minutes(path: str) -> None:
         }
         assert kept.items() <= again.headers.items()
     for other in ('"other"', etag.strip('"'), "", "W/", f'"*", {etag[:-2]}"'):
-        assert ask(path, If_None_Match=other).status == 200, other
+        assert call(path, If_None_Match=other).status == 200, other
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_head_has_the_headers_of_a_get(path: str) -> None:
-    """RFC 9110, 9.3.2; the gateway makes Content-Length of the content, and leaves it away."""
-    got, head = ask(path, X_Trace_Id="t_1"), ask(path, "HEAD", X_Trace_Id="t_1")
+    """RFC 9110, 9.3.2. The gateway computes Content-Length from the content, and removes the content."""
+    got, head = call(path, X_Trace_Id="t_1"), call(path, "HEAD", X_Trace_Id="t_1")
     assert (head.status, head.headers, head.text) == (200, got.headers, got.text)
-    assert ask(path, "HEAD", If_None_Match=got.headers["ETag"]).status == 304
+    assert call(path, "HEAD", If_None_Match=got.headers["ETag"]).status == 304
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_nothing_else_can_be_done_with_it(path: str) -> None:
-    answer = ask(path, "POST")
+def test_other_methods_are_refused(path: str) -> None:
+    answer = call(path, "POST")
     assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
     assert answer.headers["Cache-Control"] == "no-store"
 
 
-def test_a_function_without_its_layer_answers_a_500(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_without_its_layer_returns_a_500(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("api_docs.handler.PACKAGE", "nowhere")
     wiring.cache_clear()
     try:
-        answer = ask("/docs")
+        answer = call("/docs")
     finally:
         wiring.cache_clear()
     assert (answer.status, answer.body["reason_code"]) == (500, "INTERNAL_ERROR")
     assert "nowhere" not in answer.text
 
 
-def test_a_browser_may_load_the_page_s_own_style_and_nothing_else() -> None:
-    """The policy names the hash of the one style, so that an injected one, too, would not count."""
-    answer = ask("/docs")
+def test_a_browser_may_only_load_the_style_of_the_page() -> None:
+    """The policy has the hash of the one style, so an injected style is not used."""
+    answer = call("/docs")
     [style] = re.findall("<style>(.*?)</style>", answer.text, re.DOTALL)
-    told = b64encode(sha256(style.encode()).digest()).decode()
+    text = b64encode(sha256(style.encode()).digest()).decode()
     assert answer.headers["Content-Security-Policy"] == (
-        f"default-src 'none'; style-src 'sha256-{told}'; img-src data:; base-uri 'none'; form-action 'none';"
+        f"default-src 'none'; style-src 'sha256-{text}'; img-src data:; base-uri 'none'; form-action 'none';"
         " frame-ancestors 'none'"
     )
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
@@ -132,7 +132,7 @@ def test_a_browser_may_load_the_page_s_own_style_and_nothing_else() -> None:
     assert "@import" not in style
 
 
-def test_the_page_runs_nothing_and_leads_to_no_other_host(outline: Outline) -> None:
+def test_the_page_has_no_script_and_no_link_to_another_host(outline: Outline) -> None:
     names = {name for name, _ in outline.elements}
     assert names.isdisjoint({"script", "iframe", "img", "form", "object", "embed", "base", "svg"})
     assert {attribute for _, given in outline.elements for attribute in given} <= {
@@ -153,35 +153,35 @@ def test_the_page_runs_nothing_and_leads_to_no_other_host(outline: Outline) -> N
     assert {href for href in outline.values("href") if not href.startswith("#")} == {"data:,", "openapi.json"}
 
 
-def test_every_link_of_the_page_leads_somewhere_and_every_place_is_one(outline: Outline) -> None:
+def test_every_link_of_the_page_has_a_target_and_every_id_is_unique(outline: Outline) -> None:
     ids = outline.values("id")
     assert len(ids) == len(set(ids))
     assert {href[1:] for href in outline.values("href") if href.startswith("#")} <= set(ids)
 
 
-def test_the_page_says_all_that_the_document_does(outline: Outline) -> None:
+def test_the_page_contains_the_whole_document(outline: Outline) -> None:
     """Each operation, parameter, status, reason, header, schema and member."""
-    told = " ".join("".join(outline.text).replace("\u200b", "").split())
+    text = " ".join("".join(outline.text).replace("\u200b", "").split())
     ids = set(outline.values("id"))
     for path, operations in DOCUMENT["paths"].items():
-        assert path in told
+        assert path in text
         for operation in operations.values():
             assert operation["operationId"] in ids
-            assert operation["summary"] in told
-            assert all(one["name"] in told for one in operation.get("parameters", ()))
+            assert operation["summary"] in text
+            assert all(one["name"] in text for one in operation.get("parameters", ()))
             for status, answer in operation["responses"].items():
-                assert status in told
+                assert status in text
                 for content in answer.get("content", {}).values():
-                    assert all(name in told for name in content.get("examples", ()))
+                    assert all(name in text for name in content.get("examples", ()))
     for header in DOCUMENT["components"]["headers"]:
-        assert header.removesuffix(".maybe") in told
+        assert header.removesuffix(".maybe") in text
     for name, schema in DOCUMENT["components"]["schemas"].items():
         assert f"schema-{name}" in ids
-        assert all(member in told for member in schema.get("properties", ()))
+        assert all(member in text for member in schema.get("properties", ()))
 
 
-def test_the_page_can_be_read_aloud(outline: Outline) -> None:
-    """One title, a language, headings in steps of one, names for columns and landmarks, and a way past the contents."""
+def test_the_page_is_accessible(outline: Outline) -> None:
+    """A title, a language, headings in steps of one, labelled columns and landmarks, and a link past the contents."""
     elements = outline.elements
     assert ("html", {"lang": "en"}) in elements
     levels = [int(name[1]) for name, _ in elements if re.fullmatch("h[1-6]", name)]
@@ -195,8 +195,8 @@ def test_the_page_can_be_read_aloud(outline: Outline) -> None:
     assert ("main", {"id": "main"}) in elements
 
 
-def test_what_a_document_says_is_text() -> None:
-    """Whatever comes to stand in a description: it is shown, and does nothing."""
+def test_text_of_the_document_is_escaped() -> None:
+    """Markup in a description is displayed as text."""
     attack = '<script>alert(1)</script> & "x" `<b>`'
     assert prose(attack) == ('<p>&lt;script&gt;alert(1)&lt;/script&gt; &amp; "x" <code>&lt;b&gt;</code></p>')
     assert tag("a", attack, href='"><script>') == (
@@ -208,7 +208,7 @@ def test_what_a_document_says_is_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "text"),
     [
         (
             {"type": "array", "items": {"$ref": "#/components/schemas/A"}},
@@ -222,11 +222,11 @@ def test_what_a_document_says_is_text() -> None:
         ({}, "anything"),
     ],
 )
-def test_a_kind_of_value_is_said_in_a_few_words(schema: dict[str, Any], told: str) -> None:
-    assert kind(schema) == told
+def test_a_schema_is_described_in_a_few_words(schema: dict[str, Any], text: str) -> None:
+    assert kind(schema) == text
 
 
-def test_the_layer_is_made_of_what_is_committed_and_fits_an_answer_of_lambda(
+def test_the_layer_is_built_from_the_committed_document_and_fits_a_lambda_response(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(api_docs, "API_DOCS_LAYER", tmp_path / "layer")
@@ -241,5 +241,5 @@ def test_the_layer_is_made_of_what_is_committed_and_fits_an_answer_of_lambda(
     assert openapi.DOCUMENT in api_docs.sources()
 
 
-def test_the_same_document_makes_the_same_page() -> None:
+def test_the_same_document_gives_the_same_page() -> None:
     assert api_page.render(DOCUMENT) == api_page.render(json.loads(json.dumps(DOCUMENT)))

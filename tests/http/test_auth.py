@@ -1,4 +1,4 @@
-"""Who may ask (RUN-2, RUN-9): one 401 for every key that is not good, and no word of why."""
+"""Authentication (RUN-2, RUN-9): the same 401 for every invalid key, without the reason."""
 
 import re
 from typing import Any
@@ -12,14 +12,14 @@ UNKNOWN = f"dpp_{'0' * 31}1_{'a' * 64}"
 
 
 def without_ids(answer: Answer) -> tuple[int, dict[str, str], dict[str, Any]]:
-    """An answer without what differs from request to request."""
+    """The response without the parts that differ between requests."""
     headers = {name: value for name, value in answer.headers.items() if name != "X-Trace-Id"}
     body = {name: value for name, value in answer.body.items() if name != "trace_id"}
     return answer.status, headers, body
 
 
 def bad_tokens(world: World, tenant: Tenant) -> dict[str, str | list[str]]:
-    """Everything that is not a good `Authorization` header."""
+    """Invalid `Authorization` headers of every kind."""
     token = tenant.token
     return {
         "missing": [],
@@ -44,8 +44,8 @@ def bad_tokens(world: World, tenant: Tenant) -> dict[str, str | list[str]]:
     }
 
 
-def test_every_bad_key_gets_the_same_401(api: ApiClient, world: World) -> None:
-    """RUN-9, D13: same status, headers and body, whatever was wrong, for POST and for GET."""
+def test_every_invalid_key_gets_the_same_401(api: ApiClient, world: World) -> None:
+    """RUN-9, D13: with the same headers and body, for POST and GET."""
     tenant = world.tenant()
     before = footprint(world, tenant)
     posts, gets = set(), set()
@@ -68,15 +68,15 @@ def test_the_401_says_how_to_authenticate(api: ApiClient, world: World) -> None:
     assert answer.costs() == ("0.0000", "0.0000", "0.0000", "0")
 
 
-def test_the_scheme_has_no_case(api: ApiClient, world: World) -> None:
-    """RFC 9110: bearer, Bearer and BEARER are one; blanks around the token don't count."""
+def test_the_scheme_is_case_insensitive(api: ApiClient, world: World) -> None:
+    """RFC 9110: bearer, Bearer and BEARER are equal; blanks around the token are ignored."""
     tenant = world.tenant()
     for scheme in ("Bearer", "bearer", "BEARER", "Bearer  "):
         headers = {"Authorization": f"{scheme} {tenant.token} "}
         assert api.submit(None, a_body(), headers=headers).status == 202, scheme
 
 
-def test_header_names_have_no_case(api: ApiClient, world: World) -> None:
+def test_header_names_are_case_insensitive(api: ApiClient, world: World) -> None:
     """RFC 9110: HTTP/2 clients send them in lower case."""
     tenant = world.tenant()
     headers: dict[str, str | list[str]] = {"authorization": f"Bearer {tenant.token}", "Content-Type": []}
@@ -85,7 +85,7 @@ def test_header_names_have_no_case(api: ApiClient, world: World) -> None:
 
 
 def test_two_keys_in_one_request_are_refused(api: ApiClient, world: World) -> None:
-    """RFC 6750 §3.1: which of the two is meant can't be known, so neither is used."""
+    """RFC 6750 §3.1: neither is used."""
     one, two = world.tenant(), world.tenant()
     for pair in ([one.token, two.token], [one.token, one.token]):
         headers = {"Authorization": [f"Bearer {token}" for token in pair]}
@@ -95,7 +95,7 @@ def test_two_keys_in_one_request_are_refused(api: ApiClient, world: World) -> No
 
 
 def test_a_key_of_one_tenant_never_acts_for_another(api: ApiClient, world: World) -> None:
-    """RUN-2: the tenant is the key's, whatever the body says."""
+    """RUN-2: the key determines the tenant, whatever the body contains."""
     one, two = world.tenant(), world.tenant()
     assert api.submit(one, a_body(tenant_id=two.tenant_id)).status == 422
     api.submit(one, a_body())
@@ -104,7 +104,7 @@ def test_a_key_of_one_tenant_never_acts_for_another(api: ApiClient, world: World
 
 
 def test_the_use_of_a_key_is_written_rarely(api: ApiClient, world: World) -> None:
-    """RUN-2: `last_used_at` is not written on every call."""
+    """RUN-2: not every call writes `last_used_at`."""
     tenant = world.tenant()
     api.read(tenant, "no-run")
     first = _version_of_the_key(world)

@@ -1,4 +1,4 @@
-"""What the edge refuses (RUN-3, RUN-9, D12): a problem document each, and nothing reserved."""
+"""Invalid requests (RUN-3, RUN-9, D12): each gets a problem document and reserves nothing."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ URLS = ["https://example.com"]
 
 
 def nested(depth: int) -> str:
-    """A body whose inputs nest `depth` deep, the body itself counted."""
+    """A body with `depth` levels of nesting, including the body itself."""
     inside = depth - 2
     return QUESTION % ("[" * inside + "]" * inside)
 
@@ -146,7 +146,7 @@ def assert_problem(answer: Answer, status: int, reason_code: str) -> None:
 
 
 def test_unreadable_bodies_are_a_400_and_reserve_nothing(api: ApiClient, world: World) -> None:
-    """RUN-9, D12: malformed, ambiguous or unstorable JSON never meets a driver."""
+    """RUN-9, D12: malformed, ambiguous or unstorable JSON never reaches a driver."""
     tenant = world.tenant()
     before = footprint(world, tenant)
     for name, body in UNREADABLE.items():
@@ -157,7 +157,7 @@ def test_unreadable_bodies_are_a_400_and_reserve_nothing(api: ApiClient, world: 
     assert footprint(world, tenant) == before
 
 
-def test_bodies_that_break_the_schema_are_a_422_and_reserve_nothing(api: ApiClient, world: World) -> None:
+def test_bodies_that_violate_the_schema_are_a_422_and_reserve_nothing(api: ApiClient, world: World) -> None:
     """RUN-3, RUN-9: amounts, timebox, reliability, options, meta, inputs of each pack, unknown members."""
     tenant = world.tenant()
     before = footprint(world, tenant)
@@ -171,8 +171,8 @@ def test_bodies_that_break_the_schema_are_a_422_and_reserve_nothing(api: ApiClie
     assert footprint(world, tenant) == before
 
 
-def test_a_422_points_at_each_fault(api: ApiClient, world: World) -> None:
-    """RUN-9: JSON Pointers, in the client's own terms, without repeating values."""
+def test_a_422_names_each_fault_by_its_pointer(api: ApiClient, world: World) -> None:
+    """RUN-9: JSON Pointers into the client's body, without repeating values."""
     body = a_body(reservation={"max_cost_usd": "s3cret"}, inputs={"mode": "s3cret", "a/b~c": "s3cret"})
     answer = api.submit(world.tenant(), body | {"options": {"inline": 9}})
     assert [fault["pointer"] for fault in answer.body["errors"]] == [
@@ -186,10 +186,10 @@ def test_a_422_points_at_each_fault(api: ApiClient, world: World) -> None:
     assert "s3cret" not in answer.text + inputs.text
 
 
-def test_packs_that_are_not_here_are_refused_by_name(
+def test_packs_that_are_not_available_are_refused(
     api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RUN-3, RUN-28: the API names five packs; one that this deployment lacks is a 422 of its own."""
+    """RUN-3, RUN-28: a pack that this deployment lacks has its own 422."""
     monkeypatch.setattr("dpp.runs.api.http.INPUT_MODELS", {PackType.DECISION: DecisionInputs})
     tenant = world.tenant()
     before = footprint(world, tenant)
@@ -198,7 +198,7 @@ def test_packs_that_are_not_here_are_refused_by_name(
     assert footprint(world, tenant) == before
 
 
-def test_a_body_may_have_a_mebibyte_and_no_more(api: ApiClient, world: World) -> None:
+def test_a_body_has_at_most_one_mebibyte(api: ApiClient, world: World) -> None:
     """RUN-9: counted in bytes of UTF-8, as text and as base64."""
     tenant = world.tenant()
     before = footprint(world, tenant)
@@ -210,8 +210,8 @@ def test_a_body_may_have_a_mebibyte_and_no_more(api: ApiClient, world: World) ->
     assert api.submit(tenant, None, raw=fits.encode()).status == 202
 
 
-def test_only_json_in_utf8_is_taken(api: ApiClient, world: World) -> None:
-    """RUN-9: 415 for any other media type or charset, none at all, or two of them said at once."""
+def test_only_json_in_utf8_is_accepted(api: ApiClient, world: World) -> None:
+    """RUN-9: 415 for any other media type or charset, for none, and for two at once."""
     tenant = world.tenant()
     before = footprint(world, tenant)
     refused: tuple[str | list[str], ...] = (
@@ -228,27 +228,29 @@ def test_only_json_in_utf8_is_taken(api: ApiClient, world: World) -> None:
     assert footprint(world, tenant) == before
 
 
-def test_a_charset_of_utf8_may_be_said(api: ApiClient, world: World) -> None:
-    """RUN-9: RFC 8259 has no charset parameter, and half of the clients send one."""
+def test_a_charset_of_utf8_is_accepted(api: ApiClient, world: World) -> None:
+    """RUN-9: RFC 8259 has no charset parameter, but many clients send one."""
     tenant = world.tenant()
-    for said in (
+    for content_type in (
         "application/json;charset=utf-8",
         'Application/JSON ; Charset="UTF-8"',
         " application/json;",
     ):
-        assert api.submit(tenant, a_body(), headers={"Content-Type": said}).status == 202, said
+        assert api.submit(tenant, a_body(), headers={"Content-Type": content_type}).status == 202, (
+            content_type
+        )
 
 
 def test_broken_base64_from_the_gateway_is_a_400(
     api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RUN-9: bytes that can't be had are the request's fault, not a 500."""
+    """RUN-9: not a 500."""
     monkeypatch.setattr(base64, "b64encode", lambda _body: b"!not base64!")
     assert_problem(api.submit(world.tenant(), None, raw=b"{}"), 400, "MALFORMED_REQUEST")
 
 
-def test_what_is_just_within_the_limits_is_taken(api: ApiClient, world: World) -> None:
-    """RUN-3: the edges from inside."""
+def test_values_at_the_limits_are_accepted(api: ApiClient, world: World) -> None:
+    """RUN-3."""
     tenant = world.tenant(credit_usd_micros=2**53 - 1)
     bodies = (
         a_body(reservation={"max_cost_usd": "0.0001", "timebox_sec": 90.0}, options={"inline": 1.0}),

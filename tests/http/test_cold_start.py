@@ -1,4 +1,4 @@
-"""What a cold start pays for (design, Dependencies): the API functions import only what a request needs."""
+"""Cold starts (design, Dependencies): the API functions import only the modules that a request needs."""
 
 import os
 import subprocess
@@ -23,8 +23,8 @@ FUNCTIONS = (
 )
 
 
-def said_after_import(function: str, expression: str) -> list[str]:
-    """The lines that a fresh process prints after it imported a function's handler."""
+def printed_after_import(function: str, expression: str) -> list[str]:
+    """The lines that a new process prints after it has imported a function's handler."""
     program = f"import gc, sys, {function}.handler; print({expression})"
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run(
@@ -35,25 +35,25 @@ def said_after_import(function: str, expression: str) -> list[str]:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_an_api_function_imports_no_pack_and_no_tool(function: str) -> None:
-    """RUN-2, D6: boto3 is not imported before it is needed, a pack never, and nothing reads the environment."""
-    loaded = said_after_import(function, "'\\n'.join(sys.modules)")
-    # Powertools names botocore's version in its user agent, which imports the package and none of its modules.
+    """RUN-2, D6: boto3 is imported at its first use, a pack never, and nothing reads the environment."""
+    loaded = printed_after_import(function, "'\\n'.join(sys.modules)")
+    # Powertools has botocore's version in its user agent, so it imports the package, but none of its modules.
     unwanted = (*UNWANTED, *PACKS, "boto3", "botocore.")
     assert [name for name in loaded if name.startswith(unwanted)] == []
     assert "dpp.platform.http.api" in loaded
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_only_the_mcp_endpoint_loads_the_protocol_s_models(function: str) -> None:
-    """RUN-33: a tenth of a second, of which the others have no use; and of the SDK nothing but the models."""
-    loaded = said_after_import(function, "'\\n'.join(sys.modules)")
+def test_only_the_mcp_endpoint_imports_the_models_of_the_protocol(function: str) -> None:
+    """RUN-33: they take 0.1 s; nothing else of the SDK is imported."""
+    loaded = printed_after_import(function, "'\\n'.join(sys.modules)")
     assert ("mcp_types" in loaded) is (function == "runs_mcp")
     assert {"mcp", "starlette", "uvicorn", "jwt"}.isdisjoint(loaded)
 
 
-def test_health_loads_nothing_of_a_run_but_its_errors() -> None:
-    """It answers with the problems and headers of every function, and with no run."""
-    loaded = said_after_import("health", "'\\n'.join(sys.modules)")
+def test_health_imports_only_the_errors_of_runs() -> None:
+    """It uses the problems and headers of every function, and no run."""
+    loaded = printed_after_import("health", "'\\n'.join(sys.modules)")
     of_runs = {name for name in loaded if name.startswith(("dpp.runs.", "dpp.packs.", "dpp.money."))}
     assert "dpp.runs.api.problems" in of_runs
     assert of_runs.isdisjoint(
@@ -67,9 +67,9 @@ def test_health_loads_nothing_of_a_run_but_its_errors() -> None:
     )
 
 
-def test_the_api_of_workspaces_loads_nothing_that_does_what_it_asks_for() -> None:
-    """It writes what is wanted and sends a hint; looking, acting and packing homes are others'."""
-    loaded = said_after_import("workspaces_api", "'\\n'.join(sys.modules)")
+def test_the_api_of_workspaces_imports_no_monitor_reconciler_or_provider() -> None:
+    """It writes the desired state and sends a hint; other functions observe and act."""
+    loaded = printed_after_import("workspaces_api", "'\\n'.join(sys.modules)")
     unwanted = (
         *(
             "dpp.workspaces.providers",
@@ -89,9 +89,9 @@ def test_the_api_of_workspaces_loads_nothing_that_does_what_it_asks_for() -> Non
     assert "dpp.workspaces.control.hints" in loaded
 
 
-def test_the_webhooks_load_nothing_of_what_becomes_of_a_delivery() -> None:
-    """They take in what comes and wake a role; the roles, and the way to the outside, are others'."""
-    loaded = said_after_import("lifecycle_webhook", "'\\n'.join(sys.modules)")
+def test_the_webhooks_import_no_role() -> None:
+    """They store a delivery and wake a role; roles and providers are in other functions."""
+    loaded = printed_after_import("lifecycle_webhook", "'\\n'.join(sys.modules)")
     of_flow = ("intake.poller", "dispatcher", "runner", "notifier", "outside", "egress", "slack", "prompts")
     unwanted = (
         *(f"dpp.lifecycle.flow.{name}" for name in of_flow),
@@ -102,13 +102,13 @@ def test_the_webhooks_load_nothing_of_what_becomes_of_a_delivery() -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_an_api_function_is_imported_without_collections_of_garbage_and_then_has_them(function: str) -> None:
-    """Off for good would let a container grow without end; on all the time costs a tenth of the init."""
+def test_garbage_collection_is_off_during_the_import_of_an_api_function_only(function: str) -> None:
+    """Always off, a container would grow without limit; always on, the init takes 10 % longer."""
     asked = (
         "sum(one['collections'] for one in gc.get_stats()), gc.isenabled(), gc.get_freeze_count() > 10_000"
     )
-    collections, enabled, frozen = said_after_import(function, f"{asked}, sep='\\n'")
+    collections, enabled, frozen = printed_after_import(function, f"{asked}, sep='\\n'")
     assert (enabled, frozen) == ("True", "True")
     assert (
         int(collections) < 20
-    )  # of the interpreter's own start, and since; otherwise there are several times that
+    )  # since the start of the interpreter; with collections there are several times as many

@@ -1,4 +1,4 @@
-"""The queue does not take the message (RUN-8): full refund, FAILED/REFUNDED, and the key is free again."""
+"""The message can't be sent (RUN-8): full refund, FAILED/REFUNDED, and the key is free again."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,8 +22,8 @@ KEY = "a-key-of-mine"
 type Break = Callable[[Faulty], None]
 
 
-def test_without_the_queue_the_money_goes_back(api: ApiClient, world: World, broken: Faulty) -> None:
-    """RUN-8, RUN-13: 503 QUEUE_ENQUEUE_FAILED that names the run; the budget is whole, in the headers too."""
+def test_without_the_queue_the_reservation_is_refunded(api: ApiClient, world: World, broken: Faulty) -> None:
+    """RUN-8, RUN-13: 503 QUEUE_ENQUEUE_FAILED with the run id; the budget is complete, also in the headers."""
     tenant = world.tenant()
     broken.lose_sqs()
     answer = api.submit(tenant, a_body(), key=KEY)
@@ -39,10 +39,10 @@ def test_without_the_queue_the_money_goes_back(api: ApiClient, world: World, bro
     assert read.costs() == ("0.2500", "0.0000", "10.0000", "0")
 
 
-def test_after_an_enqueue_failure_the_same_key_makes_a_new_run(
+def test_after_an_enqueue_failure_the_same_key_creates_a_new_run(
     api: ApiClient, world: World, broken: Faulty
 ) -> None:
-    """RUN-8, RUN-4: what failed was no run, so its key waits for one, whatever its payload; then it is taken."""
+    """RUN-8, RUN-4: the key is free for any payload, and taken by the new run."""
     tenant = world.tenant()
     broken.lose_sqs()
     failed = api.submit(tenant, a_body(), key=KEY)
@@ -57,7 +57,7 @@ def test_after_an_enqueue_failure_the_same_key_makes_a_new_run(
 
 
 def test_a_key_with_a_stale_mapping_is_free(api: ApiClient, world: World, broken: Faulty) -> None:
-    """RUN-8: the mapping of a run that never reached the queue may outlive it (a crash) and still holds nobody up."""
+    """RUN-8: after a crash, the mapping of a run that was never queued can remain; it blocks no submit."""
     tenant = world.tenant()
     broken.lose_sqs()
     failed = api.submit(tenant, a_body(), key=KEY).body["run_id"]
@@ -69,10 +69,10 @@ def test_a_key_with_a_stale_mapping_is_free(api: ApiClient, world: World, broken
     assert world.ledger.client.hget(mapping, "run_id") == again.body["run_id"] != failed
 
 
-def test_a_message_that_got_through_without_a_reply_is_refunded_and_harmless(
+def test_a_message_whose_reply_was_lost_is_refunded_and_harmless(
     api: ApiClient, world: World, broken: Faulty
 ) -> None:
-    """RUN-8: SQS took it and the reply was lost; the claim was first, so the worker finds nothing to do."""
+    """RUN-8: SQS accepted it and the reply was lost; the submit's claim is first, so the worker skips the run."""
     tenant = world.tenant()
     broken.lose_sqs(reply_only=True)
     answer = api.submit(tenant, a_body(), key=KEY)
@@ -86,7 +86,7 @@ def test_a_message_that_got_through_without_a_reply_is_refunded_and_harmless(
 
 
 class _WorkerWasFaster(Queue):
-    """Takes the message, lets a worker act on it at once, and loses the reply."""
+    """Accepts the message, lets a worker act on it at once, and loses the reply."""
 
     def __init__(self, world: World, act: Callable[[], Any]) -> None:
         super().__init__(world.queue_url, lambda: world.sqs)
@@ -99,7 +99,7 @@ class _WorkerWasFaster(Queue):
 
 
 def test_a_worker_faster_than_the_lost_reply_keeps_its_run(world: World) -> None:
-    """RUN-8, RUN-19: the worker ended the run, so submit's claim loses: accepted, charged once, nothing refunded."""
+    """RUN-8, RUN-19: the worker ended the run, so the submit's claim loses: accepted, charged once, not refunded."""
     tenant = world.tenant()
     queue = _WorkerWasFaster(world, lambda: work(world))
     accepted = submit(a_request(tenant), SubmitEffects(world.database, world.ledger, queue))
@@ -111,7 +111,7 @@ def test_a_worker_faster_than_the_lost_reply_keeps_its_run(world: World) -> None
 
 
 def test_a_worker_that_just_leased_the_run_keeps_it(world: World) -> None:
-    """RUN-8, RUN-16: PROCESSING by the time of the claim; the money stays reserved for the worker."""
+    """RUN-8, RUN-16: it is PROCESSING at the time of the claim; its money stays reserved."""
     tenant = world.tenant()
 
     def lease() -> None:
@@ -140,10 +140,8 @@ SQS_IS_DOWN_AND: dict[str, Break] = {
 }
 
 
-def test_a_refund_that_fails_half_way_is_finished_by_the_jobs(
-    api: ApiClient, world: World, broken: Faulty
-) -> None:
-    """RUN-8, D3, D5: 503 promises no refund that was not made; the run ends and the ledger balances later."""
+def test_an_unfinished_refund_is_finished_by_the_jobs(api: ApiClient, world: World, broken: Faulty) -> None:
+    """RUN-8, D3, D5: the 503 reports no refund that was not made; later the run ends and the ledger balances."""
     for fault, happen in SQS_IS_DOWN_AND.items():
         tenant = world.tenant()
         broken.lose_sqs()
@@ -158,7 +156,7 @@ def test_a_refund_that_fails_half_way_is_finished_by_the_jobs(
         with world.database.connection() as connection:
             run = store.find(connection, tenant.tenant_id, UUID(answer.body["run_id"]))
         assert run is not None
-        # Claimed: refunded, and the key is free. Not claimed: reconcile sent the message, and the key is the run's.
+        # Claimed: refunded, and the key is free. Not claimed: reconcile sent the message, and the run keeps the key.
         again = api.submit(tenant, a_body(), key=KEY)
         assert again.status == 202
         assert (again.body["run_id"] == run.id) == (run.status == Status.COMPLETED), fault

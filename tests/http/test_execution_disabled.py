@@ -1,4 +1,4 @@
-"""Submits while execution is disabled (TIX-1): refused at no cost, and nothing that was promised is taken back."""
+"""Submits while execution is disabled (TIX-1): refused without a charge; accepted runs stay accepted."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,7 @@ KEY = "a-key-of-mine"
 
 @pytest.mark.parametrize("scope", [None, PackType.DECISION])
 def test_a_submit_is_refused_and_leaves_nothing(api: ApiClient, world: World, scope: PackType | None) -> None:
-    """RUN-9, RUN-13: 503 EXECUTION_DISABLED for a minute; not a micro, row, lock, mapping or message is left."""
+    """RUN-9, RUN-13: 503 EXECUTION_DISABLED; no reservation, row, lock, mapping or message is left."""
     tenant = world.tenant()
     before = footprint(world, tenant)
     disable(world.database, scope)
@@ -40,8 +40,8 @@ def test_a_submit_is_refused_and_leaves_nothing(api: ApiClient, world: World, sc
     assert not world.ledger.client.exists(f"idem:{tenant.tenant_id}:{KEY}")
 
 
-def test_once_enabled_the_same_key_is_a_new_run(api: ApiClient, world: World) -> None:
-    """What was refused was no run: the key is free at once, whatever its payload."""
+def test_once_enabled_the_same_key_creates_a_run(api: ApiClient, world: World) -> None:
+    """The key is free at once, for any payload."""
     tenant = world.tenant()
     disable(world.database)
     assert api.submit(tenant, a_body(), key=KEY).status == 503
@@ -51,8 +51,8 @@ def test_once_enabled_the_same_key_is_a_new_run(api: ApiClient, world: World) ->
     assert message_count(world) == 1
 
 
-def test_another_packs_switch_and_one_that_is_on_disturb_nobody(api: ApiClient, world: World) -> None:
-    """Each pack by itself, and all together: both must be on."""
+def test_the_switch_of_another_pack_has_no_effect(api: ApiClient, world: World) -> None:
+    """Only the switches of the run's pack and of all packs count."""
     tenant = world.tenant()
     for other in set(PackType) - {PackType.DECISION}:
         disable(world.database, other)
@@ -64,10 +64,10 @@ def test_another_packs_switch_and_one_that_is_on_disturb_nobody(api: ApiClient, 
 
 
 @pytest.mark.parametrize("mapped", [True, False], ids=["mapped", "only the index knows"])
-def test_a_repetition_of_an_accepted_run_is_answered_as_ever(
+def test_a_repetition_of_an_accepted_submit_gets_its_receipt(
     api: ApiClient, world: World, mapped: bool
 ) -> None:
-    """RUN-4, D4: it promises nothing new; another payload is a conflict as ever, and a read goes on."""
+    """RUN-4, D4: nothing new is promised; another payload is a conflict, and reads work."""
     tenant = world.tenant()
     first = api.submit(tenant, a_body(), key=KEY)
     disable(world.database)
@@ -91,7 +91,7 @@ def test_a_repetition_of_an_accepted_run_is_answered_as_ever(
 
 
 def test_a_run_that_ended_is_read_and_repeated_while_disabled(api: ApiClient, world: World) -> None:
-    """RUN-10: what is over is nobody's execution."""
+    """RUN-10."""
     tenant = world.tenant()
     first = api.submit(tenant, a_body(), key=KEY)
     work(world)
@@ -103,7 +103,7 @@ def test_a_run_that_ended_is_read_and_repeated_while_disabled(api: ApiClient, wo
 def test_disabled_between_the_reservation_and_the_insert(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The insert itself asks, so no look before it can be stale; the money comes back in full."""
+    """The insert tests the switch itself, so the value is never stale; the reservation is refunded in full."""
     tenant, insert = world.tenant(), submit_store.insert
 
     def disable_then_insert(*args: Any) -> Any:
@@ -121,7 +121,7 @@ def test_disabled_between_the_reservation_and_the_insert(
 
 
 def test_disabled_after_the_insert_keeps_the_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Accepted is accepted: the run waits, parked, until it is enabled or its hour is over."""
+    """The accepted run is parked until execution is enabled or its hour is over."""
     tenant, insert = world.tenant(), submit_store.insert
 
     def insert_then_disable(*args: Any) -> Any:
@@ -134,10 +134,8 @@ def test_disabled_after_the_insert_keeps_the_run(world: World, monkeypatch: pyte
     assert message_count(world) == 1
 
 
-def test_a_submit_takes_as_many_trips_as_without_a_switch(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """D4: one call of Redis before the insert and one after it, one statement that inserts, one that marks."""
+def test_the_switch_costs_a_submit_no_round_trip(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D4: one Redis call before the insert and one after it; one statement inserts, one marks."""
     statements: list[str] = []
     tenant = world.tenant()
     with world.database.connection() as connection:
@@ -153,7 +151,7 @@ def test_a_submit_takes_as_many_trips_as_without_a_switch(
 
 
 def test_a_key_taken_by_another_payload_is_a_conflict_while_disabled(world: World) -> None:
-    """The living run comes first, then the switch: 409 is final, and 503 would have the client wait for nothing."""
+    """The live run is tested before the switch: the conflict is final, and a 503 would make the client wait in vain."""
     tenant = world.tenant()
     world.submit(tenant, idempotency_key=KEY)
     world.ledger.client.delete(f"idem:{tenant.tenant_id}:{KEY}")
@@ -163,10 +161,10 @@ def test_a_key_taken_by_another_payload_is_a_conflict_while_disabled(world: Worl
     assert world.position(tenant).balanced
 
 
-def test_a_refund_that_fails_is_told_as_it_stands_and_made_by_reconcile(
+def test_a_refund_that_fails_is_not_reported_and_made_by_reconcile(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D2: the answer says no more than what is there; the orphan comes back within minutes."""
+    """D2: the response has the lower balance; the orphan is refunded within minutes."""
     tenant = world.tenant()
     disable(world.database)
     ledger: Any = Flaky(world.ledger, RedisUnavailable, before={"refund_full"})
@@ -178,10 +176,10 @@ def test_a_refund_that_fails_is_told_as_it_stands_and_made_by_reconcile(
 
 
 @pytest.mark.parametrize("fault", [Fault.CUT, Fault.SWALLOW_REPLY, Fault.HANG])
-def test_an_insert_whose_outcome_is_unknown_is_given_back_by_reconcile_alone(
+def test_an_insert_with_an_unknown_outcome_is_refunded_by_reconcile_only(
     api: ApiClient, world: World, broken: Faulty, fault: Fault
 ) -> None:
-    """D2: as without a switch. Nobody knows whether the row stands, so nothing is refunded at once."""
+    """D2: the row may exist, so nothing is refunded at once."""
     tenant = world.tenant()
     disable(world.database)
     broken.postgres.arm(fault, INSERT)
@@ -193,10 +191,10 @@ def test_an_insert_whose_outcome_is_unknown_is_given_back_by_reconcile_alone(
     assert world.position(tenant).balance_usd_micros == A_CREDIT
 
 
-def test_postgres_lost_at_the_look_for_the_key_costs_nothing(
+def test_losing_postgres_at_the_key_look_up_costs_nothing(
     api: ApiClient, world: World, broken: Faulty
 ) -> None:
-    """The money went back before the look."""
+    """The reservation was refunded before the look-up."""
     tenant = world.tenant()
     disable(world.database)
     broken.postgres.arm(Fault.CUT, FIND_BY_KEY)
@@ -207,7 +205,7 @@ def test_postgres_lost_at_the_look_for_the_key_costs_nothing(
 
 
 def test_many_refused_submits_cost_nothing(world: World) -> None:
-    """RUN-23: exact to the micro, also where the budget covers only one reservation at a time."""
+    """RUN-23: to the micro, also if the budget covers only one reservation at a time."""
     tenant = world.tenant(credit_usd_micros=A_RESERVATION)
     disable(world.database)
     for number in range(20):
@@ -218,8 +216,8 @@ def test_many_refused_submits_cost_nothing(world: World) -> None:
     assert world.run(world.submit(tenant).run).status == Status.QUEUED
 
 
-def test_the_ticket_of_the_refused_request_holds_no_lock(world: World) -> None:
-    """RUN-4: the next request with the key needn't wait 5 s for it."""
+def test_a_refused_request_holds_no_lock(world: World) -> None:
+    """RUN-4: the next request with the key does not wait 5 s."""
     tenant = world.tenant()
     request = a_request(tenant, idempotency_key=KEY)
     disable(world.database)

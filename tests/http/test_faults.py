@@ -1,6 +1,6 @@
-"""A dependency fails at each step of a submit and a read: a 503 that says when to come back, and no money lost.
+"""A dependency fails at each step of a submit and a read: a 503 with Retry-After, and no money is lost.
 
-Real servers behind proxies that refuse, cut, swallow a reply or fall silent; SQS and S3 by clients that raise.
+Real servers are behind proxies that refuse, cut, drop a reply or hang; the clients of SQS and S3 raise.
 """
 
 import time
@@ -56,8 +56,10 @@ WITHOUT_THE_CLIENT_NOTICING: dict[str, Break] = {
 }
 
 
-def test_a_submit_that_never_began_leaves_nothing(api: ApiClient, world: World, broken: Faulty) -> None:
-    """RUN-9: nothing reserved, no lock: the same key works at once when the dependency is back."""
+def test_a_submit_that_fails_before_its_reservation_leaves_nothing(
+    api: ApiClient, world: World, broken: Faulty
+) -> None:
+    """RUN-9: no reservation and no lock: the same key works as soon as the dependency does."""
     for fault, happen in BEFORE_ANY_EFFECT.items():
         tenant = world.tenant()
         before = footprint(world, tenant)
@@ -69,12 +71,14 @@ def test_a_submit_that_never_began_leaves_nothing(api: ApiClient, world: World, 
         assert_heals(world, tenant)
 
 
-def test_a_submit_lost_on_its_way_costs_nothing(api: ApiClient, world: World, broken: Faulty) -> None:
-    """RUN-4, D2, D5: repeated when the lock is over it makes one run; the jobs give back what hangs in the air."""
+def test_a_submit_that_fails_after_its_reservation_costs_nothing(
+    api: ApiClient, world: World, broken: Faulty
+) -> None:
+    """RUN-4, D2, D5: repeated after the lock has expired, it creates one run; the jobs refund the orphan."""
     for fault, happen in AFTER_AN_EFFECT.items():
         tenant = world.tenant()
         _lose(api, broken, tenant, happen)
-        world.ledger.client.delete(f"idem_lock:{tenant.tenant_id}:{KEY}")  # its five seconds pass
+        world.ledger.client.delete(f"idem_lock:{tenant.tenant_id}:{KEY}")  # after its five seconds
         again = api.submit(tenant, a_body(), key=KEY)
         assert again.status == 202, fault
         assert_heals(world, tenant)
@@ -87,18 +91,18 @@ def test_a_submit_lost_on_its_way_costs_nothing(api: ApiClient, world: World, br
         assert world.position(tenant).charges_usd_micros == 50_000
 
 
-def test_a_lost_submit_that_nobody_repeats_ends_too(api: ApiClient, world: World, broken: Faulty) -> None:
-    """D2, D5: the jobs alone bring the ledger back to its identity."""
+def test_a_failed_submit_that_is_not_repeated_ends_too(api: ApiClient, world: World, broken: Faulty) -> None:
+    """D2, D5: by the jobs alone, the ledger balances."""
     for happen in AFTER_AN_EFFECT.values():
         tenant = world.tenant()
         _lose(api, broken, tenant, happen)
         assert_heals(world, tenant)
 
 
-def test_a_fault_that_can_be_made_good_is_not_the_clients(
+def test_a_fault_that_can_be_repaired_later_is_hidden_from_the_client(
     api: ApiClient, world: World, broken: Faulty
 ) -> None:
-    """RUN-4, D4, D5: 202 with one reservation; the repetition is the same receipt."""
+    """RUN-4, D4, D5: 202 with one reservation; the repetition gets the same receipt."""
     for fault, happen in WITHOUT_THE_CLIENT_NOTICING.items():
         tenant = world.tenant()
         happen(broken)
@@ -114,17 +118,17 @@ def test_a_fault_that_can_be_made_good_is_not_the_clients(
 
 
 def _lose(api: ApiClient, broken: Faulty, tenant: Tenant, happen: Break) -> None:
-    """A submit that fails on its way, in time; then everything is back."""
+    """Send a submit that fails in time; then repair everything."""
     happen(broken)
     assert_unavailable(_timed(lambda: api.submit(tenant, a_body(), key=KEY)))
     assert broken.postgres.tripped.is_set() or broken.redis.tripped.is_set()
     broken.heal()
 
 
-def test_a_reservation_whose_insert_was_never_sent_is_given_back_at_once(
+def test_a_reservation_whose_insert_was_never_sent_is_refunded_at_once(
     api: ApiClient, world: World, broken: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D2: no connection, so certainly no row: the key and the money are free without any job."""
+    """D2: without a connection there is certainly no row: key and money are free without a job."""
     tenant = world.tenant()
     before = footprint(world, tenant)
     admit = admission.admit
@@ -142,7 +146,7 @@ def test_a_reservation_whose_insert_was_never_sent_is_given_back_at_once(
 
 @pytest.mark.parametrize("where", ["auth", "look-up of the key"])
 def test_a_replay_without_postgres_is_a_503(api: ApiClient, world: World, broken: Faulty, where: str) -> None:
-    """RUN-4: what can't be looked up is not guessed, and the receipt comes when Postgres is back."""
+    """RUN-4: it gets its receipt when Postgres is available again."""
     tenant = world.tenant()
     first = api.submit(tenant, a_body(), key=KEY)
     before = footprint(world, tenant)
@@ -165,7 +169,7 @@ READS_FAIL: dict[str, Break] = {
 }
 
 
-def test_a_read_without_a_dependency_is_a_503_and_then_right_again(
+def test_a_read_without_a_dependency_is_a_503_and_works_again_afterwards(
     api: ApiClient, world: World, broken: Faulty
 ) -> None:
     """RUN-9, RUN-10: each dependency at each step of a read of an inline result."""
@@ -181,10 +185,8 @@ def test_a_read_without_a_dependency_is_a_503_and_then_right_again(
     assert_heals(world, tenant)
 
 
-def test_a_read_that_lost_one_reply_of_redis_is_answered(
-    api: ApiClient, world: World, broken: Faulty
-) -> None:
-    """RUN-10: the look at the balance may be repeated, so it is."""
+def test_a_read_survives_one_lost_reply_of_redis(api: ApiClient, world: World, broken: Faulty) -> None:
+    """RUN-10: the script is repeatable, so it is repeated."""
     tenant = world.tenant()
     run_id = api.submit(tenant, a_body()).body["run_id"]
     broken.redis.arm(Fault.SWALLOW_REPLY, faulty.OBSERVE, times=1)
@@ -192,10 +194,10 @@ def test_a_read_that_lost_one_reply_of_redis_is_answered(
     assert broken.redis.tripped.is_set()
 
 
-def test_connections_that_died_meanwhile_cost_no_request(
+def test_no_request_fails_because_connections_died_meanwhile(
     api: ApiClient, world: World, broken: Faulty
 ) -> None:
-    """Both servers dropped their connections (a failover): the container opens new ones, and the client is served."""
+    """Both servers dropped their connections (a failover): the container opens new ones."""
     tenant = world.tenant()
     broken.postgres.drop()
     broken.redis.drop()
@@ -211,7 +213,7 @@ _GATEWAY_SECONDS = 29
 
 
 def _timed(request: Callable[[], Answer]) -> Answer:
-    """The answer, which no silent server may delay for longer than the timeouts allow: one try and one repetition."""
+    """The response; a server that hangs may delay it only by the timeouts of one try and one repetition."""
     started = time.monotonic()
     answer = request()
     assert time.monotonic() - started < _GATEWAY_SECONDS

@@ -7,8 +7,8 @@ from tests.support.proxy import Fault
 ALL_OK = {"postgres": "ok", "redis": "ok", "s3": "ok", "sqs": "ok"}
 
 
-def test_healthz_asks_nobody(api: ApiClient, broken: Faulty) -> None:
-    """RUN-32: alive while everything else is down."""
+def test_healthz_needs_no_dependency(api: ApiClient, broken: Faulty) -> None:
+    """RUN-32."""
     broken.postgres.refuse()
     broken.redis.refuse()
     answer = api.call("GET", "/healthz")
@@ -16,7 +16,7 @@ def test_healthz_asks_nobody(api: ApiClient, broken: Faulty) -> None:
     assert set(COST_HEADERS) <= set(answer.headers)
 
 
-def test_readyz_asks_all_four(api: ApiClient) -> None:
+def test_readyz_tests_all_four_dependencies(api: ApiClient) -> None:
     """RUN-32: database, Redis, S3, SQS, without a key."""
     answer = api.call("GET", "/readyz")
     assert (answer.status, answer.body) == (200, {"status": "ok", "checks": ALL_OK})
@@ -24,7 +24,7 @@ def test_readyz_asks_all_four(api: ApiClient) -> None:
 
 
 def test_readyz_names_what_is_down_and_recovers(api: ApiClient, broken: Faulty) -> None:
-    """RUN-32: 503 that names it and nothing else of it; ready again with the dependency."""
+    """RUN-32: 503 with its name and nothing else; ready again when it is available."""
     lose = {
         "postgres": broken.postgres.refuse,
         "redis": broken.redis.refuse,
@@ -42,8 +42,8 @@ def test_readyz_names_what_is_down_and_recovers(api: ApiClient, broken: Faulty) 
         assert api.call("GET", "/readyz").status == 200, lost
 
 
-def test_readyz_does_not_wait_for_the_silent(api: ApiClient, broken: Faulty) -> None:
-    """RUN-32: servers that take the question and say nothing count as down."""
+def test_readyz_does_not_wait_for_servers_that_hang(api: ApiClient, broken: Faulty) -> None:
+    """RUN-32: they count as down."""
     broken.postgres.arm(Fault.HANG)
     broken.redis.arm(Fault.HANG)
     checks = api.call("GET", "/readyz").body["checks"]

@@ -1,4 +1,4 @@
-"""The same key at the same moment (RUN-4): one run, one reservation, one message, whatever the interleaving."""
+"""Concurrent submits with one key (RUN-4): one run, one reservation, one message, in any interleaving."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ POSTS = 50
 
 @contextmanager
 def containers(world: World, count: int) -> Iterator[list[SubmitEffects]]:
-    """Effects of `count` Lambda containers: each its own connections."""
+    """The effects of `count` Lambda containers, each with its own connections."""
     with ExitStack() as stack:
         made: list[SubmitEffects] = []
         for _ in range(count):
@@ -37,7 +37,7 @@ def containers(world: World, count: int) -> Iterator[list[SubmitEffects]]:
 
 
 def outcome_of(request: SubmitRequest, effects: SubmitEffects) -> Submitted | RunsError:
-    """What one client got."""
+    """The response of one client."""
     try:
         return submit(request, effects)
     except RunsError as error:
@@ -55,8 +55,8 @@ def assert_one_of_each(world: World, tenant: Tenant) -> None:
     assert world.ledger.client.hlen(world.ledger.keys.reservation_amounts(tenant.tenant_id)) == 1
 
 
-def test_fifty_identical_posts_at_once_make_one_run(world: World) -> None:
-    """RUN-4: every client got the same receipt, or was asked to come back."""
+def test_50_identical_submits_at_once_create_one_run(world: World) -> None:
+    """RUN-4: every client gets the same receipt or IDEMPOTENCY_IN_PROGRESS."""
     tenant = world.tenant()
     request = a_request(tenant, idempotency_key=KEY)
     gate = threading.Barrier(THREADS)
@@ -75,10 +75,10 @@ def test_fifty_identical_posts_at_once_make_one_run(world: World) -> None:
     assert_one_of_each(world, tenant)
 
 
-def test_fifty_posts_at_once_without_redis_memory_make_one_run(
+def test_50_submits_at_once_without_lock_and_mapping_create_one_run(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D4: neither lock nor mapping holds (Redis forgets each at once): the unique index alone guards."""
+    """D4: Redis loses both at once: only the unique index guards the key."""
     tenant = world.tenant()
     request = a_request(tenant, idempotency_key=KEY)
     real_admit = admission.admit
@@ -111,10 +111,10 @@ STEPS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("same", [True, False], ids=["same body", "another body"])
-def test_two_bodies_under_one_key_are_one_202(
+def test_of_two_bodies_with_one_key_one_is_accepted(
     world: World, monkeypatch: pytest.MonkeyPatch, step: str, same: bool
 ) -> None:
-    """RUN-4: B comes while A is between two steps: B conflicts, or replays, or waits; A is the one run."""
+    """RUN-4: B arrives between two steps of A: B conflicts, replays or waits; A is the one run."""
     tenant = world.tenant()
     request_a = a_request(tenant, idempotency_key=KEY)
     request_b = request_a if same else a_request(tenant, idempotency_key=KEY, inputs={"question": "B?"})
@@ -134,10 +134,10 @@ def test_two_bodies_under_one_key_are_one_202(
 
 
 @pytest.mark.parametrize("same", [True, False], ids=["same body", "another body"])
-def test_a_lock_that_ran_out_is_made_good_by_the_index(
+def test_the_index_guards_the_key_after_the_lock_expired(
     world: World, monkeypatch: pytest.MonkeyPatch, same: bool
 ) -> None:
-    """D4: A slept for longer than its lock; B took the key; A gives back its reservation and answers for B's run."""
+    """D4: A took longer than its lock, and B took the key: A is refunded and gets the response of B's run."""
     tenant = world.tenant()
     request_a = a_request(tenant, idempotency_key=KEY)
     request_b = request_a if same else a_request(tenant, idempotency_key=KEY, timebox_sec=30)
@@ -161,8 +161,8 @@ def test_a_lock_that_ran_out_is_made_good_by_the_index(
 
 
 @pytest.mark.parametrize("turn", range(2))
-def test_two_bodies_at_the_same_moment_are_one_202_and_one_409(world: World, turn: int) -> None:
-    """RUN-4: no forced request, two threads at a gate."""
+def test_two_bodies_at_the_same_time_are_one_202_and_one_409(world: World, turn: int) -> None:
+    """RUN-4: by two threads that start together."""
     tenant = world.tenant()
     requests = [
         a_request(tenant, idempotency_key=KEY),
@@ -181,7 +181,7 @@ def test_two_bodies_at_the_same_moment_are_one_202_and_one_409(world: World, tur
 
 
 def _once_before(monkeypatch: pytest.MonkeyPatch, step: str, act: Callable[[], None]) -> None:
-    """Let `act` happen just before the first call of a step, with the step as it was for whoever acts."""
+    """Call `act` just before the first call of a step; `act` itself uses the original step."""
     module, name = STEPS[step]
     real = getattr(module, name)
 

@@ -1,4 +1,4 @@
-"""Structured logs (RUN-31): the locked fields are there, and nothing that a client sent ever is."""
+"""Structured logs (RUN-31): they have the locked fields, and nothing that a client sent."""
 
 import io
 import json
@@ -32,7 +32,7 @@ KEY = f"key-{MARKER}"
 
 @dataclass(slots=True)
 class Logs:
-    """Everything that the platform logged, as it would go out."""
+    """All log output of the platform."""
 
     stream: io.StringIO
 
@@ -42,14 +42,14 @@ class Logs:
         return self.stream.getvalue()
 
     def records(self, message: str | None = None) -> list[dict[str, Any]]:
-        """The JSON records, all or those of one message."""
+        """The JSON records, all or those with this message."""
         found = [json.loads(line) for line in self.text.splitlines()]
         return [record for record in found if message in (None, record["message"])]
 
 
 @pytest.fixture
 def logs() -> Iterator[Logs]:
-    """The logger `dpp` with the formatter that Lambda has, at its most talkative; and warnings of the libraries."""
+    """Capture the logger `dpp` with Lambda's formatter at level DEBUG, and the warnings of the libraries."""
     captured = Logs(io.StringIO())
     handler = logging.StreamHandler(captured.stream)
     handler.setFormatter(runs_submit.handler.logger.registered_formatter)
@@ -68,7 +68,7 @@ def logs() -> Iterator[Logs]:
 
 
 def run_the_worker(world: World, monkeypatch: pytest.MonkeyPatch, packs: ScriptedPacks) -> None:
-    """The worker's function over every message."""
+    """Call the worker's function for every message."""
     effects = world.work_effects(packs)
     monkeypatch.setattr(run_worker.handler, "wiring", lambda: effects)
     records = [
@@ -98,13 +98,13 @@ def test_a_submit_logs_the_locked_fields(api: ApiClient, world: World, logs: Log
     }
     assert expected.items() <= record.items()
     assert "timestamp" in record
-    assert not {"version_before", "finalize_stage"} & set(record)  # a new run has neither yet
+    assert not {"version_before", "finalize_stage"} & set(record)  # a new run has neither
     api.submit(tenant, body, key=KEY)
     assert logs.records("run accepted")[1]["replayed"] is True
 
 
-def test_a_refusal_logs_who_and_why(api: ApiClient, world: World, logs: Logs) -> None:
-    """RUN-31: error.reason_code with tenant and trace id, for each error a client meets."""
+def test_a_refusal_logs_tenant_and_reason(api: ApiClient, world: World, logs: Logs) -> None:
+    """RUN-31: error.reason_code with tenant and trace id, for each error that a client gets."""
     tenant = world.tenant(credit_usd_micros=0)
     api.submit(tenant, a_body(meta={"trace_id": "t_mine"}))
     api.submit(tenant, a_body(surprise=1), headers={"X-Trace-Id": "t_header"})
@@ -126,7 +126,7 @@ def test_a_refusal_logs_who_and_why(api: ApiClient, world: World, logs: Logs) ->
 def test_the_end_of_a_run_logs_the_locked_fields(
     world: World, logs: Logs, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
-    """RUN-31: versions before and after, COMMITTED, and what was reserved, charged and given back."""
+    """RUN-31: versions before and after, COMMITTED, and the reserved, charged and refunded amounts."""
     tenant = world.tenant()
     if ending == "reaped":
         run = world.leased(tenant)
@@ -164,7 +164,7 @@ def test_the_end_of_a_run_logs_the_locked_fields(
     [("runs_submit", "api"), ("run_worker", "worker"), ("run_reaper", "reaper")],
 )
 def test_each_function_logs_under_its_service(function: str, service: str) -> None:
-    """RUN-31: service is api, worker or reaper, also on lines of the modules below the handler."""
+    """RUN-31: service is api, worker or reaper, also in lines of the modules that the handler calls."""
     program = f"import logging, {function}.handler; logging.getLogger('dpp.runs.x').warning('hello')"
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run(
@@ -176,7 +176,7 @@ def test_each_function_logs_under_its_service(function: str, service: str) -> No
 def test_nothing_that_a_client_sent_is_logged(
     api: ApiClient, world: World, logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RUN-31, D8: inputs, keys and secrets stay out on every way through the API and the worker."""
+    """RUN-31, D8: no inputs, keys and secrets, on any path through API and worker."""
     tenant = world.tenant()
     good = a_body(inputs={"question": f"{MARKER}?", "context": MARKER})
     accepted = api.submit(tenant, good, key=KEY)
@@ -204,10 +204,10 @@ def test_nothing_that_a_client_sent_is_logged(
     _assert_clean(logs, tenant)
 
 
-def test_a_500_logs_where_and_not_what(
+def test_a_500_logs_its_place_and_no_message(
     api: ApiClient, world: World, logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RUN-31: a library's message may quote what a client sent, so the class and the frames must do."""
+    """RUN-31: the message of a library may quote what a client sent; class and frames are logged."""
     tenant = world.tenant()
 
     def overflow(*_args: Any) -> Any:
@@ -233,8 +233,8 @@ def test_a_500_logs_where_and_not_what(
     _assert_clean(logs, tenant)
 
 
-def test_a_lost_dependency_is_logged_by_name_alone(api: ApiClient, logs: Logs, broken: Faulty) -> None:
-    """RUN-31: which one, with the trace id; no address, no statement, no parameter."""
+def test_an_unavailable_dependency_is_logged_by_name_only(api: ApiClient, logs: Logs, broken: Faulty) -> None:
+    """RUN-31: with the trace id; without address, statement and parameters."""
     world = broken.world
     tenant = world.tenant()
     body = a_body(inputs={"question": MARKER})

@@ -1,4 +1,4 @@
-"""The OpenAPI document: committed as the code makes it, valid, and true of what the functions answer."""
+"""The OpenAPI document: committed as generated, valid, and consistent with the functions' responses."""
 
 import json
 import re
@@ -47,9 +47,9 @@ RULE_BETWEEN_FIELDS = re.compile("contradict each other|must be distinct|is an o
 
 
 def every_header_is_documented(_context: Any, response: Any, case: schemathesis.Case[Any]) -> None:
-    """Beside schemathesis's own, which asks the other way round: nothing is sent that the document doesn't name."""
+    """No undocumented header is sent; schemathesis checks that every documented one is."""
     answers = DOCUMENT["paths"][case.operation.path][case.operation.method.lower()]["responses"]
-    answer = answers.get(str(response.status_code), {})  # a status that is unknown is another check's
+    answer = answers.get(str(response.status_code), {})  # another check finds unknown statuses
     documented = {name.lower() for name in answer.get("headers", {})}
     unnamed = set(response.headers) - documented - {"content-type"}
     assert not unnamed or not answer, f"{response.status_code} has {unnamed}"
@@ -70,7 +70,7 @@ CHECKS: list[Any] = [
 
 
 def validator(reference: str) -> jsonschema.Draft202012Validator:
-    """A validator of one of the document's schemas, formats checked."""
+    """A validator of a schema of the document, which also checks formats."""
     resource = Resource.from_contents(DOCUMENT, default_specification=DRAFT202012)
     registry: Registry[Any] = Registry().with_resource("urn:api", resource)
     checker = jsonschema.Draft202012Validator.FORMAT_CHECKER
@@ -79,7 +79,7 @@ def validator(reference: str) -> jsonschema.Draft202012Validator:
 
 
 def contents() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every body that the document describes: where, and its media type object."""
+    """The place and the media type object of every body in the document."""
     for path, operations in DOCUMENT["paths"].items():
         for method, operation in operations.items():
             places = {"requestBody": operation.get("requestBody", {})}
@@ -91,13 +91,13 @@ def contents() -> Iterator[tuple[str, dict[str, Any]]]:
                     yield "/paths/" + "/".join(escaped), content
 
 
-def test_the_committed_document_is_what_the_code_makes() -> None:
+def test_the_committed_document_is_the_generated_one() -> None:
     """Conventions: `python -m dpp_cli.docs.openapi` after a change of the contract."""
     assert openapi.DOCUMENT.read_text(encoding="utf-8") == openapi.as_text()
 
 
 def test_the_document_is_valid_openapi() -> None:
-    """OpenAPI 3.1: a known loader takes it, every reference leads somewhere, every schema is one."""
+    """OpenAPI 3.1: a known loader accepts it, and every reference and schema is valid."""
     assert DOCUMENT["openapi"].startswith("3.1")
     SCHEMA.validate()
     text = json.dumps(DOCUMENT)
@@ -110,7 +110,6 @@ def test_the_document_is_valid_openapi() -> None:
 
 
 def test_every_example_fits_its_schema() -> None:
-    """An example that can't be sent, or is never answered, misleads."""
     seen = 0
     for place, content in contents():
         examples = [item["value"] for item in content.get("examples", {}).values()]
@@ -122,15 +121,14 @@ def test_every_example_fits_its_schema() -> None:
 
 
 def test_the_examples_of_a_submit_are_accepted(api: ApiClient, world: World) -> None:
-    """RUN-2: what the document shows can be pasted."""
+    """RUN-2."""
     tenant = world.tenant()
     body = DOCUMENT["paths"]["/v1/runs"]["post"]["requestBody"]["content"]["application/json"]
     for name, example in body["examples"].items():
         assert api.submit(tenant, example["value"]).status == 202, name
 
 
-def test_nothing_of_our_own_paperwork_is_published() -> None:
-    """A reader of the document knows no requirement numbers."""
+def test_no_requirement_number_is_published() -> None:
     ours = (
         r"\b(RUN|DEC|PLAT|TIX|AUTH|WS|LIFE)-\d|\bD\d+\b|\b00[0134] §|§"
         r"|dpp\.(runs|packs|platform|tickets|auth_errors|workspaces|lifecycle)"
@@ -139,7 +137,7 @@ def test_nothing_of_our_own_paperwork_is_published() -> None:
 
 
 def test_every_problem_is_documented() -> None:
-    """RUN-9: each kind that the code knows stands in the document and in docs/problems.md."""
+    """RUN-9: each kind of the code is in the document and in docs/problems.md."""
     contexts = (tickets_http, auth_errors_http, workspaces_http, webhook_http)
     tables = (PROBLEMS, *(context.PROBLEMS for context in contexts))
     kinds = {kind.reason_code for table in tables for kind in table.values()}
@@ -147,7 +145,7 @@ def test_every_problem_is_documented() -> None:
     examples = {name for _, content in contents() for name in content.get("examples", ())}
     of_the_gateway = DOCUMENT["components"]["responses"].values()
     examples |= {name for one in of_the_gateway for name in one["content"][problem.CONTENT_TYPE]["examples"]}
-    # What the MCP endpoint alone says (docs/mcp.md), which describes itself to its clients.
+    # The problems of the MCP endpoint only (docs/mcp.md), which describes itself to its clients.
     assert kinds - {"REQUEST_REFUSED", "NOT_ACCEPTABLE"} <= examples
     page = (DOCS / "problems.md").read_text(encoding="utf-8")
     assert [kind for kind in sorted(kinds) if f"| {kind} |" not in page] == []
@@ -172,44 +170,44 @@ def test_bodies_of_every_state_fit_the_schema(api: ApiClient, world: World) -> N
 
 
 def send(case: schemathesis.Case[Any], api: ApiClient, tenant: Tenant) -> schemathesis.Response:
-    """Carry a generated case of a tenant's into the functions with a good key; a bad one is shown elsewhere."""
+    """Send a generated case to the functions with a valid key of a tenant; other tests send invalid keys."""
     headers, path, body = sent_of(case)
-    show(case, headers, tenant.token)
+    authorize(case, headers, tenant.token)
     if (
         headers.get("Idempotency-Key") == run_examples.KEY
-    ):  # the generator's favourite, and each payload needs its own
+    ):  # the generator's favourite value, and each payload needs its own key
         headers["Idempotency-Key"] = f"key-{uuid4()}"
     answer = api.call(case.method.upper(), path, headers=headers, body=body)
     return as_response(answer, case.method, path, headers)
 
 
 def send_to_operators(case: schemathesis.Case[Any], operators: OperatorApi) -> schemathesis.Response:
-    """The same of an operator's."""
+    """Send a generated case with an operator's key."""
     headers, path, body = sent_of(case)
-    show(case, headers, operators.token)
+    authorize(case, headers, operators.token)
     query = {
         str(name): [str(one) for one in (value if isinstance(value, list) else [value])]
         for name, value in (case.query or {}).items()
     }
-    headers.setdefault("Authorization", "")  # else the client shows its own
+    headers.setdefault("Authorization", "")  # otherwise the client sends its own
     answer = operators.call(case.method.upper(), path, headers=headers, query=query, body=body)
     return as_response(answer, case.method, path, headers)
 
 
-def show(case: schemathesis.Case[Any], headers: dict[str, str], token: str) -> None:
-    """Put a good key where the case has one of its own making; one that is there to have none is left without."""
+def authorize(case: schemathesis.Case[Any], headers: dict[str, str], token: str) -> None:
+    """Replace a generated key by a valid one; a case without a key stays without."""
     made_wrong = case.meta is not None and case.meta.generation.mode == schemathesis.GenerationMode.NEGATIVE
     if "Authorization" in headers or not made_wrong:
         headers["Authorization"] = f"Bearer {token}"
 
 
 def sent_of(case: schemathesis.Case[Any]) -> tuple[dict[str, str], str, bytes | None]:
-    """A case's headers, path and body as they go over the wire."""
+    """The headers, path and body of a case as they are sent."""
     headers = {str(name): str(value) for name, value in (case.headers or {}).items()}
     body = None
     if isinstance(case.body, bytes):
         body = case.body
-    elif case.media_type is not None and not isinstance(case.body, NotSet):  # a body that may be left out
+    elif case.media_type is not None and not isinstance(case.body, NotSet):  # a body is optional
         body = json.dumps(case.body).encode()
         headers.setdefault("Content-Type", case.media_type)
     return headers, unquote(case.formatted_path, errors="replace"), body
@@ -244,22 +242,24 @@ OF_OPERATORS = SCHEMA.include(path_regex="^/api/(?!auth-errors)")
 
 @OF_TENANTS.parametrize()
 @BOUNDED
-def test_answers_conform_to_the_document(case: schemathesis.Case[Any], api: ApiClient, world: World) -> None:
-    """RUN-9, RUN-10: whatever is sent, fit or not: a documented status, type, headers and schema, and no 5xx."""
+def test_responses_conform_to_the_document(
+    case: schemathesis.Case[Any], api: ApiClient, world: World
+) -> None:
+    """RUN-9, RUN-10: any request, valid or not, gets a documented status, type, headers and schema, and no 5xx."""
     case.validate_response(send(case, api, _tenant_of(world)), checks=CHECKS)
 
 
 @OF_OPERATORS.parametrize()
 @BOUNDED
-def test_answers_to_operators_conform_to_the_document(
+def test_responses_to_operators_conform_to_the_document(
     case: schemathesis.Case[Any], operators: OperatorApi
 ) -> None:
-    """TIX-5, TIX-6: whatever is sent, fit or not: a documented status, type, headers and schema, and no 5xx."""
+    """TIX-5, TIX-6: any request, valid or not, gets a documented status, type, headers and schema, and no 5xx."""
     case.validate_response(send_to_operators(case, operators), checks=CHECKS)
 
 
-def test_a_filing_that_the_document_allows_is_accepted(operators: OperatorApi) -> None:
-    """TIX-1: generated from the document alone."""
+def test_a_ticket_that_the_document_allows_is_accepted(operators: OperatorApi) -> None:
+    """TIX-1: generated from the document only."""
     seen = Counter[int]()
     strategy = SCHEMA["/api/tickets"]["POST"].as_strategy(
         generation_mode=schemathesis.GenerationMode.POSITIVE
@@ -271,7 +271,7 @@ def test_a_filing_that_the_document_allows_is_accepted(operators: OperatorApi) -
         response = send_to_operators(case, operators)
         case.validate_response(response, checks=CHECKS)
         seen[response.status_code] += 1
-        if response.status_code == 400:  # what no schema can say, so the description does
+        if response.status_code == 400:  # a rule that only the description can state
             assert "\\u0000" in json.dumps(case.body), response.text
         else:  # 409: the same id for another request
             assert response.status_code in {200, 201, 409}, response.text
@@ -280,20 +280,20 @@ def test_a_filing_that_the_document_allows_is_accepted(operators: OperatorApi) -
     assert seen[201] >= 5
 
 
-def test_what_the_document_allows_is_accepted(api: ApiClient, world: World) -> None:
-    """RUN-3: generated from the document alone, a body is taken, but for the rules between fields below."""
+def test_a_submit_that_the_document_allows_is_accepted(api: ApiClient, world: World) -> None:
+    """RUN-3: generated from the document only; the rules between fields below are the exception."""
     tenant, seen = _tenant_of(world), Counter[int]()
     strategy = SCHEMA["/v1/runs"]["POST"].as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)
 
-    @settings(BOUNDED, max_examples=50)  # of which many hold a NUL
+    @settings(BOUNDED, max_examples=50)  # many of them contain a NUL
     @given(case=strategy)
     def submit(case: schemathesis.Case[Any]) -> None:
         response = send(case, api, tenant)
         case.validate_response(response, checks=CHECKS)
         seen[response.status_code] += 1
-        if response.status_code == 400:  # what no schema can say, so the description does
+        if response.status_code == 400:  # a rule that only the description can state
             assert "\\u0000" in json.dumps(case.body) or "beyond 2^53" in response.text
-        elif response.status_code == 422:  # nor a rule between members, whose fault is the object's
+        elif response.status_code == 422:  # a rule between members; its fault names the object
             for fault in json.loads(response.content)["errors"]:
                 assert isinstance(_at(fault["pointer"], case.body), dict), response.text
         else:
@@ -314,7 +314,7 @@ _tenants: dict[str, Tenant] = {}
 
 
 def _tenant_of(world: World) -> Tenant:
-    """One tenant a world: hypothesis runs the body of a test many times over one fixture."""
+    """One tenant per world, because hypothesis runs a test many times with one fixture."""
     if world.bucket not in _tenants:
         _tenants[world.bucket] = world.tenant(credit_usd_micros=2**53 - 1)
     return _tenants[world.bucket]
@@ -322,7 +322,7 @@ def _tenant_of(world: World) -> Tenant:
 
 @pytest.fixture
 def operators(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatorApi]:
-    """The operators' API of a world in which the document's own ticket stands and the reaper has run."""
+    """The operators' API of a world with the document's example ticket, after a run of the reaper."""
     client = OperatorApi.of_world(world, monkeypatch)
     client.send("POST", "/api/tickets", ticket_examples.REQUESTS["execution-enable"])
     client.send("POST", "/api/tickets/reaper/run")
@@ -343,8 +343,8 @@ OWN_PATHS = {
 
 
 @pytest.mark.parametrize("name", OWN_PATHS)
-def test_every_route_is_documented_and_every_documented_one_is_routed(name: str) -> None:
-    """Of the functions that take no other path than those they name."""
+def test_the_documented_operations_are_the_routes(name: str) -> None:
+    """For the functions that name their paths."""
     routed = {
         (method, re.sub(r"<(\w+)>", r"{\1}", path))
         for path, methods in import_module(f"{name}.handler").api._methods.items()
@@ -362,22 +362,24 @@ def test_every_route_is_documented_and_every_documented_one_is_routed(name: str)
     assert routed
 
 
-def test_operators_have_a_key_of_their_own_in_the_document() -> None:
-    """TIX-5, AUTH-1, LIFE-7: all under /api is theirs, but to report an authentication error; some ask for no key."""
+def test_the_document_distinguishes_keys_of_tenants_and_operators() -> None:
+    """TIX-5, AUTH-1, LIFE-7: paths under /api are for operators, except reports of authentication errors."""
     assert set(DOCUMENT["components"]["securitySchemes"]) == {"apiKey", "operatorKey"}
     for path, operations in DOCUMENT["paths"].items():
         for method, operation in operations.items():
             of_operators = path.startswith("/api/") and (method, path) != ("post", "/api/auth-errors")
-            wanted: list[dict[str, list[str]]] = [{"operatorKey" if of_operators else "apiKey": []}]
-            wanted = [] if re.match("/(healthz|readyz|openapi.json$|docs$|v1/webhooks/)", path) else wanted
-            assert operation.get("security", DOCUMENT["security"]) == wanted, path
+            expected: list[dict[str, list[str]]] = [{"operatorKey" if of_operators else "apiKey": []}]
+            expected = (
+                [] if re.match("/(healthz|readyz|openapi.json$|docs$|v1/webhooks/)", path) else expected
+            )
+            assert operation.get("security", DOCUMENT["security"]) == expected, path
 
 
 OF_TICKETS = re.compile(OWN_PATHS["tickets_api"])
 
 
 def test_the_examples_of_operators_are_accepted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """TIX-1, TIX-5, TIX-6: what the document shows can be pasted."""
+    """TIX-1, TIX-5, TIX-6."""
     client, sent = OperatorApi.of_world(world, monkeypatch), Counter[int]()
     for path, operations in DOCUMENT["paths"].items():
         for method, operation in operations.items():
@@ -392,8 +394,8 @@ def test_the_examples_of_operators_are_accepted(world: World, monkeypatch: pytes
     client.close()
 
 
-def test_bodies_of_every_ticket_and_refusal_fit_the_schema(operators: OperatorApi, world: World) -> None:
-    """TIX-2, TIX-5, TIX-6: open, taken, reaped; a run under way, a stop that is set; members of their own."""
+def test_bodies_of_every_ticket_and_error_fit_the_schema(operators: OperatorApi, world: World) -> None:
+    """TIX-2, TIX-5, TIX-6: open, in progress, reaped; a cycle under way, an emergency stop; with their members."""
     [ticket] = operators.send("GET", "/api/tickets").body["tickets"]
     path = f"/api/tickets/{ticket['request_id']}"
     bodies = [operators.send("GET", path).body]
@@ -423,7 +425,7 @@ def test_bodies_of_every_ticket_and_refusal_fit_the_schema(operators: OperatorAp
 
 
 def test_two_schemas_of_one_name_are_refused() -> None:
-    """Else one would be documented as the other."""
+    """One would be documented as the other."""
     text = {"type": "string"}
     assert merged({"A": text}, {"A": text, "B": {}}) == {"A": text, "B": {}}
     with pytest.raises(ValueError, match="called A"):
@@ -431,7 +433,7 @@ def test_two_schemas_of_one_name_are_refused() -> None:
 
 
 def test_the_conformance_test_can_fail(api: ApiClient, world: World) -> None:
-    """The checks see a status, a type, a header or a member that the document doesn't know."""
+    """The checks find a status, a type, a header or a member that is not in the document."""
     operation = SCHEMA["/v1/runs/{run_id}"]["GET"]
     case = operation.Case(path_parameters={"run_id": str(uuid4())})
     tenant = world.tenant()

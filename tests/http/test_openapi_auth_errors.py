@@ -1,4 +1,4 @@
-"""The OpenAPI document of authentication errors is true of what their function answers (AUTH-1, AUTH-11)."""
+"""The OpenAPI document of authentication errors is consistent with their function's responses (AUTH-1, AUTH-11)."""
 
 import json
 from collections import Counter
@@ -26,14 +26,14 @@ OF_AUTH_ERRORS = SCHEMA.include(path_regex=f"^{ROOT}")
 
 @pytest.fixture
 def errors(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[AuthErrorsApi]:
-    """The API of a world in which the document's own error stands, analysed, in the document's own cluster."""
+    """The API of a world with the document's example error, analysed and in its example cluster."""
     with AuthErrorsApi.of_world(world, monkeypatch) as client:
         insert_example_rows(client)
         yield client
 
 
 def send(case: schemathesis.Case[Any], client: AuthErrorsApi) -> schemathesis.Response:
-    """Carry a generated case into the function with the key that the document asks for."""
+    """Send a generated case to the function with the key that the document requires."""
     headers, path, body = sent_of(case)
     reports = (case.method.upper(), case.path) == ("POST", ROOT)
     show(case, headers, client.tenant if reports else client.operator)
@@ -47,13 +47,13 @@ def send(case: schemathesis.Case[Any], client: AuthErrorsApi) -> schemathesis.Re
 
 @OF_AUTH_ERRORS.parametrize()
 @BOUNDED
-def test_answers_conform_to_the_document(case: schemathesis.Case[Any], errors: AuthErrorsApi) -> None:
-    """Whatever is sent, fit or not: a documented status, type, headers and schema, and no 5xx."""
+def test_responses_conform_to_the_document(case: schemathesis.Case[Any], errors: AuthErrorsApi) -> None:
+    """Any request, valid or not, gets a documented status, type, headers and schema, and no 5xx."""
     case.validate_response(send(case, errors), checks=CHECKS)
 
 
 def test_a_report_that_the_document_allows_is_accepted(errors: AuthErrorsApi) -> None:
-    """AUTH-1: generated from the document alone."""
+    """AUTH-1: generated from the document only."""
     seen = Counter[int]()
     strategy = SCHEMA[ROOT]["POST"].as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)
 
@@ -63,7 +63,7 @@ def test_a_report_that_the_document_allows_is_accepted(errors: AuthErrorsApi) ->
         response = send(case, errors)
         case.validate_response(response, checks=CHECKS)
         seen[response.status_code] += 1
-        if response.status_code == 400:  # what no schema can say, so the description does
+        if response.status_code == 400:  # a rule that only the description can state
             assert "\\u0000" in json.dumps(case.body), response.text
         elif response.status_code == 422:
             assert "must be of this century" in response.text
@@ -76,7 +76,6 @@ def test_a_report_that_the_document_allows_is_accepted(errors: AuthErrorsApi) ->
 
 
 def test_the_examples_are_accepted(errors: AuthErrorsApi) -> None:
-    """What the document shows can be pasted."""
     sent = Counter[tuple[str, int]]()
     for path, operations in DOCUMENT["paths"].items():
         if not path.startswith(ROOT) or "post" not in operations:
@@ -96,7 +95,7 @@ def test_the_examples_are_accepted(errors: AuthErrorsApi) -> None:
     }
 
 
-def test_a_decision_that_is_shown_is_accepted(errors: AuthErrorsApi) -> None:
+def test_the_example_of_a_decision_is_accepted(errors: AuthErrorsApi) -> None:
     """AUTH-11."""
     [decision] = examples.DECISIONS.values()
     answers = [errors.decide(f"/{examples.AUTH_ERROR_ID}", decision) for _ in range(2)]
@@ -105,8 +104,8 @@ def test_a_decision_that_is_shown_is_accepted(errors: AuthErrorsApi) -> None:
         validator("/components/schemas/DecisionView").validate(answer.body)
 
 
-def test_bodies_of_every_stand_fit_the_schema(world: World, errors: AuthErrorsApi) -> None:
-    """AUTH-3, AUTH-5: new, waiting for a retry, analysed, decided; its events on their way, failed, handled."""
+def test_bodies_in_every_state_fit_the_schema(world: World, errors: AuthErrorsApi) -> None:
+    """AUTH-3, AUTH-5: new, waiting for a retry, analysed, decided; its events sent, failed, handled."""
     machinery = Machinery(world.database, Queues.made())
 
     def fails(*_: object) -> None:
@@ -129,8 +128,8 @@ def test_bodies_of_every_stand_fit_the_schema(world: World, errors: AuthErrorsAp
     assert bodies[3]["decisions"][0]["inputs"]["clusters"]
 
 
-def test_every_refusal_of_its_own_conforms(errors: AuthErrorsApi) -> None:
-    """Each with the members that it brings."""
+def test_every_error_of_its_own_conforms(errors: AuthErrorsApi) -> None:
+    """With its own members."""
     body = a_report()
     found = errors.report(body).body["authErrorId"]
     decision = {"decisionId": str(uuid4()), "decisionType": "IGNORE", "reason": "x"}
@@ -153,7 +152,7 @@ def test_every_refusal_of_its_own_conforms(errors: AuthErrorsApi) -> None:
 
 
 def test_the_conformance_test_can_fail(errors: AuthErrorsApi) -> None:
-    """The checks see a status or a member that the document doesn't know."""
+    """The checks find a status or a member that is not in the document."""
     operation = SCHEMA[f"{ROOT}/{{auth_error_id}}"]["GET"]
     good = errors.ask(f"/{examples.AUTH_ERROR_ID}")
     operation.Case(path_parameters=IDS).validate_response(as_response(good, "GET", "/", {}), checks=CHECKS)

@@ -1,4 +1,4 @@
-"""Nothing is left out of the OpenAPI document: a word for each thing, an example of each body, every refusal."""
+"""The OpenAPI document is complete: it has every description, an example of every body, and every error."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ _HEADER_OF: Mapping[int, str] = {
 
 
 def _kinds(operation: Mapping[str, Any]) -> set[tuple[int, str]]:
-    """The refusals that an operation documents."""
+    """The errors that an operation documents."""
     return {
         (int(status), reason_code)
         for status, answer in operation["responses"].items()
@@ -49,8 +49,8 @@ def _kinds(operation: Mapping[str, Any]) -> set[tuple[int, str]]:
 
 
 @pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS)
-def test_an_operation_says_what_it_is(method: str, path: str, operation: dict[str, Any]) -> None:
-    """A name, a summary, a description, a tag that there is, a key or none, and a word for each parameter."""
+def test_an_operation_is_described(method: str, path: str, operation: dict[str, Any]) -> None:
+    """It has an id, a summary, a description, a known tag, its security, and a description of each parameter."""
     assert operation["operationId"]
     assert operation["summary"]
     assert operation["description"].endswith(".")
@@ -66,7 +66,7 @@ def test_an_operation_says_what_it_is(method: str, path: str, operation: dict[st
 
 @pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS)
 def test_every_body_has_an_example(method: str, path: str, operation: dict[str, Any]) -> None:
-    """Those of answers without one are the ones that have no body: to a HEAD, and 304."""
+    """Only responses to a HEAD and 304 have no body."""
     bodies = dict(operation["responses"])
     if "requestBody" in operation:
         bodies["body"] = operation["requestBody"]
@@ -79,8 +79,8 @@ def test_every_body_has_an_example(method: str, path: str, operation: dict[str, 
 
 
 @pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS)
-def test_every_answer_has_its_headers(method: str, path: str, operation: dict[str, Any]) -> None:
-    """Those of every function, those of its status, and of runs what they cost (RUN-13)."""
+def test_every_response_has_its_headers(method: str, path: str, operation: dict[str, Any]) -> None:
+    """Those of every function, those of its status, and the cost headers of runs (RUN-13)."""
     components = DOCUMENT["components"]["headers"]
     for status, answer in operation["responses"].items():
         assert set(answer["headers"]) >= OF_EVERY_FUNCTION, status
@@ -96,8 +96,8 @@ def test_every_answer_has_its_headers(method: str, path: str, operation: dict[st
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_refusal_of_a_context_is_one_of_its_operations(family: str) -> None:
-    """What its table of problems has, and no problem of another's."""
+def test_every_problem_of_a_context_is_documented_by_its_operations(family: str) -> None:
+    """All of its table of problems, and none of another context."""
     operations = [op for _, _, op in LISTED if family in op["tags"]]
     documented = {kind for op in operations for kind in _kinds(op)}
     own = {(kind.status, kind.reason_code) for kind in FAMILIES[family].values()}
@@ -113,10 +113,8 @@ def test_every_refusal_of_a_context_is_one_of_its_operations(family: str) -> Non
 
 
 @pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS)
-def test_every_operation_has_the_refusals_that_any_may_answer(
-    method: str, path: str, operation: dict[str, Any]
-) -> None:
-    """RUN-9: another method, a fault of ours; with a key 401; with a body what may be wrong with one."""
+def test_every_operation_has_the_common_errors(method: str, path: str, operation: dict[str, Any]) -> None:
+    """RUN-9: 405 and 500; with a key 401; with a body its errors."""
     wanted = {problem.METHOD_NOT_ALLOWED, problem.INTERNAL_ERROR}
     if operation.get("security", DOCUMENT["security"]):
         wanted |= {problem.AUTH_INVALID, problem.DEPENDENCY_UNAVAILABLE, problem.MALFORMED_REQUEST}
@@ -132,7 +130,7 @@ def _examples() -> Iterator[tuple[str, Any]]:
                 yield path, one["value"]
 
 
-def test_an_example_of_a_problem_is_of_the_path_that_was_asked_for() -> None:
+def test_an_example_of_a_problem_has_the_path_of_its_operation() -> None:
     for path, example in _examples():
         parts = path.split("/")
         asked = example["instance"].split("/")

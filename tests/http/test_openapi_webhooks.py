@@ -1,4 +1,4 @@
-"""The OpenAPI document of webhooks is true of what their function answers (LIFE-7, LIFE-10)."""
+"""The OpenAPI document of webhooks is consistent with their function's responses (LIFE-7, LIFE-10)."""
 
 import copy
 import json
@@ -41,14 +41,14 @@ OF_WEBHOOKS = SCHEMA.include(path_regex=f"^{ROOT}")
 
 
 class Webhooks:
-    """Calls them as their sources do, signed now unless it is said otherwise."""
+    """Calls the function as the sources do, with a signature of now by default."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
         self.rewire(DPP_GITHUB_LOGIN=examples.GITHUB_LOGIN)
 
     def rewire(self, **environ: str) -> None:
-        """Start the function anew, with this in its environment besides."""
+        """Restart the function with these additional environment variables."""
         if wiring.cache_info().currsize:
             wiring().database.close()
         wiring.cache_clear()
@@ -58,14 +58,13 @@ class Webhooks:
     def deliver(
         self, source: str, payload: Any, *, kind: str = "issue_comment", at: datetime | None = None
     ) -> Answer:
-        """A delivery, signed; a payload that is bytes is the body itself."""
+        """Send a signed delivery; a payload of bytes is the body itself."""
         body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         return self.call(source, body, headers_of(source, body, kind=kind, at=at or datetime.now(UTC)))
 
     def call(
         self, source: str, body: bytes | None, headers: Mapping[str, str], method: str = "POST"
     ) -> Answer:
-        """Any call."""
         return _answered(handler, method, source, headers, body)
 
 
@@ -80,20 +79,20 @@ def _answered(
 
 @pytest.fixture
 def webhooks(environ: pytest.MonkeyPatch) -> Iterator[Webhooks]:
-    """The function over a database of its own, with a secret for each source."""
+    """The function with its own database and a secret for each source."""
     made = Webhooks(environ)
     yield made
     made.rewire()
 
 
 def conforms(source: str, answer: Answer, checks: Sequence[Any] = CHECKS) -> None:
-    """The document knows the answer, to a POST as to any other method."""
+    """Assert that the document has this response, for a POST and any other method."""
     operation = SCHEMA[f"{ROOT}/{source}"]["POST"]
     operation.Case().validate_response(as_response(answer, "POST", "/", {}), checks=list(checks))
 
 
 def send(case: schemathesis.Case[Any], webhooks: Webhooks, *, signs: bool) -> schemathesis.Response:
-    """Carry a generated case into the function, as it is or with a signature that is right."""
+    """Send a generated case to the function, unchanged or with a valid signature."""
     headers, path, body = sent_of(case)
     source = path.removeprefix(f"{ROOT}/")
     if signs:
@@ -105,12 +104,12 @@ def send(case: schemathesis.Case[Any], webhooks: Webhooks, *, signs: bool) -> sc
 @pytest.mark.parametrize("signs", [True, False], ids=["signed", "as-it-is"])
 @OF_WEBHOOKS.parametrize()
 @BOUNDED
-def test_answers_conform_to_the_document(
+def test_responses_conform_to_the_document(
     case: schemathesis.Case[Any], webhooks: Webhooks, signs: bool
 ) -> None:
-    """Whatever is sent, fit or not: a documented status, type, headers and schema, and no 5xx."""
+    """Any request, valid or not, gets a documented status, type, headers and schema, and no 5xx."""
     response = send(case, webhooks, signs=signs)
-    # What is signed anew has its headers again, whatever the case left out.
+    # A signed case has all its headers again, whatever the generator left out.
     of_its_own = (schemathesis.checks.negative_data_rejection, schemathesis.checks.missing_required_header)
     case.validate_response(response, checks=[one for one in CHECKS if not signs or one not in of_its_own])
     if signs:
@@ -118,8 +117,8 @@ def test_answers_conform_to_the_document(
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_body_that_the_document_allows_is_taken(webhooks: Webhooks, source: str) -> None:
-    """Generated from the document alone, and signed."""
+def test_a_body_that_the_document_allows_is_accepted(webhooks: Webhooks, source: str) -> None:
+    """Generated from the document only, and signed."""
     seen = Counter[int]()
     strategy = SCHEMA[f"{ROOT}/{source}"]["POST"].as_strategy(
         generation_mode=schemathesis.GenerationMode.POSITIVE
@@ -131,7 +130,7 @@ def test_a_body_that_the_document_allows_is_taken(webhooks: Webhooks, source: st
         response = send(case, webhooks, signs=True)
         case.validate_response(response, checks=CHECKS)
         seen[response.status_code] += 1
-        # 400: what is not what the source sends, and what no schema can say
+        # 400: a body that the source does not send, or a rule that no schema can state
         # 200: Slack's challenge
         challenged = isinstance(case.body, dict) and "challenge" in case.body
         assert response.status_code in {202, 400, *({200} if challenged else ())}, response.text
@@ -141,8 +140,8 @@ def test_a_body_that_the_document_allows_is_taken(webhooks: Webhooks, source: st
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_body_is_read_as_json_whatever_its_type_says(webhooks: Webhooks, source: str) -> None:
-    """GitHub offers to send a form, which is none."""
+def test_a_body_is_read_as_json_whatever_its_media_type(webhooks: Webhooks, source: str) -> None:
+    """GitHub can be set up to send a form, which is refused."""
     statuses = {b"{}": 202, b"payload=%7B%7D": 400}
     for body, status in statuses.items():
         signature = headers_of(source, body, kind="ping", at=datetime.now(UTC))
@@ -153,8 +152,8 @@ def test_a_body_is_read_as_json_whatever_its_type_says(webhooks: Webhooks, sourc
 ODD: tuple[Any, ...] = (None, 0, True, "", "x" * 5_000, "한\u202e", "9999-12-31T23:59:59-14:00", [], {})
 
 
-def _odd_ones(payload: Any) -> Iterator[Any]:
-    """The payload with each of its members left out, and with each as it should not be."""
+def _variants(payload: Any) -> Iterator[Any]:
+    """The payload without each of its members, and with an invalid value of each."""
     for path in _members(payload):
         *way, last = path
         for odd in (..., *ODD):
@@ -176,10 +175,12 @@ def _members(payload: Any) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_delivery_with_an_odd_member_is_answered_as_documented(webhooks: Webhooks, source: str) -> None:
-    """What a source may begin to send one day is read, left out or refused, and is no 5xx."""
+def test_a_delivery_with_an_unexpected_member_gets_a_documented_response(
+    webhooks: Webhooks, source: str
+) -> None:
+    """A source may change its payloads; they are read, ignored or refused without a 5xx."""
     seen = Counter[int]()
-    for payload in _odd_ones(SENT[source]):
+    for payload in _variants(SENT[source]):
         answer = webhooks.deliver(source, payload)
         conforms(source, answer)
         seen[answer.status] += 1
@@ -187,10 +188,10 @@ def test_a_delivery_with_an_odd_member_is_answered_as_documented(webhooks: Webho
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_the_examples_are_answered_as_they_are_shown(
+def test_the_examples_get_their_documented_responses(
     webhooks: Webhooks, database_url: str, source: str
 ) -> None:
-    """What the document shows can be sent, and becomes what it shows: each outcome, and Slack's challenge."""
+    """Each outcome, and Slack's challenge."""
     with open_environment(database_url) as env:
         payload = copy.deepcopy(SENT[source])
         if source == "slack":
@@ -214,7 +215,7 @@ def test_the_examples_are_answered_as_they_are_shown(
 
 
 def _refusals(webhooks: Webhooks, source: str) -> Iterator[Answer]:
-    """Each way in which a delivery may be refused."""
+    """One response per reason to refuse a delivery."""
     payload, long_ago = SENT[source], datetime.now(UTC) - timedelta(seconds=301)
     yield webhooks.deliver(source, b"no json")
     yield webhooks.deliver(source, [])
@@ -222,7 +223,7 @@ def _refusals(webhooks: Webhooks, source: str) -> Iterator[Answer]:
     yield webhooks.call(source, b"{}", {})
     yield webhooks.call(source, None, {}, method="GET")
     yield webhooks.deliver(source, b" " * (MAX_DELIVERY_BYTES + 1))
-    yield _answered(of_no_route, "POST", source, {}, b"{}")  # where the roles are not deployed
+    yield _answered(of_no_route, "POST", source, {}, b"{}")  # without deployed roles
     if source == "slack":
         yield webhooks.deliver(source, payload, at=long_ago)
     webhooks.rewire(DATABASE_URL="postgresql://nobody@127.0.0.1:1/none")
@@ -234,9 +235,7 @@ def _refusals(webhooks: Webhooks, source: str) -> Iterator[Answer]:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_refusal_comes_as_it_is_documented_and_no_other_is_documented(
-    webhooks: Webhooks, source: str
-) -> None:
+def test_the_documented_errors_are_exactly_those_that_occur(webhooks: Webhooks, source: str) -> None:
     answers = list(_refusals(webhooks, source))
     for answer in answers:
         conforms(source, answer, [check for check in CHECKS if check is not not_a_server_error])
@@ -252,7 +251,7 @@ def test_every_refusal_comes_as_it_is_documented_and_no_other_is_documented(
 
 
 def test_the_conformance_test_can_fail(webhooks: Webhooks) -> None:
-    """The checks see a status, a header or a member that the document doesn't know."""
+    """The checks find a status, a header or a member that is not in the document."""
     good, bad = webhooks.deliver("slack", {"type": "x"}), webhooks.call("slack", b"{}", {})
     conforms("slack", good)
     unnamed = {name: value for name, value in bad.headers.items() if name != "WWW-Authenticate"}

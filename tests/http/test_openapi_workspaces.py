@@ -1,4 +1,4 @@
-"""The OpenAPI document of workspaces is true of what their function answers (WS-2, WS-6, WS-8)."""
+"""The OpenAPI document of workspaces is consistent with their function's responses (WS-2, WS-6, WS-8)."""
 
 import json
 from collections import Counter
@@ -31,7 +31,7 @@ OF_WORKSPACES = SCHEMA.include(path_regex=f"^{ROOT}")
 
 @pytest.fixture
 def client(env: Environment, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkspacesApi]:
-    """The API of a database in which the document's own workspace stands; there may be as many as are asked for."""
+    """The API of a database with the document's example workspace, and without a limit of workspaces."""
     monkeypatch.setenv("DPP_WORKSPACES_PER_TENANT", "100000")
     with closing(WorkspacesApi(env.database, env.url, monkeypatch, env.sqs)) as made:
         create_example_workspace(made)
@@ -39,12 +39,12 @@ def client(env: Environment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worksp
 
 
 def send(case: schemathesis.Case[Any], client: WorkspacesApi) -> schemathesis.Response:
-    """Carry a generated case into the function with the owner's key."""
+    """Send a generated case to the function with the owner's key."""
     headers, path, body = sent_of(case)
     show(case, headers, client.owner)
     if (
         headers.get("Idempotency-Key") == examples.KEY
-    ):  # the generator's favourite, and each body needs its own
+    ):  # the generator's favourite value, and each body needs its own key
         headers["Idempotency-Key"] = f"key-{uuid4()}"
     query = {
         str(name): [str(one) for one in (value if isinstance(value, list) else [value])]
@@ -58,8 +58,8 @@ def send(case: schemathesis.Case[Any], client: WorkspacesApi) -> schemathesis.Re
 
 @OF_WORKSPACES.parametrize()
 @BOUNDED
-def test_answers_conform_to_the_document(case: schemathesis.Case[Any], client: WorkspacesApi) -> None:
-    """Whatever is sent, fit or not: a documented status, type, headers and schema, and no 5xx."""
+def test_responses_conform_to_the_document(case: schemathesis.Case[Any], client: WorkspacesApi) -> None:
+    """Any request, valid or not, gets a documented status, type, headers and schema, and no 5xx."""
     case.validate_response(send(case, client), checks=CHECKS)
 
 
@@ -69,7 +69,7 @@ def test_answers_conform_to_the_document(case: schemathesis.Case[Any], client: W
 def test_a_body_that_the_document_allows_is_accepted(
     client: WorkspacesApi, path: str, method: str, good: int
 ) -> None:
-    """Generated from the document alone."""
+    """Generated from the document only."""
     seen = Counter[int]()
     strategy = SCHEMA[path][method].as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)
 
@@ -88,7 +88,6 @@ def test_a_body_that_the_document_allows_is_accepted(
 
 
 def test_the_examples_are_accepted(client: WorkspacesApi) -> None:
-    """What the document shows can be pasted."""
     sent = Counter[tuple[str, int]]()
     for path, operations in DOCUMENT["paths"].items():
         for method, operation in operations.items():
@@ -104,10 +103,10 @@ def test_the_examples_are_accepted(client: WorkspacesApi) -> None:
     assert sent == {("post", 201): 2, ("post", 200): 2, ("patch", 200): 6}
 
 
-def test_bodies_of_every_stand_fit_the_schema(
+def test_bodies_in_every_state_fit_the_schema(
     client: WorkspacesApi, env: Environment, fleet: MemoryProvider
 ) -> None:
-    """WS-2, WS-3: new, under way, there, failed once, failed for good, deleted; no member is null."""
+    """WS-2, WS-3: new, under way, running, failed once, failed for good, deleted; no member is null."""
 
     def breaks(call: str) -> None:
         if call == "containers.start":
@@ -137,8 +136,8 @@ def test_bodies_of_every_stand_fit_the_schema(
     assert {one["kind"] for one in events["events"]} >= {"CREATED", "DESIRED", "PHASE", "STARTED", "FAILED"}
 
 
-def test_every_refusal_of_its_own_conforms(client: WorkspacesApi, env: Environment) -> None:
-    """Each with the members that it brings."""
+def test_every_error_of_its_own_conforms(client: WorkspacesApi, env: Environment) -> None:
+    """With its own members."""
     runs, gone = env.create_in("RUNNING"), client.created()
     client.delete(gone)
     client.create({"name": "one"}, key="a-key-of-mine")
@@ -161,7 +160,7 @@ def test_every_refusal_of_its_own_conforms(client: WorkspacesApi, env: Environme
 
 
 def test_the_conformance_test_can_fail(client: WorkspacesApi) -> None:
-    """The checks see a status, a header or a member that the document doesn't know."""
+    """The checks find a status, a header or a member that is not in the document."""
     operation = SCHEMA[ONE]["GET"]
     good = client.read(examples.WORKSPACE_ID)
     operation.Case(path_parameters=IDS).validate_response(as_response(good, "GET", "/", {}), checks=CHECKS)

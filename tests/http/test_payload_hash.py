@@ -1,4 +1,4 @@
-"""The payload hash (RUN-5): what makes two requests one."""
+"""The payload hash (RUN-5): equal for two requests that buy the same."""
 
 import hashlib
 import json
@@ -26,14 +26,14 @@ micros = st.integers(1, MAX_AMOUNT_USD_MICROS // 100).map(lambda steps: steps * 
 
 
 def reversed_members(value: Any) -> Any:
-    """The same JSON value with every object written back to front."""
+    """The same JSON value with the members of every object reversed."""
     if isinstance(value, dict):
         return {name: reversed_members(value[name]) for name in reversed(value)}
     return [reversed_members(item) for item in value] if isinstance(value, list) else value
 
 
 def test_the_hash_is_sha256_over_canonical_json() -> None:
-    """RUN-5: names sorted, no blanks, UTF-8; a value that any client can compute."""
+    """RUN-5: sorted names, no blanks, UTF-8; any client can compute it."""
     canonical = '{"inputs":{"a":1,"b":"값"},"max_cost_usd":"0.2500","pack_type":"decision","timebox_sec":90}'
     expected = hashlib.sha256(canonical.encode()).hexdigest()
     assert payload_hash("decision", {"b": "값", "a": 1}, 90, 250_000) == expected
@@ -41,7 +41,7 @@ def test_the_hash_is_sha256_over_canonical_json() -> None:
 
 @few
 @given(inputs=inputs, amount=micros)
-def test_the_order_of_members_counts_for_nothing(inputs: dict[str, Any], amount: int) -> None:
+def test_the_order_of_members_is_ignored(inputs: dict[str, Any], amount: int) -> None:
     """RUN-5."""
     assert payload_hash("url", inputs, 90, amount) == payload_hash(
         "url", reversed_members(inputs), 90, amount
@@ -50,8 +50,8 @@ def test_the_order_of_members_counts_for_nothing(inputs: dict[str, Any], amount:
 
 @few
 @given(inputs=inputs, amount=micros)
-def test_a_trip_through_json_changes_nothing(inputs: dict[str, Any], amount: int) -> None:
-    """RUN-5: the hash is over the value, not over how a client's serializer wrote it."""
+def test_a_round_trip_through_json_changes_nothing(inputs: dict[str, Any], amount: int) -> None:
+    """RUN-5: the hash is of the value, not of its serialization."""
     again = json.loads(json.dumps(inputs, indent=3, ensure_ascii=True))
     assert payload_hash("url", inputs, 1, amount) == payload_hash("url", again, 1, amount)
 
@@ -59,7 +59,7 @@ def test_a_trip_through_json_changes_nothing(inputs: dict[str, Any], amount: int
 @few
 @given(one=inputs, other=inputs, amount=micros)
 def test_other_inputs_are_another_payload(one: dict[str, Any], other: dict[str, Any], amount: int) -> None:
-    """RUN-5: equal exactly where the JSON texts are, so that 1 and true, and 1 and "1", stay apart."""
+    """RUN-5: hashes are equal exactly if the JSON texts are; 1, true and "1" differ."""
     same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
     assert (payload_hash("url", one, 90, amount) == payload_hash("url", other, 90, amount)) == same
 
@@ -80,15 +80,15 @@ def test_each_included_part_changes_the_hash(inputs: dict[str, Any], amount: int
 
 @few
 @given(amount=micros)
-def test_amounts_count_by_their_value(amount: int) -> None:
-    """RUN-5, RUN-3: "0.25" and "0.2500" are one amount."""
+def test_amounts_are_compared_by_value(amount: int) -> None:
+    """RUN-5, RUN-3: "0.25" equals "0.2500"."""
     written = format_usd(amount)
     shortest = written.rstrip("0").rstrip(".")
     assert parse_usd(written) == parse_usd(shortest) == amount
 
 
-def test_what_changes_nothing_about_the_purchase_is_the_same_payload(api: ApiClient, world: World) -> None:
-    """RUN-5 over HTTP: order, number format, defaults written out, trace id and options replay the first receipt."""
+def test_requests_that_buy_the_same_have_the_same_payload(api: ApiClient, world: World) -> None:
+    """RUN-5 over HTTP: with another order, number format, explicit defaults, trace id or options."""
     tenant = world.tenant()
     first = api.submit(tenant, a_body(), key=KEY)
     same: list[dict[str, Any]] = [
@@ -105,8 +105,8 @@ def test_what_changes_nothing_about_the_purchase_is_the_same_payload(api: ApiCli
         assert api.submit(tenant, body, key=KEY).text == first.text, body
 
 
-def test_what_changes_the_purchase_is_another_payload(api: ApiClient, world: World) -> None:
-    """RUN-5 over HTTP: each included part alone makes a conflict."""
+def test_requests_that_buy_something_else_have_another_payload(api: ApiClient, world: World) -> None:
+    """RUN-5 over HTTP: each included part causes a conflict."""
     tenant = world.tenant()
     api.submit(tenant, a_body(), key=KEY)
     other: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""Every error is a problem document with cost headers (RUN-9, RUN-13), and a 500 shows nothing of the inside."""
+"""Every error is a problem document with cost headers (RUN-9, RUN-13), and a 500 reveals no internals."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,13 +23,13 @@ KEY = "a-key-of-mine"
 
 
 def conflict(api: ApiClient, tenant: Tenant, _world: World) -> Answer:
-    """Two payloads under one key."""
+    """Submit two payloads with one key."""
     api.submit(tenant, RUN, key=KEY)
     return api.submit(tenant, a_body(inputs={"question": "Another?"}), key=KEY)
 
 
 def expired(api: ApiClient, tenant: Tenant, world: World) -> Answer:
-    """A run past its retention."""
+    """Read a run past its retention."""
     run_id = api.submit(tenant, RUN).body["run_id"]
     with world.database.connection() as connection:
         connection.execute("UPDATE runs SET retention_until = now()")
@@ -37,7 +37,7 @@ def expired(api: ApiClient, tenant: Tenant, world: World) -> Answer:
 
 
 def limited(api: ApiClient, _tenant: Tenant, world: World) -> Answer:
-    """The second request of a tenant that has one a minute."""
+    """Send the second request of a tenant with one a minute."""
     slow = world.tenant(rate_limit_per_minute=1)
     api.read(slow, "x")
     return api.read(slow, "x")
@@ -83,7 +83,7 @@ def assert_problem(answer: Answer, expected: str, path: str) -> None:
 def test_each_error_is_a_problem_document(
     api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RUN-9, RUN-13: every kind that a client can bring about, in a deployment of the decision pack alone."""
+    """RUN-9, RUN-13: every kind that a client can cause, in a deployment with the decision pack only."""
     monkeypatch.setattr("dpp.runs.api.http.INPUT_MODELS", {PackType.DECISION: DecisionInputs})
     for expected, ask in ERRORS.items():
         tenant = world.tenant()
@@ -93,8 +93,8 @@ def test_each_error_is_a_problem_document(
         assert_problem(answer, expected, path)
 
 
-def test_reason_codes_are_unique_and_stand_for_one_title() -> None:
-    """RUN-9: a client may switch on reason_code alone."""
+def test_reason_codes_are_unique_and_have_one_title() -> None:
+    """RUN-9: a client may distinguish errors by reason_code only."""
     kinds = [value for value in vars(problem).values() if isinstance(value, ProblemKind)]
     kinds += list(PROBLEMS.values())
     by_code: dict[str, set[ProblemKind]] = {}
@@ -104,8 +104,8 @@ def test_reason_codes_are_unique_and_stand_for_one_title() -> None:
     assert {"AUTH_INVALID", "BUDGET_DRAINED", "IDEMPOTENCY_CONFLICT", "RATE_LIMITED"} <= set(by_code)
 
 
-def test_run_id_is_named_where_it_is_known(api: ApiClient, world: World, broken: Faulty) -> None:
-    """RUN-9: 409, 410 and the 503 of the queue know their run; a 404 names none."""
+def test_the_run_id_is_in_the_problem_if_known(api: ApiClient, world: World, broken: Faulty) -> None:
+    """RUN-9: in the 409, the 410 and the 503 of the queue, not in a 404."""
     tenant = world.tenant()
     assert conflict(api, tenant, world).body["run_id"]
     assert expired(api, tenant, world).body["run_id"]
@@ -114,7 +114,7 @@ def test_run_id_is_named_where_it_is_known(api: ApiClient, world: World, broken:
     assert "run_id" not in api.read(tenant, str(uuid4())).body
 
 
-def test_other_methods_are_a_405_that_names_the_right_one(api: ApiClient, world: World) -> None:
+def test_other_methods_are_a_405_with_allow(api: ApiClient, world: World) -> None:
     """RUN-9, RFC 9110: Allow."""
     for method in ("GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"):
         answer = api.call(method, "/v1/runs", world.tenant())
@@ -131,16 +131,16 @@ def test_a_run_and_the_health_paths_are_only_read(api: ApiClient, world: World) 
 
 
 def test_unknown_paths_are_a_404_with_an_encoded_instance(api: ApiClient) -> None:
-    """RUN-9: `instance` is a URI reference, whatever the gateway decoded."""
+    """RUN-9: `instance` is a URI reference, although the gateway decodes the path."""
     for path, instance in (("/", "/"), ("/v2/runs", "/v2/runs"), ('/a b"<ü>\n', "/a%20b%22%3C%C3%BC%3E%0A")):
         assert_problem(api.call("GET", path), "404 NOT_FOUND", instance)
 
 
 @pytest.mark.parametrize("call", ["submit", "read"])
-def test_a_500_shows_nothing_of_the_inside(
+def test_a_500_reveals_no_internals(
     api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """RUN-9, RUN-31: no class, message, file or value; the reservation comes back through the jobs (D2)."""
+    """RUN-9, RUN-31: no class, message, file or value. The jobs refund the reservation (D2)."""
     tenant = world.tenant()
 
     def explode(*_args: Any, **_kwargs: Any) -> Any:
@@ -156,18 +156,18 @@ def test_a_500_shows_nothing_of_the_inside(
         assert inside not in answer.text
 
 
-def test_a_function_without_its_environment_answers_a_500(
+def test_a_function_without_its_environment_returns_a_500(
     api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RUN-9: a broken deployment is a problem document too, and names no variable to the client."""
+    """RUN-9: also a problem document, which names no variable."""
     monkeypatch.delenv("DATABASE_URL")
     answer = api.submit(world.tenant(), RUN)
     assert_problem(answer, "500 INTERNAL_ERROR", "/v1/runs")
     assert "DATABASE_URL" not in answer.text
 
 
-def test_the_clients_trace_id_is_kept_where_it_is_fit(api: ApiClient, world: World) -> None:
-    """001 §7.1: X-Trace-Id, else one is made; one that could break a log line or a header is not taken."""
+def test_a_valid_trace_id_of_the_client_is_kept(api: ApiClient, world: World) -> None:
+    """001 §7.1: from X-Trace-Id; one that could break a log line or a header is replaced."""
     tenant = world.tenant()
     kept = api.submit(tenant, {}, headers={"X-Trace-Id": "t_of:the.client-1"})
     assert kept.body["trace_id"] == "t_of:the.client-1"
@@ -177,8 +177,8 @@ def test_the_clients_trace_id_is_kept_where_it_is_fit(api: ApiClient, world: Wor
         assert answer.body["trace_id"] != unfit
 
 
-def test_the_bodys_trace_id_wins_and_the_header_fills_in(api: ApiClient, world: World) -> None:
-    """RUN-3, 001 §7.1: meta.trace_id is the run's; without it, the header's."""
+def test_the_trace_id_of_the_body_has_precedence_over_the_header(api: ApiClient, world: World) -> None:
+    """RUN-3, 001 §7.1: the run has meta.trace_id, or else that of the header."""
     tenant = world.tenant()
     headers = {"X-Trace-Id": "t_header"}
     both = api.submit(tenant, a_body(meta={"trace_id": "t_body"}), headers=headers)
@@ -187,8 +187,8 @@ def test_the_bodys_trace_id_wins_and_the_header_fills_in(api: ApiClient, world: 
     assert header.body["meta"]["trace_id"] == header.headers["X-Trace-Id"] == "t_header"
 
 
-def test_an_event_with_nothing_in_it_is_answered(api: ApiClient, world: World) -> None:
-    """RUN-9: null headers and a null body, as the gateway sends them."""
+def test_an_event_with_null_members_gets_a_response(api: ApiClient, world: World) -> None:
+    """RUN-9: null headers and a null body, as from the gateway."""
     before = footprint(world, tenant := world.tenant())
     assert api.call("POST", "/v1/runs").status == 401
     assert api.call("POST", "/v1/runs", tenant).status == 400

@@ -1,4 +1,4 @@
-"""GET /v1/runs/{run_id} (RUN-10, RUN-13): what a poll sees in each state of a run."""
+"""GET /v1/runs/{run_id} (RUN-10, RUN-13): the response in each state of a run."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ _IMPATIENT = Config(connect_timeout=1, read_timeout=1, retries={"total_max_attem
 
 
 def assert_costs_agree(answer: Answer) -> None:
-    """RUN-13: the headers say what the body says."""
+    """RUN-13: the headers equal the body."""
     cost = answer.body["cost"]
     assert answer.costs() == (
         cost["reserved_usd"],
@@ -33,8 +33,8 @@ def assert_costs_agree(answer: Answer) -> None:
     )
 
 
-def test_a_queued_run_shows_its_reservation(api: ApiClient, world: World) -> None:
-    """RUN-10: exactly these members; what there is not yet is left out."""
+def test_a_queued_run_has_its_reservation(api: ApiClient, world: World) -> None:
+    """RUN-10: with exactly these members."""
     tenant = world.tenant()
     run_id = api.submit(tenant, a_body(meta={"trace_id": "t_mine"})).body["run_id"]
     answer = api.read(tenant, run_id)
@@ -71,8 +71,8 @@ def test_a_processing_run_has_neither_result_nor_problem(api: ApiClient, world: 
     assert_costs_agree(answer)
 
 
-def test_a_completed_run_hands_out_its_result_for_ten_minutes(api: ApiClient, world: World) -> None:
-    """RUN-10, 001 §13.3: a presigned URL of the one object, its SHA-256, and when the URL ends."""
+def test_a_completed_run_has_a_url_of_its_result_for_ten_minutes(api: ApiClient, world: World) -> None:
+    """RUN-10, 001 §13.3: a presigned URL of the object, its SHA-256, and the expiry of the URL."""
     tenant = world.tenant()
     run_id = api.submit(tenant, a_body()).body["run_id"]
     work(world)
@@ -93,7 +93,7 @@ def test_a_completed_run_hands_out_its_result_for_ten_minutes(api: ApiClient, wo
 
 
 class TestSigningRole:
-    """With a role of its own, as it is deployed (RUN-10): the session that STS gave signs, or nothing does."""
+    """With a signing role, as deployed (RUN-10): only the session from STS signs."""
 
     @pytest.fixture
     def completed(self, api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Tenant, str]:
@@ -111,10 +111,10 @@ class TestSigningRole:
         assert not query["X-Amz-Credential"][0].startswith("testing/")
         assert query["X-Amz-Security-Token"]
 
-    def test_without_sts_the_read_is_a_503_and_then_right_again(
+    def test_without_sts_the_read_is_a_503_and_works_again_afterwards(
         self, api: ApiClient, completed: tuple[Tenant, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """RUN-9, RUN-10: never a URL that might die early, and nothing of the inside in the answer."""
+        """RUN-9, RUN-10: never a URL that may expire early, and no internals in the response."""
         away = boto3.client("sts", endpoint_url=f"http://{HOST}:{free_port()}", config=_IMPATIENT)
         with monkeypatch.context() as broken:
             broken.setattr("runs_read.handler.assumed_role", lambda arn: assumed_role(arn, lambda: away))
@@ -129,7 +129,7 @@ class TestSigningRole:
     ("max_cost", "fee", "remaining"),
     [("0.2500", "0.0050", "9.9950"), ("2.0000", "0.0400", "9.9600"), ("0.0010", "0.0010", "9.9990")],
 )
-def test_a_failed_run_says_why_and_what_it_cost(
+def test_a_failed_run_has_its_reason_and_cost(
     api: ApiClient, world: World, max_cost: str, fee: str, remaining: str
 ) -> None:
     """RUN-10, RUN-17, RUN-23, RUN-24: the minimum fee, charged up to the reservation."""
@@ -145,8 +145,8 @@ def test_a_failed_run_says_why_and_what_it_cost(
     assert world.position(tenant).balanced
 
 
-def test_a_run_that_its_worker_left_says_so(api: ApiClient, world: World) -> None:
-    """RUN-20, RUN-10: WORKER_TIMEOUT with the minimum fee."""
+def test_a_run_whose_worker_died_has_worker_timeout(api: ApiClient, world: World) -> None:
+    """RUN-20, RUN-10: with the minimum fee."""
     tenant = world.tenant()
     run = world.leased(tenant)
     reap(world.finalize_effects(), world.new_database(), now=world.later(seconds=121))
@@ -155,8 +155,8 @@ def test_a_run_that_its_worker_left_says_so(api: ApiClient, world: World) -> Non
     assert answer.costs() == ("0.2500", "0.0050", "9.9950", "0")
 
 
-def test_a_claim_that_is_still_open_is_not_told(api: ApiClient, world: World) -> None:
-    """RUN-10, D3: an intent is no outcome; status, cost and result show only what was committed."""
+def test_an_open_claim_is_not_in_the_response(api: ApiClient, world: World) -> None:
+    """RUN-10, D3: status, cost and result are those that were committed."""
     tenant = world.tenant()
     run = world.leased(tenant)
     with world.database.connection() as connection:
@@ -170,8 +170,8 @@ def test_a_claim_that_is_still_open_is_not_told(api: ApiClient, world: World) ->
     assert not {"result", "problem"} & set(answer.body)
 
 
-def test_a_small_result_stands_in_the_answer_if_asked_for(api: ApiClient, world: World) -> None:
-    """RUN-3: options.inline 1; empty members of the envelope stay as they are."""
+def test_a_small_result_is_in_the_response_if_requested(api: ApiClient, world: World) -> None:
+    """RUN-3: with options.inline 1; empty members of the envelope are kept."""
     tenant = world.tenant()
     run_id = api.submit(tenant, a_body(options={"inline": 1})).body["run_id"]
     work(
@@ -189,7 +189,7 @@ def test_a_small_result_stands_in_the_answer_if_asked_for(api: ApiClient, world:
 
 @pytest.mark.parametrize("above", [0, 1])
 def test_an_inline_result_has_256_kb_at_most(api: ApiClient, world: World, above: int) -> None:
-    """RUN-3: counted in bytes of the stored envelope; above it, the URL alone and a word why."""
+    """RUN-3: in bytes of the stored envelope; above it, the response has the URL and the reason."""
     tenant = world.tenant()
     run_id = api.submit(tenant, a_body(options={"inline": 1})).body["run_id"]
     work(world)
@@ -200,8 +200,8 @@ def test_an_inline_result_has_256_kb_at_most(api: ApiClient, world: World, above
     assert result["presigned_url"]
 
 
-def test_inline_is_not_given_unasked(api: ApiClient, world: World) -> None:
-    """RUN-3: 0 is the default."""
+def test_no_result_is_inline_by_default(api: ApiClient, world: World) -> None:
+    """RUN-3."""
     tenant = world.tenant()
     run_id = api.submit(tenant, a_body(options={"inline": 0})).body["run_id"]
     work(world, DONE)
@@ -209,14 +209,14 @@ def test_inline_is_not_given_unasked(api: ApiClient, world: World) -> None:
 
 
 def test_an_id_may_be_written_in_upper_case(api: ApiClient, world: World) -> None:
-    """RFC 9562: a UUID's hex digits have no case; the answer is in lower case."""
+    """RFC 9562: the hex digits are case-insensitive; the response has lower case."""
     tenant = world.tenant()
     run_id = api.submit(tenant, a_body()).body["run_id"]
     assert api.read(tenant, run_id.upper()).body["run_id"] == run_id
 
 
-def test_answers_are_never_cached(api: ApiClient, world: World) -> None:
-    """RUN-10: a poll must see the run as it is, and a presigned URL is a secret."""
+def test_responses_are_never_cached(api: ApiClient, world: World) -> None:
+    """RUN-10: a poll must return the current run, and a presigned URL is a secret."""
     tenant = world.tenant()
     run_id = api.submit(tenant, a_body()).body["run_id"]
     assert api.read(tenant, run_id).headers["Cache-Control"] == "no-store"
@@ -224,7 +224,7 @@ def test_answers_are_never_cached(api: ApiClient, world: World) -> None:
 
 
 def _grow(world: World, size: int) -> None:
-    """Blow the one stored envelope up to `size` bytes."""
+    """Enlarge the stored envelope to `size` bytes."""
     [found] = world.s3.list_objects_v2(Bucket=world.bucket)["Contents"]
     body = world.s3.get_object(Bucket=world.bucket, Key=found["Key"])["Body"].read()
     padded = json.dumps(json.loads(body)).encode().ljust(size)

@@ -1,4 +1,4 @@
-"""The JSON Schema of TICKET_REAPER_REPORT_V1: as the code makes it, and true of what the reaper writes (TIX-3)."""
+"""The JSON Schema of TICKET_REAPER_REPORT_V1: as generated, and valid for the reaper's reports (TIX-3)."""
 
 import copy
 import json
@@ -81,14 +81,14 @@ BROKEN: dict[str, Break] = {
 }
 
 
-def test_the_committed_schema_is_what_the_code_makes() -> None:
-    """Write it anew with `python -m dpp_cli.docs.report_schema`."""
+def test_the_committed_schema_is_the_generated_one() -> None:
+    """Regenerate it with `python -m dpp_cli.docs.report_schema`."""
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert report_schema.PATH.read_text(encoding="utf-8") == report_schema.as_text()
 
 
 def test_the_contracts_own_example_fits_schema_and_model() -> None:
-    """TIX-3: every field of it, and no other; in its order it comes back from the model."""
+    """TIX-3: exactly its fields; the model returns them in the same order."""
     VALIDATOR.validate(OF_THE_CONTRACT)
     assert SCHEMA["required"] == list(OF_THE_CONTRACT) == list(SCHEMA["properties"])
     kept = json.loads(ReaperReport.model_validate(OF_THE_CONTRACT).to_json())
@@ -108,7 +108,7 @@ _PATHS = st.text(st.sampled_from("aZ09_-./:?#%\\ \n~é"), max_size=12) | st.text
 
 @given(path=_PATHS | st.integers(195, 205).map("a".__mul__))
 def test_a_raw_path_is_the_same_to_the_schema_and_to_the_model(path: str) -> None:
-    """TIX-3, RAW_PATH_ONLY: what one refuses the other does."""
+    """TIX-3, RAW_PATH_ONLY: both refuse the same paths."""
     try:
         raw_path(path)
         taken = True
@@ -117,8 +117,8 @@ def test_a_raw_path_is_the_same_to_the_schema_and_to_the_model(path: str) -> Non
     assert jsonschema.Draft202012Validator(RAW_PATH).is_valid(path) is taken
 
 
-def test_what_the_reaper_writes_fits_its_schema(world: World) -> None:
-    """TIX-3, TIX-4: with tickets that were ended and without, in S3 too; a dry run's as well."""
+def test_the_reports_of_the_reaper_fit_the_schema(world: World) -> None:
+    """TIX-3, TIX-4: with and without ended tickets, also in S3, and that of a dry run."""
     settings = ReaperSettings.load({})
     effects = ReapEffects(world.database, world.storage, settings.zone)
     then = world.now() - timedelta(days=2)

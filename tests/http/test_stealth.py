@@ -1,4 +1,4 @@
-"""What is not the caller's does not exist (RUN-11, RUN-12, D13): one 404, the same in every respect."""
+"""Runs of other tenants do not exist for a caller (RUN-11, RUN-12, D13): the same 404 in every respect."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -49,8 +49,8 @@ _OF_THE_MOMENT = {"X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit"}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A read, and what it cost the servers behind the proxies."""
+class Read:
+    """A read, and its traffic to the servers behind the proxies."""
 
     answer: Answer
     postgres_bytes: int
@@ -58,7 +58,7 @@ class Asked:
 
 
 def without_ids(answer: Answer) -> tuple[int, dict[str, str], dict[str, Any]]:
-    """An answer without what must differ: the trace id, the path, and how many requests are left at this moment."""
+    """The response without the parts that differ: trace id, path, and remaining requests."""
     headers = {
         name: "" if name in _OF_THE_MOMENT else value
         for name, value in answer.headers.items()
@@ -67,8 +67,8 @@ def without_ids(answer: Answer) -> tuple[int, dict[str, str], dict[str, Any]]:
     return answer.status, headers, {k: v for k, v in answer.body.items() if k not in {"trace_id", "instance"}}
 
 
-def test_unknown_foreign_and_malformed_ids_are_told_apart_by_nothing(api: ApiClient, world: World) -> None:
-    """RUN-11, D13: same status, headers and body but for trace id and instance, whatever the characters."""
+def test_unknown_foreign_and_malformed_ids_get_the_same_response(api: ApiClient, world: World) -> None:
+    """RUN-11, D13: status, headers and body are equal except for trace id and instance."""
     owner, stranger = world.tenant(), world.tenant()
     theirs = api.submit(owner, a_body()).body["run_id"]
     unknown = without_ids(api.read(stranger, str(uuid4())))
@@ -84,17 +84,17 @@ def test_unknown_foreign_and_malformed_ids_are_told_apart_by_nothing(api: ApiCli
             run_id, safe="/%:@!$&'()*+,;=~", errors="replace"
         )
         answer.text.encode("utf-8")
-    for run_id in ids[2:]:  # the owner learns no more of what is no id
+    for run_id in ids[2:]:  # the owner gets the same for a malformed id
         assert without_ids(api.read(owner, run_id))[2] == unknown[2], run_id
 
 
-def test_a_404_costs_the_same_whatever_the_reason(
+def test_a_404_causes_the_same_traffic_for_every_reason(
     api: ApiClient, world: World, broken: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RUN-11: the same statements go to Postgres and Redis, byte for byte as many, so that timing tells nothing."""
+    """RUN-11: the same number of bytes goes to Postgres and Redis, so timing reveals nothing."""
     owner, stranger = world.tenant(), world.tenant()
     theirs = api.submit(owner, a_body()).body["run_id"]
-    api.read(stranger, str(uuid4()))  # the key's first use is written
+    api.read(stranger, str(uuid4()))  # the first use of a key is written
     monkeypatch.setattr(postgres, "_PING_AFTER_IDLE_SECONDS", 3_600.0)
 
     def ask(run_id: str) -> tuple[int, int]:
@@ -107,8 +107,8 @@ def test_a_404_costs_the_same_whatever_the_reason(
     assert min(min(costs)) > 0
 
 
-def test_after_retention_the_owner_reads_410_and_anyone_else_404(api: ApiClient, world: World) -> None:
-    """RUN-12, DEC-4209: the owner learns that it is gone, a stranger nothing."""
+def test_after_retention_the_owner_reads_410_and_others_404(api: ApiClient, world: World) -> None:
+    """RUN-12, DEC-4209."""
     owner, stranger = world.tenant(), world.tenant()
     run_id = api.submit(owner, a_body()).body["run_id"]
     work(world)
@@ -124,7 +124,7 @@ def test_after_retention_the_owner_reads_410_and_anyone_else_404(api: ApiClient,
 
 
 def test_retention_is_30_days_from_the_submit(api: ApiClient, world: World) -> None:
-    """RUN-12: to the second before it the run is there."""
+    """RUN-12: a second earlier the run can be read."""
     owner = world.tenant()
     run_id = api.submit(owner, a_body()).body["run_id"]
     with world.database.connection() as connection:
@@ -134,8 +134,8 @@ def test_retention_is_30_days_from_the_submit(api: ApiClient, world: World) -> N
     assert api.read(owner, run_id).status == 200
 
 
-def test_a_stranger_learns_nothing_of_a_run_in_any_state(api: ApiClient, world: World) -> None:
-    """RUN-11: queued, completed or failed, it is one 404."""
+def test_another_tenant_gets_the_same_404_in_every_state_of_a_run(api: ApiClient, world: World) -> None:
+    """RUN-11: queued, completed or failed."""
     owner, stranger = world.tenant(), world.tenant()
     queued = api.submit(owner, a_body()).body["run_id"]
     unknown = without_ids(api.read(stranger, str(uuid4())))

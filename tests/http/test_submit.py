@@ -1,4 +1,4 @@
-"""POST /v1/runs as the seed describes it: what is taken, what is answered, what it leaves behind."""
+"""POST /v1/runs: accepted requests, their responses, and the state after them."""
 
 import json
 from typing import Any
@@ -15,8 +15,8 @@ from tests.support.world import A_CREDIT, A_RESERVATION, World
 KEY = "a-key-of-mine"
 
 
-def test_submit_answers_the_receipt_of_the_contract(api: ApiClient, world: World) -> None:
-    """RUN-2: 202 with exactly the members of 001 §7.2, defaults filled in (RUN-3)."""
+def test_a_submit_gets_the_receipt_of_the_contract(api: ApiClient, world: World) -> None:
+    """RUN-2: 202 with exactly the members of 001 §7.2, and defaults (RUN-3)."""
     answer = api.submit(world.tenant(), a_body(meta={"trace_id": "t_mine"}))
     run_id = answer.body["run_id"]
     assert answer.status == 202
@@ -31,8 +31,8 @@ def test_submit_answers_the_receipt_of_the_contract(api: ApiClient, world: World
     }
 
 
-def test_submit_reserves_inserts_and_enqueues_once(api: ApiClient, world: World) -> None:
-    """RUN-1, RUN-15: one reservation, one QUEUED row, one message of ids alone."""
+def test_a_submit_reserves_inserts_and_enqueues_once(api: ApiClient, world: World) -> None:
+    """RUN-1, RUN-15: one reservation, one QUEUED row, one message with ids only."""
     tenant = world.tenant()
     answer = api.submit(tenant, a_body())
     [body] = raw_messages(world)
@@ -56,8 +56,8 @@ def test_submit_reserves_inserts_and_enqueues_once(api: ApiClient, world: World)
     assert enqueued[0][0] is not None
 
 
-def test_a_submit_says_its_reservation_and_what_is_left(api: ApiClient, world: World) -> None:
-    """RUN-13, RUN-14: cost headers after the reservation, and the state of the tenant's bucket."""
+def test_a_submit_gets_cost_and_rate_limit_headers(api: ApiClient, world: World) -> None:
+    """RUN-13, RUN-14: with the balance after the reservation."""
     answer = api.submit(world.tenant(rate_limit_per_minute=60), a_body())
     assert answer.costs() == ("0.2500", "0.0000", "9.7500", "0")
     assert answer.headers["X-RateLimit-Limit"] == "60"
@@ -67,8 +67,8 @@ def test_a_submit_says_its_reservation_and_what_is_left(api: ApiClient, world: W
     assert answer.headers["RateLimit"] == '"tenant";r=59;t=1'
 
 
-def test_the_names_in_redis_are_as_locked(api: ApiClient, world: World) -> None:
-    """RUN-7: key names and lifetimes; RUN-4: the mapping's members."""
+def test_the_keys_in_redis_are_the_locked_ones(api: ApiClient, world: World) -> None:
+    """RUN-7: with their lifetimes; RUN-4: the mapping has the locked fields."""
     tenant = world.tenant()
     run_id = api.submit(tenant, a_body(), key=KEY).body["run_id"]
     redis, tenant_id = world.ledger.client, tenant.tenant_id
@@ -85,23 +85,23 @@ def test_the_names_in_redis_are_as_locked(api: ApiClient, world: World) -> None:
 
 
 def test_the_lock_lasts_five_seconds(api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """RUN-4: between reserve and mapping the key's lock stands, for 5 s at most."""
+    """RUN-4: between reservation and mapping the key is locked, for 5 s at most."""
     tenant = world.tenant()
     seen: list[int] = []
     insert = submit_store.insert
 
-    def look_then_insert(*args: Any) -> Any:
+    def note_lock_then_insert(*args: Any) -> Any:
         seen.append(int(world.ledger.client.pttl(f"idem_lock:{tenant.tenant_id}:{KEY}")))
         return insert(*args)
 
-    monkeypatch.setattr(submit_store, "insert", look_then_insert)
+    monkeypatch.setattr(submit_store, "insert", note_lock_then_insert)
     assert api.submit(tenant, a_body(), key=KEY).status == 202
     assert LOCK_TTL_SECONDS == 5
     assert 0 < seen[0] <= 5_000
 
 
-def test_replay_answers_the_same_words_and_does_nothing(api: ApiClient, world: World) -> None:
-    """RUN-4: same key, same payload: the first receipt, no second run, reservation or message."""
+def test_a_replay_gets_the_same_receipt_and_does_nothing(api: ApiClient, world: World) -> None:
+    """RUN-4: with the same key and payload there is no second run, reservation or message."""
     tenant = world.tenant()
     first = api.submit(tenant, a_body(meta={"trace_id": "t_first"}), key=KEY)
     before = footprint(world, tenant)
@@ -112,8 +112,8 @@ def test_replay_answers_the_same_words_and_does_nothing(api: ApiClient, world: W
     assert footprint(world, tenant) == before
 
 
-def test_replay_after_the_end_is_still_the_first_receipt(api: ApiClient, world: World) -> None:
-    """RUN-4: the receipt does not change with the run; the headers tell what it cost by now (RUN-13)."""
+def test_a_replay_after_the_end_gets_the_first_receipt(api: ApiClient, world: World) -> None:
+    """RUN-4: the receipt does not change with the run; the headers have its current costs (RUN-13)."""
     tenant = world.tenant()
     first = api.submit(tenant, a_body(), key=KEY)
     work(world)
@@ -122,8 +122,8 @@ def test_replay_after_the_end_is_still_the_first_receipt(api: ApiClient, world: 
     assert again.costs() == ("0.2500", "0.0500", "9.9500", "7")
 
 
-def test_another_payload_under_the_key_is_a_conflict(api: ApiClient, world: World) -> None:
-    """RUN-4, RUN-9: 409 IDEMPOTENCY_CONFLICT that names the run, and nothing is reserved."""
+def test_another_payload_with_the_key_is_a_conflict(api: ApiClient, world: World) -> None:
+    """RUN-4, RUN-9: 409 IDEMPOTENCY_CONFLICT with the run id; nothing is reserved."""
     tenant = world.tenant()
     first = api.submit(tenant, a_body(), key=KEY)
     before = footprint(world, tenant)
@@ -136,8 +136,8 @@ def test_another_payload_under_the_key_is_a_conflict(api: ApiClient, world: Worl
     assert footprint(world, tenant) == before
 
 
-def test_a_held_lock_without_mapping_asks_to_come_back(api: ApiClient, world: World) -> None:
-    """RUN-4: lock held and no mapping yet: 409 with a hint, and the retry after the lock's end is taken."""
+def test_a_held_lock_without_mapping_is_a_409_with_retry_after(api: ApiClient, world: World) -> None:
+    """RUN-4: a retry after the lock has expired is accepted."""
     tenant = world.tenant()
     digest = _hash_of(api, world)
     lock = f"idem_lock:{tenant.tenant_id}:{KEY}"
@@ -152,7 +152,7 @@ def test_a_held_lock_without_mapping_asks_to_come_back(api: ApiClient, world: Wo
 
 
 def test_a_held_lock_of_another_payload_is_a_conflict(api: ApiClient, world: World) -> None:
-    """RUN-4: no second try can succeed, so the answer does not ask for one."""
+    """RUN-4: a retry can't succeed, so there is no Retry-After."""
     tenant = world.tenant()
     world.ledger.client.set(f"idem_lock:{tenant.tenant_id}:{KEY}", f"another-run {'0' * 64}", ex=5)
     held = api.submit(tenant, a_body(), key=KEY)
@@ -161,7 +161,7 @@ def test_a_held_lock_of_another_payload_is_a_conflict(api: ApiClient, world: Wor
 
 
 def test_without_its_mapping_the_key_is_guarded_by_the_index(api: ApiClient, world: World) -> None:
-    """D4: Redis forgot the mapping; the second request gives its own reservation back and answers the first receipt."""
+    """D4: Redis lost the mapping; the second request is refunded and gets the first receipt."""
     tenant = world.tenant()
     first = api.submit(tenant, a_body(), key=KEY)
     world.ledger.client.delete(f"idem:{tenant.tenant_id}:{KEY}")
@@ -176,7 +176,7 @@ def test_without_its_mapping_the_key_is_guarded_by_the_index(api: ApiClient, wor
 
 
 def test_without_its_mapping_a_replay_needs_no_money(api: ApiClient, world: World) -> None:
-    """D4, RUN-4: the receipt of a run that is paid for is not refused for a budget that it used up."""
+    """D4, RUN-4: a paid run's receipt is not refused because the run used up the budget."""
     tenant = world.tenant(credit_usd_micros=A_RESERVATION)
     first = api.submit(tenant, a_body(), key=KEY)
     world.ledger.client.delete(f"idem:{tenant.tenant_id}:{KEY}")
@@ -186,21 +186,21 @@ def test_without_its_mapping_a_replay_needs_no_money(api: ApiClient, world: Worl
 
 
 def test_a_key_belongs_to_its_tenant(api: ApiClient, world: World) -> None:
-    """RUN-2: two tenants with the same key make two runs."""
+    """RUN-2: two tenants with the same key create two runs."""
     one, two = world.tenant(), world.tenant()
     runs = {api.submit(tenant, a_body(), key=KEY).body["run_id"] for tenant in (one, two)}
     assert len(runs) == 2
 
 
 def test_a_key_is_the_same_bare_and_quoted(api: ApiClient, world: World) -> None:
-    """RUN-2: the IETF draft quotes the key, most clients do not."""
+    """RUN-2: the IETF draft quotes the key; most clients do not."""
     tenant = world.tenant()
     bare = api.submit(tenant, a_body(), key=KEY)
     assert api.submit(tenant, a_body(), key=f'"{KEY}"').text == bare.text
     assert api.submit(tenant, a_body(), key=f' "{KEY}"\t').text == bare.text
 
 
-def test_keys_of_8_to_64_visible_characters_are_taken(api: ApiClient, world: World) -> None:
+def test_keys_of_8_to_64_visible_characters_are_accepted(api: ApiClient, world: World) -> None:
     """RUN-2."""
     tenant = world.tenant()
     for key in ("k" * 8, "k" * 64, '"' + "q" * 64 + '"', "!#$%&'()*+,-./:;<=>?@[]^_`{|}~"):
@@ -242,7 +242,7 @@ def test_other_keys_are_a_400_and_reserve_nothing(api: ApiClient, world: World) 
 
 
 def _hash_of(api: ApiClient, world: World) -> str:
-    """The payload hash of `a_body()`, learnt from a mapping."""
+    """The payload hash of `a_body()`, read from a mapping."""
     tenant = world.tenant()
     api.submit(tenant, a_body(), key=KEY)
     return str(world.ledger.client.hget(f"idem:{tenant.tenant_id}:{KEY}", "payload_hash"))
