@@ -15,7 +15,16 @@ from schemathesis.core.failures import FailureGroup
 from dpp.auth_errors.api.http import PROBLEMS
 from dpp_cli.docs.openapi import auth_error_examples as examples
 from tests.auth_errors.api import AuthErrorsApi, Machinery, Queues, a_report, insert_example_rows
-from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of, show, validator
+from tests.http.test_openapi import (
+    BOUNDED,
+    CHECKS,
+    DOCUMENT,
+    SCHEMA,
+    as_response,
+    authorize,
+    sent_of,
+    validator,
+)
 from tests.support.api import Answer
 from tests.support.world import World
 
@@ -36,7 +45,7 @@ def send(case: schemathesis.Case[Any], client: AuthErrorsApi) -> schemathesis.Re
     """Send a generated case to the function with the key that the document requires."""
     headers, path, body = sent_of(case)
     reports = (case.method.upper(), case.path) == ("POST", ROOT)
-    show(case, headers, client.tenant if reports else client.operator)
+    authorize(case, headers, client.tenant if reports else client.operator)
     query = {
         str(name): [str(one) for one in (value if isinstance(value, list) else [value])]
         for name, value in (case.query or {}).items()

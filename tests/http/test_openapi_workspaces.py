@@ -15,7 +15,16 @@ from schemathesis.core.failures import FailureGroup
 from dpp.workspaces.api.http import PROBLEMS
 from dpp.workspaces.errors import OperationFailed
 from dpp_cli.docs.openapi import workspace_examples as examples
-from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, sent_of, show, validator
+from tests.http.test_openapi import (
+    BOUNDED,
+    CHECKS,
+    DOCUMENT,
+    SCHEMA,
+    as_response,
+    authorize,
+    sent_of,
+    validator,
+)
 from tests.support.api import Answer
 from tests.workspaces.api.client import ROOT, WorkspacesApi, create_example_workspace
 from tests.workspaces.conftest import env, fleet
@@ -41,7 +50,7 @@ def client(env: Environment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worksp
 def send(case: schemathesis.Case[Any], client: WorkspacesApi) -> schemathesis.Response:
     """Send a generated case to the function with the owner's key."""
     headers, path, body = sent_of(case)
-    show(case, headers, client.owner)
+    authorize(case, headers, client.owner)
     if (
         headers.get("Idempotency-Key") == examples.KEY
     ):  # the generator's favourite value, and each body needs its own key
