@@ -6,18 +6,17 @@ import shutil
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from uuid import uuid4
 
 import hypothesis
 import psycopg
 import pytest
 from moto import mock_aws
-from psycopg import sql
 
 from dpp_cli import migrate
 from dpp_cli.local.servers import PostgresServer, ValkeyServer
 from dpp_cli.paths import FUNCTIONS
 from tests.support.api import ApiClient
+from tests.support.databases import ReusedDatabase, prepare_template
 from tests.support.world import World
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of this process's own in it
@@ -95,6 +94,7 @@ def postgres_server(data_folder: Path) -> Iterator[PostgresServer]:
             admin.execute("SELECT pg_reload_conf()")
             admin.execute("CREATE DATABASE template_dpp")
         migrate.upgrade(server.url("template_dpp"))
+        prepare_template(server)
         yield server
     finally:
         server.stop()
@@ -111,24 +111,15 @@ def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeySe
 
 
 @pytest.fixture(scope="session")
-def databases_used(postgres_server: PostgresServer) -> list[sql.Identifier]:
-    """What earlier tests have left behind for the next one to drop."""
-    return []
+def reused_database(postgres_server: PostgresServer) -> ReusedDatabase:
+    """The database of one test after the other."""
+    return ReusedDatabase(postgres_server)
 
 
 @pytest.fixture
-def database_url(postgres_server: PostgresServer, databases_used: list[sql.Identifier]) -> Iterator[str]:
-    """A database of this test's own, copied from the migrated template.
-
-    The next test drops it: a DROP right behind the end of a connection waits a tenth of a second for its process.
-    """
-    name = f"test_{uuid4().hex}"
-    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
-        while databases_used:
-            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(databases_used.pop()))
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
-    yield postgres_server.url(name)
-    databases_used.append(sql.Identifier(name))
+def database_url(reused_database: ReusedDatabase) -> str:
+    """A database with the schema and no rows, for this test alone."""
+    return reused_database.url()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Databases with the current schema, copied from the session's template."""
+"""Databases with the current schema, copied from the session's template; one is emptied and used again."""
 
 from uuid import uuid4
 
@@ -6,11 +6,73 @@ import psycopg
 from psycopg import sql
 
 from dpp_cli.local.servers import PostgresServer
+from tests.support.saved_tables import SavedTables
+
+_TEMPLATE = "template_dpp"
+_MAX_USES = 50
+"""Emptying leaves dead rows behind; after so many tests a new database takes over."""
+_NOTE_DDL = """
+CREATE SCHEMA test_support;
+CREATE TABLE test_support.ddl ();
+CREATE FUNCTION test_support.note_ddl() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER AS
+  'BEGIN INSERT INTO test_support.ddl DEFAULT VALUES; END';
+CREATE EVENT TRIGGER note_ddl ON ddl_command_end EXECUTE FUNCTION test_support.note_ddl()
+"""
+_END_OTHERS = """
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+_RESTART_SEQUENCES = """
+SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, start_value, false)
+FROM pg_sequences WHERE schemaname = 'public' AND last_value IS NOT NULL
+"""
+
+
+def prepare_template(server: PostgresServer) -> None:
+    """Keep the rows that the migrations insert, and have the schema's changes noted."""
+    with psycopg.connect(server.url(_TEMPLATE), autocommit=True) as admin:
+        SavedTables(admin).save("migrated")
+        admin.execute(_NOTE_DDL)
 
 
 def new_database(server: PostgresServer) -> str:
     """The URL of a new database with the schema and no rows; it lasts as long as its server."""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(server.url(), autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
+        admin.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(_TEMPLATE))
+        )
     return server.url(name)
+
+
+class ReusedDatabase:
+    """A database for one test at a time. A test that changes the schema gets its successor a new database."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self._url = ""
+        self._uses = 0
+
+    def url(self) -> str:
+        """An empty database."""
+        if self._uses == 0 or self._uses >= _MAX_USES or not self._empty():
+            self._drop()
+            self._url, self._uses = new_database(self._server), 0
+        self._uses += 1
+        return self._url
+
+    def _empty(self) -> bool:
+        """Whether the database is as it was when it was created."""
+        with psycopg.connect(self._url, autocommit=True) as admin:
+            admin.execute(_END_OTHERS)
+            if admin.execute("SELECT FROM test_support.ddl LIMIT 1").fetchone() is not None:
+                return False
+            SavedTables.of_schema(admin, "migrated").restore("migrated")
+            admin.execute(_RESTART_SEQUENCES)
+        return True
+
+    def _drop(self) -> None:
+        if self._url:
+            name = sql.Identifier(self._url.rpartition("/")[2])
+            with psycopg.connect(self._server.url(), autocommit=True) as admin:
+                admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))

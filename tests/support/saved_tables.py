@@ -1,7 +1,7 @@
 """Rows of a database, emptied, saved and restored between tests: faster than a new database for each."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 
@@ -18,6 +18,14 @@ class SavedTables:
         self._admin = admin
         self._tables = tables or [row[0] for row in admin.execute(_ALL_TABLES)]
         self._saved: dict[str, list[str]] = {}
+
+    @classmethod
+    def of_schema(cls, admin: psycopg.Connection[Any], name: str) -> Self:
+        """All tables, with the rows that another instance saved under this name."""
+        tables = cls(admin)
+        rows = admin.execute("SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace", [name])
+        tables._saved[name] = [row[0] for row in rows]
+        return tables
 
     def empty(self) -> None:
         """Delete all rows."""
