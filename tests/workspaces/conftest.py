@@ -1,4 +1,4 @@
-"""Desks: workspaces on real Postgres, over a provider in memory."""
+"""Fixtures: workspaces on real Postgres, over a provider in memory."""
 
 from collections.abc import Iterator
 
@@ -12,13 +12,11 @@ from tests.workspaces.memory_provider import MemoryProvider, provider_of
 
 @pytest.fixture
 def fleet() -> MemoryProvider:
-    """What is really there."""
     return MemoryProvider()
 
 
 @pytest.fixture
 def env(database_url: str, fleet: MemoryProvider) -> Iterator[Environment]:
-    """A desk of this test's own."""
     with open_environment(database_url, provider_of(fleet)) as opened:
         fleet.archives.now = opened.clock
         yield opened
@@ -26,5 +24,5 @@ def env(database_url: str, fleet: MemoryProvider) -> Iterator[Environment]:
 
 @pytest.fixture(scope="module")
 def shared_database(postgres_server: PostgresServer) -> str:
-    """One for all tests of a module."""
+    """A database for all tests of a module."""
     return new_database(postgres_server)

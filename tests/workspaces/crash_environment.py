@@ -92,7 +92,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What a process does, what is there before, the phase and home at the end, and the calls that it must make.
+    """The act of a process, the state before it, the phase and home at the end, and the calls that it must make.
 
     `repeat`: the request that a client without an answer sends again.
     """
@@ -143,7 +143,7 @@ class WorkspaceCrashes(CrashSuite):
         return workspace_id
 
     def set_up(self, act: str) -> None:
-        """What is there before the act."""
+        """Prepare the state before the act."""
         self.acts[act].before(self)
 
     def state(self) -> dict[str, Any]:
@@ -213,7 +213,7 @@ class WorkspaceCrashes(CrashSuite):
         self.env.collect()
 
     def is_at_end(self, act: str) -> bool:
-        """Whether the workspace is where the act ends."""
+        """True if the workspace is in the state in which the act ends."""
         row = self.env.get(self.only)
         if self.acts[act].end == "DELETED":
             return row.cleaned_at is not None

@@ -1,4 +1,4 @@
-"""Workspaces on real Postgres, with a provider in memory and queues whose time a test moves."""
+"""Workspaces on real Postgres, with a provider and queues in memory; the test sets the time."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -33,7 +33,7 @@ TABLES = ("workspaces", "workspace_events")
 
 @dataclass(slots=True)
 class Environment:
-    """The parts, and short ways to use them. Each reading of the clock moves it by a millisecond."""
+    """All parts, with shortcuts. Each reading of the clock advances it by a millisecond."""
 
     url: str
     database: Database
@@ -52,11 +52,11 @@ class Environment:
 
     @property
     def owner(self) -> owner_api.Owner:
-        """The tenant, as a request of theirs would be."""
+        """The tenant, as in a request."""
         return owner_api.Owner(TENANT, self.database, self.queue(LOOKS))
 
     def effects(self, database: Database | None = None, provider: Provider | None = None) -> ControlEffects:
-        """What control touches."""
+        """The effects of the control loop."""
         return ControlEffects(
             database or self.database,
             provider or self.provider,
@@ -66,7 +66,7 @@ class Environment:
         )
 
     def create(self, desired: str = "RUNNING", **more: Any) -> UUID:
-        """A new workspace's id."""
+        """Create a workspace, and return its id."""
         created = create(
             NewWorkspace("home", DesiredState(desired), **more),
             tenant_id=TENANT,
@@ -79,42 +79,42 @@ class Environment:
         return created.workspace.workspace_id
 
     def set_desired_state(self, workspace_id: UUID, desired: str) -> Workspace:
-        """What its owner wants from now on."""
-        wanted = Change(desired_state=DesiredState(desired))
-        return owner_api.change(self.owner, str(workspace_id), wanted, self.clock())
+        """Set the desired state, as the owner."""
+        requested = Change(desired_state=DesiredState(desired))
+        return owner_api.change(self.owner, str(workspace_id), requested, self.clock())
 
     def delete(self, workspace_id: UUID) -> Workspace:
-        """Its owner deletes it."""
+        """Delete the workspace, as the owner."""
         return owner_api.delete(self.owner, str(workspace_id), self.clock())
 
     def observe(self, workspace_id: UUID, *, does_long_work: bool = True) -> ObserveReport:
-        """One look, with all that may be done at once."""
+        """Observe once, with all steps that are possible."""
         return observe(workspace_id, self.effects(), does_long_work=does_long_work)
 
     def tick(self) -> TickReport:
-        """One beat, as the clock fires it."""
+        """Run one tick."""
         return tick(self.effects())
 
     def collect(self, **more: Any) -> CollectReport:
-        """One collection."""
+        """Run one collection."""
         return collect(self.database, self.provider.archives, now=self.clock(), **more)
 
     def deliver(self, effects: ControlEffects | None = None, *, at_most: int = 200) -> int:
-        """Work on what the queues show, as the functions do; how many messages it was."""
+        """Handle the visible messages, as the functions do, and return their number."""
         done = 0
         for url, does_long_work in ((LOOKS, False), (WORKS, True)):
             queue = self.queue(url)
             while done < at_most and (
-                shown := queue.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS)
+                received := queue.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS)
             ):
-                for one in shown:
+                for one in received:
                     self.handle_message(one.body, effects or self.effects(), does_long_work=does_long_work)
                     queue.delete(one.receipt_handle)
                     done += 1
         return done
 
     def handle_message(self, body: str, effects: ControlEffects, *, does_long_work: bool) -> None:
-        """One message."""
+        """Handle one message."""
         match parse(body):
             case Observe(workspace_id) | Work(workspace_id):
                 observe(workspace_id, effects, does_long_work=does_long_work)
@@ -128,7 +128,7 @@ class Environment:
                 raise AssertionError(body)
 
     def run_ticks(self, rounds: int = 40, seconds: float = 30.0) -> None:
-        """Half minutes pass, the clock beats, messages are delivered."""
+        """Run ticks, each with its messages and half a minute."""
         for _ in range(rounds):
             self.tick()
             for _ in range(8):
@@ -137,9 +137,9 @@ class Environment:
                 self.pass_time(2)
             self.pass_time(seconds)
 
-    def drive_to(self, workspace_id: UUID, phase: str, looks: int = 30) -> Workspace:
-        """Look until it is there."""
-        for _ in range(looks):
+    def drive_to(self, workspace_id: UUID, phase: str, observations: int = 30) -> Workspace:
+        """Observe until the workspace is in this phase."""
+        for _ in range(observations):
             if self.get(workspace_id).phase == phase and self.get(workspace_id).operation == "NONE":
                 break
             self.observe(workspace_id)
@@ -149,24 +149,24 @@ class Environment:
         return found
 
     def create_in(self, desired: str) -> UUID:
-        """A workspace that is where it was asked to be."""
+        """Create a workspace in this phase."""
         workspace_id = self.create(desired)
         self.drive_to(workspace_id, desired)
         return workspace_id
 
     def get(self, workspace_id: UUID) -> Workspace:
-        """As it stands."""
+        """The workspace as stored."""
         with self.database.connection() as connection:
             found = store.find(connection, workspace_id)
         assert found is not None
         return found
 
     def phase(self, workspace_id: UUID) -> Phase:
-        """Where it stands."""
+        """The phase of the workspace."""
         return self.get(workspace_id).phase
 
     def kinds(self, workspace_id: UUID) -> list[str]:
-        """What happened to it, the oldest first."""
+        """The kinds of its events, oldest first."""
         with self.database.connection() as connection:
             return [one.kind for one in reversed(store.events(connection, workspace_id, 10_000))]
 

@@ -1,4 +1,4 @@
-"""The steps of a fleet: wishes, looks, faults, deaths, and blows from outside; and what holds after each of them."""
+"""The steps of a fleet: requests, observations, faults, crashes and outside changes; and the invariants after each."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -39,7 +39,7 @@ _WHICH = st.integers(0, MAX - 1)
 _SELDOM = st.sampled_from([False] * 7 + [True])
 _CALLS = st.integers(1, 14)
 _SECONDS = st.sampled_from([1, 3, 12, 20, 61, 400, 4_000])
-# What only answers, and raises nothing but that it is away.
+# Calls that only read; they raise outages only.
 _ANSWERING = ("containers.observe", "volumes.observe", "archives.")
 
 _OF_ARCHIVES = {
@@ -64,21 +64,21 @@ TIMEOUT = "OperationTimeout"
 
 @dataclass(slots=True)
 class Armed:
-    """What happens at the `calls`-th call of the provider from now on, before or after it."""
+    """A fault at the `calls`-th call of the provider from now on, before or after it."""
 
     calls: int
     when: str
     does: Callable[[str], None]
 
     def meets(self, when: str) -> bool:
-        """Whether it is this call's turn."""
+        """True if this is the call."""
         if when == "before":
             self.calls -= 1
         return self.calls == 0 and when == self.when
 
 
 class FleetMachine(RuleBasedStateMachine):
-    """Five workspaces at most, of one owner."""
+    """Up to five workspaces of one owner."""
 
     env: ClassVar[Environment]
     steps: ClassVar[int] = 0
@@ -113,19 +113,19 @@ class FleetMachine(RuleBasedStateMachine):
             self.real_delete(workspace_id, generation)
         finally:
             if content is not None and not self.homes.stands(workspace_id):
-                told = self.homes.deleted(workspace_id, content)
-                if told:
-                    self.wrong.append(told)
+                violation = self.homes.deleted(workspace_id, content)
+                if violation:
+                    self.wrong.append(violation)
 
     @contextmanager
     def _process(self) -> Iterator[None]:
-        """A process, which may die."""
+        """A process that may die."""
         try:
             with suppress(Killed, DependencyUnavailable):
                 yield
         except BaseException as error:
             self.is_broken = True
-            if self.wrong:  # which the database noticed, too
+            if self.wrong:  # the database found it, too
                 raise AssertionError(self.wrong) from error
             raise
         finally:
@@ -137,25 +137,25 @@ class FleetMachine(RuleBasedStateMachine):
     def _row(self, which: int) -> Workspace:
         return self.env.get(self._of(which))
 
-    # What its owner does.
+    # Requests of the owner.
 
-    @initialize(wishes=st.lists(st.sampled_from(REQUESTABLE_STATES), min_size=2, max_size=3))
-    def begin(self, wishes: list[str]) -> None:
-        for wanted in wishes:
-            self.create(wanted, False)
+    @initialize(states=st.lists(st.sampled_from(REQUESTABLE_STATES), min_size=2, max_size=3))
+    def begin(self, states: list[str]) -> None:
+        for desired in states:
+            self.create(desired, False)
             self.env.observe(self.ids[-1])
 
-    @rule(wanted=st.sampled_from(REQUESTABLE_STATES), idles=st.booleans())
-    def create(self, wanted: str, idles: bool) -> None:
+    @rule(desired=st.sampled_from(REQUESTABLE_STATES), idles=st.booleans())
+    def create(self, desired: str, idles: bool) -> None:
         if len(self.ids) < MAX:
             ttl = {"standby_ttl_seconds": 600, "archive_ttl_seconds": 1_200} if idles else {}
-            self.ids.append(self.env.create(wanted, **ttl))
-            self.homes.add(self.ids[-1], wanted)
+            self.ids.append(self.env.create(desired, **ttl))
+            self.homes.add(self.ids[-1], desired)
 
-    @rule(which=_WHICH, wanted=st.sampled_from(REQUESTABLE_STATES))
-    def want(self, which: int, wanted: str) -> None:
+    @rule(which=_WHICH, desired=st.sampled_from(REQUESTABLE_STATES))
+    def request(self, which: int, desired: str) -> None:
         with suppress(WorkspaceDeleted):
-            self.env.set_desired_state(self._of(which), wanted)
+            self.env.set_desired_state(self._of(which), desired)
 
     @rule(which=_WHICH)
     def connect(self, which: int) -> None:
@@ -178,79 +178,79 @@ class FleetMachine(RuleBasedStateMachine):
             home.newest = b"version %d " % next(self.contents) * 9
             self.fleet.homes.contents[volume.home] = home.newest
 
-    # What processes do.
+    # Processes.
 
     @rule(which=_WHICH, does_long_work=st.booleans())
-    def look(self, which: int, does_long_work: bool) -> None:
+    def observe_one(self, which: int, does_long_work: bool) -> None:
         with self._process():
             self.env.observe(self._of(which), does_long_work=does_long_work)
 
     @rule(which=_WHICH)
-    def look_with_all(self, which: int) -> None:
+    def observe_completely(self, which: int) -> None:
         with self._process():
             self.env.observe(self._of(which))
 
     @rule(which=_WHICH, calls=_CALLS, when=st.sampled_from(["before", "after"]))
-    def look_and_be_killed(self, which: int, calls: int, when: str) -> None:
+    def observe_and_be_killed(self, which: int, calls: int, when: str) -> None:
         def dies(_call: str) -> None:
             raise Killed
 
-        self._look_meeting(which, Armed(calls, when, dies))
+        self._observe_with_fault(which, Armed(calls, when, dies))
 
     @rule(which=_WHICH, calls=_CALLS, when=st.sampled_from(["before", "after"]), terminal=_SELDOM)
-    def look_and_fail(self, which: int, calls: int, when: str, terminal: bool) -> None:
+    def observe_and_fail(self, which: int, calls: int, when: str, terminal: bool) -> None:
         def fails(call: str) -> None:
             if call.startswith(_ANSWERING):
                 raise StorageUnavailable if call.startswith("archives.") else ProviderUnavailable
             self.homes.known[self._of(which)].excuses.add("Injected")
             raise OperationFailed("Injected", "By the test.", is_terminal=terminal)
 
-        self._look_meeting(which, Armed(calls, when, fails))
+        self._observe_with_fault(which, Armed(calls, when, fails))
 
     @rule(which=_WHICH, calls=_CALLS, when=st.sampled_from(["before", "after"]))
-    def look_without_answer(self, which: int, calls: int, when: str) -> None:
+    def observe_without_answer(self, which: int, calls: int, when: str) -> None:
         def is_away(call: str) -> None:
             raise StorageUnavailable if call.startswith("archives.") else ProviderUnavailable
 
-        self._look_meeting(which, Armed(calls, when, is_away))
+        self._observe_with_fault(which, Armed(calls, when, is_away))
 
     @rule(
         which=_WHICH,
         calls=_CALLS,
         when=st.sampled_from(["before", "after"]),
         seconds=_SECONDS,
-        looks=st.integers(1, 3),
-        wanted=st.sampled_from([None, *REQUESTABLE_STATES]),
+        observations=st.integers(1, 3),
+        desired=st.sampled_from([None, *REQUESTABLE_STATES]),
     )
-    def look_and_be_late(  # noqa: PLR0917 - hypothesis names them
-        self, which: int, calls: int, when: str, seconds: int, looks: int, wanted: str | None
+    def observe_late(  # noqa: PLR0917 - hypothesis names them
+        self, which: int, calls: int, when: str, seconds: int, observations: int, desired: str | None
     ) -> None:
-        """One is held up in the middle, for so long, while others look."""
+        """A process is delayed during a call, while others observe."""
 
         def sleeps(_call: str) -> None:
             self.homes.known[self._of(which)].excuses.update(_OF_RACES)
-            if wanted:
-                self.want(which, wanted)
-            for _ in range(looks):
+            if desired:
+                self.request(which, desired)
+            for _ in range(observations):
                 self.env.pass_time(seconds)
                 self.env.observe(self._of(which))
 
-        self._look_meeting(which, Armed(calls, when, sleeps))
+        self._observe_with_fault(which, Armed(calls, when, sleeps))
 
     @rule(which=_WHICH, at=st.integers(1, 60), kind=st.sampled_from(FaultKind))
-    def look_and_crash_at_a_statement(self, which: int, at: int, kind: FaultKind) -> None:
+    def observe_and_crash_at_a_statement(self, which: int, at: int, kind: FaultKind) -> None:
         injector = FaultInjector("fleet", at, kind)
         with self._process(), crashable_database(self.env.url, injector) as database:
             observe(self._of(which), self.env.effects(database), does_long_work=True)
         injector.land()
 
-    def _look_meeting(self, which: int, armed: Armed) -> None:
+    def _observe_with_fault(self, which: int, armed: Armed) -> None:
         self.armed = armed
         with self._process():
             self.env.observe(self._of(which))
 
     @rule()
-    def beat(self) -> None:
+    def tick(self) -> None:
         with self._process():
             self.env.tick()
 
@@ -278,12 +278,12 @@ class FleetMachine(RuleBasedStateMachine):
 
     @rule(which=_WHICH, way=st.sampled_from(RecoveryMethod))
     def recover(self, which: int, way: RecoveryMethod) -> None:
-        """A person looks first: nothing takes the place of a volume that stands."""
+        """An operator never replaces an existing volume."""
         workspace_id, home = self._of(which), self.homes.known[self._of(which)]
         if way in {RecoveryMethod.FROM_ARCHIVE, RecoveryMethod.EMPTY} and self.homes.stands(workspace_id):
             return
         with suppress(NotRecoverable, ArchiveUnknown):
-            order = Recovery(way, "operator", "as the test says")
+            order = Recovery(way, "operator", "by the test")
             after = recover(order, workspace_id, self.env.database, self.fleet.archives, self.env.clock())
             home.to_be_stopped = way is RecoveryMethod.STOP_CONTAINER
             if way is RecoveryMethod.EMPTY:
@@ -294,7 +294,7 @@ class FleetMachine(RuleBasedStateMachine):
             ):
                 home.newest, home.lost = found, False
 
-    # Blows from outside.
+    # Outside changes.
 
     @rule(which=_WHICH)
     def kill_a_container(self, which: int) -> None:
@@ -335,17 +335,17 @@ class FleetMachine(RuleBasedStateMachine):
         else:
             stored.content += b"!"
 
-    # What holds.
+    # Invariants.
 
     @invariant()
-    def all_promises_hold(self) -> None:
+    def all_invariants_hold(self) -> None:
         type(self).steps += 1
-        told = [*self.wrong, *self.homes.broken()]
-        self.is_broken = self.is_broken or bool(told)
-        assert told == [], told
+        violation = [*self.wrong, *self.homes.broken()]
+        self.is_broken = self.is_broken or bool(violation)
+        assert violation == [], violation
 
     def teardown(self) -> None:
-        """The faults stop, and time passes."""
+        """The faults stop, and the fleet converges."""
         if self.is_broken:
             return
         self.armed = None
@@ -356,10 +356,12 @@ class FleetMachine(RuleBasedStateMachine):
             if all(_is_at_rest(row) for row in self.homes.rows().values()):
                 break
             self.env.pass_time(300)
-        self.all_promises_hold()
+        self.all_invariants_hold()
         for workspace_id in self.ids:
-            for told in self._unfinished(self.env.get(workspace_id)):
-                raise AssertionError(f"{told}: {self.homes.known[workspace_id]} {self.env.get(workspace_id)}")
+            for violation in self._unfinished(self.env.get(workspace_id)):
+                raise AssertionError(
+                    f"{violation}: {self.homes.known[workspace_id]} {self.env.get(workspace_id)}"
+                )
 
     def _unfinished(self, row: Workspace) -> Iterator[str]:
         home = self.homes.known[row.workspace_id]
@@ -368,7 +370,7 @@ class FleetMachine(RuleBasedStateMachine):
         if row.phase is Phase.ERROR and row.conditions[HEALTHY].reason not in home.excuses:
             yield f"nothing excuses {row.conditions[HEALTHY]}"
         if row.phase is not Phase.ERROR and (home.lost or home.destroyed) and not home.given_up:
-            yield "a home is lost, and nobody is told"
+            yield "a lost home is not reported"
         if row.cleaned_at is not None and (self.homes.stands(row.workspace_id) or row.container_ready):
             yield "something of it is left"
         if row.phase is not Phase.ERROR and left_over(self.fleet, [row.workspace_id]):

@@ -1,4 +1,4 @@
-"""One workspace over a provider in memory, archived and restored, and killed at any call."""
+"""One workspace over a provider in memory, to archive and restore, with faults at any call."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ CONTENT = b"the work of weeks " * 50
 
 @dataclass(slots=True)
 class HomeEnvironment:
-    """A workspace and its provider, and every call that was made."""
+    """A workspace, its provider, and the calls made to it."""
 
     fleet: MemoryProvider = field(default_factory=MemoryProvider)
     workspace_id: UUID = field(default_factory=uuid4)
@@ -28,16 +28,16 @@ class HomeEnvironment:
 
     @property
     def key(self) -> str:
-        """The operation's archive."""
+        """The key of the operation's archive."""
         return archive_key_of(self.workspace_id, self.op_id)
 
     @property
     def stored(self) -> StoredObject:
-        """The object there."""
+        """The stored object."""
         return self.fleet.archives.objects[self.key]
 
     def volume(self, content: bytes = CONTENT) -> Volume:
-        """Have a volume with this content stand."""
+        """Install a volume with this content."""
         volumes = self.fleet.volumes
         prepared = volumes.prepare(self.workspace_id, "g1")
         self.fleet.homes.contents[prepared] = content
@@ -71,7 +71,7 @@ class HomeEnvironment:
         )
 
     def archived(self) -> Archive:
-        """Have the home in an archive and no volume."""
+        """Archive the home, and delete the volume."""
         self.volume()
         archive = self.archive()
         self.fleet.volumes.delete(self.workspace_id, "g1")
@@ -79,7 +79,7 @@ class HomeEnvironment:
         return archive
 
     def home(self) -> bytes | None:
-        """What stands on the volume."""
+        """The content of the volume, if it exists."""
         volume = self.fleet.volumes.find(self.workspace_id)
         return None if volume is None else self.fleet.homes.contents[volume.home]
 

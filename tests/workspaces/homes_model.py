@@ -1,4 +1,4 @@
-"""What a model knows of a fleet's homes, and every promise that is held against what is there (WS-1 … WS-13)."""
+"""A model of a fleet's homes, and the invariants compared with what exists (WS-1 … WS-13)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _UP, _DOWN = frozenset(UP.values()), frozenset(DOWN.values())
 
 @dataclass(slots=True)
 class Home:
-    """What has become of one home. `newest`: its content; None: there is none yet, or none any more.
+    """The expected state of one home. `newest`: its content, or None.
 
     `lost`: its volume was destroyed from outside, and nothing may take its place unasked. `destroyed`: its archive was,
     without a volume. `given_up`: its owner deletes or discards it. `to_be_stopped`: a
@@ -32,41 +32,41 @@ class Home:
     destroyed: bool = False
     given_up: bool = False
     outside: bool = False
-    wanted: str = ""
+    desired: str = ""
     under_way: str | None = None
     to_be_stopped: bool = False
     excuses: set[str] = field(default_factory=set)
 
     @property
     def is_kept(self) -> bool:
-        """Whether it must be somewhere."""
+        """True if the home must exist somewhere."""
         return self.newest is not None and not (self.lost or self.destroyed or self.given_up)
 
 
 @dataclass(slots=True)
 class Homes:
-    """The homes of a desk's workspaces, by what happened to them so far."""
+    """The homes of all workspaces."""
 
     env: Environment
     fleet: MemoryProvider
     known: dict[UUID, Home] = field(default_factory=dict)
     _heard: int = 0
 
-    def add(self, workspace_id: UUID, wanted: str) -> None:
-        """A new workspace's."""
-        self.known[workspace_id] = Home(wanted=wanted)
+    def add(self, workspace_id: UUID, desired: str) -> None:
+        """Add the home of a new workspace."""
+        self.known[workspace_id] = Home(desired=desired)
 
     def rows(self) -> Mapping[UUID, Workspace]:
-        """All workspaces as they stand."""
+        """All workspaces as stored."""
         with self.env.database.connection() as connection:
             return {one.workspace_id: one for one in store.find_many(connection, list(self.known))}
 
     def content(self, volume: Volume) -> bytes:
-        """What is on a volume."""
+        """The content of a volume."""
         return self.fleet.homes.contents[volume.home]
 
     def archived(self, key: str | None) -> bytes | None:
-        """The home in an archive that can be had and is proved; None where there is none."""
+        """The home in an available and proved archive, or None."""
         if key is None:
             return None
         stored = self.fleet.archives.objects.get(key)
@@ -76,11 +76,11 @@ class Homes:
         return stored.content[_SUM_BYTES:]
 
     def stands(self, workspace_id: UUID) -> bool:
-        """Whether something is there where its volume belongs."""
+        """True if the workspace has a volume, even a foreign one."""
         return workspace_id in self.fleet.volumes.volumes
 
     def listen(self, rows: Mapping[UUID, Workspace]) -> Iterator[str]:
-        """What happened since, into the model; and what of it must not have happened (WS-7, WS-8)."""
+        """Apply new events to the model, and yield those that must not happen (WS-7, WS-8)."""
         events = self.env.rows(
             "SELECT event_id, workspace_id, kind, from_value, to_value FROM workspace_events"
             " WHERE event_id > %(heard)s ORDER BY event_id",
@@ -91,7 +91,7 @@ class Homes:
             home = self.known[workspace_id]
             match kind:
                 case "CREATED" | "DESIRED":
-                    home.wanted = target
+                    home.desired = target
                 case "STARTED":
                     yield from _begun(home, target)
                 case "COMPLETED" | "FAILED":
@@ -101,12 +101,12 @@ class Homes:
                     _ended(home, kind, source, rows[workspace_id])
 
     def broken(self) -> Iterator[str]:
-        """Every promise that does not hold now."""
+        """The violated invariants."""
         rows = self.rows()
         yield from self.listen(rows)
         for workspace_id, home in self.known.items():
-            for told in self._of_home(rows[workspace_id], home):
-                yield f"{workspace_id} {told}: {home} {rows[workspace_id]}"
+            for violation in self._of_home(rows[workspace_id], home):
+                yield f"{workspace_id} {violation}: {home} {rows[workspace_id]}"
 
     def _of_home(self, row: Workspace, home: Home) -> Iterator[str]:
         computed = calculate_phase(row.conditions, row.deleted_at)
@@ -142,7 +142,7 @@ class Homes:
             yield f"has {self.content(volume)!r} for a home"
 
     def deleted(self, workspace_id: UUID, content: bytes) -> str | None:
-        """Why a volume with this content must not have been deleted just now (WS-12)."""
+        """The reason why a volume with this content must not be deleted now, or None (WS-12)."""
         row = self.env.get(workspace_id)
         if row.deleted_at is not None or self.archived(row.archive_key) == content:
             return None
@@ -150,24 +150,24 @@ class Homes:
 
 
 def _begun(home: Home, operation: str) -> Iterator[str]:
-    """Never two at once, and none against what is wanted."""
+    """Operations never overlap, and never lead away from the desired state."""
     if home.under_way is not None:
         yield f"{operation} began while {home.under_way} was under way"
     home.under_way = operation
     if operation == Operation.DELETING:
         home.given_up = True
-        if home.wanted != "DELETED":
-            yield "what nobody deleted is being deleted"
+        if home.desired != "DELETED":
+            yield "a workspace that was not deleted is being deleted"
         return
     if operation == Operation.STOPPING and home.to_be_stopped:
         home.to_be_stopped = False
         return
     level = LEVELS[_SOURCES[Operation(operation)]]
-    wrong_way = (operation in _DOWN and LEVELS[home.wanted] >= level) or (
-        operation in _UP - {Operation.RESTORING} and LEVELS[home.wanted] <= level
+    wrong_way = (operation in _DOWN and LEVELS[home.desired] >= level) or (
+        operation in _UP - {Operation.RESTORING} and LEVELS[home.desired] <= level
     )
     if wrong_way:
-        yield f"{operation} began, and {home.wanted} is wanted"
+        yield f"{operation} began, and {home.desired} is desired"
     if operation == Operation.DISCARDING:
         home.given_up = True
 
@@ -183,10 +183,10 @@ def _ended(home: Home, kind: str, operation: str, row: Workspace) -> None:
 
 
 def left_over(fleet: MemoryProvider, workspaces: Sequence[UUID] | None = None) -> list[str]:
-    """What of the provider's belongs to nothing: homes that are on no volume."""
-    standing = {volume.home for volume in fleet.volumes.volumes.values() if volume is not None}
+    """Homes of the provider that are on no volume."""
+    existing = {volume.home for volume in fleet.volumes.volumes.values() if volume is not None}
     return [
         str(home)
         for home in fleet.homes.contents
-        if home not in standing and (workspaces is None or UUID(home.parts[2]) in workspaces)
+        if home not in existing and (workspaces is None or UUID(home.parts[2]) in workspaces)
     ]

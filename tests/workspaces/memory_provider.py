@@ -1,4 +1,4 @@
-"""Containers, volumes and archives in memory, for thousands of steps a second, with a fault wherever one is wanted."""
+"""Containers, volumes and archives in memory: fast, and with faults at any call."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ def _nothing(call: str) -> None:
 
 @dataclass(slots=True)
 class Faults:
-    """What happens around every call, such as `volumes.install`: each may raise.
+    """Hooks before and after every call, such as `volumes.install`; each may raise.
 
     Raising before it, the call did nothing; raising after it, it did all and the caller does not know.
     """
@@ -33,20 +33,20 @@ class Faults:
 
     @contextmanager
     def around(self, call: str) -> Iterator[None]:
-        """Do a call between the two."""
+        """Run a call between the two hooks."""
         self.before(call)
         yield
         self.after(call)
 
 
 class MemoryHomes:
-    """A HomeFormat whose homes are bytes: its stream is their sum, and they."""
+    """A HomeFormat whose homes are bytes; the stream is their checksum and the bytes."""
 
     def __init__(self) -> None:
         self.contents: dict[Path, bytes] = {}
 
     def pack(self, home: Path, heartbeat: Heartbeat) -> Iterator[bytes]:
-        """A folder that nobody wrote to is an empty home."""
+        """Pack the home; an unknown folder is an empty home."""
         content = self.contents.get(home, b"")
         yield hashlib.sha256(content).digest()
         for start in range(0, len(content), _CHUNK_BYTES):
@@ -54,7 +54,7 @@ class MemoryHomes:
             yield content[start : start + _CHUNK_BYTES]
 
     def unpack(self, chunks: Iterator[bytes], into: Path, heartbeat: Heartbeat) -> None:
-        """Piece by piece: whoever is interrupted leaves half."""
+        """Unpack piece by piece, so that an interruption leaves half a home."""
         for piece in self._pieces(chunks, heartbeat):
             if into not in self.contents:
                 raise OperationFailed("HomeUnwritable", "Another process took the folder away.")
@@ -69,16 +69,16 @@ class MemoryHomes:
         head, digest = b"", hashlib.sha256()
         for chunk in chunks:
             heartbeat()
-            wanted = _DIGEST_BYTES - len(head)
-            head += chunk[:wanted]
-            digest.update(chunk[wanted:])
-            yield chunk[wanted:]
+            missing = _DIGEST_BYTES - len(head)
+            head += chunk[:missing]
+            digest.update(chunk[missing:])
+            yield chunk[missing:]
         if head != digest.digest():
             raise OperationFailed("ArchiveCorrupted", "The sum is another.", is_terminal=True)
 
 
 class MemoryVolumes:
-    """The port Volumes. `volumes`: what stands; None for one that nobody here made."""
+    """The port Volumes. `volumes`: the existing ones; None for a foreign one."""
 
     def __init__(self, homes: MemoryHomes, in_use: Callable[[UUID], bool], faults: Faults) -> None:
         self.volumes: dict[UUID, Volume | None] = {}
@@ -89,7 +89,6 @@ class MemoryVolumes:
         self._count = 0
 
     def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Observation]:
-        """What stands."""
         with self._faults.around("volumes.observe"):
             return {
                 one: Observation(ready=True, reason="VolumeProvisioned", message="Volume is ready")
@@ -99,12 +98,11 @@ class MemoryVolumes:
             }
 
     def find(self, workspace_id: UUID) -> Volume | None:
-        """The volume."""
         with self._faults.around("volumes.find"):
             return self._found(workspace_id)
 
     def prepare(self, workspace_id: UUID, generation: str) -> Path:
-        """A path that leads nowhere, and to which MemoryHomes has contents."""
+        """A path that does not exist, with contents in MemoryHomes."""
         with self._faults.around("volumes.prepare"):
             self._forget(workspace_id)
             self._count += 1
@@ -114,12 +112,11 @@ class MemoryVolumes:
             return home
 
     def install(self, workspace_id: UUID, generation: str, restore_marker: str, prepared: Path) -> Volume:
-        """Make it the volume."""
         with self._faults.around("volumes.install"):
-            standing = self._found(workspace_id)
-            if standing is not None:
-                if (standing.generation, standing.restore_marker) == (generation, restore_marker):
-                    return standing
+            existing = self._found(workspace_id)
+            if existing is not None:
+                if (existing.generation, existing.restore_marker) == (generation, restore_marker):
+                    return existing
                 raise OperationFailed("VolumeExists", "A volume of another restore stands already.")
             if self._prepared.get(workspace_id) != prepared:
                 raise OperationFailed("PreparedGone", "Another process prepared this volume meanwhile.")
@@ -129,7 +126,6 @@ class MemoryVolumes:
             return volume
 
     def delete(self, workspace_id: UUID, generation: str | None) -> None:
-        """Take it away."""
         with self._faults.around("volumes.delete"):
             volume = self.volumes.get(workspace_id)
             if workspace_id in self.volumes:
@@ -157,7 +153,7 @@ class MemoryVolumes:
 
 
 class MemoryContainers:
-    """The port Containers. `running`: which run, and on which volume."""
+    """The port Containers. `running`: the volumes of running containers."""
 
     infra = "memory"
 
@@ -167,7 +163,6 @@ class MemoryContainers:
         self._faults = faults
 
     def observe(self, workspace_ids: Sequence[UUID]) -> Mapping[UUID, Observation]:
-        """What runs."""
         with self._faults.around("containers.observe"):
             return {
                 one: Observation(ready=True, reason="ContainerRunning", message="Container is running")
@@ -177,17 +172,15 @@ class MemoryContainers:
             }
 
     def start(self, workspace_id: UUID, volume: Volume) -> None:
-        """Note that it runs."""
         with self._faults.around("containers.start"):
             if workspace_id in self.running:
                 return
-            standing = self._volumes.find(workspace_id)
-            if standing is None or standing.generation != volume.generation:
+            existing = self._volumes.find(workspace_id)
+            if existing is None or existing.generation != volume.generation:
                 raise OperationFailed("VolumeGone", "The volume is not the one that it was to run on.")
-            self.running[workspace_id] = standing
+            self.running[workspace_id] = existing
 
     def stop(self, workspace_id: UUID) -> None:
-        """Note that it does not."""
         with self._faults.around("containers.stop"):
             self.running.pop(workspace_id, None)
 
@@ -198,7 +191,7 @@ def _now() -> datetime:
 
 @dataclass(slots=True)
 class StoredObject:
-    """An object. `proof`: what it says, where it is one."""
+    """An object. `proof`: its content, if it is a proof."""
 
     content: bytes
     modified_at: datetime
@@ -213,7 +206,7 @@ class StoredObject:
 
 @dataclass(slots=True)
 class MemoryArchives:
-    """The port Archives. `now`: what objects are dated with; `undeletable`: keys that S3 refuses to delete."""
+    """The port Archives. `now`: the time of new objects; `undeletable`: keys that S3 refuses to delete."""
 
     faults: Faults
     now: Callable[[], datetime] = _now
@@ -233,7 +226,6 @@ class MemoryArchives:
             return Archive(key, len(content), hashlib.sha256(content).hexdigest(), self.objects[key].etag)
 
     def read(self, key: str, heartbeat: Heartbeat) -> Iterator[bytes]:
-        """Its bytes."""
         with self.faults.around("archives.read"):
             if key not in self.objects:
                 raise OperationFailed("ArchiveNotFound", "There is no such object.", is_terminal=True)
@@ -244,31 +236,26 @@ class MemoryArchives:
             yield content[start : start + _CHUNK_BYTES]
 
     def write_proof(self, archive: Archive) -> None:
-        """Put the proof beside it."""
         with self.faults.around("archives.write_proof"):
             stored = StoredObject(repr(archive).encode(), self.now(), proof=archive)
             self.objects[proof_key_of(archive.key)] = stored
 
     def read_proof(self, key: str) -> Archive | None:
-        """The proof."""
         with self.faults.around("archives.read_proof"):
             stored = self.objects.get(proof_key_of(key))
             return stored.proof if stored is not None else None
 
     def head(self, key: str) -> ArchiveObject | None:
-        """What is there."""
         with self.faults.around("archives.head"):
             stored = self.objects.get(key)
             return None if stored is None else self._object(key, stored)
 
     def page(self, after: str | None, limit: int) -> Sequence[ArchiveObject]:
-        """Some of what is there."""
         with self.faults.around("archives.page"):
             keys = sorted(key for key in self.objects if after is None or key > after)[:limit]
             return [self._object(key, self.objects[key]) for key in keys]
 
     def delete(self, keys: Sequence[str]) -> Sequence[str]:
-        """Take them away."""
         if len(keys) > 1000:
             raise ValueError("at most 1000 at once")
         with self.faults.around("archives.delete"):
@@ -281,7 +268,7 @@ class MemoryArchives:
 
 
 class MemoryProvider:
-    """All three of a fleet, and their homes; `faults` may be changed at any time."""
+    """All ports; `faults` may be changed at any time."""
 
     def __init__(self, now: Callable[[], datetime] = _now) -> None:
         self.faults = Faults()

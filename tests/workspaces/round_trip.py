@@ -1,4 +1,4 @@
-"""Many workspaces from RUNNING to ARCHIVED and back while the processes that move them are killed by SIGKILL."""
+"""Many workspaces from RUNNING to ARCHIVED and back, while control and storage are killed by SIGKILL."""
 
 import hashlib
 import os
@@ -33,7 +33,7 @@ _STILL_SECONDS = 60.0
 
 @dataclass(slots=True)
 class Trip:
-    """The workspaces of one trip, and what is seen of them."""
+    """The workspaces of one trip."""
 
     place: Place
     database: Database
@@ -44,11 +44,10 @@ class Trip:
 
     @property
     def owner(self) -> owner_api.Owner:
-        """Whose they are."""
         return owner_api.Owner(TENANT, self.database, self.place.queue("looks"))
 
     def begin(self, count: int) -> None:
-        """So many that run, each with a home of its owner_api."""
+        """Create running workspaces."""
         for _ in range(count):
             made = create(
                 NewWorkspace("home", DesiredState.RUNNING),
@@ -61,30 +60,29 @@ class Trip:
             self.ids.append(made.workspace.workspace_id)
         self._come_to("RUNNING", 0)
 
-    def go(self, wanted: str, kills: int) -> None:
-        """Have all of them there, with so many kills on the way."""
+    def go(self, desired: str, kills: int) -> None:
+        """Move all of them to this state, with kills meanwhile."""
         for workspace_id in self.ids:
-            owner_api.change(self.owner, str(workspace_id), Change(desired_state=DesiredState(wanted)))
-        self._come_to(wanted, kills)
+            owner_api.change(self.owner, str(workspace_id), Change(desired_state=DesiredState(desired)))
+        self._come_to(desired, kills)
 
     def home(self, workspace_id: UUID) -> Path:
-        """Where its home is."""
         volume = self.place.volumes().find(workspace_id)
         assert volume is not None
         return volume.home
 
-    def _come_to(self, wanted: str, kills: int) -> None:
-        """The kills are spread over the workspaces that arrive; none may stand still."""
+    def _come_to(self, desired: str, kills: int) -> None:
+        """Wait for all; the kills are spread over the arrivals. No progress for a minute is a failure."""
         began = moved = beaten = time.monotonic()
         killed, seen = 0, -1
         query = "SELECT count(*) FROM workspaces WHERE phase = %s AND operation = 'NONE'"
         while True:
-            ((there,),) = self.connection.execute(query.encode(), (wanted,)).fetchall()
+            ((there,),) = self.connection.execute(query.encode(), (desired,)).fetchall()
             if there != seen:
                 seen, moved = there, time.monotonic()
             if there == len(self.ids) and killed >= kills:
                 break
-            assert time.monotonic() < moved + _STILL_SECONDS, f"{there} of {len(self.ids)} are {wanted}"
+            assert time.monotonic() < moved + _STILL_SECONDS, f"{there} of {len(self.ids)} are {desired}"
             if killed < kills and there >= len(self.ids) * killed / (kills + 1):
                 time.sleep(self.workers.chance.uniform(0, 0.3))
                 self.workers.kill()
@@ -94,10 +92,10 @@ class Trip:
                 beaten = time.monotonic()
                 self.owner.observe_queue.send(body_of(Tick(is_minute=False)))
             time.sleep(0.05)
-        self.seconds[f"{wanted}{len(self.seconds)}"] = time.monotonic() - began
+        self.seconds[f"{desired}{len(self.seconds)}"] = time.monotonic() - began
 
     def medians(self) -> Mapping[str, float]:
-        """How many seconds a workspace took from the wish to the phase, by what was wanted."""
+        """The median seconds from a desired state to the phase, by desired state."""
         rows = self.connection.execute(
             "SELECT w.to_value, extract(epoch FROM min(p.happened_at) - w.happened_at)::float8"
             " FROM workspace_events w JOIN workspace_events p ON p.workspace_id = w.workspace_id"
@@ -105,9 +103,9 @@ class Trip:
             " WHERE w.kind = 'DESIRED' GROUP BY w.event_id"
         ).fetchall()
         found: dict[str, list[float]] = {}
-        for wanted, seconds in rows:
-            found.setdefault(wanted, []).append(seconds)
-        return {wanted: statistics.median(took) for wanted, took in found.items()}
+        for desired, seconds in rows:
+            found.setdefault(desired, []).append(seconds)
+        return {desired: statistics.median(took) for desired, took in found.items()}
 
 
 @contextmanager
@@ -132,7 +130,7 @@ def trip(
 
 
 def fill(home: Path, chance: random.Random, files: int) -> None:
-    """What somebody works on: files of all sorts below some folders."""
+    """Fill a home with various files below some folders."""
     for number in range(files):
         folder = home / f"folder {chance.randrange(3)}" / "ä"
         folder.mkdir(parents=True, exist_ok=True)
@@ -144,7 +142,7 @@ def fill(home: Path, chance: random.Random, files: int) -> None:
 
 
 def digest(home: Path) -> str:
-    """Of all that a home is: names, kinds, modes, times and contents."""
+    """A digest of names, types, modes, times and contents of a home."""
     found = hashlib.sha256()
     for path in sorted(home.rglob("*")):
         at = path.lstat()
@@ -159,7 +157,7 @@ def digest(home: Path) -> str:
 def there_and_back(
     trip: Trip, *, count: int, kills: int, files: int, say: Callable[[str], None]
 ) -> list[str]:
-    """RUNNING, ARCHIVED, RUNNING; every promise that is broken."""
+    """Move RUNNING, ARCHIVED, RUNNING, and return the violated invariants."""
     chance = random.Random(5)
     trip.begin(count)
     say(f"{count} run")

@@ -1,4 +1,4 @@
-"""Workspaces as rows would have them, made of what a test cares about."""
+"""Workspaces built from the values that a test is about."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -35,17 +35,17 @@ def proof(key: str) -> Archive:
 
 
 def terminal(reason: str = "Broken", *, operation: Operation = Operation.NONE, retries: int = 3) -> ErrorInfo:
-    """An error that ends an operation."""
+    """A terminal error."""
     return ErrorInfo(reason, "It broke.", True, retries, operation, NOON)
 
 
 def failed(operation: Operation, retries: int, at: datetime = NOON, reason: str = "Broken") -> ErrorInfo:
-    """An error after which an operation is tried again."""
+    """An error that is retried."""
     return ErrorInfo(reason, "It broke.", False, retries, operation, at)
 
 
 def seen(ready: bool, reason: str = "Seen") -> Observation:
-    """A resource that is there, or not."""
+    """The observation of a resource."""
     return Observation(ready, reason, "As it is.")
 
 
@@ -59,7 +59,7 @@ def conditions(
     at: datetime = NOON - timedelta(minutes=5),
     before: Conditions | None = None,
 ) -> Conditions:
-    """The conditions that a look makes of what is there."""
+    """The conditions of an observation."""
     found = seen(container, "ContainerRunning" if container else "ContainerNotFound")
     observed = ObservedState({INFRA: found}, seen(volume), seen(archive), archive_key, error)
     return conditions_after(before or {}, observed, at)
@@ -68,7 +68,7 @@ def conditions(
 def workspace(
     container: bool = False, volume: bool = False, archive: bool = False, **changes: Any
 ) -> Workspace:
-    """A workspace in which this is seen; its phase is computed, and it was looked at a second ago."""
+    """A workspace with these observations, made a second ago; its phase is computed."""
     members: dict[str, Any] = {
         "workspace_id": WORKSPACE,
         "sequence": 1,
@@ -112,7 +112,7 @@ def workspace(
 
 
 def home(marker: str | None = OTHER_KEY, archive: str | None = OTHER_KEY, **more: Any) -> HomeContext:
-    """What is known of a home that stands on a volume."""
+    """The home context of a home on a volume."""
     return HomeContext(
         restore_marker=marker,
         generation=None if marker is None else "g1",
@@ -127,12 +127,12 @@ PHASES: Mapping[Phase, tuple[bool, bool, bool]] = {
     Phase.ARCHIVED: (False, False, True),
     Phase.PENDING: (False, False, False),
 }
-"""What is there in each phase of the order: container, volume, archive."""
+"""Container, volume and archive that exist in each phase."""
 
 
-def at_rest(phase: Phase, wanted: DesiredState, **changes: Any) -> Workspace:
+def at_rest(phase: Phase, desired: DesiredState, **changes: Any) -> Workspace:
     """A healthy workspace with nothing under way."""
     held = phase in {Phase.RUNNING, Phase.STANDBY}
     known = home() if held else home(marker=None, archive=OTHER_KEY if phase is Phase.ARCHIVED else None)
-    members: dict[str, Any] = {"desired_state": wanted, "home_ctx": known}
+    members: dict[str, Any] = {"desired_state": desired, "home_ctx": known}
     return workspace(*PHASES[phase], **members | changes)

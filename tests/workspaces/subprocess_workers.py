@@ -1,4 +1,4 @@
-"""Control and storage of workspaces as processes of their own, killed by test_kills.py and tests/soak/workspaces.py.
+"""Control and storage of workspaces as processes, killed by test_kills.py and tests/soak/workspaces.py.
 
 Each stands for a function with its event source mapping: messages are received, handed to the use case and deleted, so
 that what a kill interrupts comes again. Containers are processes and volumes folders of this machine; archives are
@@ -37,13 +37,13 @@ from dpp.workspaces.providers.s3_archives import S3Archives
 
 BUCKET = "archives"
 _AT_MOST = 4
-# For how long a process may be silent: in production 60 s, 60 s and 15 s.
+# Shorter than in production, where they are 60 s, 60 s and 15 s.
 _LEASE_SECONDS, _HANDED_AGAIN_SECONDS, _LOST_SECONDS = 4, 4, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the processes work; `visibility_seconds` are the queues'."""
+    """The servers and folders of the processes; `visibility_seconds`: of the queues."""
 
     database_url: str
     sqs: str
@@ -52,7 +52,7 @@ class Place:
     visibility_seconds: int = 4
 
     def queue(self, name: str) -> Queue:
-        """`looks` or `works`, by a client that asks once."""
+        """The queue `looks` or `works`, with a client without retries."""
         client = _client("sqs", self.sqs)
         return Queue(f"{self.sqs}/000000000000/{name}", lambda: client)
 
@@ -61,7 +61,7 @@ class Place:
         return DirectoryVolumes(self.root / "volumes", processes.is_running)
 
     def provider(self) -> Provider:
-        """As providers/build.py makes the local one."""
+        """The local provider, as providers/build.py builds it."""
         volumes = self.volumes()
         client = _client("s3", self.s3)
         return Provider(
@@ -72,7 +72,7 @@ class Place:
         )
 
     def effects(self) -> ControlEffects:
-        """As the functions' wiring makes them."""
+        """The effects, as the functions' wiring builds them."""
         return ControlEffects(
             Database(self.database_url), self.provider(), self.queue("looks"), self.queue("works")
         )
@@ -94,7 +94,7 @@ type Worker = Callable[[Place], None]
 
 
 def control(place: Place) -> None:
-    """Looks, pages of the fleet, and beats."""
+    """Handle observations, pages of the fleet and ticks."""
     effects = _begin(place)
 
     def work_on(body: str) -> None:
@@ -112,7 +112,7 @@ def control(place: Place) -> None:
 
 
 def storage(place: Place) -> None:
-    """What takes long."""
+    """Handle long work."""
     effects = _begin(place)
 
     def work_on(body: str) -> None:
@@ -126,7 +126,7 @@ def storage(place: Place) -> None:
 
 
 def storage_that_installs_first(place: Place) -> None:
-    """A planted fault: a volume counts before its home is on it, and whoever restores dies in between."""
+    """A planted fault: the volume is installed before its home is unpacked, and the process dies in between."""
 
     def restore_home(  # noqa: PLR0917 - as the real one is called
         volumes: Volumes,
@@ -138,9 +138,9 @@ def storage_that_installs_first(place: Place) -> None:
         *,
         homes: HomeFormat,
     ) -> Volume:
-        standing = volumes.find(workspace_id)
-        if standing is not None:
-            return standing
+        existing = volumes.find(workspace_id)
+        if existing is not None:
+            return existing
         prepared = volumes.prepare(workspace_id, str(op_id))
         volumes.install(workspace_id, str(op_id), archive.key, prepared)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -153,7 +153,7 @@ def storage_that_installs_first(place: Place) -> None:
 def _work(place: Place, queue: Queue, work_on: Callable[[str], None]) -> None:
     starter = os.getppid()
     while os.getppid() == starter:
-        with suppress(DependencyUnavailable):  # the message comes again
+        with suppress(DependencyUnavailable):  # the message is delivered again
             for one in queue.receive(
                 at_most=_AT_MOST, invisible_seconds=place.visibility_seconds, wait_seconds=1
             ):
@@ -162,7 +162,7 @@ def _work(place: Place, queue: Queue, work_on: Callable[[str], None]) -> None:
 
 
 def _begin(place: Place) -> ControlEffects:
-    """A busy machine may take long to connect; and nobody waits for minutes here to see what is taken over."""
+    """Allow a busy machine more time to connect, and shorten leases, so that takeovers come soon."""
     vars(postgres)["_CONNECT_TIMEOUT_SECONDS"] = 20
     vars(lease_module)["LEASE_SECONDS"] = _LEASE_SECONDS
     vars(lease_module)["_RENEW_AFTER_SECONDS"] = 1.0

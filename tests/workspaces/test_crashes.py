@@ -69,7 +69,7 @@ def _delete(process: Process) -> None:
 
 
 def _hand_over(process: Process) -> None:
-    """Control leaves what takes long to storage."""
+    """Control leaves long work to storage."""
     process.crashes.env.set_desired_state(process.crashes.only, "ARCHIVED")
     process.observe(does_long_work=False)
     process.observe(does_long_work=True)
