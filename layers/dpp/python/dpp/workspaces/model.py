@@ -111,7 +111,7 @@ class HomeContext:
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
-    """Why an operation failed (003 §4). `retry_count`: how often it failed; terminal: it is not retried."""
+    """The failure of an operation (003 §4). `retry_count`: how often it failed; terminal: it is not retried."""
 
     reason: str
     message: str

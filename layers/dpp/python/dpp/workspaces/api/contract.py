@@ -111,7 +111,7 @@ class ConditionView(_Response):
 
 
 class WorkspaceErrorView(_Response):
-    """Why its operation failed; terminal: it is not retried until an operator acts."""
+    """The failure of its operation; terminal: it is not retried until an operator acts."""
 
     reason: str
     message: str
