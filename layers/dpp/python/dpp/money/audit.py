@@ -19,7 +19,7 @@ class LedgerPosition:
 
     @property
     def expected_usd_micros(self) -> int:
-        """What the balance must be, from Postgres alone."""
+        """The balance that Postgres alone requires."""
         return self.credits_usd_micros - self.charges_usd_micros - self.open_reservations_usd_micros
 
     @property
@@ -29,7 +29,7 @@ class LedgerPosition:
 
     @property
     def balanced(self) -> bool:
-        """Whether the identity holds."""
+        """True if the identity holds."""
         return self.drift_usd_micros == 0
 
 

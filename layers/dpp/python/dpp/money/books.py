@@ -1,4 +1,4 @@
-"""What Postgres knows about a tenant's money, read in one statement and so from one snapshot (D2)."""
+"""The facts of Postgres about a tenant's money, read in one statement and so from one snapshot (D2)."""
 
 import json
 from collections.abc import Sequence

@@ -64,7 +64,7 @@ class Measure:
 
     @property
     def is_correct(self) -> bool:
-        """Whether the balance is right and every open run has its reservation or its receipt."""
+        """True if the balance is right and every open run has its reservation or its receipt."""
         return self.drift_usd_micros == 0 and self.missing_reservations == 0
 
 
@@ -84,7 +84,7 @@ def due_audits(connection: Connection, now: datetime | None = None) -> list[str]
 
 
 def disputed_ledgers(connection: Connection) -> int:
-    """How many tenants' ledgers wait for an operator."""
+    """The number of ledgers that wait for an operator."""
     row = connection.execute(QUERIES["disputed_ledgers"]).fetchone()
     return 0 if row is None else int(row[0])
 

@@ -1,4 +1,4 @@
-"""What a run costs if its pack delivers no result (RUN-23; 001 §12.2)."""
+"""The cost of a run if its pack delivers no result (RUN-23; 001 §12.2)."""
 
 MINIMUM_FEE_FLOOR_USD_MICROS = 5_000
 MINIMUM_FEE_CAP_USD_MICROS = 100_000

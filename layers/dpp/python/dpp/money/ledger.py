@@ -73,7 +73,7 @@ class ReservationLost(LedgerLost):
 
 
 class CloseKind(StrEnum):
-    """How a reservation was closed."""
+    """The two ways to close a reservation."""
 
     SETTLED = "SETTLED"
     REFUNDED = "REFUNDED"
@@ -92,7 +92,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Calculated:
-    """What a balance must be, in micros, by the books of Postgres and what only Redis knows (lua/books.lua)."""
+    """The balance that must be, in micros, by the books of Postgres and what only Redis knows (lua/books.lua)."""
 
     balance_usd_micros: int
     in_flight_usd_micros: int
@@ -218,7 +218,7 @@ class Ledger:
         return self._calculate(_REBUILD, tenant_id, books, before)
 
     def measure(self, tenant_id: str, books: Books, before: str) -> Calculated | None:
-        """What `rewrite` would write, without writing it; None as there."""
+        """Calculate as `rewrite`, without writing; None as there."""
         return self._calculate(_MEASURE, tenant_id, books, before)
 
     def move_keys(self, tenant_id: str, run_id: str) -> list[str]:

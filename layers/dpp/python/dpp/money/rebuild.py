@@ -63,7 +63,7 @@ def past_rebuilds(connection: Connection, tenant_id: str | None, limit: int) -> 
 
 
 def is_lost(connection: Connection, ledger: Ledger, tenant_id: str) -> bool:
-    """Whether Redis holds no balance, or a value that is no number, for a tenant that has credits."""
+    """True if Redis holds no balance, or a value that is no number, for a tenant that has credits."""
     if whole_number(ledger.balance_text(tenant_id)) is not None:
         return False
     return connection.execute(QUERIES["has_credits"], {"tenant_id": tenant_id}).fetchone() is not None

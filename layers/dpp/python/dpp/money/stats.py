@@ -27,8 +27,8 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class TenantBalance:
-    """What a tenant has left. `balance_usd_micros`: None if Redis holds no number. `requests_left`: whole requests that
-    its rate limit allows now, None if it sent none for two minutes."""
+    """The budget and the requests of a tenant. `balance_usd_micros`: None if Redis holds no number. `requests_left`:
+    whole requests that its rate limit allows now, None if it sent none for two minutes."""
 
     tenant_id: str
     balance_usd_micros: int | None

@@ -126,7 +126,7 @@ def _lease(message: RunMessage, effects: WorkEffects) -> tuple[Run, dict[str, An
 
 
 def _result(run: Run, inputs: dict[str, Any], effects: WorkEffects, cancelled: threading.Event) -> PackResult:
-    """What the run's pack answers; it is not started for inputs that name what is not the tenant's."""
+    """The result of the run's pack, which is not started if its inputs name objects of another tenant."""
     try:
         request = _request(run, inputs, effects.storage)
     except ObjectRefusedError as refused:

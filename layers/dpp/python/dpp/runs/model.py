@@ -47,7 +47,7 @@ class ResultPointer:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """How a run is about to end, recorded by its claim (D3). `charge_usd_micros` is at most the reservation."""
+    """The planned end of a run, recorded by its claim (D3). `charge_usd_micros` is at most the reservation."""
 
     outcome: Status
     money_state: MoneyState

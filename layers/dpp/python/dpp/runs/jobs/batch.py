@@ -1,4 +1,4 @@
-"""How the jobs process their rows: bounded in rows and time, and a row that fails does not stop the others."""
+"""Batches of the jobs: bounded in rows and time, and a row that fails does not stop the others."""
 
 import logging
 import time
@@ -16,7 +16,7 @@ TIME_LIMIT_SECONDS = 20.0
 
 @dataclass(slots=True)
 class BatchReport:
-    """What one tick of a job did."""
+    """The work of one tick of a job."""
 
     seen: int = 0
     ended: int = 0

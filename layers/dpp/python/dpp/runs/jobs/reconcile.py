@@ -61,7 +61,7 @@ class AuditReport(BatchReport):
 
 @dataclass(slots=True)
 class ReconcileReport:
-    """What one tick did, by scan, and what it left to an operator."""
+    """The work of one tick by scan, and the rest that is left to an operator."""
 
     lost_ledgers: BatchReport = field(default_factory=BatchReport)
     stuck_claims: BatchReport = field(default_factory=BatchReport)

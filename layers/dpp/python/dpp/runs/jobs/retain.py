@@ -22,7 +22,7 @@ _PURGE_BATCH = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RetentionReport:
-    """What one tick did."""
+    """The work of one tick."""
 
     expired: BatchReport
     purged_inputs: int

@@ -3,7 +3,7 @@
 A message comes here after three receives. Its run's row decides what happens, never the message:
 
 - A QUEUED run waits only for this message. Redrive sends the message back; drop ends the run with a full refund. If
-  nobody does either, the sweeper ends the run after its hour (RUN-21).
+  neither is done, the sweeper ends the run after its hour (RUN-21).
 - The reaper ends a PROCESSING run, reconcile a CLAIMED one; neither needs the message.
 - The message of a run that has ended is not needed.
 
