@@ -162,7 +162,7 @@ def test_temporary_errors_wait_and_permanent_ones_are_rejected(world: World) -> 
     task_runs.send(ORDERS)
     with pytest.raises(TaskRunRefused, match="another payload"):
         task_runs.send(replace(ORDERS, question="Something else?"))
-    with pytest.raises(TaskRunRefused, match="does not take"):
+    with pytest.raises(TaskRunRefused, match="does not accept"):
         task_runs.send(replace(ORDERS, key="another-key", question=" "))
     assert world.position(tenant).drift_usd_micros == 0
 

@@ -172,7 +172,7 @@ class TestTasks:
             (waits, "IN_PROGRESS                 1  a person, 2 h 5"),
             (busy, "IN_PROGRESS                 1  its run"),
             (poor, "IN_PROGRESS                 1  a run to start"),
-            (fresh, "PENDING                 0  the general, 2 h"),
+            (fresh, "PENDING                     0  the general, 2 h"),
         ):
             assert printed in next(line for line in lines if line.startswith(task_id))
         assert "The budget is empty." in shell.out("lifecycle", "tasks", "list", "--status", "IN_PROGRESS")
@@ -293,7 +293,7 @@ class TestAnswer:
         assert "  was answered\n    take the second one\n" in shown
         assert "waits for     a run to start" in shown
         again = shell.refused("lifecycle", "answer", task_id, "take the second one")
-        assert again == f"task {task_id} waits for no answer: it has one, and goes on with it"
+        assert again == f"task {task_id} is already answered and continues"
         env.clock.seconds += 3 * 3_600
         env.run_ticks(3)
         assert env.task(task_id).outcome == "SUCCEEDED"
