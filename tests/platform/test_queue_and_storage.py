@@ -189,4 +189,4 @@ def test_a_call_to_who_never_answers_ends_within_its_bound(
                 silent.accept()[0].close()
                 tried += 1
     assert tried == 2
-    assert took < 2 * 0.2 + 1 + 1  # the pause, and what making a client takes
+    assert took < 9  # without the limit it would be minutes
