@@ -38,7 +38,7 @@ hypothesis.settings.load_profile("any-machine")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Of `-n auto`: a third of a test's time is spent on waiting, so one more works for every two processors."""
+    """For `-n auto`: tests wait for a third of their time, so three workers share two processors."""
     processors = os.process_cpu_count() or 1
     return processors + processors // 2
 
@@ -57,7 +57,7 @@ def logs_reach_caplog() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def patient_connections() -> Iterator[None]:
-    """A busy machine may take seconds to give a connection; what a test says of time is about replies."""
+    """A loaded machine may take seconds to accept a connection; tests of timeouts are about replies."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpp.platform.db.postgres._CONNECT_TIMEOUT_SECONDS", 20)
         yield
@@ -124,7 +124,7 @@ def database_url(reused_database: ReusedDatabase) -> str:
 
 @pytest.fixture(scope="session")
 def aws() -> Iterator[None]:
-    """S3 and SQS by moto, inside this process; no real account can be reached."""
+    """S3 and SQS by moto, inside this process; no call reaches a real account."""
     before = dict(os.environ)
     os.environ.update(_AWS_ENVIRONMENT)
     os.environ.pop("AWS_ENDPOINT_URL", None)

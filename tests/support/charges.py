@@ -1,4 +1,4 @@
-"""What the books add up, held against the rows that it is made of (D2)."""
+"""The charges of the ledger, compared with the rows that they are the sum of (D2)."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ WHERE kept <> counted
 
 
 def miscounted(connection: psycopg.Connection[Any]) -> list[str]:
-    """Of each tenant whose charges are not those of its runs, a sentence."""
+    """A sentence for each tenant whose charges differ from those of its runs."""
     return [
         f"{tenant_id}'s charges are kept as {kept}, and its runs were charged {counted} micros"
         for tenant_id, kept, counted in connection.execute(_DIFFERENT)

@@ -1,4 +1,4 @@
-"""What a statement did, as Postgres explains it: for the tests that hold statements to what they may read."""
+"""Plans and costs of statements, for tests of what a statement reads."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -40,14 +40,14 @@ def explained(
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The plan and all in it."""
+    """The plan and all its nodes."""
     yield plan
     for child in plan.get("Plans", ()):
         yield from nodes(child)
 
 
 def pages(plan: dict[str, Any]) -> int:
-    """How many pages were touched."""
+    """The number of pages read."""
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
 

@@ -1,4 +1,4 @@
-"""Several at the same time: threads, each with a connection of its own, begun together."""
+"""Threads that start together, each with a connection of its own."""
 
 import threading
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from dpp.platform.db.postgres import Database
 
 
 def at_once(url: str, *does: Callable[[Database], object]) -> None:
-    """Let each be done in a thread of its own, all of them begun together; what one raises fails the test."""
+    """Call each function in a thread of its own, all at the same time; an exception fails the test."""
     gate, wrong = threading.Barrier(len(does)), list[BaseException]()
 
     def work(one: Callable[[Database], object]) -> None:
@@ -16,7 +16,7 @@ def at_once(url: str, *does: Callable[[Database], object]) -> None:
             with database.connection():
                 gate.wait()
             one(database)
-        except BaseException as error:  # noqa: BLE001 - told to the test
+        except BaseException as error:  # noqa: BLE001 - raised in the test
             wrong.append(error)
         finally:
             database.close()
