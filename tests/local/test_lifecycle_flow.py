@@ -109,7 +109,7 @@ class TestEvents:
     def test_an_unknown_event_differs_from_one_that_is_deleted(
         self, shell: OperatorShell, env: Environment
     ) -> None:
-        """LIFE-6: why it is not taken in again."""
+        """LIFE-6: the reason why it is not accepted again."""
         assert (
             shell.refused("lifecycle", "events", "show", "github:a/b")
             == "event github:a/b does not exist; `dpp lifecycle events list` shows all"
@@ -117,8 +117,8 @@ class TestEvents:
         assert shell.run("lifecycle", "events", "show", "github:a/b", "--json").exit_code == 1
         env.admin.execute("INSERT INTO lifecycle_seen VALUES ('github:a/b', '2026-01-01T00:00:00Z')")
         assert shell.refused("lifecycle", "events", "show", "github:a/b") == (
-            "event github:a/b came 2026-01-01 09:00:00+0900 and is deleted since; its id is remembered, so that it is"
-            " not taken in again"
+            "event github:a/b arrived 2026-01-01 09:00:00+0900 and was deleted after its retention period;"
+            " its id is still remembered so that it is not accepted again"
         )
 
     def test_nothing_that_somebody_wrote_moves_the_cursor(
@@ -290,7 +290,7 @@ class TestAnswer:
         assert done.stderr == "the general (runner) continues the task within a minute\n"
         assert env.task(task_id).answer == "take the second one"
         shown = shell.out("lifecycle", "tasks", "show", task_id)
-        assert "  was answered\n    take the second one\n" in shown
+        assert "  answer\n    take the second one\n" in shown
         assert "waits for     a run to start" in shown
         again = shell.refused("lifecycle", "answer", task_id, "take the second one")
         assert again == f"task {task_id} is already answered and continues"
@@ -298,7 +298,7 @@ class TestAnswer:
         env.run_ticks(3)
         assert env.task(task_id).outcome == "SUCCEEDED"
         late = shell.refused("lifecycle", "answer", task_id, "late")
-        assert late == f"task {task_id} waits for no answer: it is COMPLETED, SUCCEEDED"
+        assert late == f"task {task_id} has no open question; its status is COMPLETED, SUCCEEDED"
 
     def test_it_says_where_no_general_goes_on(
         self, shell: OperatorShell, env: Environment, world: World
