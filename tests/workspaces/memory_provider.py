@@ -31,6 +31,15 @@ class Faults:
     before: Callable[[str], None] = _nothing
     after: Callable[[str], None] = _nothing
 
+    def fail(self, failing: str, error: BaseException | type[BaseException], *, after: bool = False) -> None:
+        """Raise before or after each call of this name from now on."""
+
+        def hook(call: str) -> None:
+            if call == failing:
+                raise error
+
+        setattr(self, "after" if after else "before", hook)
+
     @contextmanager
     def around(self, call: str) -> Iterator[None]:
         """Run a call between the two hooks."""

@@ -237,11 +237,7 @@ class TestOutsideChanges:
         key = env.get(workspace_id).archive_key
         assert key is not None
 
-        def is_away(call: str) -> None:
-            if call == "archives.write":
-                raise ProviderUnavailable
-
-        fleet.faults.before = is_away
+        fleet.faults.fail("archives.write", ProviderUnavailable)
         env.set_desired_state(workspace_id, "ARCHIVED")
         env.observe(workspace_id)
         assert env.get(workspace_id).next_attempt_at is not None
@@ -303,11 +299,7 @@ class TestActions:
         """WS-1, WS-14: even at the third failure."""
         workspace_id = env.create_in("STANDBY")
 
-        def lies(call: str) -> None:
-            if call == "containers.start":
-                raise OperationFailed("Lied", "It says that it failed.")
-
-        fleet.faults.after = lies
+        fleet.faults.fail("containers.start", OperationFailed("Lied", "It says that it failed."), after=True)
         env.set_desired_state(workspace_id, "RUNNING")
         env.observe(workspace_id)
         assert env.phase(workspace_id) is Phase.RUNNING
@@ -340,11 +332,7 @@ class TestActions:
         """WS-14: is_terminal."""
         workspace_id = env.create_in("STANDBY")
 
-        def fails(call: str) -> None:
-            if call == "containers.start":
-                raise OperationFailed("NeverAgain", "No.", is_terminal=True)
-
-        fleet.faults.before = fails
+        fleet.faults.fail("containers.start", OperationFailed("NeverAgain", "No.", is_terminal=True))
         env.set_desired_state(workspace_id, "RUNNING")
         env.observe(workspace_id)
         error = env.get(workspace_id).error_info
@@ -398,11 +386,7 @@ class TestActions:
         workspace_id = env.create_in("STANDBY")
         write(fleet, workspace_id)
 
-        def dies(call: str) -> None:
-            if call == "archives.write":
-                raise Killed
-
-        fleet.faults.before = dies
+        fleet.faults.fail("archives.write", Killed)
         env.set_desired_state(workspace_id, "ARCHIVED")
         for _ in range(16):
             with suppress(Killed):
@@ -624,11 +608,7 @@ class TestConcurrency:
         """D10: hints do not multiply."""
         workspace_id = env.create_in("STANDBY")
 
-        def away(call: str) -> None:
-            if call == "containers.start":
-                raise ProviderUnavailable
-
-        fleet.faults.before = away
+        fleet.faults.fail("containers.start", ProviderUnavailable)
         env.set_desired_state(workspace_id, "RUNNING")
         for _ in range(20):
             env.set_desired_state(workspace_id, "RUNNING")

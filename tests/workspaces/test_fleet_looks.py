@@ -143,11 +143,7 @@ def test_age_of_the_oldest_operation_is_measured(env: Environment, fleet: Memory
     """For the alarm of a stuck operation."""
     workspace_id = env.create_in("STANDBY")
 
-    def away(call: str) -> None:
-        if call == "containers.start":
-            raise ProviderUnavailable
-
-    fleet.faults.before = away
+    fleet.faults.fail("containers.start", ProviderUnavailable)
     env.set_desired_state(workspace_id, "RUNNING")
     env.observe(workspace_id)
     env.pass_time(100)

@@ -93,11 +93,7 @@ class TestReading:
         """WS-14: for a retried and a terminal error; only the retried one has Retry-After."""
         found = env.create_in("STANDBY")
 
-        def breaks(call: str) -> None:
-            if call == "containers.start":
-                raise OperationFailed("NoRoom", "There is no room.")
-
-        fleet.faults.before = breaks
+        fleet.faults.fail("containers.start", OperationFailed("NoRoom", "There is no room."))
         client.change(found, {"desired_state": "RUNNING"})
         env.observe(found)
         answer = client.read(found)
@@ -137,11 +133,7 @@ class TestReading:
         found = env.create_in("RUNNING")
         client.change(found, {"desired_state": "STANDBY"})
 
-        def away(call: str) -> None:
-            if call == "containers.stop":
-                raise ProviderUnavailable
-
-        fleet.faults.before = away
+        fleet.faults.fail("containers.stop", ProviderUnavailable)
         env.observe(found)
         answer = client.change(found, {"desired_state": "RUNNING"})
         states = answer.body["phase"], answer.body["desired_state"], answer.body["operation"]

@@ -153,11 +153,7 @@ def test_collection_is_repeated_after_an_outage(
 ) -> None:
     env.pass_time(GRACE_SECONDS)
 
-    def away(call: str) -> None:
-        if call == "archives.delete":
-            raise ProviderUnavailable
-
-    fleet.faults.before = away
+    fleet.faults.fail("archives.delete", ProviderUnavailable)
     with pytest.raises(ProviderUnavailable):
         env.collect()
     fleet.faults.before = lambda _: None

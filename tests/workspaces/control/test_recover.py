@@ -140,11 +140,7 @@ def test_terminally_failed_operation_is_retried_on_order(env: Environment, fleet
     """WS-14."""
     workspace_id = env.create_in("STANDBY")
 
-    def fails(call: str) -> None:
-        if call == "containers.start":
-            raise OperationFailed("ImageMissing", "There is no such image.")
-
-    fleet.faults.before = fails
+    fleet.faults.fail("containers.start", OperationFailed("ImageMissing", "There is no such image."))
     env.set_desired_state(workspace_id, "RUNNING")
     env.observe(workspace_id)
     assert env.phase(workspace_id) is Phase.ERROR
