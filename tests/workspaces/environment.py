@@ -148,6 +148,12 @@ class Environment:
         assert found.phase == phase, found
         return found
 
+    def move(self, workspace_id: UUID, *states: str) -> None:
+        """Set these desired states one after another, and observe until each is reached."""
+        for state in states:
+            self.set_desired_state(workspace_id, state)
+            self.drive_to(workspace_id, state)
+
     def create_in(self, desired: str) -> UUID:
         """Create a workspace in this phase."""
         workspace_id = self.create(desired)

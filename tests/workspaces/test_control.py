@@ -68,11 +68,7 @@ class TestLifecycle:
         """WS-8, WS-10: for every desired state, nothing is lost unless it is to be discarded."""
         workspace_id = env.create_in("RUNNING")
         write(fleet, workspace_id)
-        for desired in (start, end):
-            env.set_desired_state(workspace_id, desired)
-            env.drive_to(workspace_id, desired)
-        env.set_desired_state(workspace_id, "STANDBY")
-        env.drive_to(workspace_id, "STANDBY")
+        env.move(workspace_id, start, end, "STANDBY")
         kept = "PENDING" not in {start, end}
         assert home(fleet, workspace_id) == (CONTENT if kept else b"")
 
@@ -426,11 +422,9 @@ class TestActions:
                 raise failure
 
         fleet.faults.before = fails_once
-        env.set_desired_state(workspace_id, "ARCHIVED")
-        env.drive_to(workspace_id, "ARCHIVED")
+        env.move(workspace_id, "ARCHIVED")
         assert workspace_id not in fleet.volumes.volumes
-        env.set_desired_state(workspace_id, "STANDBY")
-        env.drive_to(workspace_id, "STANDBY")
+        env.move(workspace_id, "STANDBY")
         assert home(fleet, workspace_id) == CONTENT
 
     def test_truncated_archive_is_not_proved(self, env: Environment, fleet: MemoryProvider) -> None:
@@ -521,8 +515,7 @@ class TestConcurrency:
                 held_up = True
                 env.pass_time(3_600)
                 env.drive_to(workspace_id, "ARCHIVED")
-                env.set_desired_state(workspace_id, "STANDBY")
-                env.drive_to(workspace_id, "STANDBY")
+                env.move(workspace_id, "STANDBY")
 
         fleet.faults.before = sleeps
         env.observe(workspace_id)
@@ -554,8 +547,7 @@ class TestConcurrency:
                 held_up = True
                 env.pass_time(600)
                 env.drive_to(workspace_id, "ARCHIVED")
-                env.set_desired_state(workspace_id, "STANDBY")
-                env.drive_to(workspace_id, "STANDBY")
+                env.move(workspace_id, "STANDBY")
 
         fleet.faults.before = sleeps
         env.observe(workspace_id)
@@ -590,8 +582,7 @@ class TestConcurrency:
         recovery = Recovery(RecoveryMethod.RETRY, "operator", "once more")
         recover(recovery, workspace_id, env.database, fleet.archives, env.clock())
         env.drive_to(workspace_id, "ARCHIVED")
-        env.set_desired_state(workspace_id, "STANDBY")
-        env.drive_to(workspace_id, "STANDBY")
+        env.move(workspace_id, "STANDBY")
         assert home(fleet, workspace_id) == b"what the late one wrote"
 
     def test_outdated_desired_state_does_not_begin(self, env: Environment) -> None:
@@ -638,8 +629,7 @@ class TestDeleting:
         workspace_id = env.create_in(phase)
         with pytest.raises(NotDeletable, match=f"The workspace is {phase}: set desired_state"):
             env.delete(workspace_id)
-        env.set_desired_state(workspace_id, "PENDING")
-        env.drive_to(workspace_id, "PENDING")
+        env.move(workspace_id, "PENDING")
         env.delete(workspace_id)
         env.run_ticks(3)
         assert env.get(workspace_id).cleaned_at is not None

@@ -22,9 +22,7 @@ def last_key(env: Environment, fleet: MemoryProvider) -> str:
     """A workspace that was archived three times; the key of its last archive."""
     workspace_id = env.create_in("ARCHIVED")
     for _ in range(2):
-        for desired in ("STANDBY", "ARCHIVED"):
-            env.set_desired_state(workspace_id, desired)
-            env.drive_to(workspace_id, desired)
+        env.move(workspace_id, "STANDBY", "ARCHIVED")
     assert len(archives(fleet)) == 3
     key = env.get(workspace_id).archive_key
     assert key is not None

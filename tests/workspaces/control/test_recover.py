@@ -25,9 +25,7 @@ def lost(env: Environment, fleet: MemoryProvider) -> UUID:
     """A workspace with an archive, whose volume vanished with newer content."""
     workspace_id = env.create_in("STANDBY")
     write(fleet, workspace_id)
-    for desired in ("ARCHIVED", "STANDBY"):
-        env.set_desired_state(workspace_id, desired)
-        env.drive_to(workspace_id, desired)
+    env.move(workspace_id, "ARCHIVED", "STANDBY")
     write(fleet, workspace_id, b"newer content")
     del fleet.volumes.volumes[workspace_id]
     env.run_ticks(3)
@@ -103,10 +101,7 @@ def test_home_on_its_volume_continues_without_its_lost_archive(
     recover_as_operator(env, workspace_id, RecoveryMethod.KEEP_VOLUME)
     env.drive_to(workspace_id, "STANDBY")
     assert home(fleet, workspace_id) == CONTENT
-    env.set_desired_state(workspace_id, "ARCHIVED")
-    env.drive_to(workspace_id, "ARCHIVED")
-    env.set_desired_state(workspace_id, "STANDBY")
-    env.drive_to(workspace_id, "STANDBY")
+    env.move(workspace_id, "ARCHIVED", "STANDBY")
     assert home(fleet, workspace_id) == CONTENT
 
 
