@@ -8,9 +8,9 @@ from dpp.workspaces.api.explain import explain
 from dpp.workspaces.control.recover import Recovery, RecoveryMethod, recover
 from dpp.workspaces.errors import ArchiveUnknown, NotRecoverable, OperationFailed, WorkspaceNotFound
 from dpp.workspaces.model import Phase, Workspace, archive_key_of
+from tests.workspaces.control.test_control import CONTENT, home, write
 from tests.workspaces.environment import Environment
 from tests.workspaces.memory_provider import MemoryProvider
-from tests.workspaces.test_control import CONTENT, home, write
 
 
 def recover_as_operator(
