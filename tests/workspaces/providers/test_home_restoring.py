@@ -131,9 +131,7 @@ def test_object_altered_while_unpacked_is_never_installed(env: HomeEnvironment) 
     assert env.home() is None
 
 
-def test_later_of_two_concurrent_restores_installs_the_home(
-    env: HomeEnvironment,
-) -> None:
+def test_later_of_two_concurrent_restores_installs_the_home(env: HomeEnvironment) -> None:
     archive = env.archived()
     other: list[Volume] = []
 

@@ -60,12 +60,12 @@ NEW: Json = {
     "archive_ttl_seconds": 86_400,
     "last_access_at": "2026-03-01T12:00:00Z",
     "created_at": "2026-03-01T12:00:00Z",
-    "next_step": "It has not been looked at yet.",
+    "next_step": "The workspace has not been observed yet.",
 }
 DELETED: Json = NEW | {
     "desired_state": "DELETED",
     "deleted_at": "2026-03-02T08:00:00Z",
-    "next_step": "It has not been looked at yet.",
+    "next_step": "The workspace has not been observed yet.",
 }
 PAGE: Json = {"workspaces": [WORKSPACE], "next_cursor": "41"}
 EVENTS: Json = {
