@@ -22,9 +22,9 @@ _UP, _DOWN = frozenset(UP.values()), frozenset(DOWN.values())
 class Home:
     """The expected state of one home. `newest`: its content, or None.
 
-    `lost`: its volume was destroyed from outside, and nothing may take its place unasked. `destroyed`: its archive was,
-    without a volume. `given_up`: its owner deletes or discards it. `to_be_stopped`: a
-    person said so of a container without its volume. `excuses`: for which errors it may stand in ERROR.
+    `lost`: its volume was destroyed from outside, and must not be replaced without an order. `destroyed`: its archive
+    was, without a volume. `given_up`: its owner deletes or discards it. `to_be_stopped`: an operator ordered to stop a
+    container without its volume. `excuses`: the reasons for which it may be in ERROR.
     """
 
     newest: bytes | None = None
