@@ -1,4 +1,4 @@
-"""cdk-nag (AwsSolutions), run with every synthesis for AWS; a finding without an acknowledgement ends it."""
+"""cdk-nag (AwsSolutions), run at every synthesis for AWS; a finding without an acknowledgement fails it."""
 
 from aws_cdk import Acknowledgment, App, Validations
 from cdk_nag import AwsSolutionsChecks
@@ -6,17 +6,17 @@ from constructs import IConstruct
 
 
 def check(app: App) -> None:
-    """Hold every resource of the app against the rules."""
+    """Check every resource of the app."""
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
 
 
 def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
-    """Say of one resource why a rule does not hold for it."""
+    """Acknowledge a finding on one resource with its reason."""
     Validations.of(construct).acknowledge(
         Acknowledgment(id=f"AwsSolutions::AwsSolutions-{rule}", reason=reason)
     )
 
 
 def managed_policy(name: str) -> str:
-    """The finding that a role has a policy of AWS's own."""
+    """The finding that a role has an AWS managed policy."""
     return f"IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/{name}]"

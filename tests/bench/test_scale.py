@@ -94,7 +94,7 @@ def test_needs_equal_a_calculation_by_hand() -> None:
 
 
 def test_numbers_equal_those_of_code_and_schema() -> None:
-    assert model.LARGEST["source_workers"] == sizes._MOST_OF_A_QUEUE
+    assert model.LARGEST["source_workers"] == sizes._MAX_CONCURRENCY
     schema = (ROOT / "migrations" / "sql" / "0001_metered_runs.up.sql").read_text(encoding="utf-8")
     assert f"rate_limit_per_minute BETWEEN 1 AND {model.MAX_RATE_PER_MINUTE})" in schema
     queries = (ROOT / "layers/dpp/python/dpp/runs/submit.sql").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Both sizes and the local stack, synthesized once a session in this process; jsii needs a Node, the wheel's."""
+"""Both sizes and the local stack, synthesized once per session in this process; jsii uses the Node of its wheel."""
 
 import json
 import os
@@ -24,7 +24,7 @@ LIFECYCLE = {
     "DPP_JIRA_JQL": "assignee = currentUser()",
     "DPP_SLACK_CHANNEL": "C1",
 }
-"""With it the roles that carry events to answers."""
+"""Variables that add the lifecycle roles."""
 IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/dpp/workspace:1"
 _LAYERS = ("deps", "domain", "migrations", "ocr", "operate", "api_docs")
 type Describe = Callable[["Deployment"], Assembly]
@@ -32,7 +32,7 @@ type Describe = Callable[["Deployment"], Assembly]
 
 @pytest.fixture(scope="session")
 def node() -> Iterator[None]:
-    """Node on PATH before the CDK is imported for the first time."""
+    """Put Node on PATH before the CDK is first imported."""
     before = os.environ["PATH"]
     os.environ["PATH"] = with_node(os.environ)["PATH"]
     try:
@@ -43,7 +43,7 @@ def node() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def deployment(node: None, tmp_path_factory: pytest.TempPathFactory) -> "Deployment":
-    """A production deployment whose layers are stand-ins: what is in them isn't asked here."""
+    """A production deployment with empty layers: their content is not tested here."""
     from dpp_cdk.settings.config import Deployment, LayerFolders
     from dpp_cdk.settings.sizes import PROD
 
@@ -120,5 +120,5 @@ def local(described: Describe, deployment: "Deployment") -> Assembly:
 
 @pytest.fixture(scope="session")
 def stack(prod: Assembly) -> Stack:
-    """All of production as one template."""
+    """The whole production deployment as one template."""
     return prod.whole

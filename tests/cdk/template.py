@@ -1,4 +1,4 @@
-"""Reads CloudFormation templates by what things are for, not by their generated names."""
+"""Reads CloudFormation templates by the resources' purpose instead of their generated names."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ type Resource = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Assembly:
-    """The templates of one deployment, by the last word of their stacks' names."""
+    """The templates of one deployment by the last word of the stack's name."""
 
     stacks: Mapping[str, Mapping[str, Any]]
     report: Path
@@ -22,7 +22,7 @@ class Assembly:
 
     @cached_property
     def whole(self) -> "Stack":
-        """All of it as one template: what one stack exports stands where another imports it."""
+        """All stacks as one template, with imports replaced by the exported values."""
         exported = {
             output["Export"]["Name"]: output["Value"]
             for template in self.stacks.values()
@@ -76,12 +76,12 @@ class Stack:
         return self.all("AWS::Lambda::Function")[self.function_id(name)]
 
     def bucket_given(self, name: str, variable: str) -> str:
-        """Logical id of the bucket that the function is told of by this variable."""
+        """Logical id of the bucket in this variable of the function."""
         found: str = self.function(name)["Environment"]["Variables"][variable]["Ref"]
         return found
 
     def actions(self, name: str) -> set[str]:
-        """Every action that the function's role is allowed by policies of ours."""
+        """Every action that the template's policies permit the function's role."""
         return {action for statement in self.statements(name) for action in _list(statement["Action"])}
 
     def statements(self, name: str) -> list[Resource]:
@@ -94,8 +94,8 @@ class Stack:
             for statement in policy["PolicyDocument"]["Statement"]
         ]
 
-    def queue_emptied_by(self, name: str) -> Resource:
-        """Properties of the queue whose messages the function gets."""
+    def queue_of_function(self, name: str) -> Resource:
+        """Properties of the queue that the function consumes."""
         return self.all("AWS::SQS::Queue")[self.event_source(name)["EventSourceArn"]["Fn::GetAtt"][0]]
 
     def event_source(self, name: str) -> Resource:
@@ -105,19 +105,19 @@ class Stack:
         return found
 
     def calls(self, name: str, target: Any) -> bool:
-        """True when `target` is the function or its alias."""
+        """True if `target` is the function or its alias."""
         aliases = self.all("AWS::Lambda::Alias").items()
         ids = {self.function_id(name)}
         ids |= {id for id, alias in aliases if alias["FunctionName"] == {"Ref": self.function_id(name)}}
         return any(f'"{id}"' in json.dumps(target) for id in ids)
 
     def rules_that_fire(self, name: str) -> list[Resource]:
-        """The EventBridge rules that have the function as a target."""
+        """The EventBridge rules with the function as a target."""
         rules = self.all("AWS::Events::Rule").values()
         return [rule for rule in rules if any(self.calls(name, target["Arn"]) for target in rule["Targets"])]
 
     def tls_only(self, policy_kind: str, target_key: str, target_id: str) -> bool:
-        """True when a resource policy denies the target to everybody who comes without TLS."""
+        """True if the resource policy denies access without TLS."""
         for policy in self.all(policy_kind).values():
             if {"Ref": target_id} not in _list(policy[target_key]):
                 continue

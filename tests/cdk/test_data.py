@@ -18,7 +18,7 @@ def sized(request: pytest.FixtureRequest) -> Assembly:
 
 
 class TestNetwork:
-    def test_nothing_leads_out(self, sized: Assembly) -> None:
+    def test_no_route_leads_to_the_internet(self, sized: Assembly) -> None:
         network = sized["network"]
         for kind in ("InternetGateway", "NatGateway", "EgressOnlyInternetGateway", "VPCPeeringConnection"):
             assert network.all(f"AWS::EC2::{kind}") == {}
@@ -36,7 +36,7 @@ class TestNetwork:
                 assert (endpoint["VpcEndpointType"], endpoint["PrivateDnsEnabled"]) == ("Interface", True)
                 assert len(endpoint["SubnetIds"]) == zones
 
-    def test_who_talks_to_whom_is_eight_rules_and_s3(self, sized: Assembly) -> None:
+    def test_security_groups_have_exactly_eight_rules_and_s3(self, sized: Assembly) -> None:
         network = sized["network"]
         ingress = network.all("AWS::EC2::SecurityGroupIngress").values()
 
@@ -54,7 +54,7 @@ class TestNetwork:
             ("Workspaces", "Homes", 2049),
             ("Workspaces", "WorkspaceEndpoints", 443),
         }
-        nobody = "255.255.255.255/32"  # what the CDK writes for "nothing", since none would mean everything
+        nobody = "255.255.255.255/32"  # the CDK's rule for "nothing", because no rule would mean everything
         wide = [
             rule
             for rule in network.all("AWS::EC2::SecurityGroupEgress").values()
@@ -69,38 +69,38 @@ class TestNetwork:
             assert "SecurityGroupEgress" not in group
 
     @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_only_what_meets_the_internet_and_what_anybody_calls_stand_outside(
+    def test_only_functions_that_use_the_internet_and_public_docs_are_outside(
         self, sized: Assembly, name: str
     ) -> None:
-        """RUN-26: and what stands outside knows neither database nor cache nor bucket nor queue."""
+        """RUN-26: functions outside of the VPC know neither database, cache, bucket nor queue."""
         function = sized.whole.function(name)
         given = set(function.get("Environment", {}).get("Variables", {}))
         known = {
             "pack_outside": set[str](),
             "lifecycle_outside": {"DPP_JIRA_URL", "DPP_LIFECYCLE_SECRET_ARN"},  # PLAT-2
-            "api_docs": set[str](),  # which anybody may call
+            "api_docs": set[str](),  # public
         }
         assert ("VpcConfig" in function) is (name not in known)
         assert name not in known or given == known[name]
 
 
 class TestDatabase:
-    def test_it_is_encrypted_and_speaks_tls_only(self, sized: Assembly) -> None:
+    def test_it_is_encrypted_and_requires_tls(self, sized: Assembly) -> None:
         instance = sized.whole.one("AWS::RDS::DBInstance")
         assert instance["StorageEncrypted"] is True
         assert instance["PubliclyAccessible"] is False
         assert sized.whole.one("AWS::RDS::DBParameterGroup")["Parameters"]["rds.force_ssl"] == "1"
 
-    def test_rds_makes_and_rotates_the_password(self, sized: Assembly) -> None:
+    def test_rds_creates_and_rotates_the_password(self, sized: Assembly) -> None:
         assert sized.whole.one("AWS::RDS::DBInstance")["ManageMasterUserPassword"] is True
 
-    def test_no_statement_is_logged_with_its_parameters(self, sized: Assembly) -> None:
+    def test_logged_statements_have_no_parameters(self, sized: Assembly) -> None:
         """RUN-31: inputs are parameters."""
         parameters = sized.whole.one("AWS::RDS::DBParameterGroup")["Parameters"]
         assert parameters["log_parameter_max_length"] == "0"
         assert parameters["log_parameter_max_length_on_error"] == "0"
 
-    def test_production_survives_a_zone_and_a_mistake(self, prod: Assembly) -> None:
+    def test_production_has_a_standby_backups_and_deletion_protection(self, prod: Assembly) -> None:
         instance = prod.whole.one("AWS::RDS::DBInstance")
         assert (instance["MultiAZ"], instance["DeletionProtection"]) == (True, True)
         assert instance["BackupRetentionPeriod"] == 14
@@ -116,8 +116,8 @@ class TestDatabase:
                 assert given["DATABASE_SSLMODE"] == "verify-full"
                 assert "Proxy" in json.dumps(given["DATABASE_HOST"])
 
-    def test_dev_is_torn_down_wholly(self, dev: Assembly) -> None:
-        """No resource of any stack is kept, but the account's role for API Gateway's logs."""
+    def test_dev_is_torn_down_completely(self, dev: Assembly) -> None:
+        """No resource of any stack is retained, except the account's role for API Gateway's logs."""
         kept = {
             id
             for id, resource in dev.whole.template["Resources"].items()
@@ -129,7 +129,7 @@ class TestDatabase:
         assert dev.whole.all("AWS::RDS::DBProxy") == {}
         assert len(dev.whole.all("Custom::S3AutoDeleteObjects")) == 5
 
-    def test_production_keeps_what_clients_stored(self, prod: Assembly) -> None:
+    def test_production_keeps_clients_data(self, prod: Assembly) -> None:
         whole = prod.whole
         assert {whole.template["Resources"][id]["DeletionPolicy"] for id in whole.all("AWS::S3::Bucket")} == {
             "Retain"
@@ -138,7 +138,7 @@ class TestDatabase:
 
 
 class TestCache:
-    def test_it_is_encrypted_and_asks_for_a_token(self, sized: Assembly) -> None:
+    def test_it_is_encrypted_and_requires_a_token(self, sized: Assembly) -> None:
         group = sized.whole.one("AWS::ElastiCache::ReplicationGroup")
         assert (group["TransitEncryptionEnabled"], group["TransitEncryptionMode"]) == (True, "required")
         assert group["AtRestEncryptionEnabled"] is True
@@ -149,7 +149,7 @@ class TestCache:
         parameters = sized.whole.one("AWS::ElastiCache::ParameterGroup")["Properties"]
         assert parameters == {"maxmemory-policy": "noeviction"}
 
-    def test_production_fails_over_by_itself(self, prod: Assembly, dev: Assembly) -> None:
+    def test_production_fails_over_automatically(self, prod: Assembly, dev: Assembly) -> None:
         group = prod.whole.one("AWS::ElastiCache::ReplicationGroup")
         assert (group["AutomaticFailoverEnabled"], group["MultiAZEnabled"]) == (True, True)
         assert group["NumCacheClusters"] == 2
@@ -157,7 +157,7 @@ class TestCache:
 
 
 class TestLocal:
-    def test_only_the_servers_fall_away_where_they_are_given(self, local: Assembly, dev: Assembly) -> None:
+    def test_the_local_stack_lacks_only_the_servers(self, local: Assembly, dev: Assembly) -> None:
         """PLAT-5: everything else is the same constructs."""
         assert set(local.stacks) == {"data", "app", "observability"}
         missing = {r["Type"] for r in dev.whole.template["Resources"].values()} - {
@@ -175,7 +175,7 @@ class TestLocal:
         for name in FUNCTIONS:
             assert "VpcConfig" not in local.whole.function(name)
 
-    def test_the_urls_are_given_as_they_are(self, local: Assembly) -> None:
+    def test_server_urls_are_passed_on_unchanged(self, local: Assembly) -> None:
         given = local.whole.function("runs_submit")["Environment"]["Variables"]
         assert given["DATABASE_URL"] == "postgresql://db.test/dpp"
         assert not any("SECRET" in name for name in given)

@@ -1,4 +1,4 @@
-"""Alarms, who is told, what to do; the dashboard; releases that are taken back."""
+"""Alarms with their notifications and runbook entries; the dashboard; rollback of releases."""
 
 import json
 import re
@@ -14,13 +14,15 @@ SHIFTED = (*API_FUNCTIONS, *EVENT_FUNCTIONS, "run_worker", "pack_outside", "life
 
 
 def entries() -> set[str]:
-    """The anchors of the runbook, as GitHub makes them of its headings."""
+    """The anchors of the runbook, as GitHub derives them from headings."""
     headings = re.findall(r"(?m)^#{2,3} (.+)$", (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8"))
     return {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("size", ["prod", "dev"])
-def test_every_alarm_tells_somebody_and_says_what_to_do(size: str, request: pytest.FixtureRequest) -> None:
+def test_every_alarm_notifies_the_topic_and_names_its_runbook_entry(
+    size: str, request: pytest.FixtureRequest
+) -> None:
     assembly: Assembly = request.getfixturevalue(size)
     stack = assembly["observability"]
     ((topic, _),) = stack.all("AWS::SNS::Topic").items()
@@ -33,14 +35,14 @@ def test_every_alarm_tells_somebody_and_says_what_to_do(size: str, request: pyte
         assert anchor in known
 
 
-def test_an_address_is_told_where_one_is_given(prod: Assembly, dev: Assembly) -> None:
+def test_the_alarm_email_is_subscribed_if_configured(prod: Assembly, dev: Assembly) -> None:
     subscription = prod["observability"].one("AWS::SNS::Subscription")
     assert (subscription["Protocol"], subscription["Endpoint"]) == ("email", "ops@example.com")
     assert dev["observability"].all("AWS::SNS::Subscription") == {}
 
 
 def alarmed(assembly: Assembly, namespace: str) -> set[tuple[str, str]]:
-    """Name of the metric, and the value of its first dimension where that is a plain name."""
+    """The metric's name, and the value of its first dimension if that is a plain name."""
     found = assembly["observability"].all("AWS::CloudWatch::Alarm").values()
     return {
         (alarm["MetricName"], str(alarm["Dimensions"][0]["Value"]))
@@ -49,14 +51,14 @@ def alarmed(assembly: Assembly, namespace: str) -> set[tuple[str, str]]:
     }
 
 
-def test_each_function_is_watched_for_errors_and_throttles(prod: Assembly) -> None:
+def test_each_function_has_alarms_for_errors_and_throttles(prod: Assembly) -> None:
     kinds = ("Errors", "Throttles", "Duration")
     expected = {(kind, f"dpp-prod-{name}") for name in FUNCTIONS for kind in kinds}
     seen_by_its_caller = {("Duration", "dpp-prod-migrate"), ("Duration", "dpp-prod-operate")}
     assert alarmed(prod, "AWS/Lambda") == expected - seen_by_its_caller
 
 
-def test_the_servers_are_watched(prod: Assembly, dev: Assembly) -> None:
+def test_the_servers_have_alarms(prod: Assembly, dev: Assembly) -> None:
     assert alarmed(prod, "AWS/RDS") == {
         (name, "dpp-prod")
         for name in ("CPUUtilization", "DatabaseConnections", "FreeStorageSpace", "FreeableMemory")
@@ -68,8 +70,8 @@ def test_the_servers_are_watched(prod: Assembly, dev: Assembly) -> None:
     assert alarmed(dev, "AWS/ElastiCache") == {(name, "dpp-dev-001") for name in of_the_cache}
 
 
-def test_every_metric_that_promises_an_alarm_has_it(prod: Assembly) -> None:
-    """`dpp.platform.observability.metrics` names the runbook entries that watch a metric."""
+def test_every_metric_with_a_runbook_entry_has_its_alarm(prod: Assembly) -> None:
+    """`dpp.platform.observability.metrics` names the runbook entries of a metric's alarms."""
     found = prod["observability"].all("AWS::CloudWatch::Alarm").values()
     by_metric = {
         (alarm["MetricName"], alarm["AlarmDescription"].rpartition("#")[2])
@@ -81,8 +83,8 @@ def test_every_metric_that_promises_an_alarm_has_it(prod: Assembly) -> None:
     assert promised <= by_metric
 
 
-def test_a_silent_job_is_an_alarm(prod: Assembly) -> None:
-    """Quiet is bad for a job that fires each minute, and well for everything else."""
+def test_a_silent_job_raises_an_alarm(prod: Assembly) -> None:
+    """Missing data is breaching for a job with a tick each minute, and fine for everything else."""
     found = prod["observability"].all("AWS::CloudWatch::Alarm").values()
     quiet = [alarm for alarm in found if alarm["TreatMissingData"] == "breaching"]
     silent = {alarm["Dimensions"][0]["Value"] for alarm in quiet if len(alarm["Dimensions"]) == 1}
@@ -90,8 +92,8 @@ def test_a_silent_job_is_an_alarm(prod: Assembly) -> None:
     assert silent == {f"dpp-prod-{name}" for name in (*JOBS, *by_queue)}
 
 
-def test_a_role_that_is_silent_or_was_never_heard_is_an_alarm(prod: Assembly) -> None:
-    """LIFE-11: the chamberlain, whose own silence is an alarm of his, tells of the others'."""
+def test_a_role_without_heartbeat_raises_an_alarm(prod: Assembly) -> None:
+    """LIFE-11: the chamberlain reports the other roles' silence, and has an alarm for its own."""
     found = prod["observability"].all("AWS::CloudWatch::Alarm").values()
     by_role = {
         alarm["Dimensions"][1]["Value"]: alarm
@@ -105,7 +107,7 @@ def test_a_role_that_is_silent_or_was_never_heard_is_an_alarm(prod: Assembly) ->
         assert alarm["TreatMissingData"] == ("notBreaching" if role == "CHAMBERLAIN" else "breaching")
 
 
-def test_a_source_that_fails_and_what_gets_no_further_are_alarms(prod: Assembly) -> None:
+def test_failing_sources_and_stuck_items_raise_alarms(prod: Assembly) -> None:
     """LIFE-1, LIFE-2, LIFE-5, LIFE-7."""
     found = prod["observability"].all("AWS::CloudWatch::Alarm").values()
     watched = {
@@ -122,8 +124,8 @@ def test_a_source_that_fails_and_what_gets_no_further_are_alarms(prod: Assembly)
     }
 
 
-def test_each_step_of_the_ops_cycle_that_can_fail_is_watched(prod: Assembly) -> None:
-    """TIX-6: a failing reaper stops nothing, so that nobody would see it."""
+def test_each_step_of_the_ops_cycle_has_an_alarm(prod: Assembly) -> None:
+    """TIX-6: a failing reaper stops nothing else, so it would go unnoticed."""
     found = prod["observability"].all("AWS::CloudWatch::Alarm").values()
     watched = {
         dimension["Value"]
@@ -135,7 +137,7 @@ def test_each_step_of_the_ops_cycle_that_can_fail_is_watched(prod: Assembly) -> 
     assert watched == {"ticket_reaper", "tickets"}
 
 
-def test_what_a_policy_hands_to_an_operator_is_told_and_what_operators_decide_is_not(prod: Assembly) -> None:
+def test_an_escalation_by_a_policy_raises_an_alarm_and_one_by_an_operator_does_not(prod: Assembly) -> None:
     """AUTH-11."""
     (alarm,) = (
         alarm
@@ -149,7 +151,7 @@ def test_what_a_policy_hands_to_an_operator_is_told_and_what_operators_decide_is
     }
 
 
-def test_both_queues_are_watched_for_dead_letters_and_age(prod: Assembly) -> None:
+def test_both_queues_have_alarms_for_dead_letters_and_age(prod: Assembly) -> None:
     watched = {
         (alarm["AlarmDescription"].rpartition("#")[2], alarm["MetricName"], json.dumps(alarm["Dimensions"]))
         for alarm in prod["observability"].all("AWS::CloudWatch::Alarm").values()
@@ -165,7 +167,7 @@ def test_both_queues_are_watched_for_dead_letters_and_age(prod: Assembly) -> Non
     assert len({queue for _, _, queue in watched}) == 4
 
 
-def test_the_dashboard_begins_with_what_is_wrong_and_shows_metrics_that_exist(prod: Assembly) -> None:
+def test_the_dashboard_begins_with_the_alarms_and_shows_existing_metrics(prod: Assembly) -> None:
     body = json.dumps(prod["observability"].one("AWS::CloudWatch::Dashboard")["DashboardBody"])
     first = body.index('\\"type\\":\\"alarm\\"') if '\\"type\\":\\"alarm\\"' in body else -1
     assert 0 <= first < body.index("metric\\")
@@ -184,7 +186,7 @@ def test_the_dashboard_begins_with_what_is_wrong_and_shows_metrics_that_exist(pr
 
 
 @pytest.mark.parametrize("name", SHIFTED)
-def test_a_release_that_fails_is_taken_back(prod: Assembly, name: str) -> None:
+def test_a_failing_release_is_rolled_back(prod: Assembly, name: str) -> None:
     app = prod["app"]
     groups = {g["DeploymentGroupName"]: g for g in app.all("AWS::CodeDeploy::DeploymentGroup").values()}
     assert set(groups) == {f"dpp-prod-{shifted}" for shifted in SHIFTED}
@@ -199,7 +201,7 @@ def test_a_release_that_fails_is_taken_back(prod: Assembly, name: str) -> None:
     assert names == {"Errors", "5XXError"}
 
 
-def test_callers_are_pointed_at_the_version_that_is_released(prod: Assembly, dev: Assembly) -> None:
+def test_callers_use_the_released_version(prod: Assembly, dev: Assembly) -> None:
     for name in FUNCTIONS:
         function = {"Ref": prod.whole.function_id(name)}
         aliases = [a for a in prod.whole.all("AWS::Lambda::Alias").values() if a["FunctionName"] == function]

@@ -1,4 +1,4 @@
-"""`deploy/<stage>.json`: what a second deployment can't forget, and `-c` over it."""
+"""`deploy/<stage>.json`: options that persist between deployments, and `-c`, which overrides them."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def keep(root: Path, stage: str, kept: object) -> None:
     (root / "deploy" / f"{stage}.json").write_text(json.dumps(kept), encoding="utf-8")
 
 
-def test_what_the_file_says_needs_not_be_said_again(root: Path) -> None:
+def test_options_of_the_file_apply_without_repeating_them(root: Path) -> None:
     keep(root, "live", KEPT)
     made = read(root, {"stage": "live"})
     assert (made.stage, made.size.name, made.alarm_email) == ("live", "prod", "ops@example.com")
@@ -36,7 +36,7 @@ def test_what_the_file_says_needs_not_be_said_again(root: Path) -> None:
     assert (other.size.name, other.alarm_email, other.variables) == ("dev", "", {})
 
 
-def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
+def test_the_command_line_overrides_the_file_even_with_an_empty_value(root: Path) -> None:
     keep(root, "live", KEPT)
     said = {"stage": "live", "alarm_email": "other@example.com", "decision_bedrock_model_id": ""}
     made = read(root, said)
@@ -48,11 +48,11 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
     [
         (
             {"alarm_mail": "ops@example.com"},
-            "deploy/dev.json: alarm_mail: there is no such option; there are size",
+            "deploy/dev.json: alarm_mail: no such option; the options are size",
         ),
         ({"alarm_email": "ops"}, "deploy/dev.json: alarm_email=ops: not an e-mail address"),
         ({"tracing": True}, "deploy/dev.json: tracing=True: Input should be a valid string"),
-        ({"size": "prod"}, "the stage dev would be of size prod"),
+        ({"size": "prod"}, "the stage dev would have size prod"),
         (
             {"time_zone": "Mars/Olympus"},
             "deploy/dev.json: time_zone=Mars/Olympus: not a time zone of the IANA database",
@@ -97,7 +97,7 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
         ),
         (
             {"auth_error_ledger_retention_days": 60},
-            "auth_error_ledger_retention_days: there is no such option",
+            "auth_error_ledger_retention_days: no such option",
         ),
         (
             {"retention": {"seen_dayz": 45}},
@@ -109,12 +109,12 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
         ),
         (
             {"github_login": "acme-bot"},
-            "deploy/dev.json: github_login says nothing without lifecycle_tenant, who pays for the tasks",
+            "deploy/dev.json: github_login needs lifecycle_tenant, the tenant that pays for the tasks",
         ),
         ({"lifecycle_tenant": "a b"}, "lifecycle_tenant=a b: String should match pattern"),
         (
             {"lifecycle_tenant": "acme", "jira_jql": "project = A"},
-            "deploy/dev.json: jira_jql says nothing without jira_url",
+            "deploy/dev.json: jira_jql needs jira_url",
         ),
         (
             {"lifecycle_tenant": "acme", "jira_url": "http://jira.example"},
@@ -144,7 +144,7 @@ def test_the_command_line_wins_also_with_nothing(root: Path) -> None:
         ([], "deploy/dev.json: not an object"),
     ],
 )
-def test_a_wrong_file_is_answered_by_its_name(root: Path, kept: object, told: str) -> None:
+def test_an_error_in_the_file_names_the_file_and_the_option(root: Path, kept: object, told: str) -> None:
     from dpp_cdk.settings.config import DeploymentError
 
     keep(root, "dev", kept)
@@ -153,7 +153,7 @@ def test_a_wrong_file_is_answered_by_its_name(root: Path, kept: object, told: st
     assert told in str(refused.value)
 
 
-def test_a_file_that_is_no_json_is_answered_by_its_name(root: Path) -> None:
+def test_a_file_that_is_not_json_is_refused_by_name(root: Path) -> None:
     from dpp_cdk.settings.config import DeploymentError
 
     keep(root, "dev", {})
@@ -162,12 +162,12 @@ def test_a_file_that_is_no_json_is_answered_by_its_name(root: Path) -> None:
         read(root, {})
 
 
-def test_a_size_that_was_forgotten_never_makes_another_of_a_deployment(root: Path) -> None:
-    """`dpp deploy --stage live` says size=dev; prod's servers would be replaced."""
+def test_a_forgotten_size_never_changes_a_deployments_size(root: Path) -> None:
+    """`dpp deploy --stage live` would default to size dev, and prod's servers would be replaced."""
     from dpp_cdk.settings.config import DeploymentError
 
     keep(root, "live", KEPT)
-    with pytest.raises(DeploymentError, match=r"-c size=dev: deploy/live\.json says that live is prod"):
+    with pytest.raises(DeploymentError, match=r"-c size=dev: deploy/live\.json has size prod"):
         read(root, {"stage": "live", "size": "dev"})
 
 
@@ -179,8 +179,8 @@ def test_a_size_that_was_forgotten_never_makes_another_of_a_deployment(root: Pat
         {"DPP_DECISION_OPENAI_MODEL": "some-model"},
     ],
 )
-def test_a_model_that_only_the_environment_names_is_refused(root: Path, exported: Mapping[str, str]) -> None:
-    """The next shell, which lacks it, would take the model away."""
+def test_a_model_given_only_by_the_environment_is_refused(root: Path, exported: Mapping[str, str]) -> None:
+    """The next shell may lack it, and the deployment would lose the model."""
     from dpp_cdk.settings.config import DeploymentError
 
     ((variable, value),) = exported.items()
@@ -201,8 +201,8 @@ RULES = {
 }
 
 
-def test_the_reaper_s_rules_go_to_the_functions_as_they_are_written(root: Path) -> None:
-    """TIX-1, TIX-7: a number may stand in the file as one."""
+def test_the_reapers_rules_are_passed_on_to_the_functions(root: Path) -> None:
+    """TIX-1, TIX-7: the file may have a number."""
     from dpp.tickets.config import ReaperSettings
 
     keep(root, "dev", RULES)
@@ -216,7 +216,7 @@ def test_the_reaper_s_rules_go_to_the_functions_as_they_are_written(root: Path) 
     assert read(root, {"time_zone": ""}).variables.get("DPP_TIME_ZONE") is None
 
 
-def test_what_is_said_of_events_goes_to_the_functions(root: Path) -> None:
+def test_options_of_events_are_passed_on_to_the_functions(root: Path) -> None:
     """AUTH-5, AUTH-8."""
     from dpp.auth_errors.config import RetrySettings
     from dpp.lifecycle.retention.periods import RetentionSettings
@@ -231,7 +231,7 @@ def test_what_is_said_of_events_goes_to_the_functions(root: Path) -> None:
 
 
 @pytest.mark.parametrize("said", [{"seen_days": 45, "logs_days": 20}, '{"seen_days":45,"logs_days":20}'])
-def test_the_retention_section_goes_to_the_functions(root: Path, said: object) -> None:
+def test_the_retention_option_is_passed_on_to_the_functions(root: Path, said: object) -> None:
     """LIFE-8: an object in the file, or its text, as after `-c`."""
     keep(root, "dev", {"retention": said})
     made = read(root, {})
@@ -244,7 +244,7 @@ def test_the_retention_section_goes_to_the_functions(root: Path, said: object) -
     assert read(root, {"retention": ""}).retention == Retention()
 
 
-def test_the_retention_section_of_the_local_stack_is_the_environment_s(root: Path) -> None:
+def test_the_local_stack_takes_retention_from_the_environment(root: Path) -> None:
     from dpp_cdk.settings.config import DeploymentError
 
     made = read(root, {}, {**LOCAL, "DPP_RETENTION": '{"logs_days": 2}'})
@@ -257,10 +257,8 @@ def test_the_retention_section_of_the_local_stack_is_the_environment_s(root: Pat
         read(root, {}, {"DPP_RETENTION": '{"logs_days": 2}'})
 
 
-def test_rules_that_do_not_fit_each_other_end_the_synthesis(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """AUTH-5: with a ladder of such steps, each is right alone, and an event would outlive what is known of it."""
+def test_contradictory_rules_fail_the_synthesis(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AUTH-5: each value is valid alone, but an event could outlive its ledger entry."""
     from dpp_cdk.settings.config import DeploymentError
 
     monkeypatch.setattr("dpp.auth_errors.config.LADDER_SECONDS", (6_000,))
@@ -276,8 +274,8 @@ def test_rules_that_do_not_fit_each_other_end_the_synthesis(
             read(root, {}, environ)
 
 
-def test_a_rule_that_only_the_environment_names_is_refused(root: Path) -> None:
-    """The next shell, which lacks it, would reap by another."""
+def test_a_rule_given_only_by_the_environment_is_refused(root: Path) -> None:
+    """The next shell may lack it, and the reaper would use other rules."""
     from dpp_cdk.settings.config import DeploymentError
 
     exported = {"DPP_TICKET_REAPER_THRESHOLD_SECONDS": "3600"}
@@ -285,7 +283,7 @@ def test_a_rule_that_only_the_environment_names_is_refused(root: Path) -> None:
         read(root, {}, exported)
 
 
-def test_the_local_stack_takes_the_rules_of_the_environment_and_looks_at_them(root: Path) -> None:
+def test_the_local_stack_validates_the_rules_of_the_environment(root: Path) -> None:
     from dpp_cdk.settings.config import DeploymentError
 
     made = read(root, {}, {**LOCAL, "DPP_TIME_ZONE": "UTC", "DPP_TICKET_REAPER_MAX_CLEAN": "7"})
@@ -294,7 +292,7 @@ def test_the_local_stack_takes_the_rules_of_the_environment_and_looks_at_them(ro
         read(root, {}, {**LOCAL, "DPP_TICKET_REAPER_MAX_CLEAN": "1000000000"})
 
 
-def test_the_local_stack_reads_no_file_and_takes_the_environment(root: Path) -> None:
+def test_the_local_stack_reads_the_environment_instead_of_a_file(root: Path) -> None:
     keep(root, "dev", {"domain_name": "api.example.com", "certificate_arn": ARN})
     made = read(root, {}, {**LOCAL, "DPP_DECISION_OPENAI_MODEL": "some-model"})
     assert made.domain_name == ""

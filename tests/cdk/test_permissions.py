@@ -1,4 +1,4 @@
-"""Each role is allowed what its function does, on the resource it does it to, and nothing else (PLAT-1)."""
+"""Each role has exactly the permissions of its function, on exactly its resources (PLAT-1)."""
 
 import json
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ CONSUMING = {
     "sqs:GetQueueAttributes",
 }
 REDRIVING = CONSUMING - {"sqs:GetQueueUrl"}
-# Containers and the doors of their homes; whose, and under which condition, tests/cdk/test_workspaces.py has.
+# Containers and access points of homes; tests/cdk/test_workspaces.py tests the resources and conditions.
 ON_NO_RESOURCE = {
     "ecs:ListTasks",
     "ecs:RegisterTaskDefinition",
@@ -80,7 +80,7 @@ ALLOWED = {
     | SECRETS
     | IN_NETWORK,
     "pack_outside": set[str](),
-    "run_reaper": CONSUMING | SECRETS | IN_NETWORK,  # its half-minute beat
+    "run_reaper": CONSUMING | SECRETS | IN_NETWORK,  # its half-minute queue
     "run_sweeper": SECRETS | IN_NETWORK,
     "run_reconcile": {"sqs:SendMessage", "s3:GetObject", "s3:ListBucket"} | SECRETS | IN_NETWORK,
     "run_retention": SECRETS | IN_NETWORK,
@@ -89,7 +89,7 @@ ALLOWED = {
     "lifecycle_sentinel": INVOKING | SECRETS | IN_NETWORK,
     "lifecycle_king": INVOKING | SECRETS | IN_NETWORK,
     "lifecycle_general": {"sqs:SendMessage", "s3:GetObject", "s3:ListBucket", "s3:PutObject"}
-    | CONSUMING  # its half-minute beat
+    | CONSUMING  # its half-minute queue
     | INVOKING
     | SECRETS
     | IN_NETWORK,
@@ -136,13 +136,13 @@ def actions(stack: Stack, name: str) -> set[object]:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_role_has_the_actions_of_its_function_only(prod: Assembly, dev: Assembly, name: str) -> None:
+def test_a_role_has_exactly_the_actions_of_its_function(prod: Assembly, dev: Assembly, name: str) -> None:
     for assembly in (prod, dev):
         assert actions(assembly.whole, name) == ALLOWED[name] | OWN_LOGS
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_each_function_has_a_role_of_its_own_without_a_managed_policy(stack: Stack, name: str) -> None:
+def test_each_function_has_its_own_role_without_managed_policies(stack: Stack, name: str) -> None:
     (role, _) = stack.function(name)["Role"]["Fn::GetAtt"]
     users = [
         f for f in stack.all("AWS::Lambda::Function").values() if f["Role"] == {"Fn::GetAtt": [role, "Arn"]}
@@ -159,8 +159,8 @@ def test_a_function_writes_to_its_own_log_group_only(stack: Stack, name: str) ->
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_resource_is_named_but_the_interfaces_that_lambda_makes(stack: Stack, name: str) -> None:
-    """They have no name before they are made; the function's own code is denied them."""
+def test_permissions_name_their_resources_except_lambdas_network_interfaces(stack: Stack, name: str) -> None:
+    """Their ARNs are not known beforehand; the function's own code is denied them."""
     for statement in allowing(stack, name):
         if statement["Resource"] == "*":
             done = set(map(str, listed(statement["Action"])))
@@ -172,8 +172,8 @@ def test_every_resource_is_named_but_the_interfaces_that_lambda_makes(stack: Sta
     assert len(denied) == (0 if name in {"pack_outside", "lifecycle_outside", "api_docs"} else 1)
 
 
-def test_no_policy_of_the_deployment_allows_an_action_by_pattern(prod: Assembly, dev: Assembly) -> None:
-    """The CDK's own function that empties dev's buckets has none of ours."""
+def test_no_policy_has_a_wildcard_action(prod: Assembly, dev: Assembly) -> None:
+    """Except the CDK's own function that empties dev's buckets."""
     for assembly in (prod, dev):
         for id, policy in assembly.whole.all("AWS::IAM::Policy").items():
             for statement in policy["PolicyDocument"]["Statement"]:
@@ -181,7 +181,7 @@ def test_no_policy_of_the_deployment_allows_an_action_by_pattern(prod: Assembly,
 
 
 @pytest.mark.parametrize("name", ["runs_read", "run_worker", "run_reconcile", "operate"])
-def test_objects_are_reached_below_the_prefix_of_results_only(stack: Stack, name: str) -> None:
+def test_objects_are_accessible_only_below_the_results_prefix(stack: Stack, name: str) -> None:
     statements = [
         s for s in allowing(stack, name) if "Object" in json.dumps(s["Action"]) and s not in _reporting(stack)
     ]
@@ -195,19 +195,19 @@ def test_objects_are_reached_below_the_prefix_of_results_only(stack: Stack, name
     ]
     assert reached
     for resource, action in reached:
-        # What clients put there is read by the worker alone (RUN-27).
+        # Only the worker reads clients' input objects (RUN-27).
         inputs = name == "run_worker" and action == "s3:GetObject"
         assert resource.endswith('"/inputs/*"]]}' if inputs else '"/dpp/*"]]}')
 
 
 def _reporting(stack: Stack) -> list[object]:
-    """Every statement that reaches the bucket of reports."""
+    """Every statement on the bucket of reports."""
     reports = stack.bucket_given("ops_cycle", "DPP_REPORTS_BUCKET")
     return [s for name in FUNCTIONS for s in stack.statements(name) if f'"{reports}"' in json.dumps(s)]
 
 
-def test_reports_are_put_below_their_prefix_and_no_function_reads_or_deletes_one(stack: Stack) -> None:
-    """TIX-4: evidence. The truth is a row of Postgres, from which whoever asks is answered."""
+def test_reports_are_written_below_their_prefix_and_never_read_or_deleted(stack: Stack) -> None:
+    """TIX-4: reports are evidence. Requests are answered from Postgres."""
     reports = stack.bucket_given("ops_cycle", "DPP_REPORTS_BUCKET")
     below = [{"Fn::GetAtt": [reports, "Arn"]}, "/reports/ops/tickets/reaper/*"]
     statement = {
@@ -233,10 +233,8 @@ def test_a_function_reads_the_secrets_of_the_servers_that_it_uses(stack: Stack, 
 
 
 @pytest.mark.parametrize("name", ["ops_cycle", "operate"])
-def test_who_redrives_takes_messages_from_the_dead_letters_and_sends_them_to_the_run_queue(
-    stack: Stack, name: str
-) -> None:
-    """Events go back from the outbox, so that who redrives them only wakes its publisher (AUTH-8)."""
+def test_a_redrive_receives_dead_letters_and_sends_to_the_run_queue(stack: Stack, name: str) -> None:
+    """Events are sent again from the outbox, so a redrive of events only wakes the publisher (AUTH-8)."""
     counting = {"sqs:GetQueueAttributes"} if name == "operate" else set()  # `dpp top`
     of_runs = {
         queue_of(stack, "run_worker"): {"sqs:SendMessage"} | counting,
@@ -246,7 +244,7 @@ def test_who_redrives_takes_messages_from_the_dead_letters_and_sends_them_to_the
         queue_of(stack, "auth_errors_publish"): {"sqs:SendMessage"},
         dead_letters_of(stack, "auth_errors_consume"): REDRIVING,
     }
-    of_workspaces = {  # a look that an operator asks for, and a collection
+    of_workspaces = {  # an observation requested by an operator, and a collection
         queue_of(stack, "workspaces_control"): {"sqs:SendMessage"},
         queue_of(stack, "workspaces_storage"): {"sqs:SendMessage"},
     }
@@ -254,8 +252,8 @@ def test_who_redrives_takes_messages_from_the_dead_letters_and_sends_them_to_the
 
 
 @pytest.mark.parametrize("name", ["auth_errors_api", "auth_errors_publish", "auth_errors_consume"])
-def test_functions_of_events_send_to_the_queue_of_the_next_one_only(stack: Stack, name: str) -> None:
-    """AUTH-4, AUTH-7: who empties a queue, and says when a message comes again, may by its event source."""
+def test_functions_of_events_send_only_to_the_next_queue(stack: Stack, name: str) -> None:
+    """AUTH-4, AUTH-7: a consumer's permissions on its queue come from the event source."""
     wake, events = queue_of(stack, "auth_errors_publish"), queue_of(stack, "auth_errors_consume")
     dead = dead_letters_of(stack, "auth_errors_consume")
     sending = {"sqs:SendMessage"}
@@ -270,19 +268,19 @@ def test_functions_of_events_send_to_the_queue_of_the_next_one_only(stack: Stack
 
 
 def queue_of(stack: Stack, name: str) -> str:
-    """Logical id of the queue that the function empties."""
+    """Logical id of the queue that the function consumes."""
     (queue, _) = stack.event_source(name)["EventSourceArn"]["Fn::GetAtt"]
     return str(queue)
 
 
 def dead_letters_of(stack: Stack, name: str) -> str:
-    """Logical id of the queue of what that function could not deal with."""
-    redrive = stack.queue_emptied_by(name)["RedrivePolicy"]
+    """Logical id of that function's dead-letter queue."""
+    redrive = stack.queue_of_function(name)["RedrivePolicy"]
     return str(redrive["deadLetterTargetArn"]["Fn::GetAtt"][0])
 
 
 def of_queues(stack: Stack, name: str) -> dict[str, set[str]]:
-    """What a function may do to which queue."""
+    """A function's permitted actions by queue."""
     reached: dict[str, set[str]] = {}
     for statement in allowing(stack, name):
         done = {str(action) for action in listed(statement["Action"]) if str(action).startswith("sqs:")}
@@ -292,10 +290,8 @@ def of_queues(stack: Stack, name: str) -> dict[str, set[str]]:
     return reached
 
 
-def test_only_who_iam_lets_invoke_it_reaches_the_operator_s_function(
-    prod: Assembly, dev: Assembly, local: Assembly
-) -> None:
-    """No API route, no rule, no queue, no URL and no other function calls it; its name is what the command asks for."""
+def test_operate_is_reachable_only_by_iam_invocation(prod: Assembly, dev: Assembly, local: Assembly) -> None:
+    """No API route, rule, queue, URL or other function invokes it; the command invokes it by name."""
     from dpp_cli.operator.remote import REPLY_SECONDS, function_name
 
     for assembly, stage in ((prod, "prod"), (dev, "dev"), (local, "local")):
@@ -312,7 +308,7 @@ def test_only_who_iam_lets_invoke_it_reaches_the_operator_s_function(
 
 
 def _invoking(stack: Stack) -> list[object]:
-    """Every statement of a role of ours that lets it invoke a function."""
+    """Every statement that permits a role to invoke a function."""
     return [
         statement
         for policy in stack.all("AWS::IAM::Policy").values()
@@ -321,14 +317,14 @@ def _invoking(stack: Stack) -> list[object]:
     ]
 
 
-def test_the_worker_calls_the_one_function_outside(stack: Stack) -> None:
+def test_the_worker_may_invoke_only_pack_outside(stack: Stack) -> None:
     (statement,) = (s for s in allowing(stack, "run_worker") if s["Action"] == "lambda:InvokeFunction")
     assert json.dumps(statement["Resource"]).endswith(':function:dpp-prod-pack_outside:live"]]}')
     given = stack.function("run_worker")["Environment"]["Variables"]
     assert given["DPP_PACK_OUTSIDE_FUNCTION"] == "dpp-prod-pack_outside:live"
 
 
-def test_each_role_wakes_whom_it_makes_work_for_and_asks_outside_where_it_must(
+def test_each_role_may_wake_its_successors_and_call_outside_only_if_needed(
     prod: Assembly, dev: Assembly
 ) -> None:
     """LIFE-1 … LIFE-5, PLAT-2."""
@@ -372,10 +368,10 @@ def test_each_role_wakes_whom_it_makes_work_for_and_asks_outside_where_it_must(
         ("arn:aws:bedrock:r:a:x/y", ["arn:aws:bedrock:r:a:x/y"]),
     ],
 )
-def test_only_the_configured_model_may_be_asked(
+def test_only_the_configured_model_may_be_invoked(
     deployment: "Deployment", model_id: str, expected: list[str]
 ) -> None:
-    """RUN-25. `deployment` brings the CDK up."""
+    """RUN-25. The fixture `deployment` imports the CDK."""
     from types import SimpleNamespace
     from typing import Any
 
@@ -386,9 +382,9 @@ def test_only_the_configured_model_may_be_asked(
 
 
 class TestSecrets:
-    """RUN-31: never in the clear, neither in a template nor in an environment."""
+    """RUN-31: no plain secret in a template or in an environment."""
 
-    def test_no_environment_holds_a_url_with_a_password_or_a_key(self, prod: Assembly, dev: Assembly) -> None:
+    def test_no_environment_has_a_password_or_a_key(self, prod: Assembly, dev: Assembly) -> None:
         for assembly in (prod, dev):
             for name in FUNCTIONS:
                 given = assembly.whole.function(name).get("Environment", {}).get("Variables", {})
@@ -400,7 +396,7 @@ class TestSecrets:
         assert "{{resolve:secretsmanager:" in json.dumps(token)
         assert "MasterUserPassword" not in stack.one("AWS::RDS::DBInstance")
 
-    def test_a_key_in_the_clear_ends_the_synthesis_and_says_where_it_belongs(
+    def test_a_plain_key_fails_the_synthesis_and_names_the_secret_option(
         self, deployment: "Deployment"
     ) -> None:
         import dataclasses
@@ -411,8 +407,10 @@ class TestSecrets:
             dataclasses.replace(deployment, variables={"DPP_DECISION_OPENAI_API_KEY": "hunter2"})
         assert "hunter2" not in str(refused.value)
 
-    def test_so_does_what_opens_github_jira_or_slack(self, deployment: "Deployment") -> None:
-        """PLAT-2: the secret of the flow is one, and the functions that need it read it by themselves."""
+    def test_plain_credentials_of_github_jira_and_slack_fail_the_synthesis(
+        self, deployment: "Deployment"
+    ) -> None:
+        """PLAT-2: the flow has one secret, which the functions read themselves."""
         import dataclasses
 
         from dpp_cdk.settings.config import DeploymentError
@@ -421,13 +419,11 @@ class TestSecrets:
             *("DPP_GITHUB_TOKEN", "DPP_JIRA_TOKEN", "DPP_SLACK_URL", "DPP_SLACK_TOKEN"),
             *("DPP_GITHUB_WEBHOOK_SECRET", "DPP_JIRA_WEBHOOK_SECRET", "DPP_SLACK_SIGNING_SECRET"),
         ):
-            with pytest.raises(
-                DeploymentError, match=f"^{name} would stand in the clear.*secret_arn"
-            ) as told:
+            with pytest.raises(DeploymentError, match=f"^{name} would be readable.*secret_arn") as told:
                 dataclasses.replace(deployment, variables={**deployment.variables, name: "hunter2"})
             assert "hunter2" not in str(told.value)
 
-    def test_who_reads_the_secret_of_the_flow_is_the_way_outside_and_the_webhooks(self, stack: Stack) -> None:
+    def test_only_lifecycle_outside_and_webhooks_read_the_flows_secret(self, stack: Stack) -> None:
         from tests.cdk.conftest import LIFECYCLE
 
         arn = LIFECYCLE["DPP_LIFECYCLE_SECRET_ARN"]

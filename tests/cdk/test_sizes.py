@@ -1,4 +1,4 @@
-"""The two sizes, their relations, and what a wrong context value is answered with."""
+"""The two sizes, their checks, and errors for wrong context values."""
 
 import dataclasses
 import platform
@@ -38,39 +38,37 @@ def read(root: Path, context: Mapping[str, str], environ: Mapping[str, str] | No
 
 
 @pytest.mark.parametrize(
-    ("context", "told"),
+    ("context", "message"),
     [
         ({"size": "huge"}, "-c size=huge: choose one of dev, prod"),
         ({"architecture": "mips"}, "-c architecture=mips: choose one of x86_64, aarch64"),
-        ({"stage": "Prod Env"}, "-c stage=Prod Env: not a short name in lower case"),
+        ({"stage": "Prod Env"}, "-c stage=Prod Env: use a name of 1 to 20 lower-case letters"),
         ({"alarm_email": "nobody"}, "-c alarm_email=nobody: not an e-mail address"),
         ({"certificate_arn": "x", "domain_name": "a.example"}, "-c certificate_arn=x: not an ARN"),
         ({"domain_name": "https://a.example"}, "-c domain_name=https://a.example: not a host name"),
         ({"domain_name": "a.example"}, "domain_name and certificate_arn belong together"),
         ({"tracing": "maybe"}, "-c tracing=maybe: choose one of on, off"),
         ({"decision_openai_base_url": "http://a.example"}, "not a URL of https"),
-        ({"stage": "prod"}, "the stage prod would be of size dev"),
+        ({"stage": "prod"}, "the stage prod would have size dev"),
     ],
 )
-def test_a_wrong_value_is_answered_by_name(root: Path, context: dict[str, str], told: str) -> None:
+def test_a_wrong_context_value_is_refused_by_name(root: Path, context: dict[str, str], message: str) -> None:
     from dpp_cdk.settings.config import DeploymentError
 
     with pytest.raises(DeploymentError) as refused:
         read(root, context)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_dev_is_the_default_and_gives_the_stage_its_name(root: Path) -> None:
+def test_dev_is_the_default_size_and_stage(root: Path) -> None:
     default, prod = read(root, {}), read(root, {"size": "prod"})
     assert (default.size.name, default.stage, default.keeps_data) == ("dev", "dev", False)
     assert (prod.size.name, prod.stage, prod.keeps_data) == ("prod", "prod", True)
 
 
 @pytest.mark.parametrize("given", [("DATABASE_URL",), ("REDIS_URL",), ("DATABASE_URL", "REDIS_URL")])
-def test_servers_of_a_local_stack_are_refused_where_no_localstack_is_meant(
-    root: Path, given: tuple[str, ...]
-) -> None:
-    """Exported by hand they would move a deployment's functions out of the VPC, passwords in the clear."""
+def test_server_urls_are_refused_without_a_localstack_endpoint(root: Path, given: tuple[str, ...]) -> None:
+    """If exported by hand they would move a deployment's functions out of the VPC, with plain passwords."""
     from dpp_cdk.settings.config import DeploymentError
 
     with pytest.raises(DeploymentError) as refused:
@@ -80,16 +78,16 @@ def test_servers_of_a_local_stack_are_refused_where_no_localstack_is_meant(
     assert "db.test" not in str(refused.value)
 
 
-def test_servers_by_url_are_taken_beside_a_localstack(root: Path) -> None:
+def test_server_urls_are_accepted_with_a_localstack_endpoint(root: Path) -> None:
     local = read(root, {}, LOCAL)
     assert local.given_servers
     assert local.variables == {name: LOCAL[name] for name in ("DATABASE_URL", "REDIS_URL")}
 
 
-def test_on_aws_it_is_arm_unless_said_and_locally_this_machine(
+def test_the_default_architecture_is_arm_on_aws_and_this_machines_locally(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A `cdk deploy` by hand makes what `dpp deploy` makes."""
+    """A manual `cdk deploy` has the same result as `dpp deploy`."""
     from dpp_cli.deploy.commands import ARCHITECTURE
 
     for machine, named in (("x86_64", "x86_64"), ("arm64", "aarch64")):
@@ -99,7 +97,7 @@ def test_on_aws_it_is_arm_unless_said_and_locally_this_machine(
     assert read(root, {"architecture": "x86_64"}).architecture == "x86_64"
 
 
-def test_layers_that_are_not_built_are_asked_for_by_architecture(root: Path) -> None:
+def test_missing_layers_are_reported_with_the_command_that_builds_them(root: Path) -> None:
     from dpp_cdk.settings.config import DeploymentError
 
     (root / ".dpp/build/layers/deps/aarch64").rmdir()
@@ -108,30 +106,30 @@ def test_layers_that_are_not_built_are_asked_for_by_architecture(root: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"max_workers": 1}, "2 to 1000"),
         ({"availability_zones": 1}, "two zones"),
-        ({"max_workers": 60}, "connections wanted"),
+        ({"max_workers": 60}, "connections, 112 are available"),
         ({"max_consumers": 1}, "2 to 1000"),
-        ({"max_consumers": 60}, "connections wanted"),
+        ({"max_consumers": 60}, "connections, 112 are available"),
         ({"max_control": 1}, "2 to 1000"),
-        ({"max_storage": 60}, "connections wanted"),
-        ({"max_workers": 3}, "31 functions at once at the worst, 29 allowed"),
-        ({"max_consumers": 3}, "30 functions at once at the worst, 29 allowed"),
-        ({"max_storage": 3}, "30 functions at once at the worst, 29 allowed"),
-        ({"functions_at_once": 17}, "29 functions at once at the worst, 17 allowed"),
+        ({"max_storage": 60}, "connections, 112 are available"),
+        ({"max_workers": 3}, "31 concurrent functions, 29 are allowed"),
+        ({"max_consumers": 3}, "30 concurrent functions, 29 are allowed"),
+        ({"max_storage": 3}, "30 concurrent functions, 29 are allowed"),
+        ({"functions_at_once": 17}, "29 concurrent functions, 17 are allowed"),
         ({"keeps_data": True}, "backups and a standby"),
     ],
 )
-def test_a_size_whose_numbers_do_not_fit_cannot_be_written(change: dict[str, object], told: str) -> None:
+def test_a_size_with_contradictory_numbers_raises(change: dict[str, object], message: str) -> None:
     from dpp_cdk.settings.sizes import DEV
 
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         dataclasses.replace(DEV, **change)  # type: ignore[arg-type]
 
 
-def test_a_node_of_the_cache_stands_in_a_zone_of_its_own() -> None:
+def test_each_cache_node_needs_its_own_zone() -> None:
     from dpp_cdk.settings.sizes import PROD
 
     with pytest.raises(ValueError, match="zone of its own"):

@@ -1,4 +1,4 @@
-"""What is deployed, read from the templates of production: functions, queue, results, schedules, API."""
+"""The production templates: functions, queue, results, schedules, API."""
 
 import dataclasses
 import json
@@ -26,14 +26,14 @@ API_FUNCTIONS = (
 )
 EVENT_FUNCTIONS = ("auth_errors_publish", "auth_errors_consume", "workspaces_control", "workspaces_storage")
 MOUNTING = ("workspaces_control", "workspaces_storage")
-"""They are given what the provider on AWS reads, too."""
+"""They also get the variables of the AWS provider."""
 JOBS = ("run_reaper", "run_sweeper", "run_reconcile", "run_retention", "ops_cycle", "lifecycle_chamberlain")
 ROLES = ("lifecycle_sentinel", "lifecycle_king", "lifecycle_general", "lifecycle_envoy")
 SCHEDULED = (*JOBS, *ROLES)
 ALONE = (*JOBS, "lifecycle_sentinel")
-"""The others may be woken while the clock fires them."""
-BEATING = {"run_reaper": "RunReaperBeat", "lifecycle_general": "LifecycleGeneralBeat"}
-"""Fired each half minute, by their queues in between."""
+"""The other roles may be woken during a scheduled invocation."""
+HALF_MINUTE = {"run_reaper": "RunReaperBeat", "lifecycle_general": "LifecycleGeneralBeat"}
+"""Functions with a tick each half minute, by a queue in between."""
 FUNCTIONS = (
     *API_FUNCTIONS,
     "run_worker",
@@ -64,9 +64,7 @@ class TestFunctions:
         assert folders == set(FUNCTIONS)
 
     @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_a_function_gets_the_variables_of_its_settings_and_no_other(
-        self, stack: Stack, name: str
-    ) -> None:
+    def test_a_function_gets_exactly_the_variables_of_its_settings(self, stack: Stack, name: str) -> None:
         given = stack.function(name).get("Environment", {}).get("Variables", {})
         assert settings_of(name).missing(dict.fromkeys(given, "given")) == []
         known = set(settings_of(name).variables())
@@ -74,13 +72,13 @@ class TestFunctions:
         assert name not in MOUNTING or AwsWorkspaceSettings.missing(dict.fromkeys(given, "given")) == []
 
     @pytest.mark.parametrize("variable", LOCAL)
-    def test_one_server_without_the_other_ends_the_synthesis_by_name(
+    def test_one_server_url_without_the_other_fails_the_synthesis(
         self, deployment: "Deployment", variable: str
     ) -> None:
         from dpp_cdk.settings.config import DeploymentError
 
         rest = {name: value for name, value in LOCAL.items() if name != variable}
-        with pytest.raises(DeploymentError, match="given alone"):
+        with pytest.raises(DeploymentError, match="_URL is set: set DATABASE_URL and REDIS_URL"):
             dataclasses.replace(deployment, variables=rest)
 
     @pytest.mark.parametrize("name", FUNCTIONS)
@@ -91,8 +89,8 @@ class TestFunctions:
         assert function["Runtime"] == "python3.13"
         assert function["Architectures"] == ["arm64"]
 
-    def test_only_the_migration_carries_alembic(self, stack: Stack) -> None:
-        """A cold start pays for what it uses."""
+    def test_only_migrate_has_the_migrations_layer(self, stack: Stack) -> None:
+        """A cold start loads only what it uses."""
         layers = {name: len(stack.function(name)["Layers"]) for name in FUNCTIONS}
         assert layers["migrate"] == layers["operate"] == layers["api_docs"] == 3
         carriers = [name for name in FUNCTIONS if "Migrations" in str(stack.function(name)["Layers"])]
@@ -100,49 +98,49 @@ class TestFunctions:
         plain = [one for one in (*API_FUNCTIONS, *EVENT_FUNCTIONS, *SCHEDULED) if one != "api_docs"]
         assert {name: layers[name] for name in plain} == dict.fromkeys(plain, 2)
 
-    def test_only_the_operator_s_function_carries_the_command(self, stack: Stack) -> None:
+    def test_only_operate_has_the_command_layer(self, stack: Stack) -> None:
         carriers = [name for name in FUNCTIONS if "Operate" in str(stack.function(name)["Layers"])]
         assert carriers == ["operate"]
 
-    def test_only_the_description_carries_its_pages(self, stack: Stack) -> None:
-        """And nothing else: no variable, no network; tests/cdk/test_permissions.py has its grants, which are none."""
+    def test_only_api_docs_has_the_description_layer(self, stack: Stack) -> None:
+        """It has no variable and no network; tests/cdk/test_permissions.py tests that it has no grants."""
         carriers = [name for name in FUNCTIONS if "ApiDocs" in str(stack.function(name)["Layers"])]
         assert carriers == ["api_docs"]
         function = stack.function("api_docs")
         assert function.get("Environment", {}).get("Variables", {}) == {}
         assert "VpcConfig" not in function
 
-    def test_only_the_worker_carries_what_reads_images(self, stack: Stack) -> None:
-        """RUN-27: 90 MB that no other function unpacks."""
+    def test_only_the_worker_has_the_ocr_layer(self, stack: Stack) -> None:
+        """RUN-27: no other function loads these 90 MB."""
         carriers = [name for name in FUNCTIONS if "Ocr" in str(stack.function(name)["Layers"])]
         assert carriers == ["run_worker"]
 
-    def test_the_worker_reads_what_clients_put_and_nothing_else(self, stack: Stack) -> None:
-        """RUN-27: of the bucket, objects below inputs/ only."""
+    def test_the_worker_reads_only_clients_input_objects(self, stack: Stack) -> None:
+        """RUN-27: only objects below inputs/."""
         [reading] = [one for one in stack.statements("run_worker") if "s3:GetObject" in str(one["Action"])]
         assert str(reading["Resource"]).count("/inputs/*") == 1
         assert "/dpp/" not in str(reading["Resource"])
 
     @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_logs_are_kept_as_the_retention_section_says(self, stack: Stack, name: str) -> None:
-        """LIFE-9: a week, if nothing else is said (test_log_retention.py)."""
+    def test_logs_are_kept_as_configured(self, stack: Stack, name: str) -> None:
+        """LIFE-9: a week by default (test_log_retention.py)."""
         log_group = stack.function(name)["LoggingConfig"]["LogGroup"]["Ref"]
         assert stack.all("AWS::Logs::LogGroup")[log_group]["RetentionInDays"] == 7
 
-    def test_no_log_group_keeps_for_ever(self, prod: Assembly, dev: Assembly) -> None:
+    def test_every_log_group_has_a_retention(self, prod: Assembly, dev: Assembly) -> None:
         for whole in (prod.whole, dev.whole):
             groups = whole.all("AWS::Logs::LogGroup")
             assert len(groups) > len(FUNCTIONS)
             assert all(group["RetentionInDays"] <= 90 for group in groups.values())
 
-    def test_a_scan_is_alone_where_concurrency_is_reserved(self, prod: Assembly, dev: Assembly) -> None:
-        """A new account has ten to run at once, and can reserve none of them."""
+    def test_a_scan_runs_alone_where_concurrency_is_reserved(self, prod: Assembly, dev: Assembly) -> None:
+        """A new account has a concurrency of ten and cannot reserve any of it."""
         for name in FUNCTIONS:
             reserved = prod.whole.function(name).get("ReservedConcurrentExecutions")
             assert reserved == (1 if name in ALONE else None)
             assert "ReservedConcurrentExecutions" not in dev.whole.function(name)
 
-    def test_x_ray_is_off_until_it_is_switched_on(
+    def test_x_ray_is_off_by_default(
         self, stack: Stack, deployment: "Deployment", described: Callable[["Deployment"], Assembly]
     ) -> None:
         assert all("TracingConfig" not in stack.function(name) for name in FUNCTIONS)
@@ -154,13 +152,13 @@ class TestFunctions:
 class TestRunQueue:
     """RUN-15."""
 
-    def test_visibility_is_120_s_and_no_shorter_than_the_worker_may_take(self, stack: Stack) -> None:
-        queue = stack.queue_emptied_by("run_worker")
+    def test_visibility_is_120_s_and_at_least_the_workers_timeout(self, stack: Stack) -> None:
+        queue = stack.queue_of_function("run_worker")
         assert queue["VisibilityTimeout"] == 120
         assert stack.function("run_worker")["Timeout"] <= queue["VisibilityTimeout"]
 
-    def test_a_message_goes_to_the_dead_letters_after_three_receives(self, stack: Stack) -> None:
-        redrive = stack.queue_emptied_by("run_worker")["RedrivePolicy"]
+    def test_a_message_becomes_a_dead_letter_after_three_receives(self, stack: Stack) -> None:
+        redrive = stack.queue_of_function("run_worker")["RedrivePolicy"]
         assert redrive["maxReceiveCount"] == 3
         dead_letters = stack.all("AWS::SQS::Queue")[redrive["deadLetterTargetArn"]["Fn::GetAtt"][0]]
         assert dead_letters["MessageRetentionPeriod"] == 14 * 24 * 3600
@@ -170,10 +168,10 @@ class TestRunQueue:
         assert source["BatchSize"] == 1
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
-    def test_messages_beyond_the_workers_there_may_be_wait_in_the_queue(
+    def test_messages_beyond_the_maximum_concurrency_wait_in_the_queue(
         self, prod: Assembly, dev: Assembly, local: Assembly
     ) -> None:
-        """A poller that is throttled instead would use up a message's three receives."""
+        """A throttled poller would use up a message's three receives."""
         from dpp_cdk.settings.config import LOCAL_MAX_WORKERS
         from dpp_cdk.settings.sizes import DEV, PROD
 
@@ -184,27 +182,27 @@ class TestRunQueue:
             assert "ReservedConcurrentExecutions" not in assembly.whole.function("run_worker")
 
     def test_every_visibility_is_six_timeouts_or_has_its_reason(self, stack: Stack) -> None:
-        """AWS advises six; `timings.py` says why not, and refuses a batch then."""
-        for name in ("run_worker", *BEATING):
-            queue, function = stack.queue_emptied_by(name), stack.function(name)
+        """AWS recommends six; otherwise `timings.py` has the reason and refuses batches."""
+        for name in ("run_worker", *HALF_MINUTE):
+            queue, function = stack.queue_of_function(name), stack.function(name)
             assert queue["VisibilityTimeout"] >= function["Timeout"] * stack.event_source(name)["BatchSize"]
 
-    def test_every_queue_is_encrypted_and_reached_over_tls_only(self, stack: Stack) -> None:
+    def test_every_queue_is_encrypted_and_requires_tls(self, stack: Stack) -> None:
         queues = stack.all("AWS::SQS::Queue")
-        # Runs, events, dead letters of both, two of workspaces, two beats and the publisher's wake-ups.
+        # Runs, events, dead letters of both, two of workspaces, two of half minutes and the publisher's wake-ups.
         assert len(queues) == 9
         for name, queue in queues.items():
             assert queue["SqsManagedSseEnabled"] is True
             assert stack.tls_only("AWS::SQS::QueuePolicy", "Queues", name)
 
-    def test_the_worker_outlives_the_function_that_it_waits_for(self, stack: Stack) -> None:
+    def test_the_workers_timeout_exceeds_that_of_pack_outside(self, stack: Stack) -> None:
         assert 90 < stack.function("pack_outside")["Timeout"] < stack.function("run_worker")["Timeout"]
 
 
 class TestResults:
     """RUN-30."""
 
-    def test_results_expire_after_30_days_and_abandoned_uploads_after_7(self, stack: Stack) -> None:
+    def test_results_expire_after_30_days_and_partial_uploads_after_7(self, stack: Stack) -> None:
         bucket = stack.all("AWS::S3::Bucket")[stack.bucket_given("run_worker", "DPP_RESULTS_BUCKET")]
         (rule,) = bucket["LifecycleConfiguration"]["Rules"]
         assert rule["Status"] == "Enabled"
@@ -213,7 +211,7 @@ class TestResults:
         assert "Prefix" not in rule
         assert "VersioningConfiguration" not in bucket
 
-    def test_the_public_is_kept_out_of_every_bucket(self, stack: Stack) -> None:
+    def test_every_bucket_blocks_public_access(self, stack: Stack) -> None:
         for bucket in stack.all("AWS::S3::Bucket").values():
             assert bucket["PublicAccessBlockConfiguration"] == {
                 "BlockPublicAcls": True,
@@ -222,7 +220,7 @@ class TestResults:
                 "RestrictPublicBuckets": True,
             }
 
-    def test_every_bucket_is_encrypted_and_reached_over_tls_only(self, stack: Stack) -> None:
+    def test_every_bucket_is_encrypted_and_requires_tls(self, stack: Stack) -> None:
         buckets = stack.all("AWS::S3::Bucket")
         assert len(buckets) == 5
         for name, bucket in buckets.items():
@@ -231,20 +229,18 @@ class TestResults:
 
 
 class TestReports:
-    """TIX-4: evidence for who audits."""
+    """TIX-4: reports are evidence for audits."""
 
     def bucket(self, stack: Stack) -> Mapping[str, Any]:
         return stack.all("AWS::S3::Bucket")[stack.bucket_given("ops_cycle", "DPP_REPORTS_BUCKET")]
 
-    def test_they_outlive_the_results_by_a_year(self, stack: Stack) -> None:
+    def test_reports_are_kept_a_year_longer_than_results(self, stack: Stack) -> None:
         kept, latest = self.bucket(stack)["LifecycleConfiguration"]["Rules"]
         assert (kept["Status"], kept["ExpirationInDays"]) == ("Enabled", 400)
         assert "Prefix" not in kept
         assert "ExpirationInDays" not in latest
 
-    def test_one_that_is_written_over_is_kept_as_long_as_the_log_that_says_by_whom(
-        self, stack: Stack
-    ) -> None:
+    def test_an_overwritten_report_is_kept_as_long_as_the_access_log(self, stack: Stack) -> None:
         bucket = self.bucket(stack)
         assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
         kept, latest = bucket["LifecycleConfiguration"]["Rules"]
@@ -253,12 +249,12 @@ class TestReports:
             "LifecycleConfiguration"
         ]["Rules"]
         assert kept["NoncurrentVersionExpiration"] == {"NoncurrentDays": logged["ExpirationInDays"]}
-        # Each run writes it anew.
+        # Each run overwrites it.
         assert latest["Prefix"] == LATEST_KEY.removesuffix("reaper_latest.json")
         assert latest["NoncurrentVersionExpiration"] == {"NoncurrentDays": 1}
         assert log["LogFilePrefix"] == "reports/"
 
-    def test_every_function_that_runs_the_reaper_is_told_of_it_and_no_other(self, stack: Stack) -> None:
+    def test_only_functions_that_run_the_reaper_get_the_reports_bucket(self, stack: Stack) -> None:
         told = [
             name
             for name in FUNCTIONS
@@ -269,37 +265,37 @@ class TestReports:
 
 class TestSchedules:
     @pytest.mark.parametrize("name", SCHEDULED)
-    def test_a_scheduled_function_fires_each_minute(self, stack: Stack, name: str) -> None:
+    def test_a_scheduled_function_has_a_tick_each_minute(self, stack: Stack, name: str) -> None:
         (rule,) = stack.rules_that_fire(name)
         assert rule["ScheduleExpression"] == "rate(1 minute)"
         assert rule["State"] == "ENABLED"
 
-    @pytest.mark.parametrize("name", BEATING)
-    def test_reaper_and_general_are_fired_again_30_s_later(self, stack: Stack, name: str) -> None:
-        """RUN-20, D10; a task whose run has ended waits for half a minute at most (LIFE-2)."""
+    @pytest.mark.parametrize("name", HALF_MINUTE)
+    def test_reaper_and_general_have_another_tick_30_s_later(self, stack: Stack, name: str) -> None:
+        """RUN-20, D10; a task whose run has ended waits for at most half a minute (LIFE-2)."""
         (rule,) = stack.rules_that_fire(name)
         (queue_id,) = (
             target["Arn"]["Fn::GetAtt"][0] for target in rule["Targets"] if "Fn::GetAtt" in target["Arn"]
         )
         beat = stack.all("AWS::SQS::Queue")[queue_id]
-        assert stack.queue_emptied_by(name) == beat
-        assert BEATING[name] in queue_id
+        assert stack.queue_of_function(name) == beat
+        assert HALF_MINUTE[name] in queue_id
         assert beat["DelaySeconds"] == 30
 
-    @pytest.mark.parametrize("name", BEATING)
-    def test_a_beat_that_is_late_is_dropped(self, stack: Stack, name: str) -> None:
-        assert stack.queue_emptied_by(name)["MessageRetentionPeriod"] == 60
+    @pytest.mark.parametrize("name", HALF_MINUTE)
+    def test_a_late_tick_is_dropped(self, stack: Stack, name: str) -> None:
+        assert stack.queue_of_function(name)["MessageRetentionPeriod"] == 60
 
     @pytest.mark.parametrize(
         ("name", "period_seconds"),
-        [(name, 30 if name in BEATING else 60) for name in SCHEDULED],
+        [(name, 30 if name in HALF_MINUTE else 60) for name in SCHEDULED],
     )
-    def test_a_firing_ends_before_the_next(self, stack: Stack, name: str, period_seconds: int) -> None:
+    def test_a_tick_ends_before_the_next(self, stack: Stack, name: str, period_seconds: int) -> None:
         assert stack.function(name)["Timeout"] <= period_seconds
 
     @pytest.mark.parametrize("name", [*SCHEDULED, "migrate", "operate"])
-    def test_a_failed_firing_is_left_to_the_next(self, prod: Assembly, dev: Assembly, name: str) -> None:
-        """Of the function and of its alias: each has settings of its own."""
+    def test_a_failed_tick_is_not_retried(self, prod: Assembly, dev: Assembly, name: str) -> None:
+        """The function and its alias have separate retry settings."""
         for whole in (prod.whole, dev.whole):
             configs = whole.all("AWS::Lambda::EventInvokeConfig").values()
             own = [c for c in configs if c["FunctionName"] == {"Ref": whole.function_id(name)}]
@@ -311,8 +307,8 @@ class TestSchedules:
 class TestEvents:
     """The outbox's publisher and the consumer of its events (AUTH-4, AUTH-5; D9)."""
 
-    def test_the_publisher_is_woken_by_its_queue_and_each_minute_by_the_same(self, stack: Stack) -> None:
-        wake = stack.queue_emptied_by("auth_errors_publish")
+    def test_the_publisher_is_invoked_by_its_queue_and_each_minute(self, stack: Stack) -> None:
+        wake = stack.queue_of_function("auth_errors_publish")
         (queue_id,) = [id for id, one in stack.all("AWS::SQS::Queue").items() if one == wake]
         rules = [
             rule
@@ -325,12 +321,12 @@ class TestEvents:
         assert "RedrivePolicy" not in wake
 
     @pytest.mark.parametrize("name", EVENT_FUNCTIONS)
-    def test_a_failed_message_costs_the_others_nothing(self, stack: Stack, name: str) -> None:
+    def test_a_failed_message_does_not_return_the_others(self, stack: Stack, name: str) -> None:
         source = stack.event_source(name)
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         assert source["BatchSize"] == {"workspaces_control": 5, "workspaces_storage": 1}.get(name, 10)
 
-    def test_how_many_are_at_work_is_bounded(self, prod: Assembly, dev: Assembly, local: Assembly) -> None:
+    def test_concurrency_is_bounded(self, prod: Assembly, dev: Assembly, local: Assembly) -> None:
         from dpp_cdk.settings.sizes import DEV, MAX_PUBLISHERS, PROD
 
         for assembly, size in ((prod, PROD), (dev, DEV), (local, DEV)):
@@ -340,20 +336,20 @@ class TestEvents:
                 assert "ReservedConcurrentExecutions" not in assembly.whole.function(name)
 
     @pytest.mark.parametrize("name", EVENT_FUNCTIONS)
-    def test_visibility_is_what_aws_advises(self, stack: Stack, name: str) -> None:
-        factor = 1 if name == "workspaces_storage" else 6  # a row's lease keeps a second delivery out there
-        assert stack.queue_emptied_by(name)["VisibilityTimeout"] == factor * stack.function(name)["Timeout"]
+    def test_visibility_is_six_timeouts(self, stack: Stack, name: str) -> None:
+        factor = 1 if name == "workspaces_storage" else 6  # the row's lease excludes a second delivery
+        assert stack.queue_of_function(name)["VisibilityTimeout"] == factor * stack.function(name)["Timeout"]
 
-    def test_no_setting_of_retries_reaches_the_redrive_of_sqs(self, stack: Stack) -> None:
-        """AUTH-8: the ledger decides what is dead. Each try may be preceded by a message that came too early."""
-        receives = stack.queue_emptied_by("auth_errors_consume")["RedrivePolicy"]["maxReceiveCount"]
+    def test_no_retry_setting_reaches_the_redrive_limit_of_sqs(self, stack: Stack) -> None:
+        """AUTH-8: the ledger decides when an event is dead. Each attempt may follow an early message."""
+        receives = stack.queue_of_function("auth_errors_consume")["RedrivePolicy"]["maxReceiveCount"]
         with pytest.raises(ConfigurationError, match="DPP_AUTH_ERROR_MAX_RETRIES"):
             RetrySettings.load({"DPP_AUTH_ERROR_MAX_RETRIES": str(receives // 2)})
 
-    def test_a_wake_up_that_is_minutes_old_is_dropped(self, stack: Stack) -> None:
-        assert stack.queue_emptied_by("auth_errors_publish")["MessageRetentionPeriod"] == 300
+    def test_an_old_wake_up_is_dropped(self, stack: Stack) -> None:
+        assert stack.queue_of_function("auth_errors_publish")["MessageRetentionPeriod"] == 300
 
-    def test_each_queue_is_named_to_who_writes_to_it_or_empties_it(self, stack: Stack) -> None:
+    def test_each_queue_url_is_given_to_its_senders_and_consumers(self, stack: Stack) -> None:
         told = {
             variable: [
                 name
@@ -372,21 +368,21 @@ class TestEvents:
             ["auth_errors_api", "auth_errors_consume", "operate"],
         ]
 
-    def test_the_local_stack_is_told_where_they_are(self, local: Assembly) -> None:
-        """What the operator commands find them by."""
+    def test_the_local_stack_outputs_the_queue_urls(self, local: Assembly) -> None:
+        """The outputs for operator commands."""
         told = {name for part in local.stacks.values() for name in part.get("Outputs", {})}
         assert {"AuthErrorQueueUrl", "AuthErrorDeadLetterQueueUrl", "AuthErrorWakeQueueUrl"} <= told
 
-    def test_no_owner_of_an_event_lives_past_its_takeover(self, stack: Stack) -> None:
+    def test_a_claims_owner_has_ended_before_its_takeover(self, stack: Stack) -> None:
         from dpp.auth_errors.outbox import consume, publish
 
         assert stack.function("auth_errors_publish")["Timeout"] < publish.SILENT_SECONDS
         assert stack.function("auth_errors_consume")["Timeout"] < consume.LEASE_SECONDS
 
-    def test_the_ledger_outlives_every_message(self, prod: Assembly, dev: Assembly) -> None:
+    def test_the_ledger_is_kept_longer_than_every_message(self, prod: Assembly, dev: Assembly) -> None:
         kept_seconds = Retention().outbox_days * 86_400
         for assembly in (prod, dev):
-            events = assembly.whole.queue_emptied_by("auth_errors_consume")
+            events = assembly.whole.queue_of_function("auth_errors_consume")
             letters_id = events["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]
             letters = assembly.whole.all("AWS::SQS::Queue")[letters_id]
             longest = 2 * events["MessageRetentionPeriod"] + letters["MessageRetentionPeriod"]
@@ -394,13 +390,13 @@ class TestEvents:
 
 
 class TestWorkspaces:
-    """The queues of workspaces, and what a deployment without them has (WS-5; D10)."""
+    """The queues of workspaces, and a deployment without workspaces (WS-5; D10)."""
 
     @pytest.mark.parametrize(
         ("name", "rate"), [("workspaces_control", "rate(1 minute)"), ("workspaces_storage", "rate(1 hour)")]
     )
-    def test_the_clock_beats_on_their_queues(self, stack: Stack, name: str, rate: str) -> None:
-        queue = stack.queue_emptied_by(name)
+    def test_schedules_send_to_both_queues(self, stack: Stack, name: str, rate: str) -> None:
+        queue = stack.queue_of_function(name)
         (queue_id,) = [id for id, one in stack.all("AWS::SQS::Queue").items() if one == queue]
         rules = [
             rule["ScheduleExpression"]
@@ -411,7 +407,7 @@ class TestWorkspaces:
         assert rules == [rate]
         assert "RedrivePolicy" not in queue
 
-    def test_homes_are_mounted_by_control_and_storage_alone(self, prod: Assembly, dev: Assembly) -> None:
+    def test_only_control_and_storage_mount_homes(self, prod: Assembly, dev: Assembly) -> None:
         for whole in (prod.whole, dev.whole):
             mounting = [name for name in FUNCTIONS if "FileSystemConfigs" in whole.function(name)]
             assert mounting == list(MOUNTING)
@@ -421,7 +417,7 @@ class TestWorkspaces:
                 assert mount["LocalMountPath"] == given["DPP_WORKSPACE_ROOT"]
                 assert given["DPP_WORKSPACE_PROVIDER"] == "aws"
 
-    def test_the_local_stack_has_folders_and_processes(self, local: Assembly) -> None:
+    def test_the_local_stack_uses_folders_and_processes(self, local: Assembly) -> None:
         for name in MOUNTING:
             given = local.whole.function(name)["Environment"]["Variables"]
             assert given["DPP_WORKSPACE_PROVIDER"] == "local"
@@ -430,10 +426,10 @@ class TestWorkspaces:
         told = {name for part in local.stacks.values() for name in part.get("Outputs", {})}
         assert {"ArchivesBucket", "WorkspaceLookQueueUrl", "WorkspaceWorkQueueUrl"} <= told
 
-    def test_a_deployment_that_names_no_image_has_none_of_it(
+    def test_a_deployment_without_an_image_has_no_workspaces(
         self, deployment: "Deployment", described: Callable[["Deployment"], Assembly]
     ) -> None:
-        """They cost by what is made for them: endpoints, a file system, a cluster."""
+        """Their resources cost money: endpoints, a file system, a cluster."""
         without = described(dataclasses.replace(deployment, workspace_image="")).whole
         handlers = {f["Handler"] for f in without.all("AWS::Lambda::Function").values()}
         assert not any("workspaces" in handler for handler in handlers)
@@ -447,7 +443,7 @@ class TestWorkspaces:
 class TestFlow:
     """The roles that carry events to answers (LIFE-1 … LIFE-7)."""
 
-    def test_sources_call_the_webhooks_and_nobody_else(self, stack: Stack) -> None:
+    def test_webhooks_are_routed_only_with_the_lifecycle_part(self, stack: Stack) -> None:
         resources = stack.all("AWS::ApiGateway::Resource")
         root = next(id for id, r in resources.items() if r["PathPart"] == "webhooks")
         below = {id for id, r in resources.items() if r["ParentId"] == {"Ref": root}}
@@ -456,10 +452,10 @@ class TestFlow:
         called = [m["Integration"]["Uri"] for m in methods if m["ResourceId"].get("Ref") in {root, *below}]
         assert [stack.calls("lifecycle_webhook", uri) for uri in called] == [True, True]
 
-    def test_a_deployment_that_nobody_pays_tasks_of_has_none_of_it(
+    def test_a_deployment_without_a_lifecycle_tenant_has_no_roles(
         self, deployment: "Deployment", described: Callable[["Deployment"], Assembly]
     ) -> None:
-        """The chamberlain it has: what outlives its use is everybody's."""
+        """It has the chamberlain: every deployment needs the cleanup."""
         without = described(dataclasses.replace(deployment, variables={})).whole
         handlers = {f["Handler"] for f in without.all("AWS::Lambda::Function").values()}
         assert {handler for handler in handlers if "lifecycle" in handler} == {
@@ -468,7 +464,7 @@ class TestFlow:
         text = json.dumps(without.template)
         assert not any(named in text for named in ("webhooks", "lifecycle_king", "LIFECYCLE_", "flow-stuck"))
 
-    def test_without_what_opens_the_sources_it_is_refused(self, deployment: "Deployment") -> None:
+    def test_lifecycle_without_a_secret_is_refused(self, deployment: "Deployment") -> None:
         from dpp_cdk.settings.config import DeploymentError
 
         with pytest.raises(DeploymentError, match="lifecycle_tenant needs lifecycle_secret_arn"):
@@ -477,11 +473,11 @@ class TestFlow:
 
 class TestApi:
     @pytest.mark.parametrize("name", API_FUNCTIONS)
-    def test_a_function_answers_before_the_gateway_gives_up(self, stack: Stack, name: str) -> None:
+    def test_api_functions_time_out_before_the_gateway(self, stack: Stack, name: str) -> None:
         assert stack.function(name)["Timeout"] < 29
 
     def test_every_method_of_every_path_goes_to_a_function(self, stack: Stack) -> None:
-        """So that 404 and 405 are problem documents of our own (RUN-9); OPTIONS too: no CORS."""
+        """So that 404 and 405 are the platform's problem documents (RUN-9); OPTIONS, too: no CORS."""
         methods = stack.all("AWS::ApiGateway::Method").values()
         assert {method["HttpMethod"] for method in methods} == {"ANY"}
         assert {method["Integration"]["Type"] for method in methods} == {"AWS_PROXY"}
@@ -489,7 +485,7 @@ class TestApi:
         with_method = {json.dumps(method["ResourceId"]) for method in methods}
         assert all(json.dumps({"Ref": name}) in with_method for name in resources)
 
-    def test_the_description_of_the_api_is_served_under_two_paths(self, stack: Stack) -> None:
+    def test_the_api_description_has_two_paths(self, stack: Stack) -> None:
         resources = stack.all("AWS::ApiGateway::Resource")
         methods = stack.all("AWS::ApiGateway::Method").values()
         paths = [
@@ -500,10 +496,8 @@ class TestApi:
         assert sorted(paths) == ["docs", "openapi.json"]
 
     @pytest.mark.parametrize(("path", "name"), [("api", "tickets_api"), ("auth-errors", "auth_errors_api")])
-    def test_all_below_a_path_goes_to_the_function_whose_code_knows_the_routes(
-        self, stack: Stack, path: str, name: str
-    ) -> None:
-        """TIX-5, AUTH-1: a path that it doesn't know gets a 404 from it, not from the gateway."""
+    def test_all_paths_below_a_prefix_go_to_one_function(self, stack: Stack, path: str, name: str) -> None:
+        """TIX-5, AUTH-1: the function, not the gateway, answers 404 for an unknown path."""
         resources = stack.all("AWS::ApiGateway::Resource")
         root = next(id for id, r in resources.items() if r["PathPart"] == path)
         below = {
@@ -518,9 +512,7 @@ class TestApi:
         elsewhere = [m["Integration"]["Uri"] for m in methods if m["Integration"]["Uri"] not in called]
         assert not any(stack.calls(name, uri) for uri in elsewhere)
 
-    def test_what_the_gateway_answers_itself_is_a_problem_document_with_cost_headers(
-        self, stack: Stack
-    ) -> None:
+    def test_gateway_responses_are_problem_documents_with_cost_headers(self, stack: Stack) -> None:
         """RUN-9, RUN-13."""
         responses = stack.all("AWS::ApiGateway::GatewayResponse").values()
         kinds = {response["ResponseType"] for response in responses}
@@ -537,7 +529,7 @@ class TestApi:
             assert str(document["status"]) == response["StatusCode"]
             assert {"type", "title", "detail", "instance", "reason_code", "trace_id"} < set(document)
 
-    def test_what_only_the_gateway_answers_is_documented_in_its_words(self, stack: Stack) -> None:
+    def test_gateway_responses_match_the_openapi_document(self, stack: Stack) -> None:
         documented = {
             example["value"]["reason_code"]: example["value"]
             for response in gateway.responses().values()
@@ -567,7 +559,7 @@ class TestApi:
             assert plan["Quota"] == {"Limit": size.api.requests_per_day, "Period": "DAY"}
             assert plan["Throttle"] == {"RateLimit": size.api.rate_per_second, "BurstLimit": size.api.burst}
 
-    def test_the_access_log_tells_requests_and_no_secret_of_theirs(self, stack: Stack) -> None:
+    def test_the_access_log_has_requests_without_secrets(self, stack: Stack) -> None:
         """RUN-31."""
         stage = stack.one("AWS::ApiGateway::Stage")
         told = json.loads(stage["AccessLogSetting"]["Format"])
@@ -577,7 +569,7 @@ class TestApi:
         (settings,) = stage["MethodSettings"]
         assert (settings["LoggingLevel"], settings["DataTraceEnabled"]) == ("OFF", False)
 
-    def test_a_name_of_ones_own_becomes_the_only_way_in(
+    def test_a_domain_name_becomes_the_only_access(
         self, deployment: "Deployment", described: Callable[["Deployment"], Assembly]
     ) -> None:
         from dpp_cdk.settings.config import DeploymentError
@@ -592,13 +584,13 @@ class TestApi:
         assert (name["SecurityPolicy"], name["RegionalCertificateArn"]) == ("TLS_1_2", arn)
         assert named.one("AWS::ApiGateway::RestApi")["DisableExecuteApiEndpoint"] is True
 
-    def test_the_name_s_target_is_told_where_there_is_a_name(
+    def test_the_domain_target_is_an_output_if_there_is_a_name(
         self,
         deployment: "Deployment",
         described: Callable[["Deployment"], Assembly],
         prod: Assembly,
     ) -> None:
-        """What the operator's own DNS must point at."""
+        """The target for the operator's DNS."""
         arn = "arn:aws:acm:us-east-1:123456789012:certificate/x"
         named = described(
             dataclasses.replace(deployment, domain_name="api.example.com", certificate_arn=arn)
@@ -608,7 +600,7 @@ class TestApi:
         assert target == {"Fn::GetAtt": [name, "RegionalDomainName"]}
         assert "ApiDomainTarget" not in prod["app"].template["Outputs"]
 
-    def test_where_an_operator_s_shell_stands_and_what_its_secrets_are_called_is_told(
+    def test_outputs_name_the_network_and_the_secrets_for_an_operators_shell(
         self, prod: Assembly, local: Assembly
     ) -> None:
         network, data = prod["network"], prod["data"].template["Outputs"]
@@ -629,14 +621,14 @@ class TestApi:
         assert "MasterUserSecret.SecretArn" in str(data["DatabaseSecretArn"]["Value"])
         assert "CacheTokenSecretArn" not in local["data"].template["Outputs"]
 
-    def test_the_published_document_goes_with_the_deployment(self, prod: Assembly) -> None:
+    def test_the_openapi_document_is_an_output(self, prod: Assembly) -> None:
         assert "OpenApiDocument" in prod.stacks["app"]["Outputs"]
 
 
 class TestMigration:
     """RUN-29."""
 
-    def test_it_runs_when_the_migrations_change_and_is_waited_for(self, stack: Stack) -> None:
+    def test_it_runs_when_the_migrations_change_and_has_a_timeout(self, stack: Stack) -> None:
         from migrations.content import content_hash
 
         migration = stack.one("Custom::DatabaseMigrations")
@@ -645,11 +637,11 @@ class TestMigration:
         assert int(migration["ServiceTimeout"]) > stack.function("migrate")["Timeout"]
 
     @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "migrate"])
-    def test_no_function_changes_before_the_schema_did(self, stack: Stack, name: str) -> None:
+    def test_functions_change_only_after_the_schema(self, stack: Stack, name: str) -> None:
         ((migration, _),) = stack.all("Custom::DatabaseMigrations").items()
         assert migration in stack.template["Resources"][stack.function_id(name)]["DependsOn"]
 
-    def test_it_is_asked_once_it_may_read_the_password(self, stack: Stack) -> None:
+    def test_it_runs_only_after_its_policy_exists(self, stack: Stack) -> None:
         ((migration, _),) = stack.all("Custom::DatabaseMigrations").items()
         waits_for = stack.template["Resources"][migration]["DependsOn"]
         (role, _) = stack.function("migrate")["Role"]["Fn::GetAtt"]

@@ -1,4 +1,4 @@
-"""Workspaces on AWS: the file system, the cluster, who reaches what and who may do what (WS-9, WS-10)."""
+"""Workspaces on AWS: the file system, the cluster, network access and permissions (WS-9, WS-10)."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ type Synthesize = Callable[["Deployment"], tuple[Assembly, Mapping[str, str]]]
 
 @pytest.fixture(scope="module")
 def synthesized(node: None, tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
-    """The construct alone, in its network, with a function that controls."""
+    """Synthesizes the construct in its network, with a control function."""
 
     def synthesized(deployment: "Deployment") -> tuple[Assembly, Mapping[str, str]]:
         from aws_cdk import App
@@ -32,7 +32,7 @@ def synthesized(node: None, tmp_path_factory: pytest.TempPathFactory) -> Synthes
         from dpp_cdk.functions import table
         from dpp_cdk.functions.function import FunctionRecipe, LambdaFunction, Layers
         from dpp_cdk.nag import check
-        from dpp_cdk.resources.storage import ArchiveStore, ResultStore
+        from dpp_cdk.resources.storage import BucketLife, ObjectBucket, ResultStore, archives
         from dpp_cdk.resources.workspaces import Workspaces
         from dpp_cdk.stacks.network import NetworkStack
 
@@ -40,14 +40,9 @@ def synthesized(node: None, tmp_path_factory: pytest.TempPathFactory) -> Synthes
         app = App(outdir=str(tmp_path_factory.mktemp("cdk.out")), context=context)
         network = NetworkStack(app, "Dpp-network", deployment, workspaces=True)
         data = CdkStack(app, "Dpp-data")
-        results = ResultStore(data, "Results", keeps_data=True, empties_itself=False)
-        ArchiveStore(
-            data,
-            "Archives",
-            access_log=results.access_log,
-            keeps_data=deployment.keeps_data,
-            empties_itself=True,
-        )
+        results = ResultStore(data, "Results", BucketLife(keeps_data=True, empties_itself=False))
+        life = BucketLife(keeps_data=deployment.keeps_data, empties_itself=True)
+        ObjectBucket(data, "Archives", archives(), access_log=results.access_log, life=life)
         workspaces = Workspaces(data, "Workspaces", deployment, network, image=IMAGE)
         stack = CdkStack(app, "Dpp-app")
         recipe = FunctionRecipe(
@@ -85,7 +80,7 @@ def kept(synthesized: Synthesize, deployment: "Deployment") -> tuple[Assembly, M
 
 @pytest.fixture(scope="module")
 def made(kept: tuple[Assembly, Mapping[str, str]]) -> Stack:
-    """All of it as one template."""
+    """All stacks as one template."""
     return kept[0].whole
 
 
@@ -98,7 +93,7 @@ def torn(synthesized: Synthesize, deployment: "Deployment") -> Stack:
 
 
 class TestFileSystem:
-    def test_homes_are_encrypted_at_rest_and_on_the_way(self, made: Stack) -> None:
+    def test_homes_are_encrypted_at_rest_and_in_transit(self, made: Stack) -> None:
         homes = made.one("AWS::EFS::FileSystem")
         assert homes["Encrypted"] is True
         assert homes["ThroughputMode"] == "elastic"
@@ -108,15 +103,15 @@ class TestFileSystem:
         assert refused["ByAccessPointOnly"]["Condition"] == {
             "Null": {"elasticfilesystem:AccessPointArn": "true"}
         }
-        assert {s["Effect"] for s in refused.values()} == {"Deny"}  # so that nobody is let in unknown
+        assert {s["Effect"] for s in refused.values()} == {"Deny"}  # so that anonymous access is impossible
 
-    def test_they_are_kept_and_backed_up_where_the_size_keeps_data(self, made: Stack, torn: Stack) -> None:
+    def test_homes_are_kept_and_backed_up_if_the_size_keeps_data(self, made: Stack, torn: Stack) -> None:
         for stack, backup, policy in ((made, {"Status": "ENABLED"}, "Retain"), (torn, None, "Delete")):
             ((id, homes),) = stack.all("AWS::EFS::FileSystem").items()
             assert homes.get("BackupPolicy") == backup
             assert stack.template["Resources"][id]["DeletionPolicy"] == policy
 
-    def test_each_zone_has_its_door_and_functions_come_in_as_root(self, made: Stack) -> None:
+    def test_each_zone_has_a_mount_target_and_functions_mount_as_root(self, made: Stack) -> None:
         targets = made.all("AWS::EFS::MountTarget").values()
         assert len(targets) == 2
         assert all("HomesGroup" in json.dumps(target["SecurityGroups"]) for target in targets)
@@ -124,7 +119,7 @@ class TestFileSystem:
         assert point["RootDirectory"] == {"Path": "/"}
         assert point["PosixUser"] == {"Uid": "0", "Gid": "0"}
 
-    def test_a_function_mounts_it_by_that_door_only(self, made: Stack) -> None:
+    def test_a_function_mounts_only_by_the_root_access_point(self, made: Stack) -> None:
         (mounted,) = made.function(CONTROLS)["FileSystemConfigs"]
         assert mounted["LocalMountPath"] == "/mnt/homes"
         (point,) = made.all("AWS::EFS::AccessPoint")
@@ -137,10 +132,10 @@ class TestFileSystem:
 
 
 class TestNetwork:
-    def test_homes_are_reached_by_functions_and_containers_and_nobody_else(self, made: Stack) -> None:
+    def test_only_functions_and_containers_reach_the_homes(self, made: Stack) -> None:
         assert _who_reaches(made, 2049) == {("Functions", "Homes"), ("Workspaces", "Homes")}
 
-    def test_a_container_reaches_its_home_its_image_and_its_log(self, made: Stack) -> None:
+    def test_a_container_reaches_only_its_home_image_and_log(self, made: Stack) -> None:
         to = {
             (target, port)
             for port in (443, 2049, 5432, 6379)
@@ -161,16 +156,16 @@ class TestNetwork:
         rules = made.all("AWS::EC2::SecurityGroupIngress").values()
         assert not [r for r in rules if _group(r["GroupId"]) == "Workspaces"]
 
-    def test_still_nothing_leads_out(self, made: Stack) -> None:
+    def test_workspaces_add_no_route_to_the_internet(self, made: Stack) -> None:
         for kind in ("InternetGateway", "NatGateway", "Route"):
             assert made.all(f"AWS::EC2::{kind}") == {}
 
-    def test_functions_reach_what_they_call(self, made: Stack) -> None:
+    def test_functions_reach_the_endpoints_that_they_call(self, made: Stack) -> None:
         names = [json.dumps(e["ServiceName"]) for e in made.all("AWS::EC2::VPCEndpoint").values()]
         for service in ("ecs", "elasticfilesystem"):
             assert any(name.rstrip('"]}').endswith(f".{service}") for name in names)
 
-    def test_what_stood_before_keeps_its_addresses(self, made: Stack, deployment: "Deployment") -> None:
+    def test_other_subnets_keep_their_addresses(self, made: Stack, deployment: "Deployment") -> None:
         from aws_cdk import App
         from aws_cdk.assertions import Template
 
@@ -182,18 +177,18 @@ class TestNetwork:
         after = {id: subnet["CidrBlock"] for id, subnet in made.all("AWS::EC2::Subnet").items()}
         assert before.items() < after.items()
 
-    def test_without_room_there_are_no_workspaces(self, deployment: "Deployment") -> None:
+    def test_a_network_without_workspaces_refuses_them(self, deployment: "Deployment") -> None:
         from aws_cdk import App
 
         from dpp_cdk.stacks.network import NetworkStack
 
         network = NetworkStack(App(), "Dpp-network", deployment)
-        with pytest.raises(ValueError, match="without room"):
+        with pytest.raises(ValueError, match="without workspaces"):
             _ = network.workspaces
 
 
 class TestPermissions:
-    def test_a_container_may_mount_and_nothing_else(self, made: Stack) -> None:
+    def test_a_container_may_only_mount(self, made: Stack) -> None:
         (statement,) = _role_statements(made, "WorkspacesTaskRole")
         assert statement["Action"] == ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"]
         (homes,) = made.all("AWS::EFS::FileSystem")
@@ -203,7 +198,7 @@ class TestPermissions:
         assert {"Ref": point} in but["Fn::Join"][1]
         assert _managed(made, "WorkspacesTaskRole") == []
 
-    def test_ecs_pulls_one_image_and_writes_one_log(self, made: Stack) -> None:
+    def test_ecs_may_pull_one_image_and_write_one_log(self, made: Stack) -> None:
         statements = _role_statements(made, "WorkspacesExecutionRole")
         allowed = {action: s["Resource"] for s in statements for action in _list(s["Action"])}
         assert set(allowed) == {
@@ -221,13 +216,13 @@ class TestPermissions:
         assert _managed(made, "WorkspacesExecutionRole") == []
 
     @pytest.mark.parametrize("role", ["WorkspacesTaskRole", "WorkspacesExecutionRole"])
-    def test_only_ecs_takes_on_a_role_and_only_for_this_account(self, made: Stack, role: str) -> None:
+    def test_only_ecs_may_assume_the_roles_and_only_for_this_account(self, made: Stack, role: str) -> None:
         ((_, found),) = [(id, r) for id, r in made.all("AWS::IAM::Role").items() if id.startswith(role)]
         (trust,) = found["AssumeRolePolicyDocument"]["Statement"]
         assert trust["Principal"] == {"Service": "ecs-tasks.amazonaws.com"}
         assert trust["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
 
-    def test_who_controls_may_do_exactly_this(self, made: Stack) -> None:
+    def test_a_control_function_has_exactly_these_permissions(self, made: Stack) -> None:
         allowed = {
             action: statement
             for statement in made.statements(CONTROLS)
@@ -263,20 +258,20 @@ class TestPermissions:
 
 
 class TestRest:
-    def test_the_cluster_has_insights_and_its_log_forgets(self, made: Stack) -> None:
+    def test_the_cluster_has_insights_and_its_log_expires(self, made: Stack) -> None:
         (setting,) = made.one("AWS::ECS::Cluster")["ClusterSettings"]
         assert setting == {"Name": "containerInsights", "Value": "enabled"}
         logs = [g for id, g in made.all("AWS::Logs::LogGroup").items() if id.startswith("WorkspacesLogs")]
         assert [group["RetentionInDays"] for group in logs] == [7]
 
-    def test_functions_find_here_all_that_their_settings_ask_for(
+    def test_the_construct_provides_every_variable_of_the_aws_provider(
         self, kept: tuple[Assembly, Mapping[str, str]]
     ) -> None:
         given = set(kept[1])
         assert set(AwsWorkspaceSettings.variables(required_only=True)) <= given
         assert given <= set(AwsWorkspaceSettings.variables())
 
-    def test_an_archive_can_be_had_back_for_a_week(self, made: Stack) -> None:
+    def test_an_archive_can_be_restored_for_a_week(self, made: Stack) -> None:
         ((id, bucket),) = [
             (id, b) for id, b in made.all("AWS::S3::Bucket").items() if id.startswith("ArchivesBucket")
         ]
@@ -294,7 +289,7 @@ class TestRest:
         assert "ExpirationInDays" not in rule  # an archive is kept until the collector deletes it
         assert made.tls_only("AWS::S3::BucketPolicy", "Bucket", id)
 
-    def test_every_finding_is_answered(self, kept: tuple[Assembly, Mapping[str, str]]) -> None:
+    def test_every_finding_is_acknowledged(self, kept: tuple[Assembly, Mapping[str, str]]) -> None:
         report = nag(kept[0])
         assert (report["conclusion"], report["violations"]) == ("success", [])
         rules = {finding["ruleName"] for finding in report["suppressedViolations"]}
@@ -307,7 +302,7 @@ class TestRest:
             f"IAM5[Resource::{here.format('elasticfilesystem', 'access-point/*')}]",
         }
 
-    def test_an_image_from_where_no_way_leads_is_refused(self, deployment: "Deployment") -> None:
+    def test_an_image_that_is_not_from_ecr_is_refused(self, deployment: "Deployment") -> None:
         from aws_cdk import App
         from aws_cdk import Stack as CdkStack
 

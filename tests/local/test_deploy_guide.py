@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from dpp.platform.keys import api_keys
 from dpp_cdk.functions.spec import Part
 from dpp_cdk.functions.table import functions_of
-from dpp_cdk.monitoring.alarm_spec import Named
+from dpp_cdk.monitoring.alarm_spec import ResourceNames
 from dpp_cdk.monitoring.alarms import alarms
 from dpp_cdk.settings.options import PASSED_ON, Options, read_options, variable_of
 from dpp_cdk.settings.sizes import SIZES, Size
@@ -146,7 +146,7 @@ def test_every_function_and_log_group_is_one_that_is_made() -> None:
     assert set(re.findall(r"dpp-(?:dev|prod)-(runs?_[a-z]+)", GUIDE)) <= names
     assert '"/dpp/{self._deployment.stage}/api-access"' in _source("api")
     assert "/dpp/dev/api-access" in GUIDE
-    assert 'dashboard_name=f"dpp-{named.stage}"' in _source("dashboard")
+    assert 'dashboard_name=f"dpp-{names.stage}"' in _source("dashboard")
 
 
 def test_the_names_to_choose_in_the_console_are_those_of_the_network() -> None:
@@ -230,7 +230,7 @@ def test_the_costs_of_workspaces_add_up() -> None:
         assert sum(shown[:-1]) == shown[-1]
 
 
-def _alarms_made(named: Named, size: Size) -> int:
+def _alarms_made(named: ResourceNames, size: Size) -> int:
     """Those that are watched, and those by which a release is taken back."""
     made = functions_of(named.parts)
     releases = [spec for spec in made if size.gradual and spec.is_shifted_gradually]
@@ -241,7 +241,7 @@ def test_every_part_of_a_size_has_a_price_and_is_counted_as_it_is_made() -> None
     for size in SIZES.values():
         assert size.database.instance_class in costs._INSTANCES
         assert size.cache.node_type in costs._NODES
-        named = Named(
+        named = ResourceNames(
             size.name,
             "api",
             "runs",

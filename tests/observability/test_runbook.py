@@ -9,7 +9,7 @@ import typer.main
 
 from dpp.platform.observability.metrics import METRICS
 from dpp_cdk.functions.spec import Part
-from dpp_cdk.monitoring.alarm_spec import Named
+from dpp_cdk.monitoring.alarm_spec import ResourceNames
 from dpp_cdk.monitoring.alarms import alarms
 from dpp_cdk.settings.sizes import SIZES
 from dpp_cli.main import app
@@ -18,10 +18,10 @@ from dpp_cli.paths import FUNCTIONS, ROOT
 DOCS = ROOT / "docs"
 RUNBOOK = (DOCS / "runbook.md").read_text(encoding="utf-8")
 ENTRIES = dict(re.findall(r"^## (.+)\n((?:(?!^## ).*\n?)*)", RUNBOOK, re.MULTILINE))
-NAMED = Named(
+NAMES = ResourceNames(
     "test", "api", "runs", "dead", "events", "dead-events", "database", ("cache-001",), parts=frozenset(Part)
 )
-ANCHORS = sorted({alarm.anchor for size in SIZES.values() for alarm in alarms(NAMED, size)})
+ANCHORS = sorted({alarm.anchor for size in SIZES.values() for alarm in alarms(NAMES, size)})
 _SQL = re.compile(r"^```sql\n(.*?)^```|`(SELECT [^`…]+)`", re.MULTILINE | re.DOTALL)
 SQL = [block or inline for block, inline in _SQL.findall(RUNBOOK)]
 

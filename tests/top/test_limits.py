@@ -6,15 +6,15 @@ from dpp.money import stats as money_stats
 from dpp.platform.observability import limits
 from dpp.platform.observability.limits import Limit
 from dpp_cdk.functions.spec import Part
-from dpp_cdk.monitoring.alarm_spec import AT_LEAST, BELOW, AlarmSpec, Named
+from dpp_cdk.monitoring.alarm_spec import AT_LEAST, BELOW, AlarmSpec, ResourceNames
 from dpp_cdk.monitoring.alarms import alarms
 from dpp_cdk.settings.sizes import SIZES
 from dpp_cli.top import problems
 
-NAMED = Named(
+NAMES = ResourceNames(
     "test", "api", "runs", "dead", "events", "dead-events", "database", ("cache-001",), parts=frozenset(Part)
 )
-ALARMS = list(alarms(NAMED, SIZES["prod"]))
+ALARMS = list(alarms(NAMES, SIZES["prod"]))
 ALL = [
     *(one for one in vars(limits).values() if isinstance(one, Limit)),
     *limits.FLOW_STUCK.values(),

@@ -1,4 +1,4 @@
-"""The functions that other functions call, by their names: a reference would make two that call each other a circle."""
+"""The functions that other functions call, named instead of referenced: two that call each other would be a cycle."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,11 +15,11 @@ _CALLED: Mapping[Resource, tuple[str, FunctionSpec]] = {
     Resource.GENERAL: ("DPP_LIFECYCLE_GENERAL_FUNCTION", table.LIFECYCLE_GENERAL),
     Resource.ENVOY: ("DPP_LIFECYCLE_ENVOY_FUNCTION", table.LIFECYCLE_ENVOY),
 }
-"""Of each, the variable that names it to its callers."""
+"""Each callee with the variable that names it to its callers."""
 
 
 class Callees:
-    """What callers are told of those that a deployment has."""
+    """The callees that a deployment has, as variables and as resources of grants."""
 
     def __init__(self, stack: Stack, deployment: Deployment) -> None:
         self._stack = stack
@@ -31,12 +31,12 @@ class Callees:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """Their names, by environment variable."""
+        """The callees' names by environment variable."""
         return {_CALLED[resource][0]: name for resource, name in self._names.items()}
 
     @property
     def resource_arns(self) -> Mapping[Resource, Sequence[str]]:
-        """What grants may name; nothing of what a deployment lacks."""
+        """The ARNs that grants may name; none for a callee that the deployment lacks."""
         return {resource: self._arns(resource) for resource in _CALLED}
 
     def _arns(self, resource: Resource) -> Sequence[str]:

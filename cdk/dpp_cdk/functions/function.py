@@ -1,4 +1,4 @@
-"""The one construct through which every function is made."""
+"""The construct of every Lambda function."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from dpp_cdk.stacks.network import Place
 
 
 class Layers(Construct):
-    """The layers, by name; each function gets those that its spec lists."""
+    """The layers by name; each function gets those in its spec."""
 
     def __init__(self, scope: Construct, id: str, deployment: Deployment) -> None:
         super().__init__(scope, id)
@@ -46,9 +46,9 @@ class Layers(Construct):
 
 @dataclass(frozen=True)
 class FileSystemMount:
-    """A file system on EFS, and where it is a folder: below `/mnt/`, as Lambda has it.
+    """An EFS file system and its mount path, which Lambda requires below `/mnt/`.
 
-    What mounts it is root by its access point, and stays so: without ClientRootAccess EFS would take root for nobody.
+    The access point makes the function root; without ClientRootAccess EFS would map root to an unprivileged user.
     """
 
     file_system_arn: str
@@ -56,7 +56,7 @@ class FileSystemMount:
     path: str
 
     def config(self) -> lambda_.FileSystem:
-        """As the CDK takes it. No `connections`: who reaches whom stands in the network."""
+        """The CDK object, without `connections`: the network stack has all security group rules."""
         return lambda_.FileSystem(
             arn=self.access_point_arn,
             local_mount_path=self.path,
@@ -72,12 +72,11 @@ class FileSystemMount:
 
 @dataclass(frozen=True)
 class FunctionRecipe:
-    """What all functions of a deployment share.
+    """The parts that all functions of a deployment share.
 
-    `variables`: values of environment variables. `secret_arns`: the secrets, by the variable that names one;
-    who is given the variable may read the secret. `resource_arns`: what grants name, and `findings`, what
-    cdk-nag says of those that are a pattern. `place`: the network, or None where there is none to be in. `homes`: the
-    file system of workspaces, or None where there is none to mount.
+    `variables`: values of environment variables. `secret_arns`: the secrets by the variable that names them; a function
+    with the variable may read the secret. `resource_arns`: the ARNs that grants name; `findings`: cdk-nag's findings on
+    patterns among them. `place`: the network, if there is one. `homes`: the file system of workspaces, if there is one.
     """
 
     deployment: Deployment
@@ -90,9 +89,9 @@ class FunctionRecipe:
     homes: FileSystemMount | None = None
 
     def environment(self, name: str, settings: type[Settings]) -> dict[str, str]:
-        """The variables that this function's settings model reads, no more.
+        """The variables that this function's settings model reads, and no others.
 
-        Raises DeploymentError naming every required variable that has no value.
+        Raises DeploymentError naming every required variable without a value.
         """
         if missing := settings.missing(self.variables):
             raise DeploymentError(f"{name}: no value for {'; '.join(missing)}")
@@ -100,10 +99,7 @@ class FunctionRecipe:
 
 
 class LambdaFunction(Construct):
-    """One folder of `functions/` as a Lambda function: a role of its own, a log group that forgets.
-
-    `live` is what callers are pointed at: the function itself, or, where releases are gradual, its alias.
-    """
+    """One folder of `functions/` as a Lambda function, with its own role and a log group with a retention period."""
 
     def __init__(self, scope: Construct, recipe: FunctionRecipe, spec: FunctionSpec) -> None:
         super().__init__(scope, spec.construct_id)
@@ -147,24 +143,24 @@ class LambdaFunction(Construct):
 
     @property
     def live(self) -> lambda_.IFunction:
-        """What a caller calls."""
+        """The callers' target: the function, or its alias where releases are gradual."""
         return self.alias or self.function
 
     @property
     def role_arn(self) -> str:
-        """The ARN of the role that the function runs with."""
+        """The ARN of the function's role."""
         return self._role.role.role_arn
 
     def allow(self, actions: Sequence[str], *resource_arns: str) -> None:
-        """Permit exactly these actions on exactly these resources."""
+        """Permit these actions on these resources."""
         self._role.allow(list(actions), *resource_arns)
 
     def permit(self, *statements: iam.PolicyStatement) -> None:
-        """Permit what these say."""
+        """Add statements to the function's role."""
         self._role.permit(*statements)
 
     def acknowledge(self, finding: str, reason: str) -> None:
-        """Say of the function's permissions why a rule of cdk-nag does not hold for them."""
+        """Acknowledge a finding of cdk-nag on the function's permissions."""
         self._role.acknowledge(finding, reason)
 
     def _grant(self, recipe: FunctionRecipe, environment: Mapping[str, str]) -> None:
@@ -173,7 +169,7 @@ class LambdaFunction(Construct):
                 self.allow(grant.actions, *arns)
             if (finding := recipe.findings.get(grant.resource)) is not None:
                 self._role.acknowledge(
-                    finding, "the objects below one prefix, whose names come with what is kept there"
+                    finding, "the objects below one prefix, whose keys are not known beforehand"
                 )
         for variable, arn in recipe.secret_arns.items():
             if variable in environment:
@@ -192,27 +188,28 @@ class LambdaFunction(Construct):
         acknowledge(
             self.function,
             "L1",
-            "Python 3.13 is what the locked layers are built for and every test runs on; a newer one is a release of"
-            " its own",
+            "the locked layers and all tests use Python 3.13; a newer version is a release of its own",
         )
         if traced_outside:
-            reason = "X-Ray takes segments for no resource that could be named"
+            reason = "X-Ray has no resource type for sending segments"
             self._role.acknowledge("IAM5[Resource::*]", reason)
 
     def _alias(self) -> lambda_.Alias:
-        """A version is published by every change of code, layers or configuration, and kept for a rollback."""
+        """Every change of code, layers or configuration publishes a version, which is kept for a rollback."""
         version = self.function.current_version
         version.apply_removal_policy(RemovalPolicy.RETAIN)
-        # Asynchronous calls of the alias follow its own settings, not those of the function.
+        # Asynchronous calls of the alias use the alias's retry settings, not the function's.
         return lambda_.Alias(
             self, "Live", alias_name=LIVE, version=version, retry_attempts=self.spec.async_retries
         )
 
 
 def _code(deployment: Deployment, name: str) -> lambda_.Code:
-    """`functions/`, so that the module is `<name>.handler` as in the tests, but of it this folder only."""
+    """An asset of `functions/` with only this folder, so that the module is `<name>.handler`, as in the tests."""
     if not (deployment.functions / name).is_dir():
-        raise DeploymentError(f"there is no folder functions/{name}")
+        raise DeploymentError(
+            f"functions/{name} does not exist: the name in functions/table.py must be a folder"
+        )
     return lambda_.Code.from_asset(
         str(deployment.functions),
         exclude=["/*", f"!/{name}", "__pycache__", "*.pyc"],

@@ -1,8 +1,7 @@
-"""For how long CloudWatch keeps what the platform logs: the retention section's `logs_days` (LIFE-9).
+"""The retention of the platform's logs in CloudWatch: `logs_days` of the retention settings (LIFE-9).
 
-Of the platform are the logs of the functions, of Postgres, and of what runs in workspaces. The API's access log and the
-network's refusals are none of these: they are evidence, what an investigation months later asks for, and have a period
-of their own.
+It applies to the logs of the functions, of Postgres and of workspaces. The API's access log and the network's log of
+refused traffic have periods of their own: they are evidence for investigations months later.
 """
 
 from collections.abc import Mapping
@@ -38,17 +37,17 @@ PERIODS: Mapping[int, RetentionDays] = MappingProxyType(
         3653: RetentionDays.TEN_YEARS,
     }
 )
-"""The periods that CloudWatch Logs takes, in days; any other is refused by it (PutRetentionPolicy)."""
+"""The retention periods that CloudWatch Logs supports, in days (PutRetentionPolicy)."""
 
 
 def days_kept(days: int) -> int:
-    """The shortest period of CloudWatch that is no shorter than `days`. Raises ValueError beyond the last."""
+    """The shortest supported period of at least `days`. Raises ValueError beyond the longest."""
     longer = [period for period in PERIODS if period >= days]
     if not longer:
-        raise ValueError(f"CloudWatch keeps logs for at most {max(PERIODS)} days, not for {days}")
+        raise ValueError(f"logs_days is {days}; CloudWatch keeps logs for at most {max(PERIODS)} days")
     return min(longer)
 
 
 def log_retention(retention: Retention) -> RetentionDays:
-    """For how long a log group of the platform keeps."""
+    """The retention period of the platform's log groups."""
     return PERIODS[days_kept(retention.logs_days)]

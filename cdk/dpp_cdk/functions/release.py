@@ -1,4 +1,4 @@
-"""A release: the new version gets a tenth of the traffic for five minutes, then all; an alarm takes it back."""
+"""A gradual release: the new version gets a tenth of the traffic for five minutes, then all; an alarm rolls it back."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -10,10 +10,10 @@ from dpp_cdk.nag import acknowledge, managed_policy
 
 
 class GradualRelease(Construct):
-    """CodeDeploy shifts the function's alias, and back at once when the function fails or clients get 5xx.
+    """CodeDeploy shifts the function's alias, and shifts it back when the function fails or clients get 5xx.
 
-    CloudFormation waits for it, so that a release that was taken back is a deployment that failed, and every
-    other resource of the stack goes back with it.
+    CloudFormation waits for it: a release that is rolled back fails the deployment, which rolls back the rest of the
+    stack.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class GradualRelease(Construct):
         errors = cloudwatch.Alarm(
             self,
             "Errors",
-            alarm_description=f"{function.name} fails: a release under way is taken back",
+            alarm_description=f"{function.name} fails: a release in progress is rolled back",
             metric=function.alias.metric_errors(period=Duration.minutes(1)),
             threshold=1,
             evaluation_periods=1,
@@ -52,5 +52,5 @@ class GradualRelease(Construct):
         acknowledge(
             group,
             managed_policy("AWSCodeDeployRoleForLambdaLimited"),
-            "the smallest policy that AWS has for shifting an alias; CodeDeploy asks for it",
+            "the smallest policy that AWS has for shifting an alias; CodeDeploy requires it",
         )

@@ -1,7 +1,7 @@
 """The role that signs the URLs of results (RUN-10).
 
-A URL dies with the credentials that signed it, and a function can't see when its own end. A session that it
-assumes tells its end, so the reader signs with one.
+A URL expires with the credentials that signed it, and a function cannot see when its own expire. An assumed session has
+a known expiry, so the reader signs with one.
 """
 
 from aws_cdk import aws_iam as iam
@@ -12,7 +12,7 @@ from dpp_cdk.functions.function import LambdaFunction
 
 
 class SigningRole(Construct):
-    """May read results, and nothing else; only the reader's role may be it, for an hour at a time."""
+    """A role that may only read results; only the reader's role may assume it, for an hour at a time."""
 
     def __init__(self, scope: Construct, id: str, *, reader: LambdaFunction, objects_arn: str) -> None:
         super().__init__(scope, id)

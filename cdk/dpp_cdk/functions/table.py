@@ -34,8 +34,8 @@ _WAKE_PUBLISHER = Grant(Resource.AUTH_ERROR_WAKE, ("sqs:SendMessage",))
 # The reports' copies (TIX-4); readers get a report from Postgres.
 _REPORTS = Grant(Resource.REPORT_OBJECTS, ("s3:PutObject",))
 # A function that changes a workspace's desired state has it observed; the tick finds lost hints (WS-5).
-_HINT = Grant(Resource.WORKSPACE_LOOKS, ("sqs:SendMessage",))
-_HAND_OVER = Grant(Resource.WORKSPACE_WORKS, ("sqs:SendMessage",))
+_HINT = Grant(Resource.WORKSPACE_OBSERVE_QUEUE, ("sqs:SendMessage",))
+_HAND_OVER = Grant(Resource.WORKSPACE_WORK_QUEUE, ("sqs:SendMessage",))
 # A role that makes work for another role wakes it; otherwise the other's schedule finds the work within a minute. Two
 # concurrent invocations of king, general or envoy share the work.
 _WAKE_KING, _WAKE_GENERAL, _WAKE_ENVOY = (

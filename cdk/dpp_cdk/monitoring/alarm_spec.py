@@ -1,4 +1,4 @@
-"""What may be said of an alarm: `alarms.py` says it."""
+"""The attributes of an alarm; `alarms.py` sets them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from dpp_cdk.functions.spec import FunctionSpec, Part
 
 AT_LEAST = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
 BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
-QUIET_IS_WELL = cloudwatch.TreatMissingData.NOT_BREACHING
-QUIET_IS_BAD = cloudwatch.TreatMissingData.BREACHING
+MISSING_IS_OK = cloudwatch.TreatMissingData.NOT_BREACHING
+MISSING_IS_BREACHING = cloudwatch.TreatMissingData.BREACHING
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A metric of CloudWatch, and how it is summed up."""
+    """A CloudWatch metric with its statistic and period."""
 
     namespace: str
     name: str
@@ -28,7 +28,7 @@ class Watched:
     minutes: int = 5
 
     def metric(self) -> cloudwatch.Metric:
-        """As the CDK names it."""
+        """The metric as a CDK object."""
         return cloudwatch.Metric(
             namespace=self.namespace,
             metric_name=self.name,
@@ -40,7 +40,8 @@ class Watched:
 
 @dataclass(frozen=True)
 class AlarmSpec:
-    """One alarm. `anchor`: its entry in the runbook; `subject`: of several alarms with one entry, which one."""
+    """One alarm. `anchor`: its entry in the runbook; `says`: its description; `subject`: distinguishes the alarms of
+    one entry."""
 
     anchor: str
     says: str
@@ -48,25 +49,25 @@ class AlarmSpec:
     threshold: float
     periods: int = 1
     comparison: cloudwatch.ComparisonOperator = AT_LEAST
-    missing: cloudwatch.TreatMissingData = QUIET_IS_WELL
+    missing: cloudwatch.TreatMissingData = MISSING_IS_OK
     subject: str = ""
 
     @property
     def id(self) -> str:
-        """Unique within a deployment."""
+        """The alarm's id, unique within a deployment."""
         return f"{self.anchor}-{self.subject}" if self.subject else self.anchor
 
 
 def at_limit(limit: Limit, watched: Watched, periods: int = 1, *, subject: str = "") -> AlarmSpec:
-    """The alarm of a limit that `dpp top` goes by, too."""
+    """The alarm of a limit that `dpp top` shares."""
     return AlarmSpec(
         limit.anchor, limit.says, watched, threshold=limit.at_least, periods=periods, subject=subject
     )
 
 
 @dataclass(frozen=True)
-class Named:
-    """What the resources of a deployment are called; None for a server that isn't ours."""
+class ResourceNames:
+    """The names of a deployment's resources; no `database` and no `cache_nodes` if the servers are given by URL."""
 
     stage: str
     api: str
@@ -79,9 +80,9 @@ class Named:
     parts: frozenset[Part]
 
 
-def of_ours(
+def platform_metric(
     metric: Metric, spec: FunctionSpec, stage: str, statistic: str, minutes: int = 5, **own: str
 ) -> Watched:
-    """A metric that one of our functions emits; `own`: the values of the dimensions that it has besides."""
+    """A metric that a function of the platform emits; `own`: the values of its own dimensions."""
     dimensions = {metrics.FUNCTION: spec.function_name(stage), **own}
     return Watched(metrics.NAMESPACE, metric.name, dimensions, statistic, minutes)

@@ -1,5 +1,4 @@
-"""One dashboard, read from the top: is anything wrong, is the money right, do clients get answers, do runs, tickets
-and events end."""
+"""The dashboard, by importance from the top: alarms, money, clients, runs, tickets, events, workspaces, servers."""
 
 from collections.abc import Sequence
 
@@ -27,7 +26,7 @@ from dpp_cdk.functions.table import (
     WORKSPACES_STORAGE,
     functions_of,
 )
-from dpp_cdk.monitoring.alarm_spec import Named, Watched, of_ours
+from dpp_cdk.monitoring.alarm_spec import ResourceNames, Watched, platform_metric
 from dpp_cdk.monitoring.alarms import OPS_STEPS
 
 _WIDTH = 24
@@ -38,12 +37,14 @@ _P = ("p50", "p99")
 class OperatorDashboard(Construct):
     """`dpp-<stage>` in CloudWatch."""
 
-    def __init__(self, scope: Construct, id: str, named: Named, alarms: Sequence[cloudwatch.IAlarm]) -> None:
+    def __init__(
+        self, scope: Construct, id: str, names: ResourceNames, alarms: Sequence[cloudwatch.IAlarm]
+    ) -> None:
         super().__init__(scope, id)
-        board = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=f"dpp-{named.stage}")
+        board = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=f"dpp-{names.stage}")
         board.add_widgets(
             cloudwatch.AlarmStatusWidget(
-                title="Is anything wrong? (docs/runbook.md)",
+                title="Alarms (docs/runbook.md)",
                 alarms=list(alarms),
                 width=_WIDTH,
                 height=_HEIGHT,
@@ -61,7 +62,7 @@ class OperatorDashboard(Construct):
             _functions,
             _servers,
         )
-        for row in filter(None, (rendered(named) for rendered in rows)):
+        for row in filter(None, (build(names) for build in rows)):
             width = _WIDTH // max(1, len(row))
             board.add_widgets(
                 *(
@@ -74,31 +75,31 @@ class OperatorDashboard(Construct):
 type Row = Sequence[tuple[str, Sequence[cloudwatch.IMetric]]]
 
 
-def _money(named: Named) -> Row:
+def _money(names: ResourceNames) -> Row:
     def of_reconcile(metric: Metric) -> cloudwatch.IMetric:
-        return of_ours(metric, RUN_RECONCILE, named.stage, "Maximum", 1).metric()
+        return platform_metric(metric, RUN_RECONCILE, names.stage, "Maximum", 1).metric()
 
     return (
-        ("Money: drift, in micros (0)", [of_reconcile(metrics.LEDGER_DRIFT_USD_MICROS)]),
+        ("Money: drift in micros (normally 0)", [of_reconcile(metrics.LEDGER_DRIFT_USD_MICROS)]),
         (
-            "Money: waiting for an operator (0)",
+            "Money: waiting for an operator (normally 0)",
             [
                 of_reconcile(metric)
                 for metric in (metrics.RUNS_DISPUTED, metrics.LEDGERS_DISPUTED, metrics.STUCK_CLAIMS)
             ],
         ),
         (
-            "Money: settled and given back, in micros",
+            "Money: settled and refunded, in micros",
             [
-                of_ours(metric, RUN_WORKER, named.stage, "Sum").metric()
+                platform_metric(metric, RUN_WORKER, names.stage, "Sum").metric()
                 for metric in (metrics.SETTLED_USD_MICROS, metrics.REFUNDED_USD_MICROS)
             ],
         ),
     )
 
 
-def _clients(named: Named) -> Row:
-    dimensions = {"ApiName": named.api, "Stage": named.stage}
+def _clients(names: ResourceNames) -> Row:
+    dimensions = {"ApiName": names.api, "Stage": names.stage}
 
     def of_api(name: str, statistic: str) -> cloudwatch.IMetric:
         return Watched("AWS/ApiGateway", name, dimensions, statistic).metric()
@@ -109,7 +110,7 @@ def _clients(named: Named) -> Row:
         (
             "Clients: submits and refusals",
             [
-                _each(metric, spec.function_name(named.stage))
+                _each(metric, spec.function_name(names.stage))
                 for spec in (RUNS_SUBMIT, RUNS_MCP)
                 for metric in (metrics.SUBMITS, metrics.REFUSALS)
             ],
@@ -117,90 +118,90 @@ def _clients(named: Named) -> Row:
     )
 
 
-def _runs(named: Named) -> Row:
+def _runs(names: ResourceNames) -> Row:
     def of_queue(queue: str, name: str) -> cloudwatch.IMetric:
         return Watched("AWS/SQS", name, {"QueueName": queue}, "Maximum", 1).metric()
 
     return (
         (
-            "Runs: how they end",
-            [_each(metrics.RUNS_ENDED, RUN_WORKER.function_name(named.stage))],
+            "Runs: outcomes",
+            [_each(metrics.RUNS_ENDED, RUN_WORKER.function_name(names.stage))],
         ),
         (
-            "Runs: waiting, and dead letters (0)",
+            "Runs: waiting, and dead letters (normally 0)",
             [
-                of_queue(named.runs_queue, "ApproximateNumberOfMessagesVisible"),
-                of_queue(named.dead_letters, "ApproximateNumberOfMessagesVisible"),
+                of_queue(names.runs_queue, "ApproximateNumberOfMessagesVisible"),
+                of_queue(names.dead_letters, "ApproximateNumberOfMessagesVisible"),
             ],
         ),
-        ("Runs: age of the oldest, in s", [of_queue(named.runs_queue, "ApproximateAgeOfOldestMessage")]),
+        ("Runs: age of the oldest, in s", [of_queue(names.runs_queue, "ApproximateAgeOfOldestMessage")]),
     )
 
 
-def _flow(named: Named) -> Row:
-    if Part.LIFECYCLE not in named.parts:
+def _flow(names: ResourceNames) -> Row:
+    if Part.LIFECYCLE not in names.parts:
         return ()
     king, sentinel, general, envoy = (
-        spec.function_name(named.stage)
+        spec.function_name(names.stage)
         for spec in (LIFECYCLE_KING, LIFECYCLE_SENTINEL, LIFECYCLE_GENERAL, LIFECYCLE_ENVOY)
     )
-    webhook = LIFECYCLE_WEBHOOK.function_name(named.stage)
+    webhook = LIFECYCLE_WEBHOOK.function_name(names.stage)
     return (
         (
-            "Events: polled and delivered; polls that failed in a row (0)",
+            "Events: polled and delivered; consecutive failed polls (normally 0)",
             [
                 _each(metrics.EVENTS_TAKEN_IN, sentinel),
                 _each(metrics.EVENTS_TAKEN_IN, webhook),
                 _each(metrics.SOURCE_FAILURES, sentinel, "Maximum"),
             ],
         ),
-        ("Tasks: looks, by what they did", [_each(metrics.TASK_STEPS, general)]),
-        ("Messages: sent, failed (0)", [_each(metrics.MESSAGES_DELIVERED, envoy)]),
-        ("Flow: age of what waits, in s", [_each(metrics.FLOW_AGE, king, "Maximum")]),
+        ("Tasks: observations by result", [_each(metrics.TASK_STEPS, general)]),
+        ("Messages: sent, failed (normally 0)", [_each(metrics.MESSAGES_DELIVERED, envoy)]),
+        ("Flow: age of the oldest waiting item, in s", [_each(metrics.FLOW_AGE, king, "Maximum")]),
     )
 
 
-def _lifecycle(named: Named) -> Row:
-    chamberlain = LIFECYCLE_CHAMBERLAIN.function_name(named.stage)
+def _lifecycle(names: ResourceNames) -> Row:
+    chamberlain = LIFECYCLE_CHAMBERLAIN.function_name(names.stage)
 
     def of_chamberlain(metric: Metric) -> cloudwatch.IMetric:
-        return of_ours(metric, LIFECYCLE_CHAMBERLAIN, named.stage, "Maximum").metric()
+        return platform_metric(metric, LIFECYCLE_CHAMBERLAIN, names.stage, "Maximum").metric()
 
     return (
         ("Data: rows deleted, by class", [_each(metrics.CLEANUP_DELETED, chamberlain)]),
         (
-            "Data: classes stopped by the breaker, given up; threads overdue (0)",
+            "Data: classes stopped by the breaker, given up; threads overdue (normally 0)",
             [
                 of_chamberlain(metric)
                 for metric in (metrics.CLASSES_TRIPPED, metrics.CLASSES_GIVEN_UP, metrics.THREADS_OVERDUE)
             ],
         ),
         (
-            "Data: bytes by class, and once its period is full",
+            "Data: bytes by class, now and after one period",
             [_each(metrics.DATA_BYTES, chamberlain), _each(metrics.DATA_BYTES_PROJECTED, chamberlain)],
         ),
     )
 
 
-def _tickets(named: Named) -> Row:
+def _tickets(names: ResourceNames) -> Row:
     def of_cycle(metric: Metric, statistic: str = "Maximum", **own: str) -> cloudwatch.IMetric:
-        return of_ours(metric, OPS_CYCLE, named.stage, statistic, 1, **own).metric()
+        return platform_metric(metric, OPS_CYCLE, names.stage, statistic, 1, **own).metric()
 
     return (
         (
-            "Tickets: open, in progress, stale (0)",
+            "Tickets: open, in progress, stale (normally 0)",
             [of_cycle(m) for m in (metrics.TICKETS_OPEN, metrics.TICKETS_IN_PROGRESS, metrics.TICKETS_STALE)],
         ),
-        ("Tickets: age of the oldest that waits, in s", [of_cycle(metrics.TICKET_AGE)]),
+        ("Tickets: age of the oldest waiting one, in s", [of_cycle(metrics.TICKET_AGE)]),
         (
-            "Tickets: how they end, and what the reaper ended (0)",
+            "Tickets: outcomes, and ended by the reaper (normally 0)",
             [
-                _each(metrics.TICKETS_ENDED, OPS_CYCLE.function_name(named.stage)),
+                _each(metrics.TICKETS_ENDED, OPS_CYCLE.function_name(names.stage)),
                 of_cycle(metrics.TICKETS_CLEANED, "Sum"),
             ],
         ),
         (
-            "Ops cycle: stop, breaker, failed steps (0)",
+            "Ops cycle: stop, breaker, failed steps (normally 0)",
             [
                 of_cycle(metrics.EMERGENCY_STOP),
                 of_cycle(metrics.REAPER_BREAKER),
@@ -210,14 +211,14 @@ def _tickets(named: Named) -> Row:
     )
 
 
-def _auth_errors(named: Named) -> Row:
+def _auth_errors(names: ResourceNames) -> Row:
     def of_publisher(metric: Metric) -> cloudwatch.IMetric:
-        return of_ours(metric, AUTH_ERRORS_PUBLISH, named.stage, "Maximum", 1).metric()
+        return platform_metric(metric, AUTH_ERRORS_PUBLISH, names.stage, "Maximum", 1).metric()
 
-    consumer = AUTH_ERRORS_CONSUME.function_name(named.stage)
+    consumer = AUTH_ERRORS_CONSUME.function_name(names.stage)
     return (
         (
-            "Events: to be published, to be tried again, dead (0)",
+            "Events: to be published, to be retried, dead (normally 0)",
             [
                 of_publisher(metric)
                 for metric in (
@@ -229,34 +230,40 @@ def _auth_errors(named: Named) -> Row:
             ],
         ),
         (
-            "Events: lag of the outbox; from their beginning to publication and end, p50 p99; in s",
+            "Events: outbox lag; from creation to publication and to the end, p50 p99; in s",
             [
                 of_publisher(metrics.OUTBOX_LAG),
-                *(of_ours(metrics.OUTBOX_DELAY, AUTH_ERRORS_PUBLISH, named.stage, p).metric() for p in _P),
-                *(of_ours(metrics.EVENT_AGE, AUTH_ERRORS_CONSUME, named.stage, p).metric() for p in _P),
+                *(
+                    platform_metric(metrics.OUTBOX_DELAY, AUTH_ERRORS_PUBLISH, names.stage, p).metric()
+                    for p in _P
+                ),
+                *(
+                    platform_metric(metrics.EVENT_AGE, AUTH_ERRORS_CONSUME, names.stage, p).metric()
+                    for p in _P
+                ),
             ],
         ),
         (
-            "Authentication errors: how messages end, what is decided",
+            "Authentication errors: outcomes of messages, decisions",
             [_each(metrics.EVENTS, consumer), _each(metrics.AUTH_ERROR_DECISIONS, consumer)],
         ),
         (
-            "Authentication errors: clusters that grow, new ones among them",
+            "Authentication errors: growing clusters, new ones among them",
             [of_publisher(metrics.AUTH_CLUSTERS_GROWING), of_publisher(metrics.AUTH_CLUSTERS_NEW)],
         ),
     )
 
 
-def _workspaces(named: Named) -> Row:
-    if Part.WORKSPACES not in named.parts:
+def _workspaces(names: ResourceNames) -> Row:
+    if Part.WORKSPACES not in names.parts:
         return ()
 
     def of_control(metric: Metric, statistic: str = "Maximum") -> cloudwatch.IMetric:
-        return of_ours(metric, WORKSPACES_CONTROL, named.stage, statistic, 1).metric()
+        return platform_metric(metric, WORKSPACES_CONTROL, names.stage, statistic, 1).metric()
 
     return (
         (
-            "Workspaces: not as wanted yet, in error (0), homes lost (0)",
+            "Workspaces: not in their desired state, in error, homes lost (normally 0)",
             [
                 of_control(metric)
                 for metric in (
@@ -268,14 +275,14 @@ def _workspaces(named: Named) -> Row:
         ),
         ("Workspaces: age of the oldest operation, in s", [of_control(metrics.WORKSPACE_OPERATION_AGE)]),
         (
-            "Workspaces: steps, by kind and operation",
+            "Workspaces: steps by kind and operation",
             [
-                _each(metrics.WORKSPACE_STEPS, spec.function_name(named.stage))
+                _each(metrics.WORKSPACE_STEPS, spec.function_name(names.stage))
                 for spec in (WORKSPACES_CONTROL, WORKSPACES_STORAGE)
             ],
         ),
         (
-            "Workspaces: looked at, changed, unanswered (0)",
+            "Workspaces: observed, changed, outages (normally 0)",
             [
                 of_control(metrics.FLEET_OBSERVED, "Sum"),
                 of_control(metrics.FLEET_CHANGED, "Sum"),
@@ -285,36 +292,36 @@ def _workspaces(named: Named) -> Row:
     )
 
 
-def _functions(named: Named) -> Row:
+def _functions(names: ResourceNames) -> Row:
     def each(name: str, statistic: str) -> Sequence[cloudwatch.IMetric]:
         return [
-            Watched("AWS/Lambda", name, {"FunctionName": spec.function_name(named.stage)}, statistic).metric()
-            for spec in functions_of(named.parts)
+            Watched("AWS/Lambda", name, {"FunctionName": spec.function_name(names.stage)}, statistic).metric()
+            for spec in functions_of(names.parts)
         ]
 
     return (
-        ("Functions: errors (0)", each("Errors", "Sum")),
-        ("Functions: throttles (0)", each("Throttles", "Sum")),
+        ("Functions: errors (normally 0)", each("Errors", "Sum")),
+        ("Functions: throttles (normally 0)", each("Throttles", "Sum")),
         ("Functions: duration, p95 in ms", each("Duration", "p95")),
-        ("Functions: at once", each("ConcurrentExecutions", "Maximum")),
+        ("Functions: concurrent invocations", each("ConcurrentExecutions", "Maximum")),
     )
 
 
-def _servers(named: Named) -> Row:
+def _servers(names: ResourceNames) -> Row:
     row: list[tuple[str, Sequence[cloudwatch.IMetric]]] = []
-    if named.database:
-        dimensions = {"DBInstanceIdentifier": named.database}
+    if names.database:
+        dimensions = {"DBInstanceIdentifier": names.database}
         row += [
             (f"Postgres: {name}", [Watched("AWS/RDS", name, dimensions, "Average").metric()])
             for name in ("CPUUtilization", "DatabaseConnections", "FreeStorageSpace")
         ]
-    if named.cache_nodes:
+    if names.cache_nodes:
         row += [
             (
                 f"Valkey: {name}",
                 [
                     Watched("AWS/ElastiCache", name, {"CacheClusterId": node}, "Average").metric()
-                    for node in named.cache_nodes
+                    for node in names.cache_nodes
                 ],
             )
             for name in ("DatabaseMemoryUsagePercentage", "EngineCPUUtilization", "CurrConnections")
@@ -323,7 +330,7 @@ def _servers(named: Named) -> Row:
 
 
 def _each(metric: Metric, function: str, statistic: str = "Sum") -> cloudwatch.IMetric:
-    """The metric by the values of its dimensions, whichever have been seen."""
+    """The metric for each combination of dimension values that has been emitted."""
     schema = ",".join((metrics.NAMESPACE, metrics.FUNCTION, *metric.dimensions))
     search = f'{{{schema}}} MetricName="{metric.name}" {metrics.FUNCTION}="{function}"'
     return cloudwatch.MathExpression(

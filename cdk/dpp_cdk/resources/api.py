@@ -1,7 +1,7 @@
-"""The HTTP API: API Gateway REST v1 that hands requests to functions, and speaks problem details.
+"""The HTTP API: API Gateway REST v1, which forwards requests to functions and answers with problem details.
 
-Methods are ANY and unknown paths go to a function, so that 404 and 405 are answered by our code. What never
-reaches a function (throttled, too large, timed out) is answered by gateway responses in the same form.
+Methods are ANY and unknown paths go to a function, so that the platform's code answers 404 and 405. Requests that never
+reach a function (throttled, too large, timed out) are answered by gateway responses in the same format.
 """
 
 import json
@@ -30,7 +30,7 @@ from dpp_cdk.functions.function import LambdaFunction
 from dpp_cdk.nag import acknowledge, managed_policy
 from dpp_cdk.settings.config import Deployment
 
-# RUN-13: on every answer, errors too. Gateway responses want constants in single quotes.
+# RUN-13: on every answer, errors included. Gateway responses require constants in single quotes.
 _COST_HEADERS = {
     "X-DPP-Cost-Reserved": "'0.0000'",
     "X-DPP-Cost-Used": "'0.0000'",
@@ -41,7 +41,7 @@ _COST_HEADERS = {
 
 @dataclass(frozen=True)
 class _GatewayProblem:
-    """What the gateway answers in place of a function (RFC 9457)."""
+    """An answer of the gateway in place of a function (RFC 9457)."""
 
     cause: apigateway.ResponseType
     kind: ProblemKind
@@ -54,7 +54,7 @@ _REPEAT = "Repeat the request with the same Idempotency-Key."
 _PROBLEMS = (
     _GatewayProblem(_CAUSES.REQUEST_TOO_LARGE, PAYLOAD_TOO_LARGE, "The gateway takes 10 MB."),
     _GatewayProblem(_CAUSES.THROTTLED, RATE_LIMITED, "Slow down, and try again.", 30),
-    # The gateway's name for a path it doesn't know.
+    # The gateway's name for an unknown path.
     _GatewayProblem(_CAUSES.MISSING_AUTHENTICATION_TOKEN, NOT_FOUND, "No such resource."),
     _GatewayProblem(_CAUSES.RESOURCE_NOT_FOUND, NOT_FOUND, "No such resource."),
     _GatewayProblem(_CAUSES.BAD_REQUEST_BODY, MALFORMED_REQUEST, "The body can't be read."),
@@ -80,15 +80,15 @@ _ACCESS_LOG = {
     "source_ip": "$context.identity.sourceIp",
     "user_agent": "$context.identity.userAgent",
 }
-"""One line a request: no header but the user agent, no query, no body, so no key and no input (RUN-31)."""
+"""One line per request, with no header but the user agent, no query and no body, so no key and no input (RUN-31)."""
 
 
 class HttpApi(Construct):
-    """A REST API whose stage is the deployment's; `otherwise` answers what no route takes.
+    """A REST API with the deployment's stage; `otherwise` answers requests without a route.
 
-    No CORS: a key of the platform belongs in no browser. What a body may hold, and how much, is checked by the
-    functions, whose refusals are the API's own problem documents; the gateway takes 10 MB. Clients show a
-    bearer key, which the functions check; the gateway knows none.
+    No CORS: a key of the platform must not be used in a browser. The functions validate bodies and their size, and
+    refuse with the API's problem documents; the gateway accepts up to 10 MB. Clients send a bearer key, which the
+    functions verify; the gateway has no keys.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class HttpApi(Construct):
             "RestApi",
             rest_api_name=self.name,
             description="DPP: submit and read metered runs",
-            # Access logs need a role that is the account's, one a region; it stays, since others may use it.
+            # Access logs need a role of the account, one per region; it is retained, since other APIs may use it.
             cloud_watch_role=True,
             cloud_watch_role_removal_policy=RemovalPolicy.RETAIN,
             endpoint_types=[apigateway.EndpointType.REGIONAL],
@@ -113,7 +113,7 @@ class HttpApi(Construct):
                 throttling_rate_limit=size.rate_per_second,
                 throttling_burst_limit=size.burst,
                 metrics_enabled=True,
-                # Not the gateway's execution log: it quotes requests, keys among them.
+                # Not the gateway's execution log: it quotes requests, keys included.
                 logging_level=apigateway.MethodLoggingLevel.OFF,
                 data_trace_enabled=False,
                 tracing_enabled=deployment.tracing,
@@ -125,26 +125,26 @@ class HttpApi(Construct):
         self._named()
         self._acknowledge()
         for problem in _PROBLEMS:
-            self._speak(problem)
+            self._answer_with(problem)
         self.route("/", otherwise)
         for path in ("/{proxy+}", "/v1", "/v1/{proxy+}", "/v1/runs/{run_id}/{proxy+}"):
             self.route(path, otherwise)
 
     def route(self, path: str, function: LambdaFunction) -> None:
-        """Hand every method of `path` to `function`, the event untouched (proxy integration)."""
+        """Forward every method of `path` to `function`, with the event unchanged (proxy integration)."""
         root = self.rest_api.root
         method = (root if path == "/" else root.resource_for_path(path)).add_method(
             "ANY", _integration(function)
         )
         reason = (
-            "the function checks a bearer key, whose hash is in the database; a second look-up adds nothing"
+            "the function verifies a bearer key, whose hash is in the database; a second check adds nothing"
         )
         acknowledge(method, "APIG4", reason)
         acknowledge(method, "COG4", reason)
 
     @property
     def url(self) -> str:
-        """Where clients go: append `/v1/runs`."""
+        """The base URL for clients: append `/v1/runs`."""
         name = self._deployment.domain_name
         return f"https://{name}" if name else self.rest_api.url
 
@@ -166,18 +166,18 @@ class HttpApi(Construct):
         acknowledge(
             api,
             "APIG2",
-            "the functions validate against the published document, and refuse with the API's own problems",
+            "the functions validate against the published document and refuse with the API's problem documents",
         )
         stage = api.deployment_stage
         acknowledge(
             stage,
             "APIG6",
-            "an execution log quotes requests, keys among them; the access log tells every request",
+            "an execution log quotes requests, keys included; the access log has every request",
         )
         acknowledge(
             stage,
             "APIG3",
-            "clients are machines with a key and a rate limit each; a web ACL is the account's to choose",
+            "clients are machines with a key and a rate limit each; a web ACL is a choice of the account",
         )
         acknowledge(
             api.node.find_child("CloudWatchRole"),
@@ -195,7 +195,7 @@ class HttpApi(Construct):
         )
 
     def _plan(self) -> None:
-        """For a client that is handed a gateway key besides: its share, and a day's quota. The stage bounds all."""
+        """The usage plan of clients with a gateway key: rate and daily quota. The stage's limits apply to all."""
         size = self._deployment.size.api
         self.rest_api.add_usage_plan(
             "Plan",
@@ -208,7 +208,7 @@ class HttpApi(Construct):
         )
 
     def _named(self) -> None:
-        """The API under a name of the operator's own, which then is the only way in."""
+        """Add the operator's domain name, which then is the only access."""
         if not self._deployment.domain_name:
             return
         name = self.rest_api.add_domain_name(
@@ -224,7 +224,7 @@ class HttpApi(Construct):
             "ApiDomainTarget"
         )
 
-    def _speak(self, problem: _GatewayProblem) -> None:
+    def _answer_with(self, problem: _GatewayProblem) -> None:
         document = {
             "type": problem.kind.type,
             "title": problem.kind.title,
@@ -247,8 +247,8 @@ class HttpApi(Construct):
 
 
 def _integration(function: LambdaFunction) -> apigateway.LambdaIntegration:
-    """One permission a function for the whole API; one a method would soon fill its policy (20 kB).
+    """One permission per function for the whole API, because one per method would exceed the policy's size (20 kB).
 
-    It covers the console's test call, too, which whoever may make it could make to the function itself.
+    It includes the console's test call, whose callers could invoke the function directly anyway.
     """
     return apigateway.LambdaIntegration(function.live, proxy=True, scope_permission_to_method=False)

@@ -1,4 +1,4 @@
-"""Valkey on ElastiCache (PLAT-2): encrypted in transit and at rest, a token from Secrets Manager, never evicting."""
+"""Valkey on ElastiCache (PLAT-2): encrypted in transit and at rest, with a token from Secrets Manager, no eviction."""
 
 from collections.abc import Mapping
 
@@ -16,22 +16,22 @@ _TOKEN_FIELD = "auth_token"  # noqa: S105 - the name of a field
 
 
 class Cache(Construct):
-    """One shard, since a script's keys must be together; what is lost with it is rebuilt from Postgres (D2)."""
+    """One shard, because a script's keys must be on one node; lost data is rebuilt from Postgres (D2)."""
 
     def __init__(self, scope: Construct, id: str, deployment: Deployment, network: NetworkStack) -> None:
         super().__init__(scope, id)
-        wanted = deployment.size.cache
+        size = deployment.size.cache
         identifier = f"dpp-{deployment.stage}"
-        self.nodes = [f"{identifier}-{number:03}" for number in range(1, wanted.nodes + 1)]
+        self.nodes = [f"{identifier}-{number:03}" for number in range(1, size.nodes + 1)]
         self.secret = self._token()
-        self.group = self._group(identifier, wanted, network.cache)
+        self.group = self._group(identifier, size, network.cache)
         self.group.apply_removal_policy(
             RemovalPolicy.SNAPSHOT if deployment.keeps_data else RemovalPolicy.DESTROY
         )
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """How a function finds it, by environment variable; the token is in the secret, not here."""
+        """The connection's environment variables; the token is only in the secret."""
         return {
             "REDIS_HOST": self.group.attr_primary_end_point_address,
             "REDIS_PORT": str(REDIS_PORT),
@@ -44,22 +44,22 @@ class Cache(Construct):
             "Token",
             description="Token of the cache",
             generate_secret_string=secretsmanager.SecretStringGenerator(
-                secret_string_template="{}",  # noqa: S106 - what the token is put into
+                secret_string_template="{}",  # noqa: S106 - the object to which the token is added
                 generate_string_key=_TOKEN_FIELD,
                 password_length=64,
-                exclude_punctuation=True,  # ElastiCache takes few of it
+                exclude_punctuation=True,  # ElastiCache accepts only some characters
             ),
-            removal_policy=RemovalPolicy.DESTROY,  # of no use without the cache
+            removal_policy=RemovalPolicy.DESTROY,  # useless without the cache
         )
         acknowledge(
             secret,
             "SMG4",
-            "ElastiCache takes a new token in two steps (ROTATE, then SET), which Secrets Manager's own rotation knows"
-            " not; an operator rotates it (docs/deploy.md), and functions fetch the present one when they connect",
+            "ElastiCache needs two steps for a new token (ROTATE, then SET), which Secrets Manager's rotation does not"
+            " support; an operator rotates it (docs/deploy.md), and functions fetch the current one when they connect",
         )
         return secret
 
-    def _group(self, identifier: str, wanted: CacheSize, place: Place) -> elasticache.CfnReplicationGroup:
+    def _group(self, identifier: str, size: CacheSize, place: Place) -> elasticache.CfnReplicationGroup:
         subnets = elasticache.CfnSubnetGroup(
             self,
             "Subnets",
@@ -73,26 +73,26 @@ class Cache(Construct):
             replication_group_description="Budgets, idempotency keys, rates",
             engine="valkey",
             engine_version="8.0",
-            cache_node_type=wanted.node_type,
-            num_cache_clusters=wanted.nodes,
-            automatic_failover_enabled=wanted.fails_over,
-            multi_az_enabled=wanted.fails_over,
+            cache_node_type=size.node_type,
+            num_cache_clusters=size.nodes,
+            automatic_failover_enabled=size.fails_over,
+            multi_az_enabled=size.fails_over,
             transit_encryption_enabled=True,
             transit_encryption_mode="required",
             at_rest_encryption_enabled=True,
-            # A reference that CloudFormation resolves; the template holds no token.
+            # A reference that CloudFormation resolves; the template has no token.
             auth_token=self.secret.secret_value_from_json(_TOKEN_FIELD).unsafe_unwrap(),
             cache_parameter_group_name=self._parameters().ref,
             cache_subnet_group_name=subnets.ref,
             security_group_ids=[place.security_group.security_group_id],
             port=REDIS_PORT,
-            snapshot_retention_limit=wanted.snapshot_days,
+            snapshot_retention_limit=size.snapshot_days,
             snapshot_window="17:00-18:00",
             preferred_maintenance_window="sun:18:30-sun:19:30",
             auto_minor_version_upgrade=True,
         )
-        if not wanted.fails_over:
-            acknowledge(group, "AEC4", "size dev: what is lost with the one node is rebuilt from Postgres")
+        if not size.fails_over:
+            acknowledge(group, "AEC4", "size dev: data lost with the single node is rebuilt from Postgres")
         return group
 
     def _parameters(self) -> elasticache.CfnParameterGroup:

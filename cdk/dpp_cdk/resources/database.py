@@ -1,4 +1,4 @@
-"""Postgres on RDS (PLAT-2): encrypted, over TLS only, its password made and rotated by RDS, in Secrets Manager."""
+"""Postgres on RDS (PLAT-2): encrypted, TLS only, with a password that RDS creates and rotates in Secrets Manager."""
 
 from collections.abc import Mapping
 
@@ -19,22 +19,22 @@ _NAME = "dpp"
 _OWNER = "dpp"
 _LOGS = ("postgresql", "upgrade")
 _ENGINE = rds.DatabaseInstanceEngine.postgres(version=rds.PostgresEngineVersion.VER_17)
-"""A major version below the local stack's: the newest that RDS Proxy is known to speak."""
+"""One major version below the local stack's: the newest that RDS Proxy is known to support."""
 
 
 class Database(Construct):
-    """The instance, and the proxy before it where the size has one; functions connect to `variables`."""
+    """The instance, and its proxy if the size has one; functions connect by `variables`."""
 
     def __init__(self, scope: Construct, id: str, deployment: Deployment, network: NetworkStack) -> None:
         super().__init__(scope, id)
         size = deployment.size
         self.identifier = f"dpp-{deployment.stage}"
-        logs_of_its_own = [self._log_group(name, deployment) for name in _LOGS]
+        log_groups = [self._log_group(name, deployment) for name in _LOGS]
         self.instance = self._instance(size, network)
-        self.instance.node.add_dependency(*logs_of_its_own)
+        self.instance.node.add_dependency(*log_groups)
         secret = self.instance.secret
         if secret is None:
-            raise ValueError("RDS was asked to manage the password, and gave no secret")
+            raise ValueError("RDS manages the password, but the instance has no secret")
         self.secret: secretsmanager.ISecret = secret
         self._host, self._sslmode = self.instance.db_instance_endpoint_address, "require"
         self._acknowledge(size)
@@ -43,10 +43,10 @@ class Database(Construct):
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """How a function finds it, by environment variable; the password is in the secret, not here.
+        """The connection's environment variables; the password is only in the secret.
 
-        A proxy's certificate is signed by a public authority and is verified; an instance's by Amazon's own
-        for RDS, whose list is not in the layer: encrypted, and reached inside of the VPC only.
+        A proxy's certificate is signed by a public authority and is verified. An instance's is signed by Amazon's
+        authority for RDS, which is not in the layer: the connection is encrypted and stays inside the VPC.
         """
         return {
             "DATABASE_HOST": self._host,
@@ -57,13 +57,13 @@ class Database(Construct):
         }
 
     def _instance(self, size: Size, network: NetworkStack) -> rds.DatabaseInstance:
-        place, wanted = network.database, size.database
+        place, database = network.database, size.database
         return rds.DatabaseInstance(
             self,
             "Instance",
             instance_identifier=self.identifier,
             engine=_ENGINE,
-            instance_type=ec2.InstanceType(wanted.instance_class),
+            instance_type=ec2.InstanceType(database.instance_class),
             vpc=place.vpc,
             vpc_subnets=place.subnets,
             security_groups=[place.closed_group(self, "InstanceGroup")],
@@ -78,18 +78,18 @@ class Database(Construct):
                 parameters={
                     "rds.force_ssl": "1",
                     "log_min_duration_statement": "1000",
-                    # Inputs are parameters, and a log keeps none (RUN-31).
+                    # Inputs are parameters, which must not be logged (RUN-31).
                     "log_parameter_max_length": "0",
                     "log_parameter_max_length_on_error": "0",
                     "idle_in_transaction_session_timeout": "60000",
                 },
             ),
-            allocated_storage=wanted.storage_gib,
-            max_allocated_storage=wanted.max_storage_gib,
+            allocated_storage=database.storage_gib,
+            max_allocated_storage=database.max_storage_gib,
             storage_type=rds.StorageType.GP3,
             storage_encrypted=True,
-            multi_az=wanted.multi_az,
-            backup_retention=Duration.days(wanted.backup_days),
+            multi_az=database.multi_az,
+            backup_retention=Duration.days(database.backup_days),
             delete_automated_backups=not size.keeps_data,
             copy_tags_to_snapshot=True,
             deletion_protection=size.keeps_data,
@@ -105,15 +105,15 @@ class Database(Construct):
         acknowledge(
             self.instance,
             "RDS11",
-            "its security group lets in the functions and the proxy alone; another port would hide it from nobody",
+            "its security group admits only the functions and the proxy; another port would not protect it",
         )
         if not size.database.multi_az:
-            acknowledge(self.instance, "RDS3", "size dev: costs half, and an hour's outage is nobody's loss")
+            acknowledge(self.instance, "RDS3", "size dev: costs half, and an hour's outage is acceptable")
         if not size.keeps_data:
-            acknowledge(self.instance, "RDS10", "size dev: is torn down with its stack")
+            acknowledge(self.instance, "RDS10", "size dev: torn down with its stack")
 
     def _log_group(self, name: str, deployment: Deployment) -> logs.LogGroup:
-        """Made before RDS would make it: that one would keep for ever."""
+        """Created before the instance, because a log group created by RDS never expires."""
         return logs.LogGroup(
             self,
             f"{name.title()}Logs",
@@ -133,7 +133,7 @@ class Database(Construct):
             vpc_subnets=place.subnets,
             security_groups=[place.closed_group(self, "ProxyGroup")],
             require_tls=True,
-            max_connections_percent=90,  # the rest is an operator's
-            borrow_timeout=Duration.seconds(3),  # a function gives up on a connection after that
+            max_connections_percent=90,  # the rest is for operators
+            borrow_timeout=Duration.seconds(3),  # a function's own connect timeout
             idle_client_timeout=Duration.minutes(15),
         )

@@ -1,4 +1,4 @@
-"""SQS queues, encrypted and reachable over TLS only, each made from its timing."""
+"""SQS queues, encrypted and reachable over TLS only, each built from its timing."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_lambda_event_sources as sources
@@ -10,7 +10,7 @@ from dpp_cdk.settings.timings import QueueTiming
 
 
 class WorkQueue(Construct):
-    """A queue, its dead-letter queue where the timing asks for one, and the function that empties it."""
+    """A queue, its dead-letter queue if the timing has one, and the function that consumes it."""
 
     def __init__(self, scope: Construct, id: str, timing: QueueTiming) -> None:
         super().__init__(scope, id)
@@ -41,20 +41,20 @@ class WorkQueue(Construct):
 
     @property
     def required_dead_letters(self) -> sqs.Queue:
-        """The dead-letter queue. Raises ValueError where the timing asked for none."""
+        """The dead-letter queue. Raises ValueError if the timing has none."""
         if self.dead_letters is None:
             raise ValueError(f"{self.node.path} has no dead-letter queue")
         return self.dead_letters
 
-    def emptied_by(self, function: LambdaFunction, *, max_concurrency: int | None = None) -> None:
-        """Hand the queue's messages to the function, as many at once as the timing says.
+    def consumed_by(self, function: LambdaFunction, *, max_concurrency: int | None = None) -> None:
+        """Invoke the function with the queue's messages, in batches of the timing's size.
 
-        `max_concurrency`: how many of the function the queue may keep busy (AWS: 2 at least). Past it
-        messages wait in the queue; with a reservation alone they would be received, refused and counted
-        towards the dead letters.
+        `max_concurrency`: the maximum of concurrent invocations for this queue (AWS: at least 2). Further messages wait
+        in the queue. With a reserved concurrency alone they would be received, throttled and counted as failed
+        receives.
         """
         if function.spec.timing.timeout_seconds != self._timing.timeout_seconds:
-            raise ValueError(f"{function.node.path} doesn't have the timeout of its queue, {self._timing}")
+            raise ValueError(f"{function.node.path} must have the timeout of its queue: {self._timing}")
         function.live.add_event_source(
             sources.SqsEventSource(
                 self.queue,

@@ -1,4 +1,4 @@
-"""Functions fired by the clock (RUN-20…22). EventBridge rules fire once a minute at most (D10)."""
+"""Schedules of functions (RUN-20…22). An EventBridge rule runs once a minute at most (D10)."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_events as events
@@ -10,7 +10,7 @@ from dpp_cdk.resources.queue import WorkQueue
 
 
 class EveryMinute(Construct):
-    """Fires a function each minute. A firing that fails is not repeated: the next one is a minute away."""
+    """Invokes a function each minute. A failed tick is not retried: the next one is a minute away."""
 
     def __init__(self, scope: Construct, id: str, function: LambdaFunction) -> None:
         super().__init__(scope, id)
@@ -25,7 +25,7 @@ class EveryMinute(Construct):
 
 
 class ByQueue(Construct):
-    """Sends a message to a queue by the clock, so that what empties it has one way in and one bound on how many run."""
+    """Sends a message to a queue on a schedule, so that its consumer has one event source and one concurrency limit."""
 
     def __init__(self, scope: Construct, id: str, queue: WorkQueue, every: Duration) -> None:
         super().__init__(scope, id)
@@ -38,9 +38,9 @@ class ByQueue(Construct):
 
 
 class EveryHalfMinute(EveryMinute):
-    """As EveryMinute, and once more 30 s later: the same event through a queue that holds it back (D10)."""
+    """As EveryMinute, and again 30 s later: the same event through a queue with a delay (D10)."""
 
-    def __init__(self, scope: Construct, id: str, function: LambdaFunction, beat: WorkQueue) -> None:
+    def __init__(self, scope: Construct, id: str, function: LambdaFunction, delayed: WorkQueue) -> None:
         super().__init__(scope, id, function)
-        self.rule.add_target(targets.SqsQueue(beat.queue))
-        beat.emptied_by(function)
+        self.rule.add_target(targets.SqsQueue(delayed.queue))
+        delayed.consumed_by(function)

@@ -1,6 +1,7 @@
-"""The buckets: of result envelopes (RUN-18, RUN-30), of the reaper's reports (TIX-4), of archives (WS-10), and of what
-tasks leave (LIFE-3, LIFE-4)."""
+"""The buckets: result envelopes (RUN-18, RUN-30), the reaper's reports (TIX-4), archives of homes (WS-10), and the
+files of tasks (LIFE-3, LIFE-4). All are private, encrypted and reachable over TLS only."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy
@@ -11,38 +12,49 @@ from dpp.packs.registry import INPUT_OBJECT_PREFIX
 from dpp.tickets.staleness import LATEST_KEY
 
 RESULT_PREFIX = "dpp/"
-"""Every result lies below this (RUN-18), so every grant ends here."""
+"""The prefix of every result (RUN-18), and of the grants on results."""
 
 _LATEST_PREFIX = LATEST_KEY.rpartition("/")[0] + "/"
 REPORT_PREFIX = _LATEST_PREFIX.removesuffix("latest/")
-"""Every report lies below this (TIX-4), so every grant ends here."""
+"""The prefix of every report (TIX-4), and of the grants on reports."""
 
 REPORT_DAYS = 400
-"""A year and what an audit takes: evidence outlives the results that it may be about."""
+"""A year and the time of an audit: evidence outlives the results that it is about."""
 
-ARCHIVE_NET_DAYS = 7
-"""How long a deleted archive can be had back by hand; a deleted workspace is gone for good only then."""
+ARCHIVE_RECOVERY_DAYS = 7
+"""How long an operator can restore a deleted archive; only then is a deleted workspace gone for good."""
 
 _ACCESS_LOG_DAYS = 90
 
 
-class ResultStore(Construct):
-    """Private, encrypted, TLS only; results go after 30 days, abandoned uploads after 7.
+@dataclass(frozen=True)
+class BucketLife:
+    """What happens to a bucket with its stack. `empties_itself`: where the stack may be torn down, the CDK's own
+    function deletes the objects first."""
 
-    Not versioned: every key is written once, by the winner of its claim (RUN-19), and a version kept after its
-    expiry would be a result that outlives its retention. `empties_itself`: where the stack may be torn down,
-    the CDK's own function deletes the objects first.
+    keeps_data: bool
+    empties_itself: bool
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The bucket's arguments."""
+        return {
+            "removal_policy": RemovalPolicy.RETAIN if self.keeps_data else RemovalPolicy.DESTROY,
+            "auto_delete_objects": self.empties_itself and not self.keeps_data,
+        }
+
+
+class ResultStore(Construct):
+    """The bucket of results, and the access log of all buckets. Results expire after 30 days, partial uploads after 7.
+
+    Not versioned: every key is written once, by the winner of its claim (RUN-19), and a noncurrent version would
+    outlive the retention of results.
     """
 
-    def __init__(self, scope: Construct, id: str, *, keeps_data: bool, empties_itself: bool) -> None:
+    def __init__(self, scope: Construct, id: str, life: BucketLife) -> None:
         super().__init__(scope, id)
-        how = _how_it_goes(keeps_data=keeps_data, empties_itself=empties_itself)
-        self.access_log = _bucket(
-            self,
-            "AccessLog",
-            s3.LifecycleRule(id="retention", expiration=Duration.days(_ACCESS_LOG_DAYS)),
-            **how,
-        )
+        log_rule = s3.LifecycleRule(id="retention", expiration=Duration.days(_ACCESS_LOG_DAYS))
+        self.access_log = _bucket(self, "AccessLog", log_rule, **life.options)
         self.bucket = _bucket(
             self,
             "Bucket",
@@ -53,7 +65,7 @@ class ResultStore(Construct):
             ),
             server_access_logs_bucket=self.access_log,
             server_access_logs_prefix="results/",
-            **how,
+            **life.options,
         )
 
     @property
@@ -63,108 +75,84 @@ class ResultStore(Construct):
 
     @property
     def input_objects_arn(self) -> str:
-        """The ARN of what clients put there for the ocr pack; whose an object is, its key says (RUN-27)."""
+        """The ARN of clients' files for the ocr pack; the key contains the tenant (RUN-27)."""
         return self.bucket.arn_for_objects(f"{INPUT_OBJECT_PREFIX}*")
 
 
-class ReportStore(Construct):
-    """As private as the results, and kept for 400 days: reports are evidence (TIX-4).
+@dataclass(frozen=True)
+class StoreSpec:
+    """A bucket beside that of results. `prefix`: of all its objects."""
 
-    Versioned: whoever may write a report can't write one over so that nobody sees. What stood there before is kept as
-    long as the access log that says who did it; of `latest`, which each run writes anew, for a day.
+    log_prefix: str
+    rules: tuple[s3.LifecycleRule, ...]
+    prefix: str = ""
+    versioned: bool | None = None
+
+
+def reports() -> StoreSpec:
+    """Kept for 400 days: reports are evidence (TIX-4).
+
+    Versioned, so that a writer cannot overwrite a report unnoticed. A noncurrent version is kept as long as the access
+    log that says who replaced it; one of `latest`, which each run overwrites, for a day.
     """
+    kept = s3.LifecycleRule(
+        id="retention",
+        expiration=Duration.days(REPORT_DAYS),
+        noncurrent_version_expiration=Duration.days(_ACCESS_LOG_DAYS),
+    )
+    latest = s3.LifecycleRule(
+        id="latest", prefix=_LATEST_PREFIX, noncurrent_version_expiration=Duration.days(1)
+    )
+    return StoreSpec("reports/", (kept, latest), prefix=REPORT_PREFIX, versioned=True)
+
+
+def archives() -> StoreSpec:
+    """Archives and their proofs are kept until the collector deletes them, whatever their age (WS-10).
+
+    Versioned: an archive may be all that is left of a home, so one deleted or overwritten by mistake can be restored
+    for a week. Unfinished uploads are removed after a day, longer than any takes.
+    """
+    rule = s3.LifecycleRule(
+        id="retention",
+        noncurrent_version_expiration=Duration.days(ARCHIVE_RECOVERY_DAYS),
+        expired_object_delete_marker=True,
+        abort_incomplete_multipart_upload_after=Duration.days(1),
+    )
+    return StoreSpec("archives/", (rule,), versioned=True)
+
+
+def task_files() -> StoreSpec:
+    """The files of tasks are kept until the chamberlain (cleaner) deletes them with their rows.
+
+    Not versioned: a noncurrent version would outlive the retention. No expiry by age, because a lifecycle rule cannot
+    tell whether a row still needs its object.
+    """
+    rule = s3.LifecycleRule(id="uploads", abort_incomplete_multipart_upload_after=Duration.days(1))
+    return StoreSpec("state/", (rule,))
+
+
+class ObjectBucket(Construct):
+    """The bucket of a spec, with its access log."""
 
     def __init__(
-        self, scope: Construct, id: str, *, access_log: s3.Bucket, keeps_data: bool, empties_itself: bool
+        self, scope: Construct, id: str, spec: StoreSpec, *, access_log: s3.Bucket, life: BucketLife
     ) -> None:
         super().__init__(scope, id)
+        self._prefix = spec.prefix
         self.bucket = _bucket(
             self,
             "Bucket",
-            s3.LifecycleRule(
-                id="retention",
-                expiration=Duration.days(REPORT_DAYS),
-                noncurrent_version_expiration=Duration.days(_ACCESS_LOG_DAYS),
-            ),
-            s3.LifecycleRule(
-                id="latest", prefix=_LATEST_PREFIX, noncurrent_version_expiration=Duration.days(1)
-            ),
-            versioned=True,
+            *spec.rules,
+            versioned=spec.versioned,
             server_access_logs_bucket=access_log,
-            server_access_logs_prefix="reports/",
-            **_how_it_goes(keeps_data=keeps_data, empties_itself=empties_itself),
+            server_access_logs_prefix=spec.log_prefix,
+            **life.options,
         )
 
     @property
     def objects_arn(self) -> str:
-        """The ARN of every report."""
-        return self.bucket.arn_for_objects(f"{REPORT_PREFIX}*")
-
-
-class ArchiveStore(Construct):
-    """As private as the results; an archive is kept until the collector deletes it, whatever its age (WS-10).
-
-    Versioned: an archive may be all that is left of a home, and what was deleted or written over by mistake can be had
-    back for a week. What an upload left unfinished goes after a day, longer than any takes.
-    """
-
-    def __init__(
-        self, scope: Construct, id: str, *, access_log: s3.Bucket, keeps_data: bool, empties_itself: bool
-    ) -> None:
-        super().__init__(scope, id)
-        self.bucket = _bucket(
-            self,
-            "Bucket",
-            s3.LifecycleRule(
-                id="retention",
-                noncurrent_version_expiration=Duration.days(ARCHIVE_NET_DAYS),
-                expired_object_delete_marker=True,
-                abort_incomplete_multipart_upload_after=Duration.days(1),
-            ),
-            versioned=True,
-            server_access_logs_bucket=access_log,
-            server_access_logs_prefix="archives/",
-            **_how_it_goes(keeps_data=keeps_data, empties_itself=empties_itself),
-        )
-
-    @property
-    def objects_arn(self) -> str:
-        """The ARN of every archive, and of every proof beside one."""
-        return self.bucket.arn_for_objects("*")
-
-
-class StateStore(Construct):
-    """As private as the results; what tasks leave there is kept until the chamberlain deletes it, with its row.
-
-    Not versioned: what he deleted has outlived its use, and a version would outlive him. No rule by age: a row that
-    still needs its object says so, and a rule would not ask.
-    """
-
-    def __init__(
-        self, scope: Construct, id: str, *, access_log: s3.Bucket, keeps_data: bool, empties_itself: bool
-    ) -> None:
-        super().__init__(scope, id)
-        self.bucket = _bucket(
-            self,
-            "Bucket",
-            s3.LifecycleRule(id="uploads", abort_incomplete_multipart_upload_after=Duration.days(1)),
-            server_access_logs_bucket=access_log,
-            server_access_logs_prefix="state/",
-            **_how_it_goes(keeps_data=keeps_data, empties_itself=empties_itself),
-        )
-
-    @property
-    def objects_arn(self) -> str:
-        """The ARN of all that tasks left."""
-        return self.bucket.arn_for_objects("*")
-
-
-def _how_it_goes(*, keeps_data: bool, empties_itself: bool) -> dict[str, Any]:
-    """What becomes of a bucket with its stack."""
-    return {
-        "removal_policy": RemovalPolicy.RETAIN if keeps_data else RemovalPolicy.DESTROY,
-        "auto_delete_objects": empties_itself and not keeps_data,
-    }
+        """The ARN of every object of the spec."""
+        return self.bucket.arn_for_objects(f"{self._prefix}*")
 
 
 def _bucket(scope: Construct, id: str, *rules: s3.LifecycleRule, **more: Any) -> s3.Bucket:

@@ -1,4 +1,4 @@
-"""The queues of workspaces (D10): what is to be looked at, and what takes long."""
+"""The queues of workspaces (D10): observations, and long work."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,14 +11,17 @@ from dpp_cdk.resources.queue import WorkQueue
 from dpp_cdk.resources.schedules import ByQueue
 from dpp_cdk.settings import timings
 
-NO_QUEUES: Mapping[Resource, Sequence[str]] = {Resource.WORKSPACE_LOOKS: [], Resource.WORKSPACE_WORKS: []}
-"""Of a deployment without workspaces."""
+NO_QUEUES: Mapping[Resource, Sequence[str]] = {
+    Resource.WORKSPACE_OBSERVE_QUEUE: [],
+    Resource.WORKSPACE_WORK_QUEUE: [],
+}
+"""The resources of a deployment without workspaces."""
 
 
 class WorkspaceQueues(Construct):
-    """Both, and the clock that beats on them: each minute a look at the fleet, each hour a collection of archives.
+    """Both queues with their schedules: a tick each minute, a collection of archives each hour.
 
-    They outlive nothing: what is to be looked at and done stands in the rows, and the beat sends again what is lost.
+    The queues need not survive a release: the state is in the rows, and the tick sends lost messages again.
     """
 
     def __init__(self, scope: Construct) -> None:
@@ -27,14 +30,16 @@ class WorkspaceQueues(Construct):
         self.works = WorkQueue(self, "Works", timings.WORKSPACES_STORAGE)
         for queue in (self.looks, self.works):
             acknowledge(
-                queue.queue, "SQS3", "a message only says where to look: the beat sends a lost one again"
+                queue.queue,
+                "SQS3",
+                "a message only names a workspace to observe: the tick sends a lost one again",
             )
         ByQueue(self, "Beat", self.looks, Duration.minutes(1))
         ByQueue(self, "Collection", self.works, Duration.hours(1))
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What functions find here, by environment variable."""
+        """The queues' URLs by environment variable."""
         return {
             "DPP_WORKSPACE_LOOK_QUEUE_URL": self.looks.queue.queue_url,
             "DPP_WORKSPACE_WORK_QUEUE_URL": self.works.queue.queue_url,
@@ -42,15 +47,15 @@ class WorkspaceQueues(Construct):
 
     @property
     def resource_arns(self) -> Mapping[Resource, Sequence[str]]:
-        """What grants may name."""
+        """The ARNs that grants may name."""
         return {
-            Resource.WORKSPACE_LOOKS: [self.looks.queue.queue_arn],
-            Resource.WORKSPACE_WORKS: [self.works.queue.queue_arn],
+            Resource.WORKSPACE_OBSERVE_QUEUE: [self.looks.queue.queue_arn],
+            Resource.WORKSPACE_WORK_QUEUE: [self.works.queue.queue_arn],
         }
 
     @property
     def outputs(self) -> Mapping[str, str]:
-        """What the operator commands find them by."""
+        """The outputs for operator commands."""
         return {
             "WorkspaceLookQueueUrl": self.looks.queue.queue_url,
             "WorkspaceWorkQueueUrl": self.works.queue.queue_url,

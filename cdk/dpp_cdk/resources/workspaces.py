@@ -1,7 +1,7 @@
-"""Workspaces on AWS: the file system of their homes, the cluster of their containers, and who may do what (WS-9).
+"""Workspaces on AWS: the file system of the homes, the cluster of the containers, and their permissions (WS-9).
 
-A container runs other people's code. It gets one home, by an access point that shows no other, an image, a log, and no
-permission of AWS but to mount.
+A container runs other people's code. It gets one home, by an access point that shows no other home, an image, a log,
+and no AWS permission except to mount.
 """
 
 import re
@@ -21,7 +21,7 @@ from dpp_cdk.settings.config import Deployment, DeploymentError
 from dpp_cdk.stacks.network import NetworkStack
 
 HOMES_PATH = "/mnt/homes"
-"""Where a function finds the file system: the volumes' root, which can't lie deeper (providers/access_points.py)."""
+"""The functions' mount path of the file system, which must be the volumes' root (providers/access_points.py)."""
 
 _ACCESS_POINT = "elasticfilesystem:AccessPointArn"
 _ECR_IMAGE = re.compile(
@@ -32,9 +32,9 @@ _ARCHITECTURES = {"x86_64": "X86_64", "aarch64": "ARM64"}
 
 
 class Workspaces(Construct):
-    """File system, cluster, roles and log. `image`: what containers run, from a registry that the network reaches.
+    """File system, cluster, roles and log. `image`: the containers' image.
 
-    Raises DeploymentError for an image from anywhere but ECR.
+    Raises DeploymentError for an image that is not from ECR, the only registry that the network reaches.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Workspaces(Construct):
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What functions find here, by environment variable."""
+        """The values of functions' environment variables."""
         subnets = self._place.vpc.select_subnets(subnet_group_name=self._place.subnets.subnet_group_name)
         return {
             "DPP_WORKSPACE_ECS_CLUSTER": self._cluster_name,
@@ -87,7 +87,7 @@ class Workspaces(Construct):
 
     @property
     def file_system_mount(self) -> FileSystemMount:
-        """The whole file system, for control functions: they see every home."""
+        """The mount of the whole file system, for control functions."""
         return FileSystemMount(
             file_system_arn=self.file_system.file_system_arn,
             access_point_arn=self._root.access_point_arn,
@@ -95,7 +95,7 @@ class Workspaces(Construct):
         )
 
     def controlled_by(self, function: LambdaFunction) -> None:
-        """Let the function start and stop containers, and make and delete access points."""
+        """Permit the function to start and stop containers, and to create and delete access points."""
         cluster = {"ArnEquals": {"ecs:cluster": self._arn("ecs", "cluster", self._cluster_name)}}
         function.permit(
             iam.PolicyStatement(
@@ -122,18 +122,18 @@ class Workspaces(Construct):
             *self._access_point_statements(),
         )
         reasons = {
-            "IAM5[Resource::*]": "ECS knows no resource for definitions, nor for a list of tasks but its cluster",
-            self._services_finding: "the services of workspaces, which come and go",
+            "IAM5[Resource::*]": "ECS has no resource type for definitions, and for lists of tasks only the cluster",
+            self._services_finding: "the services of workspaces, whose names are not known beforehand",
             self._finding(
                 "ecs", f"task/{self._cluster_name}/*"
-            ): "the tasks of workspaces, which come and go",
-            self._finding("elasticfilesystem", "access-point/*"): "those that are tagged as a home's",
+            ): "the tasks of workspaces, whose ids are not known beforehand",
+            self._finding("elasticfilesystem", "access-point/*"): "only access points with the tag of a home",
         }
         for finding, reason in reasons.items():
             function.acknowledge(finding, reason)
 
     def _access_point_statements(self) -> list[iam.PolicyStatement]:
-        """Those of homes, told by their tag from the functions' own, which leads to all of them."""
+        """Permissions on the access points of homes, selected by tag: not on the functions' own, which shows all."""
         tag = "ws-*-home"
         access_points = self._arn("elasticfilesystem", "access-point", "*")
         return [
@@ -159,7 +159,7 @@ class Workspaces(Construct):
         ]
 
     def _file_system(self, network: NetworkStack) -> efs.FileSystem:
-        """Homes that nobody touched for a month cost a tenth; throughput is paid by what is moved."""
+        """Homes that are unused for a month cost a tenth; throughput is paid by use."""
         keeps_data = self._deployment.keeps_data
         return efs.FileSystem(
             self,
@@ -177,10 +177,10 @@ class Workspaces(Construct):
         )
 
     def _task_role(self) -> iam.Role:
-        """What a container's code may do: mount, by any access point but the one that shows all homes.
+        """The role of containers' code: it may mount by any access point except the one that shows all homes.
 
-        Not by which one: a role is told of no workspace. That the next home can't be mounted rests on its access
-        point's id, which no container can ask for.
+        The role cannot be narrower, because all workspaces share it. Other homes are protected by their access points'
+        ids, which no container can query.
         """
         role = self._role("TaskRole", "Containers of workspaces")
         role.add_to_policy(
@@ -196,7 +196,7 @@ class Workspaces(Construct):
         return role
 
     def _execution_role(self) -> iam.Role:
-        """What ECS does for a container before its code runs: pull the image, open the log."""
+        """The role with which ECS prepares a container: it pulls the image and opens the log."""
         role = self._role("ExecutionRole", "What ECS does for containers of workspaces")
         statements = (
             (["ecr:GetAuthorizationToken"], "*"),
@@ -211,12 +211,12 @@ class Workspaces(Construct):
         acknowledge(
             role.node.find_child("DefaultPolicy"),
             "IAM5[Resource::*]",
-            "ECR's token is the account's; what may be pulled with it is the one repository",
+            "ECR's token belongs to the account; pulling is permitted from one repository only",
         )
         return role
 
     def _role(self, id: str, description: str) -> iam.Role:
-        """A role that ECS takes on for tasks of this account alone (ECS guide, "Task IAM role")."""
+        """A role that ECS may assume only for tasks of this account (ECS guide, "Task IAM role")."""
         stack = Stack.of(self)
         return iam.Role(
             self,
@@ -237,7 +237,7 @@ class Workspaces(Construct):
         image = _ECR_IMAGE.match(self._image)
         if image is None:
             raise DeploymentError(
-                f"workspace image {self._image!r}: from the network there is a way to ECR only, so it has to be"
+                f"workspace image {self._image!r}: the network reaches only ECR, so use"
                 " <account>.dkr.ecr.<region>.amazonaws.com/<repository>[:<tag>][@sha256:<digest>]"
             )
         return Stack.of(self).format_arn(
@@ -270,14 +270,14 @@ class Workspaces(Construct):
 
     @staticmethod
     def _finding(service: str, resource: str) -> str:
-        """What cdk-nag says of a permission on a pattern."""
+        """cdk-nag's finding on a permission on a pattern."""
         return f"IAM5[Resource::arn:<AWS::Partition>:{service}:<AWS::Region>:<AWS::AccountId>:{resource}]"
 
 
 def _refusals() -> list[iam.PolicyStatement]:
-    """Without TLS nobody mounts, nor without an access point; and with a policy nobody does without being allowed to.
+    """Deny mounting without TLS and without an access point.
 
-    No statement allows: identities of this account are allowed by their own policies.
+    No statement allows anything: identities of this account need a permission in their own policies.
     """
     mount = [f"elasticfilesystem:Client{what}" for what in ("Mount", "Write", "RootAccess")]
     return [

@@ -1,4 +1,4 @@
-"""What differs between one deployment and another; everything else is in the constructs."""
+"""The configuration of one deployment: its options, size, layers and variables."""
 
 import platform
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ from dpp_cdk.settings.sizes import SIZES, Size
 __all__ = ["Deployment", "DeploymentError", "LayerFolders"]
 
 AWS_ARCHITECTURE = "aarch64"
-"""What functions on AWS run on, if nothing else is said: a fifth cheaper than x86_64 (docs/deploy.md)."""
+"""The default architecture on AWS: a fifth cheaper than x86_64 (docs/deploy.md)."""
 
 LOCAL_MAX_WORKERS = 5
-"""How many runs the local stack works on at once: it has no quota of concurrency, but one machine's cores."""
+"""The local stack's maximum of concurrent runs, which is limited by one machine's cores and not by a quota."""
 
 _ARCHITECTURES = {"x86_64": lambda_.Architecture.X86_64, "aarch64": lambda_.Architecture.ARM_64}
 _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
@@ -36,7 +36,7 @@ _SECRETS = {_KEY: "openai_secret_arn"} | {
     for field in model.model_fields.values()
     if not field.repr
 }
-"""What must not stand in the clear, and the option that names the secret where it belongs."""
+"""The variables with secrets, each with the option for the ARN of its secret."""
 _TENANT = "DPP_LIFECYCLE_TENANT"
 _ROOT = "DPP_WORKSPACE_ROOT"
 _LOCAL = (
@@ -47,7 +47,7 @@ _LOCAL = (
 
 @dataclass(frozen=True)
 class LayerFolders:
-    """Where the built layers are."""
+    """The folders of the built layers."""
 
     deps: Path
     domain: Path
@@ -61,11 +61,11 @@ class LayerFolders:
 class Deployment:
     """One deployment.
 
-    `variables`: values by environment variable that no resource of ours provides. With `DATABASE_URL` and
-    `REDIS_URL` among them there is no network, no RDS and no ElastiCache; that is the local stack.
-    `alarm_email`, `domain_name` with `certificate_arn`: optional. `tracing`: X-Ray, which costs by request.
-    `workspace_image`: what the containers of workspaces run; without one there are no workspaces. On the local stack
-    they are processes, with their homes below `DPP_WORKSPACE_ROOT`.
+    `variables`: environment variables whose values do not come from the stacks' resources. With `DATABASE_URL` and
+    `REDIS_URL` among them, which is the local stack, there is no network, no RDS and no ElastiCache. `alarm_email`,
+    `domain_name` with `certificate_arn`: optional. `tracing`: X-Ray, which costs by request. `workspace_image`: the
+    image of workspaces' containers; without one there are no workspaces. On the local stack workspaces are processes
+    with homes below `DPP_WORKSPACE_ROOT`.
     """
 
     stage: str
@@ -84,68 +84,67 @@ class Deployment:
 
     def __post_init__(self) -> None:
         if bool(self.domain_name) != bool(self.certificate_arn):
-            raise DeploymentError("domain_name and certificate_arn belong together: give both or none")
+            raise DeploymentError("domain_name and certificate_arn belong together: set both or neither")
         given = [name for name in _SERVERS if self.variables.get(name)]
         if len(given) == 1:
-            raise DeploymentError(
-                f"{given[0]} is given alone: give DATABASE_URL and REDIS_URL, or none of them"
-            )
+            raise DeploymentError(f"only {given[0]} is set: set DATABASE_URL and REDIS_URL, or neither")
         if self.given_servers:
             return
         for name, option in _SECRETS.items():
             if self.variables.get(name):
                 raise DeploymentError(
-                    f"{name} would stand in the clear in a function's environment: store it in Secrets Manager"
-                    f" (docs/deploy.md, docs/lifecycle.md) and give {option}"
+                    f"{name} would be readable in a function's environment: store it in Secrets Manager"
+                    f" (docs/deploy.md, docs/lifecycle.md) and set {option}"
                 )
         if Part.LIFECYCLE in self.parts and not self.variables.get("DPP_LIFECYCLE_SECRET_ARN"):
             raise DeploymentError(
-                "lifecycle_tenant needs lifecycle_secret_arn: what opens GitHub, Jira and Slack (docs/lifecycle.md)"
+                "lifecycle_tenant needs lifecycle_secret_arn, the credentials of GitHub, Jira and Slack"
+                " (docs/lifecycle.md)"
             )
 
     @property
     def lambda_architecture(self) -> lambda_.Architecture:
-        """The architecture as the CDK names it."""
+        """The architecture as a CDK object."""
         return _ARCHITECTURES[self.architecture]
 
     @property
     def given_servers(self) -> bool:
-        """True when Postgres and Redis are given by URL, so that there is nothing to make, and no network to be in."""
+        """True if Postgres and Redis are given by URL, so that no servers and no network are created."""
         return bool(self.variables.get("DATABASE_URL"))
 
     @property
     def parts(self) -> frozenset[Part]:
-        """Workspaces on the local stack, and where it is said what their containers run; the roles that carry events
-        to answers where somebody pays for them."""
+        """The deployment's optional parts: workspaces if they have an image, or a root folder on the local stack;
+        the lifecycle roles if they have a tenant that pays."""
         workspaces = self.variables.get(_ROOT) if self.given_servers else self.workspace_image
         given = {Part.WORKSPACES: workspaces, Part.LIFECYCLE: self.variables.get(_TENANT)}
         return frozenset(part for part, value in given.items() if value)
 
     @property
     def has_workspaces(self) -> bool:
-        """Whether workspaces can be had."""
+        """True if the deployment has workspaces."""
         return Part.WORKSPACES in self.parts
 
     @property
     def keeps_data(self) -> bool:
-        """True when deleting a stack must not delete what clients stored."""
+        """True if deleting a stack must not delete clients' data."""
         return self.size.keeps_data
 
     @property
     def retention(self) -> Retention:
-        """For how long what is kept, as the functions are told."""
+        """The retention periods, as the functions read them."""
         return RetentionSettings.load(self.variables).retention
 
     @property
     def max_workers(self) -> int:
-        """How many runs may be worked on at once."""
+        """The maximum of concurrent runs."""
         return LOCAL_MAX_WORKERS if self.given_servers else self.size.max_workers
 
     @classmethod
     def from_context(cls, app: App, root: Path, environ: Mapping[str, str]) -> "Deployment":
-        """Read the context (docs: `cdk/app.py`) over the stage's file; for the local stack, variables of `environ`.
+        """Read the context (docs: `cdk/app.py`), the stage's file, and for the local stack variables of `environ`.
 
-        Raises DeploymentError for a wrong value, and when the layers are not built.
+        Raises DeploymentError for a wrong value, and if the layers are not built.
         """
         get = app.node.try_get_context
         local = _is_local(environ)
@@ -157,7 +156,7 @@ class Deployment:
             )
         if not local:
             _refuse_forgettable(environ, options.function_variables, stage)
-        passed = _LOCAL if local else tuple(_SECRETS)  # secrets only to be refused
+        passed = _LOCAL if local else tuple(_SECRETS)  # on AWS secrets are read only to be refused
         variables = {
             **options.function_variables,
             **{name: environ[name] for name in passed if environ.get(name)},
@@ -181,34 +180,31 @@ class Deployment:
 
 
 def _is_local(environ: Mapping[str, str]) -> bool:
-    """True when servers are given by URL, which only LocalStack may be told of. Raises DeploymentError."""
+    """True if servers are given by URL, which is allowed for LocalStack only. Raises DeploymentError."""
     given = [name for name in _SERVERS if environ.get(name)]
     if given and not environ.get("AWS_ENDPOINT_URL"):
         raise DeploymentError(
-            f"{' and '.join(given)} in the environment would put the functions outside of the VPC, with passwords in"
-            " the clear: unset them, or set AWS_ENDPOINT_URL, which names a LocalStack"
+            f"{' and '.join(given)} in the environment would put the functions outside of the VPC, with readable"
+            " passwords: unset them, or set AWS_ENDPOINT_URL to a LocalStack"
         )
     return bool(given)
 
 
-def _refuse_forgettable(environ: Mapping[str, str], said: Mapping[str, str], stage: str) -> None:
-    """A variable that is exported today and not tomorrow would take the model or the rule away.
-
-    Raises DeploymentError.
-    """
+def _refuse_forgettable(environ: Mapping[str, str], options: Mapping[str, str], stage: str) -> None:
+    """Refuse options given by environment variables, which the next deployment may lack. Raises DeploymentError."""
     for name in _PASSED_ON:
-        if environ.get(name, "") not in ("", said.get(name)):
+        if environ.get(name, "") not in ("", options.get(name)):
             option = name.removeprefix("DPP_").lower()
             raise DeploymentError(
-                f"{name} in the environment would be forgotten by the next deployment: unset it, and write"
+                f"{name} in the environment would be missing in the next deployment: unset it, and write"
                 f" {option} into deploy/{stage}.json"
             )
 
 
 def _refuse_wrong(variables: Mapping[str, str]) -> None:
-    """Hold what functions will read to their models. Raises DeploymentError.
+    """Validate combinations of variables by the functions' models. Raises DeploymentError.
 
-    An option is looked at alone, and what the local stack takes from the environment not at all.
+    Options are validated singly before, and the local stack's environment variables not at all.
     """
     try:
         for rules in RULES:

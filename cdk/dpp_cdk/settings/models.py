@@ -1,4 +1,4 @@
-"""Which ARNs a Bedrock model id stands for (Bedrock guide, "Prerequisites for inference profiles")."""
+"""The ARNs of a Bedrock model id (Bedrock guide, "Prerequisites for inference profiles")."""
 
 import re
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ _PROFILE = re.compile(r"(us|us-gov|eu|apac|jp|au|ca|global)\.(?P<model>.+)")
 
 
 def model_arns(stack: Stack, model_id: str) -> Sequence[str]:
-    """What a function must be allowed to invoke to use `model_id`; nothing for an empty one.
+    """The ARNs that a function must be permitted to invoke to use `model_id`; none for an empty one.
 
-    An inference profile (`us.anthropic…`) is one of this account and region, and hands on to its model in
-    whichever region has room: the one place where a region is not known.
+    An inference profile (`us.anthropic…`) belongs to this account and region, and forwards to its model in any region,
+    so the model's ARN has a wildcard for the region.
     """
     if not model_id:
         return []

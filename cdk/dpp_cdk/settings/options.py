@@ -1,7 +1,7 @@
-"""What an operator says of a deployment: `deploy/<stage>.json`, and `-c name=value` over it (docs/deploy.md).
+"""The options of a deployment: `deploy/<stage>.json`, overridden by `-c name=value` (docs/deploy.md).
 
-The file is what a second deployment can't forget. An unknown name in it is refused, since a misspelled one would
-take away what it was meant to keep.
+The file keeps options for the next deployment. An unknown name is refused, because a misspelled option would silently
+remove what it was meant to keep.
 """
 
 import json
@@ -16,6 +16,8 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -39,13 +41,17 @@ _STAGE = re.compile(r"[a-z][a-z0-9-]{0,19}")
 
 
 class DeploymentError(Exception):
-    """The deployment can't be described: the message names what is missing or wrong, and how to get it right."""
+    """The deployment is not valid. The message names what is missing or wrong, and how to correct it."""
 
 
-def _matching(pattern: str, what: str) -> AfterValidator:
+def _failure(kind: str, message: str) -> PydanticCustomError:
+    return PydanticCustomError(kind, "{message}", {"message": message})
+
+
+def _matching(pattern: str, description: str) -> AfterValidator:
     def checked(value: str) -> str:
         if value and not re.fullmatch(pattern, value):
-            raise PydanticCustomError("form", "{told}", {"told": f"not {what}"})
+            raise _failure("form", f"not {description}")
         return value
 
     return AfterValidator(checked)
@@ -54,53 +60,56 @@ def _matching(pattern: str, what: str) -> AfterValidator:
 def _one_of(*choices: str) -> AfterValidator:
     def checked(value: str) -> str:
         if value not in choices:
-            raise PydanticCustomError("choice", "{told}", {"told": f"choose one of {', '.join(choices)}"})
+            raise _failure("choice", f"choose one of {', '.join(choices)}")
         return value
 
     return AfterValidator(checked)
 
 
 def _as_text(value: object) -> object:
-    """A number as a file of JSON has it; `-c` gives text."""
+    """A JSON file may have a number; `-c` gives text."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def _as_json(value: object) -> object:
-    """A section as a file of JSON has it; `-c` gives its text."""
+    """A JSON file may have an object; `-c` gives its text."""
     return json.dumps(value) if isinstance(value, dict) else value
 
 
-def _held_to(model: type[Settings], variable: str) -> AfterValidator:
-    """Held to the very model that the functions read `variable` with."""
-
-    def checked(value: str) -> str:
-        try:
-            model.load({variable: value})
-        except ConfigurationError as error:
-            told = re.sub(rf"^.*?{variable}(: |\.)", "", str(error)).replace(f"{variable}.", "")
-            raise PydanticCustomError("setting", "{told}", {"told": told}) from None
-        return value
-
-    return AfterValidator(checked)
+def variable_of(option: str) -> str:
+    """The environment variable of an option, in functions and on the local stack."""
+    return f"DPP_{option.upper()}"
 
 
+_OPTIONAL: tuple[type[Settings], ...] = (
+    ReaperSettings,
+    RetrySettings,
+    RetentionSettings,
+    LimitSettings,
+    TaskLimitSettings,
+    SourcesSettings,
+    ChannelSettings,
+)
+_CHECKED_ALONE: tuple[type[Settings], ...] = (*_OPTIONAL, TaskSettings)
+RULES: tuple[type[Settings], ...] = (*_OPTIONAL, ContainerSizeSettings, CredentialSettings)
+"""The functions' models of the settings that an operator may set. They are loaded as a whole, too, because some check
+combinations of values."""
+
+_Number = Annotated[str, BeforeValidator(_as_text)]
 _Arn = Annotated[str, _matching(r"arn:aws[a-z-]*:[a-z0-9-]+:[a-z0-9-]*:\d*:\S+", "an ARN")]
+_Https = Annotated[str, _matching(r"https://\S+", "a URL of https")]
 
 
 class Options(BaseModel):
-    """One deployment's options. An empty string is the same as none.
+    """The options of one deployment. An empty string is the same as no value.
 
-    `alarm_email`: who is told of alarms. `domain_name` with `certificate_arn`: the API under a name of one's own.
-    `tracing`: X-Ray, which costs by request. `decision_…`: the model that answers, as the variables of the same
-    name say it; the key of an OpenAI-compatible endpoint stands in the secret `openai_secret_arn`.
-    `time_zone`: which reports and receipts write their times in. `ticket_reaper_…`: the reaper's rules (TIX-1), and
-    `auth_error_…`: the retries of the events of authentication errors (AUTH-8), as the variables of the same name say
-    them. `retention`: for how long what is kept (LIFE-8), an object, of which only what differs need be said.
-    `workspace_image`: what the containers of workspaces run, from ECR; without it there are no workspaces.
-    `workspace_cpu`, `workspace_memory_mib`: their size, one that Fargate gives. `workspaces_per_tenant`: how many.
-    `lifecycle_tenant`: who pays for what GitHub and Jira ask for; without it nobody carries events to answers. What
-    opens these and Slack stands in the secret `lifecycle_secret_arn`. `github_…`, `jira_…`, `slack_channel`: whose
-    notifications, which issues, which channel; `lifecycle_task_…`: what a task may cost (docs/lifecycle.md).
+    `alarm_email`: receives alarms. `domain_name` with `certificate_arn`: the API's own host name. `tracing`: X-Ray,
+    which costs by request. `openai_secret_arn`: the secret with the key of an OpenAI-compatible endpoint.
+    `workspace_image`: the ECR image of workspaces' containers; without it there are no workspaces. `lifecycle_tenant`:
+    the tenant that pays for tasks; without it the lifecycle roles are not deployed. `lifecycle_secret_arn`: the secret
+    with the credentials of GitHub, Jira and Slack. `retention`: an object with the periods that differ from the default
+    (LIFE-8). Every other option has the meaning of the environment variable of its name (docs/configuration.md), and is
+    validated by the model that reads it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -112,69 +121,59 @@ class Options(BaseModel):
     openai_secret_arn: _Arn = ""
     tracing: Annotated[str, _one_of("on", "off")] = "off"
     decision_bedrock_model_id: Annotated[str, _matching(r"\S+", "a model's id")] = ""
-    decision_openai_base_url: Annotated[str, _matching(r"https://\S+", "a URL of https")] = ""
+    decision_openai_base_url: _Https = ""
     decision_openai_model: Annotated[str, _matching(r"\S+", "a model's name")] = ""
-    time_zone: Annotated[str, _held_to(ReaperSettings, "DPP_TIME_ZONE")] = ""
-    ticket_reaper_threshold_seconds: Annotated[
-        str, BeforeValidator(_as_text), _held_to(ReaperSettings, "DPP_TICKET_REAPER_THRESHOLD_SECONDS")
-    ] = ""
-    ticket_reaper_max_clean: Annotated[
-        str, BeforeValidator(_as_text), _held_to(ReaperSettings, "DPP_TICKET_REAPER_MAX_CLEAN")
-    ] = ""
-    ticket_reaper_excluded_types: Annotated[
-        str, _held_to(ReaperSettings, "DPP_TICKET_REAPER_EXCLUDED_TYPES")
-    ] = ""
-    ticket_reaper_breaker_count: Annotated[
-        str, BeforeValidator(_as_text), _held_to(ReaperSettings, "DPP_TICKET_REAPER_BREAKER_COUNT")
-    ] = ""
-    ticket_reaper_breaker_share: Annotated[
-        str, BeforeValidator(_as_text), _held_to(ReaperSettings, "DPP_TICKET_REAPER_BREAKER_SHARE")
-    ] = ""
-    auth_error_max_retries: Annotated[
-        str, BeforeValidator(_as_text), _held_to(RetrySettings, "DPP_AUTH_ERROR_MAX_RETRIES")
-    ] = ""
-    retention: Annotated[str, BeforeValidator(_as_json), _held_to(RetentionSettings, "DPP_RETENTION")] = ""
+    time_zone: str = ""
+    ticket_reaper_threshold_seconds: _Number = ""
+    ticket_reaper_max_clean: _Number = ""
+    ticket_reaper_excluded_types: str = ""
+    ticket_reaper_breaker_count: _Number = ""
+    ticket_reaper_breaker_share: _Number = ""
+    auth_error_max_retries: _Number = ""
+    retention: Annotated[str, BeforeValidator(_as_json)] = ""
     workspace_image: Annotated[str, _matching(r"\S+", "the name of an image")] = ""
-    workspace_cpu: Annotated[str, BeforeValidator(_as_text)] = ""
-    workspace_memory_mib: Annotated[str, BeforeValidator(_as_text)] = ""
-    workspaces_per_tenant: Annotated[
-        str, BeforeValidator(_as_text), _held_to(LimitSettings, "DPP_WORKSPACES_PER_TENANT")
-    ] = ""
-    lifecycle_tenant: Annotated[str, _held_to(TaskSettings, "DPP_LIFECYCLE_TENANT")] = ""
+    workspace_cpu: _Number = ""
+    workspace_memory_mib: _Number = ""
+    workspaces_per_tenant: _Number = ""
+    lifecycle_tenant: str = ""
     lifecycle_secret_arn: _Arn = ""
-    lifecycle_task_max_cost_usd: Annotated[
-        str, BeforeValidator(_as_text), _held_to(TaskLimitSettings, "DPP_LIFECYCLE_TASK_MAX_COST_USD")
-    ] = ""
-    lifecycle_task_timebox_sec: Annotated[
-        str, BeforeValidator(_as_text), _held_to(TaskLimitSettings, "DPP_LIFECYCLE_TASK_TIMEBOX_SEC")
-    ] = ""
-    lifecycle_task_min_reliability: Annotated[
-        str, BeforeValidator(_as_text), _held_to(TaskLimitSettings, "DPP_LIFECYCLE_TASK_MIN_RELIABILITY")
-    ] = ""
-    lifecycle_task_max_attempts: Annotated[
-        str, BeforeValidator(_as_text), _held_to(TaskLimitSettings, "DPP_LIFECYCLE_TASK_MAX_ATTEMPTS")
-    ] = ""
-    github_login: Annotated[str, _held_to(SourcesSettings, "DPP_GITHUB_LOGIN")] = ""
-    github_url: Annotated[str, _matching(r"https://\S+", "a URL of https")] = ""
-    jira_url: Annotated[str, _matching(r"https://\S+", "a URL of https")] = ""
-    jira_jql: Annotated[str, _held_to(SourcesSettings, "DPP_JIRA_JQL")] = ""
-    slack_channel: Annotated[str, _held_to(ChannelSettings, "DPP_SLACK_CHANNEL")] = ""
+    lifecycle_task_max_cost_usd: _Number = ""
+    lifecycle_task_timebox_sec: _Number = ""
+    lifecycle_task_min_reliability: _Number = ""
+    lifecycle_task_max_attempts: _Number = ""
+    github_login: str = ""
+    github_url: _Https = ""
+    jira_url: _Https = ""
+    jira_jql: str = ""
+    slack_channel: str = ""
+
+    @field_validator("*")
+    @classmethod
+    def _valid_for_its_reader(cls, value: str, info: ValidationInfo) -> str:
+        """Validate a value by the functions' own model of its variable."""
+        variable = variable_of(info.field_name or "")
+        for model in _CHECKED_ALONE:
+            if variable in model.variables():
+                try:
+                    model.load({variable: value})
+                except ConfigurationError as error:
+                    message = re.sub(rf"^.*?{variable}(: |\.)", "", str(error))
+                    raise _failure("setting", message.replace(f"{variable}.", "")) from None
+        return value
 
     @model_validator(mode="after")
-    def _lifecycle_is_whole(self) -> Self:
-        """What belongs to the roles says nothing where there are none."""
+    def _lifecycle_is_complete(self) -> Self:
+        """Options of the lifecycle roles require these roles."""
         given = [name for name in _OF_LIFECYCLE if getattr(self, name)]
         if given and not self.lifecycle_tenant:
-            told = f"{given[0]} says nothing without lifecycle_tenant, who pays for the tasks"
-            raise PydanticCustomError("whole", "{told}", {"told": told})
+            raise _failure("whole", f"{given[0]} needs lifecycle_tenant, the tenant that pays for the tasks")
         if self.jira_jql and not self.jira_url:
-            told = "jira_jql says nothing without jira_url"
-            raise PydanticCustomError("whole", "{told}", {"told": told})
+            raise _failure("whole", "jira_jql needs jira_url")
         return self
 
     @property
     def function_variables(self) -> Mapping[str, str]:
-        """What goes on to the functions, by its name in their environment."""
+        """The options that functions read, by environment variable."""
         named = {variable_of(name): getattr(self, name) for name in PASSED_ON}
         return {variable: value for variable, value in named.items() if value}
 
@@ -185,25 +184,6 @@ _OF_LIFECYCLE = tuple(
     if name != "lifecycle_tenant" and name.startswith(("lifecycle_", "github_", "jira_", "slack_"))
 )
 
-
-def variable_of(option: str) -> str:
-    """The environment variable by which a function, or the local stack, is told of an option."""
-    return f"DPP_{option.upper()}"
-
-
-RULES: tuple[type[Settings], ...] = (
-    ReaperSettings,
-    RetrySettings,
-    RetentionSettings,
-    LimitSettings,
-    ContainerSizeSettings,
-    TaskLimitSettings,
-    SourcesSettings,
-    ChannelSettings,
-    CredentialSettings,
-)
-"""The rules that an operator may set, by the models that read them: whole, since some say how values must fit."""
-
 PASSED_ON = tuple(
     name
     for name in Options.model_fields
@@ -211,32 +191,34 @@ PASSED_ON = tuple(
     or name.startswith("decision_")
     or any(variable_of(name) in rules.variables() for rules in RULES)
 )
-"""The options that a function is told of."""
+"""The options that functions read."""
 
 
 def read_options(get: Callable[[str], object], folder: Path | None) -> tuple[str, Options]:
-    """The stage and its options: `get` gives the value of `-c name=value`, `folder` has the stages' files, if any.
+    """The stage and its options. `get` returns the value of `-c name=value`; `folder` has the stages' files, if any.
 
-    Raises DeploymentError for a wrong value, for an unknown name in the file, and where the two name another size.
+    Raises DeploymentError for a wrong value, for an unknown name in the file, and if the two have different sizes.
     """
-    said = {name: _as_said(value) for name in Options.model_fields if (value := get(name)) is not None}
-    stage = str(get("stage") or said.get("size") or "dev")
+    given = {name: _context_text(value) for name in Options.model_fields if (value := get(name)) is not None}
+    stage = str(get("stage") or given.get("size") or "dev")
     if not _STAGE.fullmatch(stage):
-        raise DeploymentError(f"-c stage={stage}: not a short name in lower case")
+        raise DeploymentError(
+            f"-c stage={stage}: use a name of 1 to 20 lower-case letters, digits and hyphens"
+        )
     path = folder / f"{stage}.json" if folder else None
     kept = _read(path) if path and path.exists() else {}
-    if path and "size" in said and kept.get("size", said["size"]) != said["size"]:
-        raise DeploymentError(f"-c size={said['size']}: {_named(path)} says that {stage} is {kept['size']}")
-    options = _validated({**kept, **said}, "-c ")
+    if path and "size" in given and kept.get("size", given["size"]) != given["size"]:
+        raise DeploymentError(f"-c size={given['size']}: {_named(path)} has size {kept['size']}")
+    options = _validated({**kept, **given}, "-c ")
     if stage in SIZES and stage != options.size:
         raise DeploymentError(
-            f"the stage {stage} would be of size {options.size}: say size={stage}, or choose another name"
+            f"the stage {stage} would have size {options.size}: set size={stage}, or choose another name"
         )
     return stage, options
 
 
-def _as_said(value: object) -> str:
-    """Text, as `-c` gives it; the context of a cdk.json may have an object."""
+def _context_text(value: object) -> str:
+    """A context value as text; the context of a cdk.json may have an object."""
     text = _as_json(value)
     return text if isinstance(text, str) else str(text)
 
@@ -257,12 +239,12 @@ def _validated(values: Mapping[str, object], where: str) -> Options:
         return Options.model_validate(values)
     except ValidationError as error:
         found = error.errors()[0]
-        if not found["loc"]:  # of several together, which the message names
+        if not found["loc"]:  # an error of a combination of options, named by the message
             raise DeploymentError(f"{where}{found['msg']}") from None
         name = ".".join(str(part) for part in found["loc"])
         if found["type"] == "extra_forbidden":
             known = ", ".join(Options.model_fields)
-            raise DeploymentError(f"{where}{name}: there is no such option; there are {known}") from None
+            raise DeploymentError(f"{where}{name}: no such option; the options are {known}") from None
         raise DeploymentError(f"{where}{name}={found['input']}: {found['msg']}") from None
 
 

@@ -1,6 +1,7 @@
-"""The two sizes (`-c size=dev|prod`), as data, and the relations between their numbers.
+"""The two sizes (`-c size=dev|prod`), as data, and the checks of their numbers.
 
-`dev` costs little and can be torn down wholly; `prod` survives the loss of a zone, keeps its data and rolls back.
+`dev` costs little and can be torn down completely; `prod` survives the loss of a zone, keeps its data and rolls back
+failed releases.
 """
 
 import math
@@ -8,26 +9,24 @@ from dataclasses import dataclass
 
 _CONNECTIONS_PER_WORKER = 2  # the run's, and the heartbeat's
 _CONNECTIONS_PER_REQUEST = 1
-_CONNECTIONS_PER_CONSUMER = 1  # of events, and of what wakes their publisher
+_CONNECTIONS_PER_CONSUMER = 1  # of events, and of the publisher's wake queue
 _CONNECTIONS_PER_CONTROL = 1  # of workspaces, and of their storage
-_CONNECTIONS_OF_JOBS = 12  # six jobs, one of each at a time, with a second connection for their scans
-_CONNECTIONS_OF_ROLES = (
-    7  # the sentinel, and two of the king, general and envoy each: by the clock, and woken
-)
+_CONNECTIONS_OF_JOBS = 12  # six jobs, one invocation each, with a second connection for their scans
+_CONNECTIONS_OF_ROLES = 7  # one sentinel; king, general and envoy twice: scheduled, and woken
 _CONNECTIONS_RESERVED = 10  # for the superuser, the migration and an operator
-_FUNCTIONS_PER_WORKER = 2  # the worker, and the pack outside that it waits for
+_FUNCTIONS_PER_WORKER = 2  # the worker, and the pack_outside that it waits for
 _FUNCTIONS_OF_JOBS = 6
-_FUNCTIONS_OF_ROLES = 10  # as their connections, and the way outside for the sentinel and both envoys
-_SECONDS_PER_REQUEST = 0.1  # twice what one takes on average, so that a cold start or two fit in
-_LEAST_OF_A_QUEUE, _MOST_OF_A_QUEUE = 2, 1000  # how many functions an event source keeps busy
+_FUNCTIONS_OF_ROLES = 10  # as their connections, and lifecycle_outside for the sentinel and both envoys
+_SECONDS_PER_REQUEST = 0.1  # twice the average, with room for a cold start or two
+_MIN_CONCURRENCY, _MAX_CONCURRENCY = 2, 1000  # the limits of an event source mapping
 
-MAX_PUBLISHERS = _LEAST_OF_A_QUEUE
-"""Of the outbox, in any size: one that is woken publishes for all."""
+MAX_PUBLISHERS = _MIN_CONCURRENCY
+"""The maximum concurrency of the outbox's publisher in any size: one invocation publishes all events."""
 
 
 @dataclass(frozen=True)
 class DatabaseSize:
-    """RDS. `max_connections`: what the class gives by its default formula, `memory / 9531392`, rounded down."""
+    """RDS. `max_connections`: the class's default, `memory / 9531392`, rounded down."""
 
     instance_class: str
     max_connections: int
@@ -40,7 +39,7 @@ class DatabaseSize:
 
 @dataclass(frozen=True)
 class CacheSize:
-    """ElastiCache. `replicas` beyond the primary; with one or more a failover is automatic."""
+    """ElastiCache. `replicas`: without the primary; with at least one, failover is automatic."""
 
     node_type: str
     replicas: int
@@ -53,13 +52,13 @@ class CacheSize:
 
     @property
     def fails_over(self) -> bool:
-        """True when a node that is lost is replaced by its replica."""
+        """True if a lost node is replaced by its replica."""
         return self.replicas > 0
 
 
 @dataclass(frozen=True)
 class ApiSize:
-    """What the gateway lets through: requests a second, and how many at once above that."""
+    """The gateway's limits: requests per second, the burst above that, and requests per day."""
 
     rate_per_second: int
     burst: int
@@ -70,12 +69,13 @@ class ApiSize:
 class Size:
     """One size.
 
-    `max_workers`: of runs. `max_consumers`: of the events of authentication errors. `max_control`, `max_storage`: of
-    the looks at workspaces, and of what takes long there.
-    `functions_at_once`: the account's quota ("Concurrent executions"), of which workers, the packs that they wait for,
-    publishers, consumers, jobs, roles and requests must find their share: what is refused is a client's 500, or a
-    receive that counts towards the dead letters. `reserves_concurrency`: an account that may
-    run few functions at once can reserve none of them; a new one may run ten, and asks for more (docs/deploy.md).
+    The maximum concurrency of each queue's function: `max_workers` (runs), `max_consumers` (events of authentication
+    errors), `max_control` (observations of workspaces), `max_storage` (long work of workspaces).
+
+    `functions_at_once`: the account's quota "Concurrent executions". Workers, the packs that they wait for, publishers,
+    consumers, jobs, roles and requests must fit into it: a throttled invocation is a client's 500, or a receive that
+    counts towards the dead letters. `reserves_concurrency`: False for accounts with a small quota, which cannot reserve
+    any of it; a new account has ten, and more on request (docs/deploy.md).
     """
 
     name: str
@@ -95,22 +95,22 @@ class Size:
 
     def __post_init__(self) -> None:
         for busy in (self.max_workers, self.max_consumers, self.max_control, self.max_storage):
-            if not _LEAST_OF_A_QUEUE <= busy <= _MOST_OF_A_QUEUE:
+            if not _MIN_CONCURRENCY <= busy <= _MAX_CONCURRENCY:
                 raise ValueError(
-                    f"an event source keeps {_LEAST_OF_A_QUEUE} to {_MOST_OF_A_QUEUE} functions busy:"
-                    f" {busy} ({self.name})"
+                    f"size {self.name}: an event source allows a concurrency of {_MIN_CONCURRENCY} to"
+                    f" {_MAX_CONCURRENCY}, not {busy}"
                 )
         if self.availability_zones < 2:
-            raise ValueError(f"RDS asks for subnets in two zones: {self.name}")
+            raise ValueError(f"size {self.name}: RDS needs subnets in two zones")
         if self.keeps_data and not (self.database.backup_days and self.database.multi_az):
-            raise ValueError(f"what keeps data has backups and a standby: {self.name}")
+            raise ValueError(f"size {self.name}: keeps_data needs backups and a standby")
         if self.cache.replicas >= self.availability_zones:
-            raise ValueError(f"each node of the cache stands in a zone of its own: {self.name}")
+            raise ValueError(f"size {self.name}: each node of the cache needs a zone of its own")
         self._fit_connections()
         self._fit_functions()
 
     def _fit_connections(self) -> None:
-        wanted = (
+        needed = (
             self.max_workers * _CONNECTIONS_PER_WORKER
             + (self.max_consumers + MAX_PUBLISHERS) * _CONNECTIONS_PER_CONSUMER
             + (self.max_control + self.max_storage) * _CONNECTIONS_PER_CONTROL
@@ -119,13 +119,13 @@ class Size:
             + _CONNECTIONS_OF_ROLES
             + _CONNECTIONS_RESERVED
         )
-        # A proxy shares connections between statements, so that ten clients do with one.
-        given = self.database.max_connections * (10 if self.database.proxy else 1)
-        if wanted > given:
-            raise ValueError(f"{self.name}: {wanted} connections wanted at the worst, {given} given")
+        # A proxy shares connections between statements, so that one serves about ten clients.
+        available = self.database.max_connections * (10 if self.database.proxy else 1)
+        if needed > available:
+            raise ValueError(f"size {self.name}: needs up to {needed} connections, {available} are available")
 
     def _fit_functions(self) -> None:
-        wanted = (
+        needed = (
             self.max_workers * _FUNCTIONS_PER_WORKER
             + self.max_consumers
             + MAX_PUBLISHERS
@@ -135,9 +135,9 @@ class Size:
             + _FUNCTIONS_OF_ROLES
             + math.ceil(self.api.rate_per_second * _SECONDS_PER_REQUEST)
         )
-        if wanted > self.functions_at_once:
+        if needed > self.functions_at_once:
             raise ValueError(
-                f"{self.name}: {wanted} functions at once at the worst, {self.functions_at_once} allowed"
+                f"size {self.name}: needs up to {needed} concurrent functions, {self.functions_at_once} are allowed"
             )
 
 
@@ -157,11 +157,11 @@ DEV = Size(
     ),
     cache=CacheSize(node_type="cache.t4g.micro", replicas=0, snapshot_days=0),
     api=ApiSize(rate_per_second=10, burst=40, requests_per_day=100_000),
-    max_workers=_LEAST_OF_A_QUEUE,
-    max_consumers=_LEAST_OF_A_QUEUE,
-    max_control=_LEAST_OF_A_QUEUE,
-    max_storage=_LEAST_OF_A_QUEUE,
-    functions_at_once=29,  # a new account has ten, and asks for more (docs/deploy.md)
+    max_workers=_MIN_CONCURRENCY,
+    max_consumers=_MIN_CONCURRENCY,
+    max_control=_MIN_CONCURRENCY,
+    max_storage=_MIN_CONCURRENCY,
+    functions_at_once=29,  # a new account has ten, and more on request (docs/deploy.md)
     reserves_concurrency=False,
     gradual=False,
 )

@@ -1,4 +1,4 @@
-"""The stack of the functions: how they hang together. What each may do stands in `table.py`."""
+"""The stack of the functions and their event sources. `table.py` has each function's permissions."""
 
 from aws_cdk import CfnOutput, Duration, Stack
 from aws_cdk.aws_codedeploy import LambdaApplication
@@ -26,15 +26,15 @@ from dpp_cdk.settings.sizes import MAX_PUBLISHERS
 from dpp_cdk.stacks.data import DataStack
 from dpp_cdk.stacks.network import NetworkStack
 
-_BEATS = {
-    table.RUN_REAPER: timings.RUN_REAPER_BEAT,
-    table.LIFECYCLE_GENERAL: timings.LIFECYCLE_GENERAL_BEAT,
+_HALF_MINUTE = {
+    table.RUN_REAPER: timings.RUN_REAPER_HALF_MINUTE,
+    table.LIFECYCLE_GENERAL: timings.LIFECYCLE_GENERAL_HALF_MINUTE,
 }
-"""Of those that are fired each half minute, the beat in between."""
+"""The functions with a tick each half minute, and the queue of the tick in between."""
 
 
 class DppStack(Stack):
-    """API, worker, jobs and the migration before them; what they work on is in the data stack."""
+    """API, worker, jobs and the migration before them; their data is in the data stack."""
 
     def __init__(
         self,
@@ -47,9 +47,11 @@ class DppStack(Stack):
         super().__init__(scope, id, description="DPP: metered runs")
         self._deployment = deployment
         self._data = data
-        # It outlives nothing: what it wakes for stands in the outbox.
+        # It need not survive a release: the events are in the outbox.
         self._wake = WorkQueue(self, "AuthErrorWake", timings.AUTH_ERRORS_PUBLISH)
-        acknowledge(self._wake.queue, "SQS3", "it only wakes: what is to be done stands in the outbox")
+        acknowledge(
+            self._wake.queue, "SQS3", "its messages only wake the publisher: the events are in the outbox"
+        )
         self._workspaces = WorkspaceQueues(self) if deployment.has_workspaces else None
         recipe = self._recipe(network)
         self._functions = {
@@ -63,11 +65,11 @@ class DppStack(Stack):
         )
         self._migrate_first()
         self.api = self._http_api()
-        data.runs.emptied_by(self._made(table.RUN_WORKER), max_concurrency=deployment.max_workers)
-        data.auth_errors.emptied_by(
+        data.runs.consumed_by(self._made(table.RUN_WORKER), max_concurrency=deployment.max_workers)
+        data.auth_errors.consumed_by(
             self._made(table.AUTH_ERRORS_CONSUME), max_concurrency=deployment.size.max_consumers
         )
-        self._wake.emptied_by(self._made(table.AUTH_ERRORS_PUBLISH), max_concurrency=MAX_PUBLISHERS)
+        self._wake.consumed_by(self._made(table.AUTH_ERRORS_PUBLISH), max_concurrency=MAX_PUBLISHERS)
         if self._workspaces:
             self._control_workspaces(self._workspaces)
         self._schedules()
@@ -125,10 +127,7 @@ class DppStack(Stack):
         api.route("/v1/runs/{run_id}", self._made(table.RUNS_READ))
         api.route("/mcp", self._made(table.RUNS_MCP))
         tickets = self._made(table.TICKETS_API)
-        for path in (
-            "/api",
-            "/api/{proxy+}",
-        ):  # its routes, and the 404 and 405 of all others, stand in its code
+        for path in ("/api", "/api/{proxy+}"):  # the function's code has the routes, and answers 404 and 405
             api.route(path, tickets)
         auth_errors = self._made(table.AUTH_ERRORS_API)
         for path in ("/api/auth-errors", "/api/auth-errors/{proxy+}"):
@@ -153,8 +152,8 @@ class DppStack(Stack):
             self._made(table.WORKSPACES_STORAGE),
         )
         size = self._deployment.size
-        queues.looks.emptied_by(control, max_concurrency=size.max_control)
-        queues.works.emptied_by(storage, max_concurrency=size.max_storage)
+        queues.looks.consumed_by(control, max_concurrency=size.max_control)
+        queues.works.consumed_by(storage, max_concurrency=size.max_storage)
         if self._data.workspaces:
             for function in (control, storage):
                 self._data.workspaces.controlled_by(function)
@@ -164,12 +163,12 @@ class DppStack(Stack):
         for spec in SCHEDULED_FUNCTIONS:
             if not spec.is_of(self._deployment.parts):
                 continue
-            if (beat_timing := _BEATS.get(spec)) is None:
+            if (timing := _HALF_MINUTE.get(spec)) is None:
                 EveryMinute(self, f"{spec.construct_id}Schedule", self._made(spec))
                 continue
-            beat = WorkQueue(self, f"{spec.construct_id}Beat", beat_timing)
-            acknowledge(beat.queue, "SQS3", "a beat that is late is worth nothing; the next one is there")
-            EveryHalfMinute(self, f"{spec.construct_id}Schedule", self._made(spec), beat)
+            delayed = WorkQueue(self, f"{spec.construct_id}Beat", timing)  # a new id would replace the queue
+            acknowledge(delayed.queue, "SQS3", "a late tick is useless; the next one follows")
+            EveryHalfMinute(self, f"{spec.construct_id}Schedule", self._made(spec), delayed)
 
     def _release_gradually(self) -> None:
         shifted = [f for f in self._functions.values() if f.alias and f.spec.is_shifted_gradually]
@@ -181,7 +180,7 @@ class DppStack(Stack):
             GradualRelease(self, f"{function.spec.construct_id}Release", application, function, server_errors)
 
     def _outputs(self) -> None:
-        """`OpenApiDocument`: the API's description as of this deployment, in the CDK's asset bucket."""
+        """`OpenApiDocument`: the API's description of this deployment, in the CDK's asset bucket."""
         document = Asset(self, "OpenApi", path=str(self._deployment.openapi_document))
         for name, value in {
             "ApiId": self.api.rest_api.rest_api_id,
@@ -195,7 +194,7 @@ class DppStack(Stack):
 
 
 def _provider(deployment: Deployment) -> dict[str, str]:
-    """Where workspaces really are. `DPP_WORKSPACE_ROOT` of the local stack is among the deployment's variables."""
+    """The provider of workspaces. The local stack's `DPP_WORKSPACE_ROOT` is among the deployment's variables."""
     if deployment.given_servers:
         return {"DPP_WORKSPACE_PROVIDER": "local"}
     return {"DPP_WORKSPACE_PROVIDER": "aws", "DPP_WORKSPACE_ROOT": HOMES_PATH}

@@ -1,4 +1,4 @@
-"""What outlives a release: database, cache, buckets and queues. Functions come and go in another stack."""
+"""The resources that outlive a release: database, cache, buckets and queues. Functions are in another stack."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,10 +14,13 @@ from dpp_cdk.resources.queue import WorkQueue
 from dpp_cdk.resources.storage import (
     REPORT_PREFIX,
     RESULT_PREFIX,
-    ArchiveStore,
-    ReportStore,
+    BucketLife,
+    ObjectBucket,
     ResultStore,
-    StateStore,
+    StoreSpec,
+    archives,
+    reports,
+    task_files,
 )
 from dpp_cdk.resources.workspaces import Workspaces
 from dpp_cdk.settings import timings
@@ -26,7 +29,7 @@ from dpp_cdk.stacks.network import NetworkStack
 
 
 class DataStack(Stack):
-    """With no network there are no servers to make: Postgres and Redis are given by URL, as on the local stack."""
+    """Without a network there are no servers: Postgres and Redis are given by URL, as on the local stack."""
 
     def __init__(
         self, scope: Construct, id: str, deployment: Deployment, network: NetworkStack | None
@@ -37,24 +40,15 @@ class DataStack(Stack):
             description="DPP: what outlives a release",
             termination_protection=deployment.keeps_data,
         )
-        self.results = ResultStore(
-            self, "Results", keeps_data=deployment.keeps_data, empties_itself=network is not None
-        )
-        self.reports = ReportStore(
-            self,
-            "Reports",
-            access_log=self.results.access_log,
-            keeps_data=deployment.keeps_data,
-            empties_itself=network is not None,
-        )
-        self.state = StateStore(
-            self,
-            "State",
-            access_log=self.results.access_log,
-            keeps_data=deployment.keeps_data,
-            empties_itself=network is not None,
-        )
-        self.archives = self._archives(deployment, network) if deployment.has_workspaces else None
+        life = BucketLife(deployment.keeps_data, empties_itself=network is not None)
+        self.results = ResultStore(self, "Results", life)
+
+        def bucket(id: str, spec: StoreSpec) -> ObjectBucket:
+            return ObjectBucket(self, id, spec, access_log=self.results.access_log, life=life)
+
+        self.reports = bucket("Reports", reports())
+        self.state = bucket("State", task_files())
+        self.archives = bucket("Archives", archives()) if deployment.has_workspaces else None
         self.workspaces = self._workspaces(deployment, network) if network else None
         self.runs = WorkQueue(self, "Runs", timings.RUN_WORKER)
         self.auth_errors = WorkQueue(self, "AuthErrors", timings.AUTH_ERRORS_CONSUME)
@@ -62,24 +56,15 @@ class DataStack(Stack):
         self.cache = Cache(self, "Cache", deployment, network) if network else None
         self._outputs()
 
-    def _archives(self, deployment: Deployment, network: NetworkStack | None) -> ArchiveStore:
-        return ArchiveStore(
-            self,
-            "Archives",
-            access_log=self.results.access_log,
-            keeps_data=deployment.keeps_data,
-            empties_itself=network is not None,
-        )
-
     def _workspaces(self, deployment: Deployment, network: NetworkStack) -> Workspaces | None:
-        """Homes outlive releases; without a network workspaces are processes and folders of the machine."""
+        """Homes outlive releases. Without a network, workspaces are processes and folders of the local machine."""
         if not deployment.has_workspaces:
             return None
         return Workspaces(self, "Workspaces", deployment, network, image=deployment.workspace_image)
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What functions find here, by environment variable."""
+        """The values of functions' environment variables from this stack."""
         return {
             "DPP_RUN_QUEUE_URL": self.runs.queue.queue_url,
             "DPP_RUN_DEAD_LETTER_QUEUE_URL": self.runs.required_dead_letters.queue_url,
@@ -96,7 +81,7 @@ class DataStack(Stack):
 
     @property
     def secret_arns(self) -> Mapping[str, str]:
-        """The secrets that a function may read that has the variable."""
+        """The secrets by the variable that names them; a function with the variable may read the secret."""
         arns: dict[str, str] = {}
         if self.database:
             arns["DATABASE_SECRET_ARN"] = self.database.secret.secret_arn
@@ -106,7 +91,7 @@ class DataStack(Stack):
 
     @property
     def resource_arns(self) -> Mapping[Resource, Sequence[str]]:
-        """What grants may name."""
+        """The ARNs that grants may name."""
         return {
             Resource.RUN_QUEUE: [self.runs.queue.queue_arn],
             Resource.DEAD_LETTERS: [self.runs.required_dead_letters.queue_arn],
@@ -123,7 +108,7 @@ class DataStack(Stack):
 
     @property
     def findings(self) -> Mapping[Resource, str]:
-        """What cdk-nag says of the resources that are patterns; it names a bucket by what this stack exports."""
+        """cdk-nag's findings on resources that are patterns; they contain the bucket's export name."""
         patterns = [
             (Resource.RESULT_OBJECTS, self.results.bucket, RESULT_PREFIX),
             (Resource.INPUT_OBJECTS, self.results.bucket, INPUT_OBJECT_PREFIX),
@@ -142,7 +127,7 @@ class DataStack(Stack):
         return name
 
     def _outputs(self) -> None:
-        """What an operator asks for, and names the secrets by (docs/deploy.md)."""
+        """The outputs for operators (docs/deploy.md)."""
         secrets = {
             "DatabaseSecretArn": self.database.secret.secret_arn if self.database else None,
             "CacheTokenSecretArn": self.cache.secret.secret_arn if self.cache else None,

@@ -1,4 +1,4 @@
-"""All stacks of one deployment: network, data, app, observability, each on top of those before it."""
+"""The stacks of one deployment: network, data, app, observability; each depends only on the ones before it."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from dpp_cdk.stacks.observability import ObservabilityStack
 
 @dataclass(frozen=True)
 class Stacks:
-    """What was described; `network` is None where servers are given by URL."""
+    """The stacks; `network` is None if the servers are given by URL."""
 
     network: NetworkStack | None
     data: DataStack
@@ -33,6 +33,6 @@ def describe(app: App, deployment: Deployment) -> Stacks:
     platform = DppStack(app, f"{prefix}-app", deployment, data, network)
     observability = ObservabilityStack(app, f"{prefix}-observability", deployment, data)
     for name, value in (("project", "dpp"), ("stage", deployment.stage)):
-        # CloudFormation's schema has no tags for it; the CDK believes so.
+        # CloudFormation's schema has no tags for this type, but the CDK would add them.
         Tags.of(app).add(name, value, exclude_resource_types=["AWS::RDS::DBProxyTargetGroup"])
     return Stacks(network, data, platform, observability)

@@ -1,15 +1,15 @@
-"""The network: where the functions stand, what they reach, and that nothing leads out (PLAT-2).
+"""The network of the functions and servers, without a route to the internet (PLAT-2).
 
-There is no internet gateway and no NAT: functions, database and cache stand in subnets whose only routes are to
-each other and to AWS by endpoints. What has to meet the internet (the url pack, a model elsewhere) runs in a
-function outside of this network (`functions.PACK_OUTSIDE`), so that a page that tricks it finds no database, no
-cache and no route to them. A NAT would cost 33 USD a month and zone, and would put the two in one network.
+There is no internet gateway and no NAT: functions, database and cache are in subnets whose only routes lead to each
+other and, by endpoints, to AWS. Packs that use the internet (the url pack, a model elsewhere) run in a function outside
+of this network (`PACK_OUTSIDE`), so that a malicious page finds no database, no cache and no route to them. A NAT would
+cost 33 USD per month and zone, and would put both in one network.
 
-Endpoints are those that the code calls. None for CloudWatch: Lambda carries a function's output to its log
-group by itself, metrics are lines of that log (EMF), and an interface endpoint costs 7 USD a month and zone.
+There are endpoints only for the services that the code calls. None for CloudWatch: Lambda delivers a function's output
+to its log group, metrics are lines of that log (EMF), and an interface endpoint costs 7 USD per month and zone.
 
-With workspaces there are subnets for their containers, which run other people's code: from there leads a way to the
-homes, to the images and to the containers' log, and none to functions, database, cache or queues.
+With workspaces there are subnets for their containers, which run other people's code: these can reach the homes, the
+images and the containers' log, but not functions, database, cache or queues.
 """
 
 from collections.abc import Mapping
@@ -33,15 +33,15 @@ _ENDPOINTS = {
     "Sqs": ec2.InterfaceVpcEndpointAwsService.SQS,
     "SecretsManager": ec2.InterfaceVpcEndpointAwsService.SECRETS_MANAGER,
     "Sts": ec2.InterfaceVpcEndpointAwsService.STS,  # the role that signs presigned URLs
-    "Lambda": ec2.InterfaceVpcEndpointAwsService.LAMBDA_,  # the worker calls the function outside
+    "Lambda": ec2.InterfaceVpcEndpointAwsService.LAMBDA_,  # the worker calls pack_outside
 }
-# Which functions call for workspaces.
+# Called by functions for workspaces.
 _CONTROL_ENDPOINTS = {
     "Ecs": ec2.InterfaceVpcEndpointAwsService.ECS,
     "ElasticFileSystem": ec2.InterfaceVpcEndpointAwsService.ELASTIC_FILESYSTEM,
 }
-# By which Fargate pulls an image and writes a container's log, over the container's own interface. The layers of an
-# image come from S3.
+# Used by Fargate to pull an image and write a container's log, over the container's interface. An image's layers come
+# from S3.
 _CONTAINER_ENDPOINTS = {
     "EcrApi": ec2.InterfaceVpcEndpointAwsService.ECR,
     "EcrDocker": ec2.InterfaceVpcEndpointAwsService.ECR_DOCKER,
@@ -51,23 +51,23 @@ _CONTAINER_ENDPOINTS = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where something stands: a VPC, the subnets there, and what it may talk to."""
+    """A placement: a VPC, its subnets, and the security group."""
 
     vpc: ec2.IVpc
     subnets: ec2.SubnetSelection
     security_group: ec2.ISecurityGroup
 
     def closed_group(self, scope: Construct, id: str) -> ec2.ISecurityGroup:
-        """The security group, to which nothing can be added: the rules are the network's, all in one place."""
+        """The security group, immutable, because all its rules are in the network stack."""
         return ec2.SecurityGroup.from_security_group_id(
             scope, id, self.security_group.security_group_id, mutable=False
         )
 
 
 class NetworkStack(Stack):
-    """VPC, subnets, endpoints, and one security group a kind of thing.
+    """VPC, subnets, endpoints, and one security group per kind of resource.
 
-    `workspaces`: whether it has room for them. Their subnets come last, so that the others keep their addresses.
+    `workspaces`: with subnets for workspaces. They come last, so that the others keep their addresses.
     """
 
     def __init__(
@@ -108,38 +108,38 @@ class NetworkStack(Stack):
         self._allow_s3(self._functions)
         self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
         self._reach_aws(_ENDPOINTS, self._endpoints, size.endpoint_zones)
-        self._rooms = self._make_room(size.endpoint_zones) if workspaces else None
+        self._workspace_groups = self._add_workspaces(size.endpoint_zones) if workspaces else None
         self._outputs()
 
     @property
     def functions(self) -> Place:
-        """Where functions stand that need the database or the cache."""
+        """The placement of functions that need the database or the cache."""
         return self._place(_FUNCTIONS, self._functions)
 
     @property
     def database(self) -> Place:
-        """Where Postgres stands."""
+        """The placement of Postgres."""
         return self._place(_DATA, self._database)
 
     @property
     def proxy(self) -> Place:
-        """Where RDS Proxy stands."""
+        """The placement of RDS Proxy."""
         return self._place(_DATA, self._proxy)
 
     @property
     def cache(self) -> Place:
-        """Where Valkey stands."""
+        """The placement of Valkey."""
         return self._place(_DATA, self._cache)
 
     @property
     def homes(self) -> Place:
-        """Where the file system of workspaces stands. Raises ValueError where there is no room for them."""
-        return self._place(_DATA, self._made_room()[0])
+        """The placement of the file system of workspaces. Raises ValueError without workspaces."""
+        return self._place(_DATA, self._require_workspaces()[0])
 
     @property
     def workspaces(self) -> Place:
-        """Where the containers of workspaces stand. Raises ValueError where there is no room for them."""
-        return self._place(_WORKSPACES, self._made_room()[1])
+        """The placement of the containers of workspaces. Raises ValueError without workspaces."""
+        return self._place(_WORKSPACES, self._require_workspaces()[1])
 
     def _place(self, subnets: str, group: ec2.SecurityGroup) -> Place:
         return Place(self.vpc, ec2.SubnetSelection(subnet_group_name=subnets), group)
@@ -154,8 +154,8 @@ class NetworkStack(Stack):
             disable_inline_rules=True,
         )
 
-    def _make_room(self, endpoint_zones: int) -> tuple[ec2.SecurityGroup, ec2.SecurityGroup]:
-        """The groups of the homes and of the containers, and all that may talk to either."""
+    def _add_workspaces(self, endpoint_zones: int) -> tuple[ec2.SecurityGroup, ec2.SecurityGroup]:
+        """Create the groups of homes and containers with their rules and endpoints."""
         homes = self._group("HomesGroup", "Homes of workspaces")
         containers = self._group("WorkspacesGroup", "Containers of workspaces")
         endpoints = self._group("WorkspaceEndpointsGroup", "Interface endpoints of containers")
@@ -169,22 +169,21 @@ class NetworkStack(Stack):
         self._reach_aws(_CONTAINER_ENDPOINTS, endpoints, endpoint_zones)
         return homes, containers
 
-    def _made_room(self) -> tuple[ec2.SecurityGroup, ec2.SecurityGroup]:
-        if self._rooms is None:
-            raise ValueError(f"{self.node.path} was made without room for workspaces")
-        return self._rooms
+    def _require_workspaces(self) -> tuple[ec2.SecurityGroup, ec2.SecurityGroup]:
+        if self._workspace_groups is None:
+            raise ValueError(f"{self.node.path} was built without workspaces")
+        return self._workspace_groups
 
     def _allow(self, *allowed: tuple[ec2.SecurityGroup, ec2.SecurityGroup, int]) -> None:
-        """Everything that may talk to anything is said by a call of this."""
+        """Allow connections from source to target. All rules between groups are calls of this method."""
         for source, target, port in allowed:
             target.add_ingress_rule(source, ec2.Port.tcp(port))
             source.add_egress_rule(target, ec2.Port.tcp(port))
 
     def _allow_s3(self, group: ec2.SecurityGroup) -> None:
-        """S3 answers from public addresses, which only its gateway endpoint routes to from here.
+        """Allow S3's public addresses, to which the only route is S3's gateway endpoint.
 
-        Its prefix list would say so more narrowly, but has another id in every region, and a synthesis looks nothing
-        up.
+        S3's prefix list would be narrower, but its id differs by region, and a synthesis looks nothing up.
         """
         group.add_egress_rule(
             ec2.Peer.any_ipv4(),
@@ -209,7 +208,7 @@ class NetworkStack(Stack):
             )
 
     def _outputs(self) -> None:
-        """Where an operator's shell stands to reach what functions reach (docs/deploy.md)."""
+        """The outputs for an operator's shell in the functions' network (docs/deploy.md)."""
         subnets = self.vpc.select_subnets(subnet_group_name=_FUNCTIONS).subnet_ids
         for name, value in {
             "VpcId": self.vpc.vpc_id,
@@ -220,7 +219,7 @@ class NetworkStack(Stack):
             CfnOutput(self, name, value=value)
 
     def _log_refusals(self, deployment: Deployment) -> None:
-        """What was refused is what an investigation asks for, and costs next to nothing."""
+        """Log refused traffic for investigations; it costs almost nothing."""
         group = logs.LogGroup(
             self,
             "Refused",

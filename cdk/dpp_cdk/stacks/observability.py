@@ -1,4 +1,4 @@
-"""What an operator watches, and who is told: alarms to one topic, and one dashboard."""
+"""Monitoring for operators: alarms, which notify one topic, and one dashboard."""
 
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -7,7 +7,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from dpp_cdk.monitoring.alarm_spec import AlarmSpec, Named
+from dpp_cdk.monitoring.alarm_spec import AlarmSpec, ResourceNames
 from dpp_cdk.monitoring.alarms import RUNBOOK, alarms
 from dpp_cdk.monitoring.dashboard import OperatorDashboard
 from dpp_cdk.settings.config import Deployment
@@ -15,14 +15,14 @@ from dpp_cdk.stacks.data import DataStack
 
 
 class ObservabilityStack(Stack):
-    """On top of the others, and of their names alone: it can be deployed anew without touching them."""
+    """Refers to the other stacks by name only, so it can be redeployed without touching them."""
 
     def __init__(self, scope: Construct, id: str, deployment: Deployment, data: DataStack) -> None:
         super().__init__(scope, id, description="DPP: what an operator watches")
         self._topic = sns.Topic(self, "Alarms", topic_name=f"dpp-{deployment.stage}-alarms", enforce_ssl=True)
         if deployment.alarm_email:
             self._topic.add_subscription(subscriptions.EmailSubscription(deployment.alarm_email))
-        named = Named(
+        names = ResourceNames(
             stage=deployment.stage,
             api=f"dpp-{deployment.stage}",
             runs_queue=data.runs.queue.queue_name,
@@ -33,8 +33,8 @@ class ObservabilityStack(Stack):
             cache_nodes=data.cache.nodes if data.cache else (),
             parts=deployment.parts,
         )
-        made = [self._alarm(spec, deployment.stage) for spec in alarms(named, deployment.size)]
-        OperatorDashboard(self, "Operator", named, made)
+        created = [self._alarm(spec, deployment.stage) for spec in alarms(names, deployment.size)]
+        OperatorDashboard(self, "Operator", names, created)
         CfnOutput(self, "AlarmTopicArn", value=self._topic.topic_arn)
 
     def _alarm(self, spec: AlarmSpec, stage: str) -> cloudwatch.Alarm:
@@ -49,7 +49,7 @@ class ObservabilityStack(Stack):
             comparison_operator=spec.comparison,
             treat_missing_data=spec.missing,
         )
-        told = actions.SnsAction(self._topic)
-        alarm.add_alarm_action(told)
-        alarm.add_ok_action(told)
+        notify = actions.SnsAction(self._topic)
+        alarm.add_alarm_action(notify)
+        alarm.add_ok_action(notify)
         return alarm

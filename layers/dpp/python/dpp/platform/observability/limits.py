@@ -27,7 +27,7 @@ QUEUE_AGE = Limit("queue-age", "Runs wait for more than five minutes", 300)
 EVENT_DEAD_LETTERS = Limit("auth-errors-dead-letters", "An event's message can't be handled", 1)
 EVENT_QUEUE_AGE = Limit("auth-errors-queue-age", "Events wait for more than five minutes", 300)
 
-OPS_CYCLE_SILENT = Limit("ops-cycle-silent", "The ops cycle has not finished for five minutes", 300)
+OPS_CYCLE_SILENT = Limit("ops-cycle-silent", "Ops cycle: no tick has finished for five minutes", 300)
 REAPER_BREAKER = Limit("ticket-reaper-breaker", "Too many tickets are stale, so the reaper ends none", 1)
 EMERGENCY_STOP = Limit("emergency-stop", "The emergency stop has been set for half an hour", 1_800)
 TICKETS_WAITING = Limit("tickets-waiting", "A ticket waits for more than a quarter of an hour", 900)
