@@ -76,7 +76,7 @@ def test_the_command_line_overrides_the_file_even_with_an_empty_value(root: Path
         ),
         (
             {"ticket_reaper_excluded_types": "ALL"},
-            "excluded_types=ALL: of EXECUTION_ENABLE, EXECUTION_DISABLE,",
+            "excluded_types=ALL: must list types of EXECUTION_ENABLE, EXECUTION_DISABLE,",
         ),
         ({"ticket_reaper_breaker_count": -1}, "ticket_reaper_breaker_count=-1: Input should be greater"),
         (

@@ -157,7 +157,7 @@ class Options(BaseModel):
                 try:
                     model.load({variable: value})
                 except ConfigurationError as error:
-                    message = re.sub(rf"^.*?{variable}(: |\.)", "", str(error))
+                    message = re.sub(rf"^.*?{variable}(: |\.| )", "", str(error))
                     raise _failure("setting", message.replace(f"{variable}.", "")) from None
         return value
 
