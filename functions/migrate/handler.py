@@ -25,7 +25,7 @@ from migrations.content import content_hash
 logger = service_logger("migrate")
 
 LOCK_SECONDS = 60
-"""How long to wait for another deployment's migration, or for a table in use; then the deployment fails."""
+"""The wait for another deployment's migration, or for a table in use; then the deployment fails."""
 _SECONDS_TO_ANSWER = 30
 # SQLSTATE class "syntax error or access rule violation": its messages contain names and no row.
 _SAFE_SQLSTATE_CLASS = "42"

@@ -34,8 +34,8 @@ def test_logs_are_kept_for_a_week_by_default(prod: Assembly, dev: Assembly) -> N
 def test_the_option_changes_the_platforms_logs_but_not_evidence(
     deployment: "Deployment", described: Describe
 ) -> None:
-    said = {"DPP_RETENTION": '{"logs_days": 31}'}
-    assert kept(described(dataclasses.replace(deployment, variables=said))) == ({60}, {90})
+    variables = {"DPP_RETENTION": '{"logs_days": 31}'}
+    assert kept(described(dataclasses.replace(deployment, variables=variables))) == ({60}, {90})
 
 
 @pytest.mark.parametrize(

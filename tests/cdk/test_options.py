@@ -38,13 +38,13 @@ def test_options_of_the_file_apply_without_repeating_them(root: Path) -> None:
 
 def test_the_command_line_overrides_the_file_even_with_an_empty_value(root: Path) -> None:
     keep(root, "live", KEPT)
-    said = {"stage": "live", "alarm_email": "other@example.com", "decision_bedrock_model_id": ""}
-    made = read(root, said)
+    context = {"stage": "live", "alarm_email": "other@example.com", "decision_bedrock_model_id": ""}
+    made = read(root, context)
     assert (made.alarm_email, made.tracing, made.variables) == ("other@example.com", True, {})
 
 
 @pytest.mark.parametrize(
-    ("kept", "told"),
+    ("kept", "message"),
     [
         (
             {"alarm_mail": "ops@example.com"},
@@ -144,13 +144,13 @@ def test_the_command_line_overrides_the_file_even_with_an_empty_value(root: Path
         ([], "deploy/dev.json: not an object"),
     ],
 )
-def test_an_error_in_the_file_names_the_file_and_the_option(root: Path, kept: object, told: str) -> None:
+def test_an_error_in_the_file_names_the_file_and_the_option(root: Path, kept: object, message: str) -> None:
     from dpp_cdk.settings.config import DeploymentError
 
     keep(root, "dev", kept)
     with pytest.raises(DeploymentError) as refused:
         read(root, {})
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_file_that_is_not_json_is_refused_by_name(root: Path) -> None:
@@ -226,14 +226,14 @@ def test_options_of_events_are_passed_on_to_the_functions(root: Path) -> None:
     assert set(variables) == {*RetrySettings.variables(), *RetentionSettings.variables()}
     assert RetrySettings.load(variables).max_retries == 3
     assert RetentionSettings.load(variables).retention.outbox_days == 60
-    said = read(root, {"retention": '{"outbox_days": 45}'}).variables
-    assert RetentionSettings.load(said).retention.outbox_days == 45
+    variables = read(root, {"retention": '{"outbox_days": 45}'}).variables
+    assert RetentionSettings.load(variables).retention.outbox_days == 45
 
 
-@pytest.mark.parametrize("said", [{"seen_days": 45, "logs_days": 20}, '{"seen_days":45,"logs_days":20}'])
-def test_the_retention_option_is_passed_on_to_the_functions(root: Path, said: object) -> None:
+@pytest.mark.parametrize("retention", [{"seen_days": 45, "logs_days": 20}, '{"seen_days":45,"logs_days":20}'])
+def test_the_retention_option_is_passed_on_to_the_functions(root: Path, retention: object) -> None:
     """LIFE-8: an object in the file, or its text, as after `-c`."""
-    keep(root, "dev", {"retention": said})
+    keep(root, "dev", {"retention": retention})
     made = read(root, {})
     assert list(made.variables) == list(RetentionSettings.variables())
     found = RetentionSettings.load(made.variables).retention
@@ -262,12 +262,12 @@ def test_contradictory_rules_fail_the_synthesis(root: Path, monkeypatch: pytest.
     from dpp_cdk.settings.config import DeploymentError
 
     monkeypatch.setattr("dpp.auth_errors.config.LADDER_SECONDS", (6_000,))
-    said: dict[str, object] = {"auth_error_max_retries": 100, "retention": '{"outbox_days": 25}'}
-    for name, value in said.items():
+    options: dict[str, object] = {"auth_error_max_retries": 100, "retention": '{"outbox_days": 25}'}
+    for name, value in options.items():
         keep(root, "dev", {name: value})
         read(root, {})
-    keep(root, "dev", said)
-    exported = LOCAL | {f"DPP_{name.upper()}": str(value) for name, value in said.items()}
+    keep(root, "dev", options)
+    exported = LOCAL | {f"DPP_{name.upper()}": str(value) for name, value in options.items()}
     environs: tuple[Mapping[str, str], ...] = ({}, exported)
     for environ in environs:
         with pytest.raises(DeploymentError, match=r"outbox_days is 25.* more than 28\.9"):

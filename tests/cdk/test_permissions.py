@@ -419,9 +419,9 @@ class TestSecrets:
             *("DPP_GITHUB_TOKEN", "DPP_JIRA_TOKEN", "DPP_SLACK_URL", "DPP_SLACK_TOKEN"),
             *("DPP_GITHUB_WEBHOOK_SECRET", "DPP_JIRA_WEBHOOK_SECRET", "DPP_SLACK_SIGNING_SECRET"),
         ):
-            with pytest.raises(DeploymentError, match=f"^{name} would be readable.*secret_arn") as told:
+            with pytest.raises(DeploymentError, match=f"^{name} would be readable.*secret_arn") as refused:
                 dataclasses.replace(deployment, variables={**deployment.variables, name: "hunter2"})
-            assert "hunter2" not in str(told.value)
+            assert "hunter2" not in str(refused.value)
 
     def test_only_lifecycle_outside_and_webhooks_read_the_flows_secret(self, stack: Stack) -> None:
         from tests.cdk.conftest import LIFECYCLE

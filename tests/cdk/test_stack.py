@@ -255,12 +255,12 @@ class TestReports:
         assert log["LogFilePrefix"] == "reports/"
 
     def test_only_functions_that_run_the_reaper_get_the_reports_bucket(self, stack: Stack) -> None:
-        told = [
+        with_reports = [
             name
             for name in FUNCTIONS
             if "DPP_REPORTS_BUCKET" in stack.function(name).get("Environment", {}).get("Variables", {})
         ]
-        assert told == ["tickets_api", "ops_cycle", "operate"]
+        assert with_reports == ["tickets_api", "ops_cycle", "operate"]
 
 
 class TestSchedules:
@@ -277,10 +277,10 @@ class TestSchedules:
         (queue_id,) = (
             target["Arn"]["Fn::GetAtt"][0] for target in rule["Targets"] if "Fn::GetAtt" in target["Arn"]
         )
-        beat = stack.all("AWS::SQS::Queue")[queue_id]
-        assert stack.queue_of_function(name) == beat
+        delayed = stack.all("AWS::SQS::Queue")[queue_id]
+        assert stack.queue_of_function(name) == delayed
         assert HALF_MINUTE[name] in queue_id
-        assert beat["DelaySeconds"] == 30
+        assert delayed["DelaySeconds"] == 30
 
     @pytest.mark.parametrize("name", HALF_MINUTE)
     def test_a_late_tick_is_dropped(self, stack: Stack, name: str) -> None:
@@ -350,7 +350,7 @@ class TestEvents:
         assert stack.queue_of_function("auth_errors_publish")["MessageRetentionPeriod"] == 300
 
     def test_each_queue_url_is_given_to_its_senders_and_consumers(self, stack: Stack) -> None:
-        told = {
+        given = {
             variable: [
                 name
                 for name in FUNCTIONS
@@ -362,7 +362,7 @@ class TestEvents:
                 "DPP_AUTH_ERROR_WAKE_QUEUE_URL",
             )
         }
-        assert list(told.values()) == [
+        assert list(given.values()) == [
             ["auth_errors_publish", "auth_errors_consume"],
             ["auth_errors_consume", "operate"],
             ["auth_errors_api", "auth_errors_consume", "operate"],
@@ -370,8 +370,8 @@ class TestEvents:
 
     def test_the_local_stack_outputs_the_queue_urls(self, local: Assembly) -> None:
         """The outputs for operator commands."""
-        told = {name for part in local.stacks.values() for name in part.get("Outputs", {})}
-        assert {"AuthErrorQueueUrl", "AuthErrorDeadLetterQueueUrl", "AuthErrorWakeQueueUrl"} <= told
+        outputs = {name for part in local.stacks.values() for name in part.get("Outputs", {})}
+        assert {"AuthErrorQueueUrl", "AuthErrorDeadLetterQueueUrl", "AuthErrorWakeQueueUrl"} <= outputs
 
     def test_a_claims_owner_has_ended_before_its_takeover(self, stack: Stack) -> None:
         from dpp.auth_errors.outbox import consume, publish
@@ -383,9 +383,9 @@ class TestEvents:
         kept_seconds = Retention().outbox_days * 86_400
         for assembly in (prod, dev):
             events = assembly.whole.queue_of_function("auth_errors_consume")
-            letters_id = events["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]
-            letters = assembly.whole.all("AWS::SQS::Queue")[letters_id]
-            longest = 2 * events["MessageRetentionPeriod"] + letters["MessageRetentionPeriod"]
+            dead_letter_id = events["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]
+            dead_letters = assembly.whole.all("AWS::SQS::Queue")[dead_letter_id]
+            longest = 2 * events["MessageRetentionPeriod"] + dead_letters["MessageRetentionPeriod"]
             assert longest < kept_seconds
 
 
@@ -423,8 +423,8 @@ class TestWorkspaces:
             assert given["DPP_WORKSPACE_PROVIDER"] == "local"
             assert given["DPP_WORKSPACE_ROOT"] == "/var/lib/dpp/workspaces"
             assert "FileSystemConfigs" not in local.whole.function(name)
-        told = {name for part in local.stacks.values() for name in part.get("Outputs", {})}
-        assert {"ArchivesBucket", "WorkspaceLookQueueUrl", "WorkspaceWorkQueueUrl"} <= told
+        outputs = {name for part in local.stacks.values() for name in part.get("Outputs", {})}
+        assert {"ArchivesBucket", "WorkspaceLookQueueUrl", "WorkspaceWorkQueueUrl"} <= outputs
 
     def test_a_deployment_without_an_image_has_no_workspaces(
         self, deployment: "Deployment", described: Callable[["Deployment"], Assembly]
@@ -535,14 +535,14 @@ class TestApi:
             for response in gateway.responses().values()
             for example in response["content"]["application/problem+json"]["examples"].values()
         }
-        said = [
+        documents = [
             json.loads(next(iter(response["ResponseTemplates"].values())))
             for response in stack.all("AWS::ApiGateway::GatewayResponse").values()
         ]
-        by_code = {one["reason_code"]: one for one in said}
+        by_code = {one["reason_code"]: one for one in documents}
         for reason_code, example in documented.items():
-            told = {"instance": example["instance"], "trace_id": example["trace_id"]}
-            assert by_code[reason_code] | told == example
+            context = {"instance": example["instance"], "trace_id": example["trace_id"]}
+            assert by_code[reason_code] | context == example
 
     def test_the_stage_does_not_repeat_the_version_of_the_path(self, stack: Stack) -> None:
         assert stack.one("AWS::ApiGateway::Stage")["StageName"] == "prod"
@@ -562,10 +562,10 @@ class TestApi:
     def test_the_access_log_has_requests_without_secrets(self, stack: Stack) -> None:
         """RUN-31."""
         stage = stack.one("AWS::ApiGateway::Stage")
-        told = json.loads(stage["AccessLogSetting"]["Format"])
-        assert {"request_id", "method", "path", "status", "latency_ms"} <= set(told)
+        fields = json.loads(stage["AccessLogSetting"]["Format"])
+        assert {"request_id", "method", "path", "status", "latency_ms"} <= set(fields)
         secrets = ("header", "authoriz", "requestBody", "querystring", "requestOverride", "apiKey")
-        assert not any(word in value for word in secrets for value in told.values())
+        assert not any(word in value for word in secrets for value in fields.values())
         (settings,) = stage["MethodSettings"]
         assert (settings["LoggingLevel"], settings["DataTraceEnabled"]) == ("OFF", False)
 

@@ -1,4 +1,4 @@
-"""The official client before our function: HTTP requests become the gateway's events, in this process."""
+"""Connects the official client to the function in this process: HTTP requests become the gateway's events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,11 +14,11 @@ from tests.support.world import Tenant
 
 URL = "https://api.example/mcp"
 ERAS = ("2025-11-25", "2026-07-28")
-"""The last version that begins with a handshake, and the first that has none."""
+"""The last version with a handshake, and the first without."""
 
 
 class Gateway(httpx2.AsyncBaseTransport):
-    """Hands requests to the function and keeps what was sent; loses the reply of the next `losing` calls of a tool."""
+    """Passes requests to the function and records them; loses the replies to the next `losing` tool calls."""
 
     def __init__(self, api: ApiClient) -> None:
         self._api = api
@@ -61,7 +61,7 @@ async def connected(
 def use[Found](
     api: ApiClient | Gateway, tenant: Tenant, era: str, act: Callable[[Client], Awaitable[Found]]
 ) -> Found:
-    """What `act` finds with a client of its own."""
+    """Call `act` with a new client and return its result."""
     gateway = api if isinstance(api, Gateway) else Gateway(api)
 
     async def run() -> Found:
@@ -74,5 +74,5 @@ def use[Found](
 def call(
     api: ApiClient | Gateway, tenant: Tenant, tool: str, arguments: dict[str, Any], era: str = ERAS[1]
 ) -> Any:
-    """One call of a tool by a client of its own."""
+    """Call a tool with a new client."""
     return use(api, tenant, era, lambda client: client.call_tool(tool, arguments))

@@ -1,4 +1,4 @@
-"""Messages as they stand on the wire, posted by hand: what no client's library would send is among them."""
+"""Raw messages, posted without a client library, which would not send some of them."""
 
 import json
 from collections.abc import Mapping
@@ -17,19 +17,19 @@ type Headers = Mapping[str, str | list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A body and the headers that belong to the message, beside those of every request."""
+    """A body with the message's headers, in addition to those of every request."""
 
     body: str
     headers: dict[str, str] = field(default_factory=dict)
 
     def but(self, **headers: str | None) -> "Posted":
-        """With other headers; None takes one away."""
+        """The message with changed headers; None removes a header."""
         changed = self.headers | {name.replace("_", "-"): value for name, value in headers.items()}
         return Posted(self.body, {name: value for name, value in changed.items() if value is not None})
 
 
 def modern(method: str, params: Mapping[str, Any] | None = None, **members: Any) -> Posted:
-    """A message of the era without a handshake, with all that it must say of itself."""
+    """A message of the era without a handshake, with all required metadata."""
     meta = {
         PROTOCOL_VERSION_META_KEY: MODERN,
         CLIENT_INFO_META_KEY: {"name": "by hand", "version": "1"},
@@ -48,13 +48,13 @@ def modern(method: str, params: Mapping[str, Any] | None = None, **members: Any)
 
 
 def handshake(method: str, params: Mapping[str, Any] | None = None, **members: Any) -> Posted:
-    """A message of the era with a handshake, after it."""
+    """A message after the handshake, of the era with one."""
     body = {"jsonrpc": "2.0", "id": 7, "method": method, **({"params": params} if params else {})} | members
     return Posted(json.dumps(body), {"MCP-Protocol-Version": HANDSHAKE})
 
 
 def call(arguments: str, tool: str = TOOL) -> Posted:
-    """A call whose arguments are this very text."""
+    """A tool call with arguments given as text."""
     whole = modern("tools/call", {"name": tool, "arguments": "$"})
     return Posted(whole.body.replace('"$"', arguments), whole.headers)
 
@@ -71,7 +71,7 @@ def post(api: ApiClient, tenant: Tenant | None, posted: Posted, headers: Headers
 
 
 def receipt(answer: Answer) -> dict[str, Any]:
-    """The receipt of a call that was taken."""
+    """The receipt of an accepted call."""
     assert answer.status == 200, answer.text
     result = answer.body["result"]
     assert not result["isError"], result["content"][0]["text"]
@@ -80,7 +80,7 @@ def receipt(answer: Answer) -> dict[str, Any]:
 
 
 def problem(answer: Answer) -> dict[str, Any]:
-    """The problem of a call that was refused."""
+    """The problem of a refused call."""
     assert answer.status == 200, answer.text
     result = answer.body["result"]
     assert result["isError"]

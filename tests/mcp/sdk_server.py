@@ -26,7 +26,7 @@ async def _call(_context: Any, params: types.CallToolRequestParams) -> types.Cal
 
 
 def answered(method: str, posted: Posted, headers: dict[str, str]) -> Answer:
-    """What the SDK's server answers to a request."""
+    """The SDK server's answer to a request."""
 
     async def run() -> Answer:
         server: Server[Any] = Server(
@@ -38,7 +38,7 @@ def answered(method: str, posted: Posted, headers: dict[str, str]) -> Answer:
             manager.run(),
             httpx2.AsyncClient(transport=transport, base_url="https://api.example") as client,
         ):
-            # Lines of their own, so that httpx2's defaults stand in for none of them.
+            # Explicit headers, so that httpx2 adds none of its defaults.
             request = httpx2.Request(
                 method, "https://api.example/mcp", content=posted.body, headers={**headers, **posted.headers}
             )

@@ -1,4 +1,4 @@
-"""What a call of a tool buys, and when two are one (RUN-33): by the text of the request, digit by digit."""
+"""Tool calls as submits, and when two calls are the same run (RUN-33), by the request's exact digits."""
 
 import json
 from decimal import Decimal
@@ -18,13 +18,13 @@ from tests.support.world import Tenant, World
 
 
 def asking(cost: str, **others: Any) -> Posted:
-    """A decision for this much, written so."""
+    """A decision call with this amount, in this notation."""
     rest = json.dumps({"question": "Why?"} | others).removeprefix("{")
     return call(f'{{"max_cost_usd":{cost},{rest}')
 
 
 def runs(world: World, tenant: Tenant) -> list[tuple[str, int]]:
-    """The keys of the tenant's runs, and what each reserved."""
+    """The tenant's runs: key and reservation."""
     with world.database.connection() as connection:
         found = connection.execute(
             "SELECT idempotency_key, reservation_max_cost_usd_micros FROM runs WHERE tenant_id = %s",
@@ -47,8 +47,10 @@ def runs(world: World, tenant: Tenant) -> list[tuple[str, int]]:
         ("0.1234", 123_400),
     ],
 )
-def test_an_amount_is_what_its_digits_say(api: ApiClient, world: World, written: str, micros: int) -> None:
-    """RUN-23: by value, as JSON has one kind of number; nothing is rounded on the way."""
+def test_an_amount_has_the_value_of_its_digits(
+    api: ApiClient, world: World, written: str, micros: int
+) -> None:
+    """RUN-23: by value, as JSON has one kind of number; nothing is rounded."""
     tenant = world.tenant()
     accepted = receipt(post(api, tenant, asking(written)))
     assert accepted["reservation"]["max_cost_usd"] == format_usd(micros)
@@ -60,8 +62,8 @@ def test_an_amount_is_what_its_digits_say(api: ApiClient, world: World, written:
     ("written", "why"),
     [
         ("0.12345", "must have at most 4 decimal places"),
-        ("0.30000000000000004", "must have at most 4 decimal places"),  # what 0.1 + 0.2 is to a float
-        ("0.25000000000000000000000000000000000001", "must have at most 4 decimal places"),  # 0.25 to a float
+        ("0.30000000000000004", "must have at most 4 decimal places"),  # 0.1 + 0.2 as a float
+        ("0.25000000000000000000000000000000000001", "must have at most 4 decimal places"),  # 0.25 as a float
         ("12345e-5", "must have at most 4 decimal places"),
         ("1e-300", "must have at most 4 decimal places"),
         ("0.0099", "must be at least 0.0100"),
@@ -77,10 +79,10 @@ def test_an_amount_is_what_its_digits_say(api: ApiClient, world: World, written:
         ("[0.25]", "must be a number"),
     ],
 )
-def test_an_amount_that_can_t_be_reserved_as_it_is_written_reserves_nothing(
+def test_an_amount_with_too_many_places_reserves_nothing(
     api: ApiClient, world: World, written: str, why: str
 ) -> None:
-    """RUN-33: more than 4 places is refused, whatever a float would make of it."""
+    """RUN-33: more than 4 places are refused, whatever a float would round them to."""
     tenant = world.tenant()
     refused = problem(post(api, tenant, asking(written)))
     assert (refused["reason_code"], refused["errors"]) == (
@@ -98,17 +100,15 @@ def test_an_amount_of_a_million_digits_is_refused_at_once(api: ApiClient, world:
 
 
 @given(st.integers(min_value=100, max_value=9_007_199_254_740), st.integers(min_value=0, max_value=30))
-def test_every_amount_of_four_places_is_exact_however_it_is_written(steps: int, zeros: int) -> None:
+def test_every_amount_of_four_places_is_exact_in_every_notation(steps: int, zeros: int) -> None:
     """RUN-23."""
     amount = Decimal(steps).scaleb(-4)
     assert exact_usd(Decimal(f"{amount:f}" + "0" * zeros)) == format_usd(steps * 100)
     assert exact_usd(Decimal(f"{steps}e-4")) == format_usd(steps * 100)
 
 
-def test_the_same_arguments_are_one_run_whoever_asks_and_under_whatever_id(
-    api: ApiClient, world: World
-) -> None:
-    """RUN-4, RUN-33: in whatever order and spelling, with the defaults said or left out."""
+def test_the_same_arguments_are_one_run_whatever_the_request_id(api: ApiClient, world: World) -> None:
+    """RUN-4, RUN-33: in any order and notation, with or without the defaults."""
     tenant = world.tenant()
     first = post(api, tenant, asking("0.25"))
     spelled = '{"min_reliability_score":0.80,"timebox_sec":90,"max_cost_usd":2.5e-1,"question":"Wh\\u0079?"}'
@@ -140,8 +140,8 @@ def test_the_same_arguments_are_one_run_whoever_asks_and_under_whatever_id(
         call('{"urls":["https://example.com/"],"max_cost_usd":0.25}', "dpp_url_run_submit"),
     ],
 )
-def test_what_differs_in_anything_is_another_run(api: ApiClient, world: World, other: Posted) -> None:
-    """RUN-33: under the same id, too, which every conversation begins with."""
+def test_any_difference_is_another_run(api: ApiClient, world: World, other: Posted) -> None:
+    """RUN-33: even with the same request id, which every conversation begins with."""
     tenant = world.tenant()
     ids = {receipt(post(api, tenant, one))["run_id"] for one in (asking("0.25"), other)}
     assert (len(ids), len(runs(world, tenant))) == (2, 2)
@@ -152,8 +152,8 @@ def test_two_tenants_never_share_a_run(api: ApiClient, world: World) -> None:
     assert len(ids) == 2
 
 
-def test_a_key_of_the_model_s_own_is_the_header_of_post(api: ApiClient, world: World) -> None:
-    """RUN-4: the same key for something else is a conflict, whichever way it comes."""
+def test_the_models_idempotency_key_works_like_posts_header(api: ApiClient, world: World) -> None:
+    """RUN-4: the same key with another payload is a conflict, by either way."""
     tenant = world.tenant()
     ours = asking("0.25", question="What is the answer?", idempotency_key="shared-key")
     accepted = receipt(post(api, tenant, ours))
@@ -163,7 +163,7 @@ def test_a_key_of_the_model_s_own_is_the_header_of_post(api: ApiClient, world: W
     assert (other["reason_code"], other["run_id"]) == ("IDEMPOTENCY_CONFLICT", accepted["run_id"])
 
 
-def test_a_model_that_asks_too_often_is_told_when_to_come_back(api: ApiClient, world: World) -> None:
+def test_a_rate_limited_model_gets_retry_after(api: ApiClient, world: World) -> None:
     """RUN-14."""
     tenant = world.tenant(rate_limit_per_minute=1)
     receipt(post(api, tenant, asking("0.25")))
@@ -174,10 +174,10 @@ def test_a_model_that_asks_too_often_is_told_when_to_come_back(api: ApiClient, w
 
 
 @pytest.mark.parametrize("lost", [RedisUnavailable, PostgresUnavailable])
-def test_an_outage_during_a_call_is_told_to_the_model_which_may_repeat_it(
+def test_an_outage_during_a_call_is_a_result_that_the_model_may_retry(
     api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch, lost: type[Exception]
 ) -> None:
-    """RUN-9: whether it took effect is not known, and need not be."""
+    """RUN-9: it may have taken effect, which does not matter."""
 
     def away(*_: object) -> None:
         raise lost
@@ -190,7 +190,7 @@ def test_an_outage_during_a_call_is_told_to_the_model_which_may_repeat_it(
     assert receipt(post(api, tenant, asking("0.25")))
 
 
-def test_an_outage_before_the_caller_is_known_is_the_client_s(
+def test_an_outage_before_authentication_is_a_problem_for_the_client(
     api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RUN-9: as everywhere."""
@@ -204,7 +204,7 @@ def test_an_outage_before_the_caller_is_known_is_the_client_s(
     assert answer.headers["Retry-After"] == "1"
 
 
-def test_a_fault_of_ours_is_500_and_says_nothing_of_the_inside(
+def test_an_internal_error_is_a_500_without_internal_details(
     api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
@@ -216,13 +216,13 @@ def test_a_fault_of_ours_is_500_and_says_nothing_of_the_inside(
     assert "secret" not in answer.text
 
 
-def test_the_headers_of_a_run_stand_on_every_answer(api: ApiClient, world: World) -> None:
+def test_every_answer_has_the_cost_headers(api: ApiClient, world: World) -> None:
     """RUN-13."""
     tenant = world.tenant(credit_usd_micros=300_000)
     taken = post(api, tenant, asking("0.25"))
     assert taken.costs() == ("0.2500", "0.0000", "0.0500", "0")
-    drained = post(api, tenant, asking("0.26"))
-    assert (problem(drained)["reason_code"], drained.costs()) == (
+    refusal = post(api, tenant, asking("0.26"))
+    assert (problem(refusal)["reason_code"], refusal.costs()) == (
         "BUDGET_DRAINED",
         ("0.0000", "0.0000", "0.0500", "0"),
     )
@@ -231,8 +231,8 @@ def test_the_headers_of_a_run_stand_on_every_answer(api: ApiClient, world: World
     assert set(COST_HEADERS) <= set(api.call("GET", "/mcp", tenant).headers)
 
 
-def test_a_fault_is_told_by_the_name_that_the_argument_has(api: ApiClient, world: World) -> None:
-    """RUN-33: not by its place in the body that a call becomes."""
+def test_a_fault_names_the_tools_argument(api: ApiClient, world: World) -> None:
+    """RUN-33: not the member of the body that the call becomes."""
     tenant = world.tenant()
     wrong = {
         "{}": ["/reservation", "/max_cost_usd"],
@@ -268,7 +268,7 @@ def test_a_fault_is_told_by_the_name_that_the_argument_has(api: ApiClient, world
     assert runs(world, tenant) == []
 
 
-def test_a_file_is_an_object_of_the_tenant_s_or_stands_in_the_call(api: ApiClient, world: World) -> None:
+def test_a_file_is_an_object_of_the_tenant_or_inline(api: ApiClient, world: World) -> None:
     """RUN-27."""
     tenant = world.tenant()
     key = f"inputs/{tenant.tenant_id}/page.png"

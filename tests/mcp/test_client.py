@@ -23,7 +23,7 @@ pytestmark = pytest.mark.parametrize("era", ERAS)
 
 
 def rows(world: World, tenant: Tenant) -> list[tuple[Any, ...]]:
-    """The tenant's runs: what was bought, and for how much."""
+    """The tenant's runs: pack and amount."""
     with world.database.connection() as connection:
         found = connection.execute(
             "SELECT pack_type, inputs, reservation_max_cost_usd_micros, timebox_sec"
@@ -51,7 +51,7 @@ def test_a_client_finds_the_server_and_its_tools(api: ApiClient, world: World, e
 
 
 @pytest.mark.parametrize("tool", CALLS)
-def test_each_tool_submits_its_run_and_answers_a_receipt(
+def test_each_tool_submits_its_run_and_returns_a_receipt(
     api: ApiClient, world: World, era: str, tool: str
 ) -> None:
     """RUN-33: the client holds the structured content against the output schema itself."""
@@ -73,11 +73,11 @@ def test_each_tool_submits_its_run_and_answers_a_receipt(
     [message] = raw_messages(world)
     assert json.loads(message)["run_id"] == receipt["run_id"]
     assert {request.method for request in gateway.requests} <= {"POST", "GET"}
-    assert set(gateway.statuses) <= {200, 202, 405}  # the stream that is not offered
+    assert set(gateway.statuses) <= {200, 202, 405}  # the stream, which is not offered
 
 
-def test_the_mapping_is_the_locked_one(api: ApiClient, world: World, era: str) -> None:
-    """001 §22.1: what a tool leaves out is what POST leaves out."""
+def test_the_mapping_is_as_specified(api: ApiClient, world: World, era: str) -> None:
+    """001 §22.1: omitted arguments are omitted members of POST."""
     tenant = world.tenant()
     for tool, arguments in CALLS.items():
         call(api, tenant, tool, arguments, era)
@@ -88,10 +88,8 @@ def test_the_mapping_is_the_locked_one(api: ApiClient, world: World, era: str) -
     ]
 
 
-def test_a_call_whose_reply_was_lost_is_called_again_and_paid_once(
-    api: ApiClient, world: World, era: str
-) -> None:
-    """RUN-33: the next conversation counts its requests anew, and gets the receipt that was lost."""
+def test_a_call_repeated_after_a_lost_reply_is_paid_once(api: ApiClient, world: World, era: str) -> None:
+    """RUN-33: a new conversation with new request ids gets the lost receipt."""
     tenant = world.tenant()
     gateway = Gateway(api)
     gateway.losing = 1
@@ -100,7 +98,7 @@ def test_a_call_whose_reply_was_lost_is_called_again_and_paid_once(
     assert len(rows(world, tenant)) == 1
 
     async def twice(client: Client) -> list[Any]:
-        await client.list_tools()  # so that the ids are others than before
+        await client.list_tools()  # so that the ids differ
         return [await client.call_tool(DECISION, CALLS[DECISION]) for _ in range(2)]
 
     first, second = use(gateway, tenant, era, twice)
@@ -112,12 +110,12 @@ def test_a_call_whose_reply_was_lost_is_called_again_and_paid_once(
     assert ids[1] != ids[2]
 
 
-def test_a_refusal_is_shown_to_the_model(api: ApiClient, world: World, era: str) -> None:
-    """RUN-9, RUN-33: what the model can mend is no error of the protocol."""
+def test_the_model_sees_a_refusal(api: ApiClient, world: World, era: str) -> None:
+    """RUN-9, RUN-33: an error that the model can correct is not a protocol error."""
     tenant = world.tenant(credit_usd_micros=0)
-    drained = call(api, tenant, DECISION, CALLS[DECISION], era)
-    assert drained.is_error
-    problem = json.loads(drained.content[0].text)
+    refused = call(api, tenant, DECISION, CALLS[DECISION], era)
+    assert refused.is_error
+    problem = json.loads(refused.content[0].text)
     assert (problem["reason_code"], problem["budget_remaining_usd"]) == ("BUDGET_DRAINED", "0.0000")
 
     wrong = call(api, tenant, URL, {"urls": [], "max_cost_usd": 0.12345, "timebox": 5}, era)
@@ -126,9 +124,7 @@ def test_a_refusal_is_shown_to_the_model(api: ApiClient, world: World, era: str)
     assert [fault["pointer"] for fault in problem["errors"]] == ["/timebox", "/max_cost_usd"]
 
 
-def test_a_method_or_a_tool_that_there_is_not_is_an_error_of_the_protocol(
-    api: ApiClient, world: World, era: str
-) -> None:
+def test_an_unknown_method_or_tool_is_a_protocol_error(api: ApiClient, world: World, era: str) -> None:
     tenant = world.tenant()
 
     async def codes(client: Client) -> list[int]:
@@ -142,7 +138,7 @@ def test_a_method_or_a_tool_that_there_is_not_is_an_error_of_the_protocol(
     assert use(api, tenant, era, codes) == [-32601, -32602]
 
 
-def test_without_a_key_there_is_nothing(api: ApiClient, world: World, era: str) -> None:
+def test_without_a_key_every_request_is_refused(api: ApiClient, world: World, era: str) -> None:
     """RUN-2: as everywhere."""
     stranger = Tenant("t_none", "dpp_none", world.tenant().caller)
     gateway = Gateway(api)

@@ -1,7 +1,7 @@
-"""The protocol, message by message (RUN-33): as the SDK's own server has it, and where it leaves a choice, ours.
+"""The protocol, message by message (RUN-33), compared with the SDK's server.
 
-The SDK's server does not run in Lambda for what its import takes; here it answers the same messages with the same
-tools, so that a rule of the protocol which ours lacked, or which a new release of the SDK brings, is seen.
+The SDK's server is not used in Lambda because of its import time. Here it answers the same messages with the same
+tools, which shows rules that the platform's server lacks or that a new release of the SDK adds.
 """
 
 import json
@@ -22,12 +22,12 @@ CLIENT = {"capabilities": {}, "clientInfo": {"name": "by hand", "version": "1"}}
 
 
 def initialize(version: object) -> Posted:
-    """A handshake, which has no header yet."""
+    """A handshake, which has no version header yet."""
     return Posted(handshake("initialize", {"protocolVersion": version, **CLIENT}).body)
 
 
 def without_meta(key: str) -> Posted:
-    """A message that says too little of itself."""
+    """A message without some of its metadata."""
     whole = modern("tools/list")
     body = json.loads(whole.body)
     del body["params"]["_meta"][f"io.modelcontextprotocol/{key}"]
@@ -95,16 +95,16 @@ SAME: dict[str, Posted] = {
     "discover after": handshake("server/discover"),
     "list without a header": Posted(handshake("tools/list").body),
     "list of June": handshake("tools/list").but(MCP_Protocol_Version="2025-06-18"),
-    "a session that nobody made": handshake("tools/list").but(Mcp_Session_Id="1868a90c"),
+    "an unknown session": handshake("tools/list").but(Mcp_Session_Id="1868a90c"),
     "no JSON after": Posted("{", handshake("x").headers),
     "a string for an id after": handshake("ping", id="seven"),
 }
 
 
-def told(text: str) -> tuple[Any, ...]:
-    """What a client acts on: which request it is; of a result all but its words, of an error its code and data.
+def acted_on(text: str) -> tuple[Any, ...]:
+    """The parts of an answer that a client acts on: the id; of a result all but its texts, of an error code and data.
 
-    The SDK's data may be a word, which repeats the method; how long a list may be kept is each server's to say.
+    Excluded are the SDK's textual data, which repeats the method, and a list's time to live, which servers choose.
     """
     if not text:
         return ()
@@ -115,15 +115,17 @@ def told(text: str) -> tuple[Any, ...]:
     result = body["result"]
     for word in ("content", "structuredContent", "instructions", "isError", "ttlMs", "cacheScope"):
         result.pop(word, None)
-    result.get("capabilities", {}).get("tools", {}).pop("listChanged", None)  # false where it is said
+    result.get("capabilities", {}).get("tools", {}).pop("listChanged", None)  # false if present
     return "result", body["id"], result
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_a_message_gets_what_the_sdk_s_server_answers(api: ApiClient, world: World, name: str) -> None:
+def test_a_message_gets_the_same_answer_as_from_the_sdks_server(
+    api: ApiClient, world: World, name: str
+) -> None:
     posted = SAME[name]
     ours, theirs = post(api, world.tenant(), posted), sdk_server.answered("POST", posted, HEADERS)
-    assert (ours.status, told(ours.text)) == (theirs.status, told(theirs.text))
+    assert (ours.status, acted_on(ours.text)) == (theirs.status, acted_on(theirs.text))
     if ours.text:
         assert ours.headers["Content-Type"] == "application/json"
 
@@ -131,7 +133,7 @@ def test_a_message_gets_what_the_sdk_s_server_answers(api: ApiClient, world: Wor
 @pytest.mark.parametrize(
     "name", [name for name in SAME if "result" in name or name in ("list", "call", "discover")]
 )
-def test_an_answer_fits_the_schema_of_its_version(api: ApiClient, world: World, name: str) -> None:
+def test_an_answer_matches_the_schema_of_its_version(api: ApiClient, world: World, name: str) -> None:
     body = json.loads(SAME[name].body)
     answer = post(api, world.tenant(), SAME[name])
     methods.validate_server_result(body["method"], MODERN, answer.body["result"])
@@ -139,7 +141,7 @@ def test_an_answer_fits_the_schema_of_its_version(api: ApiClient, world: World, 
 
 @pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18", HANDSHAKE])
 @pytest.mark.parametrize("method", ["ping", "tools/list", "tools/call"])
-def test_an_answer_after_a_handshake_has_nothing_of_later_versions(
+def test_an_answer_after_a_handshake_has_no_members_of_later_versions(
     api: ApiClient, world: World, version: str, method: str
 ) -> None:
     posted = handshake(method, A_CALL if method == "tools/call" else None).but(MCP_Protocol_Version=version)
@@ -149,8 +151,8 @@ def test_an_answer_after_a_handshake_has_nothing_of_later_versions(
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
-def test_there_is_no_stream_and_no_session_to_end(api: ApiClient, world: World, method: str) -> None:
-    """What the protocol has in place of both is 405, with a key or without."""
+def test_streams_and_sessions_are_not_offered(api: ApiClient, world: World, method: str) -> None:
+    """The protocol prescribes 405 for both, with or without a key."""
     for tenant in (world.tenant(), None):
         answer = api.call(method, "/mcp", tenant, headers={"Accept": "text/event-stream"})
         assert (answer.status, answer.headers["Allow"]) == (405, "POST")
@@ -158,8 +160,8 @@ def test_there_is_no_stream_and_no_session_to_end(api: ApiClient, world: World, 
         assert "Mcp-Session-Id" not in answer.headers
 
 
-def test_no_key_is_401_before_anything_is_read(api: ApiClient, world: World) -> None:
-    """RUN-2, RUN-9: as runs_submit says it."""
+def test_a_missing_key_is_a_401_before_the_body_is_parsed(api: ApiClient, world: World) -> None:
+    """RUN-2, RUN-9: the same as of runs_submit."""
     tenant = world.tenant()
     for posted in (modern("tools/list"), initialize(HANDSHAKE), Posted("{")):
         refused: tuple[str | list[str], ...] = ([], "Basic abc", "Bearer dpp_none", f"Bearer {tenant.token}x")
@@ -170,8 +172,8 @@ def test_no_key_is_401_before_anything_is_read(api: ApiClient, world: World) -> 
 
 
 @pytest.mark.parametrize("origin", ["https://example.com", "https://api.example", "null", ""])
-def test_a_web_page_is_refused_whatever_key_it_has(api: ApiClient, world: World, origin: str) -> None:
-    """The protocol has servers check where a page comes from; no page is to have a key."""
+def test_a_request_from_a_web_page_is_refused(api: ApiClient, world: World, origin: str) -> None:
+    """The protocol requires servers to check Origin; a web page must not have a key."""
     answer = post(api, world.tenant(), modern("tools/call", A_CALL), {"Origin": origin})
     assert (answer.status, answer.body["reason_code"]) == (403, "REQUEST_REFUSED")
 
@@ -190,14 +192,14 @@ def test_a_web_page_is_refused_whatever_key_it_has(api: ApiClient, world: World,
         ({"Mcp-Method": ["tools/list", "tools/call"]}, 400),
     ],
 )
-def test_what_a_request_says_of_itself_must_fit(
+def test_the_metadata_of_a_request_must_be_consistent(
     api: ApiClient, world: World, headers: dict[str, str | list[str]], status: int
 ) -> None:
     assert post(api, world.tenant(), modern("tools/list"), headers).status == status
 
 
-def test_a_message_that_says_its_version_in_the_body_alone_is_refused(api: ApiClient, world: World) -> None:
-    """Its header is a must; the SDK's server would take it for one after a handshake."""
+def test_a_message_with_its_version_only_in_the_body_is_refused(api: ApiClient, world: World) -> None:
+    """The header is required; the SDK's server would treat the message as one after a handshake."""
     answer = post(api, world.tenant(), modern("tools/list").but(MCP_Protocol_Version=None))
     assert (answer.status, answer.body["error"]["code"]) == (400, -32020)
 
@@ -212,19 +214,19 @@ def test_a_message_that_says_its_version_in_the_body_alone_is_refused(api: ApiCl
         '{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":' + "[" * 70 + "]" * 70 + "}}",
     ],
 )
-def test_json_is_read_as_strictly_as_everywhere(api: ApiClient, world: World, body: str) -> None:
+def test_json_is_parsed_strictly(api: ApiClient, world: World, body: str) -> None:
     """D12."""
     answer = post(api, world.tenant(), Posted(body))
     assert (answer.status, answer.body["error"]["code"], answer.body["id"]) == (400, -32700, None)
 
 
-def test_a_body_that_is_too_large_is_refused(api: ApiClient, world: World) -> None:
+def test_a_body_over_the_limit_is_refused(api: ApiClient, world: World) -> None:
     answer = post(api, world.tenant(), Posted(f'"{"a" * 1_048_576}"'))
     assert (answer.status, answer.body["reason_code"]) == (413, "PAYLOAD_TOO_LARGE")
 
 
-def test_no_answer_repeats_what_was_sent(api: ApiClient, world: World) -> None:
-    """RUN-31: not in the words for programs either; a method or a tool may be anything."""
+def test_no_answer_quotes_client_data(api: ApiClient, world: World) -> None:
+    """RUN-31: not even in machine-readable parts; a method or tool name may be anything."""
     secret, tenant = "canary-k2z", world.tenant()
     for posted in (
         modern(secret),

@@ -1,4 +1,4 @@
-"""The tools' schemas are the specification's, and say nothing that POST /v1/runs doesn't hold to (001 §22.2)."""
+"""The tools' schemas are those of the specification, and agree with POST /v1/runs (001 §22.2)."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ SPECIFIED: dict[PackType, dict[str, Any]] = {
 
 
 def assert_holds(whole: Any, part: Any) -> None:
-    """Whatever is in `part` is in `whole`, with the same value."""
+    """Assert that `whole` has every member of `part` with the same value."""
     if isinstance(part, dict):
         for name, value in part.items():
             assert_holds(whole[name], value)
@@ -65,14 +65,14 @@ def assert_holds(whole: Any, part: Any) -> None:
 
 
 @pytest.mark.parametrize("pack", SPECIFIED)
-def test_a_tool_s_schema_is_the_specified_one_and_a_key(pack: PackType) -> None:
+def test_a_tools_schema_is_the_specified_one_plus_a_key(pack: PackType) -> None:
     schema = INPUT_SCHEMAS[pack]
     assert_holds(schema, SPECIFIED[pack])
     assert set(schema["properties"]) == {*SPECIFIED[pack]["properties"], "idempotency_key"}
     assert all("description" in one for one in schema["properties"].values())
 
 
-def test_there_are_three_tools_whose_schemas_are_schemas() -> None:
+def test_there_are_three_tools_with_valid_schemas() -> None:
     assert list(TOOLS) == ["dpp_ocr_run_submit", "dpp_url_run_submit", "dpp_decision_run_submit"]
     for tool in list_tools():
         jsonschema.Draft202012Validator.check_schema(tool.input_schema)
@@ -81,8 +81,8 @@ def test_there_are_three_tools_whose_schemas_are_schemas() -> None:
         assert tool.output_schema["type"] == "object"
 
 
-def test_what_the_sdk_shows_of_a_tool_is_what_was_written() -> None:
-    """No null and no default is added on the way, and none is lost."""
-    shown = {t.name: t.model_dump(mode="json", by_alias=True, exclude_none=True) for t in list_tools()}
+def test_the_sdk_lists_tools_unchanged() -> None:
+    """No null or default is added or lost."""
+    listed = {t.name: t.model_dump(mode="json", by_alias=True, exclude_none=True) for t in list_tools()}
     for name, pack in TOOLS.items():
-        assert shown[name]["inputSchema"] == INPUT_SCHEMAS[pack]
+        assert listed[name]["inputSchema"] == INPUT_SCHEMAS[pack]

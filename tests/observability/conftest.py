@@ -1,4 +1,4 @@
-"""Loggers as they were: some of these tests make a function's logger, which would write on into what they captured."""
+"""Restores loggers: some tests create a function's logger, which would keep writing into the captured stream."""
 
 import logging
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def loggers_as_they_were() -> Iterator[None]:
-    """What a test captures is closed when it ends."""
+    """The captured stream is closed after the test."""
     modules = logging.getLogger("dpp")
     before = modules.handlers, modules.propagate
     yield

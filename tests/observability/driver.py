@@ -1,9 +1,9 @@
-"""A Lambda environment in a process of its own, for the test of what leaves it: `python -m tests.observability.driver`.
+"""A Lambda environment in its own process, for the tests of leaks: `python -m tests.observability.driver`.
 
-Reads a JSON plan on stdin: `steps`, each a function and its event, or `deliver` for the worker over all messages, or
-`sabotage`, what breaks from here on, or `environ`, in which everything begins anew. Writes to stdout and stderr what
-Lambda would put into the log, the message and stack of whatever a handler raises among it; and to the file
-`plan["leaves"]` every queue message that was sent, and how many steps answered what.
+Reads a JSON plan from stdin. `steps`: each is a function with its event, `deliver` (the worker with all messages),
+`sabotage` (what fails from here on), or `environ` (start again in this environment). Writes to stdout and stderr what
+Lambda would log, including message and stack of a handler's exception, and to the file `plan["leaves"]` every sent
+queue message and the answers by step.
 """
 
 import contextlib
@@ -29,13 +29,13 @@ SECRET = os.environ.get("DPP_TEST_CANARY", "")
 
 
 def main() -> None:
-    """Carry the plan out."""
+    """Execute the plan."""
     plan = json.loads(sys.stdin.read())
-    # Lambda's own handler on the root, and the level that AWS_LAMBDA_LOG_LEVEL gives it.
+    # Lambda's handler on the root logger, at the level of AWS_LAMBDA_LOG_LEVEL.
     logging.basicConfig(
         level=plan["root_level"], stream=sys.stdout, format="[%(levelname)s] %(name)s %(message)s"
     )
-    for name in ("moto", "werkzeug", "responses", "asyncio"):  # stand in for AWS; not ours
+    for name in ("moto", "werkzeug", "responses", "asyncio"):  # the AWS stand-in's loggers
         logging.getLogger(name).setLevel(logging.WARNING)
     left: dict[str, Any] = {"messages": [], "answers": []}
     with mock_aws() if plan["aws"] else contextlib.nullcontext():
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def _sabotage(module: str, attribute: str, kind: str) -> None:
-    """Break this, and nothing that was broken before."""
+    """Break this attribute, and repair the one that was broken before."""
     for broken_module, broken_attribute, whole in _broken:
         setattr(broken_module, broken_attribute, whole)
     found = importlib.import_module(module)
@@ -71,7 +71,7 @@ def _sabotage(module: str, attribute: str, kind: str) -> None:
 
 
 def _start_anew(environ: dict[str, str]) -> None:
-    """Go on as a fresh container in another environment: what handlers keep is forgotten."""
+    """Continue as a new container in another environment: drop the handlers' wirings."""
     os.environ.update(environ)
     for name, module in list(sys.modules.items()):
         if name.endswith(".handler") and hasattr(getattr(module, "wiring", None), "cache_clear"):
@@ -79,7 +79,7 @@ def _start_anew(environ: dict[str, str]) -> None:
 
 
 def _want_of_workspaces(desired_state: str) -> None:
-    """What a client that knows the ids would ask for, of all of them."""
+    """Set the desired state of all workspaces, as a client would."""
     with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
         connection.execute("SET LOCAL ROLE dpp_workspace_api")
         ids = connection.execute(
@@ -125,7 +125,7 @@ def _events(step: dict[str, Any], left: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _event_records(more: list[str]) -> list[dict[str, Any]]:
-    """What lies in the event queue as Lambda hands it on, and these bodies behind it."""
+    """The messages of the event queue as Lambda's records, followed by these bodies."""
     found = boto3.client("sqs").receive_message(
         QueueUrl=os.environ["DPP_AUTH_ERROR_QUEUE_URL"], MaxNumberOfMessages=10, MessageAttributeNames=["All"]
     )
@@ -148,7 +148,7 @@ def _event_records(more: list[str]) -> list[dict[str, Any]]:
 
 
 def _taken(variable: str) -> list[dict[str, Any]]:
-    """What lies in the queue of this variable, as Lambda hands it on; it is gone then."""
+    """Take the messages of this variable's queue as Lambda's records."""
     sqs, url = boto3.client("sqs"), os.environ[variable]
     found = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
     for message in found:
@@ -171,11 +171,11 @@ def _received() -> list[str]:
 
 
 def _invoke(function: str, event: dict[str, Any]) -> Any:
-    """What the function answers; what it raises is written as Lambda's runtime does."""
+    """Call the function and return its answer; write an exception as Lambda's runtime does."""
     try:
         answer = importlib.import_module(f"{function}.handler").handler(event, lambda_context())
     except Exception as error:  # noqa: BLE001 - the runtime catches everything
-        traceback.print_exception(error, chain=False)  # Lambda writes message and stack, no causes
+        traceback.print_exception(error, chain=False)  # Lambda logs message and stack, without causes
         return type(error).__name__
     return answer
 

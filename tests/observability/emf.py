@@ -1,4 +1,4 @@
-"""Reads what a function wrote to stdout, as CloudWatch does: the lines that are metrics, held to the EMF rules.
+"""Reads a function's metrics from stdout, as CloudWatch does, and checks them against the EMF specification.
 
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
@@ -25,18 +25,18 @@ class Measured:
 
     @property
     def total(self) -> float:
-        """What CloudWatch shows as the sum."""
+        """The sum in CloudWatch."""
         return sum(self.values)
 
 
 def measured(stdout: str) -> list[Measured]:
-    """Every metric on stdout. Asserts that each line is EMF, holds nothing else, and fits the table."""
+    """Every metric on stdout. Asserts that each line is valid EMF without other members and matches the table."""
     lines = [json.loads(line) for line in stdout.splitlines() if line.startswith("{")]
     return [one for line in lines if "_aws" in line for one in _of_line(line)]
 
 
 def totals(stdout: str, name: str) -> dict[tuple[str, ...], float]:
-    """The sums of one metric, by the values of its own dimensions."""
+    """The sums of one metric by the values of its own dimensions."""
     own = _TABLE[name].dimensions
     sums: dict[tuple[str, ...], float] = {}
     for one in measured(stdout):

@@ -1,4 +1,4 @@
-"""What each function measures, read from its stdout as CloudWatch reads it."""
+"""The metrics of each function, read from its stdout as CloudWatch reads it."""
 
 import importlib
 import json
@@ -44,7 +44,7 @@ from tests.http.state import raw_messages
 from tests.mcp.posted import call as tool_call
 from tests.mcp.posted import modern, post
 from tests.observability.emf import Measured, measured, totals
-from tests.observability.firing import fire
+from tests.observability.invoke import invoke
 from tests.observability.test_roles import Roles
 from tests.retention.environment import Environment
 from tests.support.api import ApiClient, a_body, gateway_event
@@ -63,7 +63,7 @@ type Output = pytest.CaptureFixture[str]
 
 @pytest.fixture(autouse=True)
 def fresh_meters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container of its own for each test; the API's meters are made anew where the routes hold them."""
+    """A new container for each test: the meters of the API functions count a cold start again."""
     of_runs = ("runs_submit", "runs_read", "runs_mcp", "health", "api_docs")
     for name in (*of_runs, "tickets_api", "auth_errors_api", "workspaces_api"):
         module = importlib.import_module(f"{name}.handler")
@@ -71,25 +71,25 @@ def fresh_meters(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def work(world: World, monkeypatch: pytest.MonkeyPatch, packs: Any = None, bodies: Any = None) -> Any:
-    """The worker's function over every message, or these."""
+    """Run the worker's function with every message, or with these bodies."""
     records = [
         {"messageId": str(number), "receiptHandle": "handle", "body": body, "eventSource": "aws:sqs"}
         for number, body in enumerate(bodies if bodies is not None else raw_messages(world))
     ]
-    return fire("run_worker", monkeypatch, world.work_effects(packs), {"Records": records})
+    return invoke("run_worker", monkeypatch, world.work_effects(packs), {"Records": records})
 
 
 def job(world: World, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """One firing of a job."""
+    """Run one tick of a job."""
     if name == "ops_cycle":
-        fire(name, monkeypatch, world_cycle(world))
+        invoke(name, monkeypatch, world_cycle(world))
         return
     effects: Any = world.reconcile_effects() if name == "run_reconcile" else world.finalize_effects()
-    fire(name, monkeypatch, (world.database if name == "run_retention" else effects, world.new_database()))
+    invoke(name, monkeypatch, (world.database if name == "run_retention" else effects, world.new_database()))
 
 
 def world_cycle(world: World, **executors: Any) -> CycleEffects:
-    """What an ops cycle touches; an executor by its type's name in place of one that has nothing to do."""
+    """The effects of an ops cycle; given executors, by type, replace ones without effect."""
     idle = {kind: lambda _ticket: "done" for kind in RequestType}
     given = idle | {RequestType(name): executor for name, executor in executors.items()}
     return CycleEffects(
@@ -99,14 +99,14 @@ def world_cycle(world: World, **executors: Any) -> CycleEffects:
 
 
 def filed(world: World) -> UUID:
-    """An open ticket."""
+    """File a ticket."""
     new = NewTicket(uuid4(), RequestType.DLQ_REDRIVE, {}, "for a test", "ops")
     file(new, world.database)
     return new.request_id
 
 
 def taken(world: World, *, silent: timedelta) -> None:
-    """A ticket whose processor has been silent for so long."""
+    """Take a ticket, with a processor that has been silent for this time."""
     filed(world)
     with world.database.connection() as connection:
         ticket = tickets.take_open(connection, "a dead processor")
@@ -147,8 +147,8 @@ def test_a_submit_is_counted_as_accepted_or_replayed(api: ApiClient, world: Worl
     assert totals(out, "Refusals") == {}
 
 
-def test_a_call_of_a_tool_is_counted_as_a_submit_is(api: ApiClient, world: World, capsys: Output) -> None:
-    """RUN-33: what is refused inside an answer, too; listing tools is neither."""
+def test_a_tool_call_is_counted_as_a_submit(api: ApiClient, world: World, capsys: Output) -> None:
+    """RUN-33: a refusal inside an answer, too; listing tools is not counted."""
     tenant = world.tenant()
     for arguments in (*('{"question":"Why?","max_cost_usd":0.25}',) * 2, "{}"):
         post(api, tenant, tool_call(arguments))
@@ -176,7 +176,7 @@ def test_a_refusal_is_counted_by_its_reason_code(api: ApiClient, world: World, c
     }
 
 
-def test_a_fault_of_ours_is_counted_too(
+def test_an_internal_error_is_counted(
     api: ApiClient, world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def explode(*_args: Any) -> Any:
@@ -190,7 +190,7 @@ def test_a_fault_of_ours_is_counted_too(
 def test_a_submit_that_could_not_be_queued_counts_its_refund(
     world: World, api: ApiClient, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RUN-8: the run ended at once, and nobody else will count it."""
+    """RUN-8: the submit ended the run, so no other function counts it."""
     with faulty_functions(world, monkeypatch) as broken:
         broken.lose_sqs()
         assert api.submit(world.tenant(), a_body()).status == 503
@@ -201,7 +201,7 @@ def test_a_submit_that_could_not_be_queued_counts_its_refund(
     assert totals(out, "SettledUsdMicros") == {(): 0}
 
 
-def test_a_completed_run_counts_its_charge_and_what_goes_back(
+def test_a_completed_run_counts_its_charge_and_refund(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.submit(world.tenant())
@@ -232,7 +232,7 @@ def test_a_failed_run_is_counted_by_the_class_of_its_reason(
     assert totals(out, "SettledUsdMicros") == {(): A_FEE}
 
 
-def test_the_age_of_a_message_is_from_its_sending_to_the_lease(
+def test_the_age_of_a_message_is_from_its_send_to_the_lease(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.submit(world.tenant())
@@ -242,7 +242,7 @@ def test_the_age_of_a_message_is_from_its_sending_to_the_lease(
     assert age_seconds == [pytest.approx(100 * 365.25 * 86_400, rel=0.001)]
 
 
-def test_a_message_that_will_come_again_is_counted_and_ends_nothing(
+def test_a_returned_message_is_counted_and_ends_no_run(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = work(world, monkeypatch, bodies=["not json", "{}"])
@@ -265,7 +265,7 @@ def test_a_redelivered_message_is_counted_as_skipped(
     assert totals(out, "QueueAge") == {}
 
 
-def test_what_the_reaper_ends_is_counted(
+def test_runs_ended_by_the_reaper_are_counted(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RUN-20."""
@@ -279,7 +279,7 @@ def test_what_the_reaper_ends_is_counted(
     assert totals(out, "SettledUsdMicros") == {(): A_FEE}
 
 
-def test_what_the_sweeper_refunds_is_counted(
+def test_refunds_by_the_sweeper_are_counted(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RUN-21."""
@@ -292,10 +292,10 @@ def test_what_the_sweeper_refunds_is_counted(
     assert totals(out, "RefundedUsdMicros") == {(): A_RESERVATION}
 
 
-def test_a_quiet_firing_of_reconcile_says_zero_where_an_alarm_looks(
+def test_an_idle_tick_of_reconcile_emits_zero_for_alarms(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No datum is no news: the alarms of drift and disputes tell a zero from a silence."""
+    """The alarms of drift and disputes distinguish a zero from missing data."""
     world.tenant()
     job(world, monkeypatch, "run_reconcile")
     out = capsys.readouterr().out
@@ -306,10 +306,10 @@ def test_a_quiet_firing_of_reconcile_says_zero_where_an_alarm_looks(
     assert totals(out, "Firings") == {(): 1}
 
 
-def test_drift_is_measured_by_the_firing_that_finds_it(
+def test_drift_is_measured_by_the_tick_that_finds_it(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D2: without its sign, repaired or not."""
+    """D2: the absolute value, repaired or not."""
     tenant = world.tenant()
     world.ledger.client.decrby(world.ledger.keys.balance(tenant.tenant_id), 1_234)
     job(world, monkeypatch, "run_reconcile")
@@ -319,10 +319,10 @@ def test_drift_is_measured_by_the_firing_that_finds_it(
     assert totals(out, "LedgersDisputed") == {(): 0}
 
 
-def test_a_disputed_ledger_is_shown_until_it_is_decided(
+def test_a_disputed_ledger_is_counted_until_it_is_decided(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D2: a receipt that contradicts its row, and a balance that is off."""
+    """D2: a receipt that contradicts its row, and a wrong balance."""
     tenant = world.tenant()
     run = world.submit(tenant).run
     work(world, monkeypatch)
@@ -334,13 +334,13 @@ def test_a_disputed_ledger_is_shown_until_it_is_decided(
         assert totals(capsys.readouterr().out, "LedgersDisputed") == {(): 1}
 
 
-def test_a_disputed_run_is_counted_once_and_shown_until_it_is_decided(
+def test_a_disputed_run_ends_once_and_is_counted_until_it_is_decided(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D3."""
     tenant = world.tenant()
     run = claimed(world, tenant)
-    world.ledger.refund_full(tenant.tenant_id, run.id)  # by other hands: the receipt contradicts the claim
+    world.ledger.refund_full(tenant.tenant_id, run.id)  # the receipt contradicts the claim
     job(world, monkeypatch, "run_reconcile")
     out = capsys.readouterr().out
     assert totals(out, "RunsEnded") == {("DISPUTED", "PLATFORM"): 1}
@@ -351,10 +351,10 @@ def test_a_disputed_run_is_counted_once_and_shown_until_it_is_decided(
     assert totals(out, "RunsDisputed") == {(): 1}
 
 
-def test_a_claim_that_reconcile_cannot_finish_is_shown_as_stuck(
+def test_a_claim_that_reconcile_cannot_finish_is_counted_as_stuck(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RUN-22: one that it finishes is an intervention; one that it could not, a firing later, is stuck."""
+    """RUN-22: a finished claim is an intervention; one that is unfinished a tick later is stuck."""
     run = claimed(world, world.tenant())
     age(world, run, finalize_claimed_at=timedelta(minutes=1))
 
@@ -362,7 +362,7 @@ def test_a_claim_that_reconcile_cannot_finish_is_shown_as_stuck(
         raise RedisUnavailable("RedisTimeout")
 
     with patch("dpp.runs.finalize._move_money", unavailable):
-        # A claim that is taken over is as good as new: it is stuck once nobody could take it over for a while.
+        # A takeover restarts the claim's time: it is stuck after some time without a takeover.
         with patch("dpp.runs.store.reclaim", unavailable):
             job(world, monkeypatch, "run_reconcile")
         out = capsys.readouterr().out
@@ -375,7 +375,7 @@ def test_a_claim_that_reconcile_cannot_finish_is_shown_as_stuck(
     assert totals(out, "RunsEnded") == {("FAILED", "PLATFORM"): 1}
 
 
-def test_a_scan_that_ran_into_its_limit_says_so(
+def test_a_scan_that_reached_its_limit_is_counted(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.tenant()
@@ -385,7 +385,7 @@ def test_a_scan_that_ran_into_its_limit_says_so(
     assert stopped == QUIET_RECONCILE | {("lost_ledgers",): 1, ("orphans",): 1, ("audits",): 1}
 
 
-def test_what_retention_removes_is_counted(
+def test_deletions_by_retention_are_counted(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RUN-12, D8."""
@@ -403,7 +403,7 @@ def test_what_retention_removes_is_counted(
     assert totals(out, "Firings") == {(): 1}
 
 
-def test_a_quiet_ops_cycle_says_zero_where_an_alarm_looks(
+def test_an_idle_ops_cycle_emits_zero_for_alarms(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TIX-6."""
@@ -415,10 +415,10 @@ def test_a_quiet_ops_cycle_says_zero_where_an_alarm_looks(
     assert totals(out, "Firings") == {(): 1}
 
 
-def test_a_cycle_counts_what_it_carried_out_cleaned_and_found(
+def test_a_cycle_counts_executed_cleaned_and_waiting_tickets(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TIX-7: what is stale is not in progress."""
+    """TIX-7: stale tickets do not count as in progress."""
     taken(world, silent=timedelta(hours=25))
     taken(world, silent=timedelta(0))
     filed(world)
@@ -430,10 +430,10 @@ def test_a_cycle_counts_what_it_carried_out_cleaned_and_found(
     assert totals(out, "TicketsStale") == {(): 0}
 
 
-def test_the_stop_is_shown_by_each_cycle_while_tickets_age(
+def test_each_cycle_reports_the_stop_while_tickets_age(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TIX-6: the job fires, and says why it does nothing."""
+    """TIX-6: the tick counts, and the metric explains why it does nothing."""
     filed(world)
     with world.database.connection() as connection:
         stop.decide(connection, stopped=True, actor="ops", reason="for a test")
@@ -446,10 +446,10 @@ def test_the_stop_is_shown_by_each_cycle_while_tickets_age(
     assert totals(out, "TicketsEnded") == {}
 
 
-def test_the_breaker_and_a_failed_step_are_shown(
+def test_the_breaker_and_a_failed_step_are_counted(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TIX-6: neither fails the firing, so that only these metrics tell."""
+    """TIX-6: neither fails the tick, so only these metrics show them."""
     for _ in range(20):
         taken(world, silent=timedelta(hours=25))
     filed(world)
@@ -457,7 +457,7 @@ def test_the_breaker_and_a_failed_step_are_shown(
     def explode(_ticket: object) -> str:
         raise RuntimeError
 
-    fire("ops_cycle", monkeypatch, world_cycle(world, DLQ_REDRIVE=explode))
+    invoke("ops_cycle", monkeypatch, world_cycle(world, DLQ_REDRIVE=explode))
     out = capsys.readouterr().out
     assert totals(out, "TicketReaperBreaker") == {(): 1}
     assert totals(out, "TicketsCleaned") == {(): 0}
@@ -466,7 +466,7 @@ def test_the_breaker_and_a_failed_step_are_shown(
     assert totals(out, "Firings") == {(): 1}
 
 
-def test_a_ticket_is_counted_when_it_is_filed_and_not_when_it_is_repeated(
+def test_a_filed_ticket_is_counted_once(
     world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TIX-5."""
@@ -477,7 +477,7 @@ def test_a_ticket_is_counted_when_it_is_filed_and_not_when_it_is_repeated(
 
 
 def file_by_http(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One ticket filed twice, and once by nobody."""
+    """File a ticket twice, and once without a key."""
     minted = operator_keys.mint()
     with world.database.connection() as connection:
         operator_keys.store(connection, minted, "ops")
@@ -486,22 +486,20 @@ def file_by_http(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for token in (minted.token, minted.token, "none"):
         sent = {"Authorization": [f"Bearer {token}"], "Content-Type": ["application/json"]}
         event = gateway_event("POST", "/api/tickets", sent, json.dumps(body))
-        fire("tickets_api", monkeypatch, TicketParts(world.database, effects.reaping, effects.rules), event)
+        invoke("tickets_api", monkeypatch, TicketParts(world.database, effects.reaping, effects.rules), event)
 
 
-def test_a_firing_that_fails_is_not_counted_as_one(
-    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The alarm of a silent job sees it."""
+def test_a_failed_tick_is_not_counted(world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the alarm of a silent job is raised."""
     with pytest.raises(InvocationFailed):
-        fire("run_reaper", monkeypatch, None)
+        invoke("run_reaper", monkeypatch, None)
     assert totals(capsys.readouterr().out, "Firings") == {}
 
 
 def test_every_metric_of_the_table_is_emitted(
     api: ApiClient, world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One day of the platform: nothing in the table is there for show."""
+    """After one day of the platform every metric of the table has been emitted."""
     tenant = world.tenant()
     api.submit(tenant, a_body())
     api.submit(None, a_body())
@@ -520,19 +518,19 @@ def test_every_metric_of_the_table_is_emitted(
 
 
 def the_chamberlain_cleans(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An id that was seen long ago goes."""
+    """An old id is deleted."""
     with world.database.connection() as connection:
         connection.execute("INSERT INTO lifecycle_seen VALUES ('jira:A-1', now() - interval '31 days')")
     env = Environment("", world.database)
     env.change(classes=registered(Retention(), RetryPolicy().max_retries))
     parts = (env.effects, lambda _role: None)
-    told = fire("lifecycle_chamberlain", monkeypatch, parts)
-    assert told["rows"]["seen"] == 1
-    assert told["cleanup"]["done"]
+    report = invoke("lifecycle_chamberlain", monkeypatch, parts)
+    assert report["rows"]["seen"] == 1
+    assert report["cleanup"]["done"]
 
 
 def an_event_is_answered(roles: Roles) -> None:
-    """Polled, carried out by a soldier, told to Slack; and a delivery that doesn't concern us."""
+    """An event is polled, carried out by a run and answered in Slack; an irrelevant delivery is ignored."""
     roles.mention()
     roles.sentinel()
     roles.king()
@@ -543,7 +541,7 @@ def an_event_is_answered(roles: Roles) -> None:
 
 
 def an_error_is_analysed_and_decided(world: World, monkeypatch: pytest.MonkeyPatch, tenant: Tenant) -> None:
-    """Reported over HTTP, published, handled, and ignored by a policy."""
+    """An error is reported over HTTP, published, handled, and ignored by a policy."""
     with world.database.connection() as connection:
         ignore = {"name": "noise", "when": {}, "decide": "IGNORE", "reason": "for a test"}
         auth_errors.insert_policies(connection, [ignore], "ops", "for a test")
@@ -558,11 +556,11 @@ def an_error_is_analysed_and_decided(world: World, monkeypatch: pytest.MonkeyPat
     event = gateway_event("POST", "/api/auth-errors", headers, json.dumps(body))
     sqs = boto3.client("sqs")
     events = Queue(sqs.create_queue(QueueName=f"events-{uuid4().hex}")["QueueUrl"])
-    fire("auth_errors_api", monkeypatch, AuthErrorParts(world.database, Waker(None)), event)
+    invoke("auth_errors_api", monkeypatch, AuthErrorParts(world.database, Waker(None)), event)
     publishing = PublishEffects(world.database, events, RetryPolicy())
     consuming = ConsumeEffects.of(world.database, events, Waker(None), RetryPolicy())
-    for beat in ("wake", "beat"):
-        fire("auth_errors_publish", monkeypatch, publishing, {"Records": [{"body": beat}]})
+    for wake_body in ("wake", "beat"):
+        invoke("auth_errors_publish", monkeypatch, publishing, {"Records": [{"body": wake_body}]})
         records = [
             {
                 "messageId": one.message_id,
@@ -576,30 +574,31 @@ def an_error_is_analysed_and_decided(world: World, monkeypatch: pytest.MonkeyPat
             }
             for one in events.receive(at_most=10, invisible_seconds=600)
         ]
-        fire("auth_errors_consume", monkeypatch, (consuming, events), {"Records": records})
+        invoke("auth_errors_consume", monkeypatch, (consuming, events), {"Records": records})
 
 
 def a_workspace_runs_and_its_provider_is_away(
     world: World, monkeypatch: pytest.MonkeyPatch, tenant: Tenant
 ) -> None:
-    """Created over HTTP, looked at till it runs, looked at by the clock; then nobody answers for it."""
+    """A workspace is created over HTTP, observed until it runs, and by a tick; then its provider fails."""
     sqs = boto3.client("sqs")
-    looks, works = (
-        Queue(sqs.create_queue(QueueName=f"{name}-{uuid4().hex}")["QueueUrl"]) for name in ("looks", "works")
+    observe_queue, works = (
+        Queue(sqs.create_queue(QueueName=f"{name}-{uuid4().hex}")["QueueUrl"])
+        for name in ("observe", "works")
     )
     fleet = MemoryProvider()
-    effects = ControlEffects(world.database, provider_of(fleet), looks, works)
+    effects = ControlEffects(world.database, provider_of(fleet), observe_queue, works)
     headers = {
         "Authorization": [f"Bearer {tenant.token}"],
         "Content-Type": ["application/json"],
         "Idempotency-Key": ["a-key-of-ours"],
     }
     event = gateway_event("POST", "/v1/workspaces", headers, json.dumps({"name": "home"}))
-    fire("workspaces_api", monkeypatch, WorkspaceParts(world.database, looks, 10), event)
+    invoke("workspaces_api", monkeypatch, WorkspaceParts(world.database, observe_queue, 10), event)
 
     def deliver() -> None:
-        for name, queue in (("workspaces_control", looks), ("workspaces_storage", works)):
-            shown = queue.receive(at_most=10, invisible_seconds=600)
+        for name, queue in (("workspaces_control", observe_queue), ("workspaces_storage", works)):
+            received = queue.receive(at_most=10, invisible_seconds=600)
             records = [
                 {
                     "messageId": one.message_id,
@@ -607,16 +606,16 @@ def a_workspace_runs_and_its_provider_is_away(
                     "body": one.body,
                     "eventSource": "aws:sqs",
                 }
-                for one in shown
+                for one in received
             ]
             if not records:
                 continue
-            answer = fire(name, monkeypatch, effects, {"Records": records})
+            answer = invoke(name, monkeypatch, effects, {"Records": records})
             assert answer == {"batchItemFailures": []}
 
     def by_the_clock(name: str) -> None:
         record = {"messageId": "1", "body": json.dumps({"detail-type": "Scheduled Event"})}
-        fire(name, monkeypatch, effects, {"Records": [record | {"eventSource": "aws:sqs"}]})
+        invoke(name, monkeypatch, effects, {"Records": [record | {"eventSource": "aws:sqs"}]})
 
     deliver()
     assert len(fleet.containers.running) == 1

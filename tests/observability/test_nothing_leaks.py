@@ -1,7 +1,7 @@
-"""No raw input, key or secret leaves a function: not in a log, a metric, an error or a queue message (RUN-31, D8).
+"""No raw input, key or secret leaves a function in a log, a metric, an error or a queue message (RUN-31, D8).
 
-Each case is a process of its own, as Lambda starts one, whose whole stdout and stderr are searched for canaries:
-in the inputs and results, in the API key, in the passwords of Postgres and Redis, in the key of the decision engine.
+Each case is a process, as in Lambda, whose stdout and stderr are searched for canaries: in the inputs and results, in
+the API key, in the passwords of Postgres and Redis, in the key of the decision engine.
 """
 
 import hmac
@@ -43,25 +43,25 @@ type Step = dict[str, Any]
 
 @dataclass(slots=True)
 class Ran:
-    """What left the process."""
+    """The output of the process."""
 
     output: str
     messages: list[str]
     answers: list[tuple[str, Any]]
 
     def statuses(self, function: str) -> list[int]:
-        """The HTTP statuses that a function answered."""
+        """The HTTP statuses of a function's answers."""
         return [answer["statusCode"] for name, answer in self.answers if name == function]
 
     def events(self) -> list[str]:
-        """The messages of our log lines."""
+        """The messages of the platform's log lines."""
         lines = [json.loads(line) for line in self.output.splitlines() if line.startswith("{")]
         return [line["message"] for line in lines if "message" in line]
 
 
 @dataclass(slots=True)
 class Environment:
-    """A function's environment, and how to run functions in it."""
+    """A function's environment, in which steps can be run."""
 
     world: World
     tenant: Tenant
@@ -76,7 +76,7 @@ class Environment:
         aws: bool = True,
         root_level: str = "DEBUG",
     ) -> Ran:
-        """Run the steps; no canary may come out."""
+        """Run the steps, and assert that no canary is in the output."""
         leaves = self.folder / "leaves.json"
         plan = {
             "steps": steps,
@@ -103,12 +103,12 @@ class Environment:
         assert ran.returncode == 0, output[-4_000:]
         left = json.loads(leaves.read_text(encoding="utf-8"))
         self.assert_clean(output + json.dumps(left["messages"], ensure_ascii=False))
-        if "POWERTOOLS_DEV" not in self.variables:  # which spreads each line over many
-            measured(ran.stdout)  # what is a metric holds nothing but what the table names
+        if "POWERTOOLS_DEV" not in self.variables:  # it splits each record into several lines
+            measured(ran.stdout)  # a metric line has only members of the table
         return Ran(output, left["messages"], [tuple(one) for one in left["answers"]])
 
     def assert_clean(self, text: str) -> None:
-        """None of the canaries is in it, nor as Base64 or percent-encoded."""
+        """Assert that no canary is in the text, as is, as Base64 or percent-encoded."""
         tokens = (self.tenant.token, self.operator_token)
         secrets = [token.rpartition("_")[2] for token in tokens]
         for canary in (INPUT, DATABASE_PASSWORD, REDIS_PASSWORD, ENGINE_KEY, *tokens, *secrets):
@@ -141,7 +141,7 @@ class Environment:
         return {"function": function_of(path), "event": gateway_event("GET", path, headers, None)}
 
     def operate(self, method: str, path: str, body: object = None, *, raw: str | None = None) -> Step:
-        """An operator's call."""
+        """An operator's request."""
         headers = {
             "Content-Type": ["application/json"],
             "Authorization": [f"Bearer {self.operator_token}"],
@@ -151,7 +151,7 @@ class Environment:
         return {"function": "tickets_api", "event": gateway_event(method, path, headers, text)}
 
     def report(self, **changes: object) -> Step:
-        """An authentication error with canaries wherever words may stand."""
+        """An authentication error with canaries in every text field."""
         body = {
             "requestId": INPUT,
             "occurredAt": "2026-03-01T12:00:00Z",
@@ -174,7 +174,7 @@ class Environment:
         }
 
     def decide(self, path: str, body: object = None) -> Step:
-        """An operator's call about authentication errors."""
+        """An operator's request about authentication errors."""
         place, _, query = path.partition("?")
         headers = {
             "Content-Type": ["application/json"],
@@ -188,7 +188,7 @@ class Environment:
         }
 
     def own(self, method: str, path: str, body: object = None) -> Step:
-        """A tenant's call about workspaces, with a canary in the key."""
+        """A tenant's request about workspaces, with a canary in the key."""
         headers = {
             "Content-Type": ["application/json"],
             "Authorization": [f"Bearer {self.tenant.token}"],
@@ -199,13 +199,13 @@ class Environment:
         return {"function": "workspaces_api", "event": gateway_event(method, path, headers, text)}
 
     def file(self, request_type: str, **params: object) -> Step:
-        """A ticket with a canary for its reason."""
+        """A ticket with a canary as its reason."""
         body = {"request_id": str(uuid4()), "request_type": request_type, "reason": INPUT, "params": params}
         return self.operate("POST", "/api/tickets", body)
 
 
 def decision(question: str = "What is it?") -> dict[str, Any]:
-    """A decision whose inputs, and so whose answer, hold the canary."""
+    """A decision with the canary in its inputs, and so in its answer."""
     inputs = {"question": f"{question} {INPUT}", "context": f"It is {INPUT}. It was {INPUT}."}
     return a_body(inputs=inputs, options={"inline": 1}, reservation=ANY_RELIABILITY)
 
@@ -239,7 +239,7 @@ TICKS: list[Step] = [{"function": name, "event": {"time": INPUT}} for name in JO
 
 @pytest.fixture
 def environment(world: World, tmp_path: Path) -> Environment:
-    """Everything well, with canaries for passwords, and every switch of powertools set that makes it talk."""
+    """A healthy environment with canaries as passwords, and every verbose switch of powertools on."""
     tenant, operator = world.tenant(), operator_keys.mint()
     with world.database.connection() as connection:
         operator_keys.store(connection, operator, "ops")
@@ -265,7 +265,7 @@ def environment(world: World, tmp_path: Path) -> Environment:
     return Environment(world, tenant, operator.token, tmp_path, variables)
 
 
-def test_runs_that_go_well_tell_nothing(environment: Environment) -> None:
+def test_successful_runs_leak_nothing(environment: Environment) -> None:
     """Every pack, from its submit to its end, and all the jobs."""
     ran = environment.run(*(environment.submit(body) for body in BODIES.values()), WORKER, *TICKS)
     assert ran.statuses("runs_submit") == [202] * len(BODIES)
@@ -274,11 +274,11 @@ def test_runs_that_go_well_tell_nothing(environment: Environment) -> None:
         rows = connection.execute("SELECT run_id, status FROM runs").fetchall()
     assert {row[1] for row in rows} == {"COMPLETED"}
     read = environment.run(*(environment.get(f"/v1/runs/{row[0]}") for row in rows))
-    assert set(read.statuses("runs_read")) <= {200, 503}  # the objects went with the first process's S3
+    assert set(read.statuses("runs_read")) <= {200, 503}  # the first process's S3 had the objects
 
 
-def test_the_developers_switch_of_powertools_tells_nothing(environment: Environment) -> None:
-    """POWERTOOLS_DEV prints every event and answers with tracebacks, unless it is told not to."""
+def test_the_developer_mode_of_powertools_leaks_nothing(environment: Environment) -> None:
+    """POWERTOOLS_DEV would print every event and answer with tracebacks by default."""
     environment.variables["POWERTOOLS_DEV"] = "true"
     explodes: Step = {"sabotage": ("dpp.runs.store", "find_for_owner", "chained")}
     read = environment.get("/v1/runs/8a7f4e52-7d0c-4b7e-9f57-2f8f2f6f4c11")
@@ -287,7 +287,7 @@ def test_the_developers_switch_of_powertools_tells_nothing(environment: Environm
     environment.assert_clean(json.dumps(ran.answers))
 
 
-def test_a_request_that_is_refused_tells_nothing(environment: Environment) -> None:
+def test_a_refused_request_leaks_nothing(environment: Environment) -> None:
     submit = environment.submit
     ran = environment.run(
         submit(a_body(inputs={"question": INPUT, INPUT: INPUT})),
@@ -309,8 +309,8 @@ def test_a_request_that_is_refused_tells_nothing(environment: Environment) -> No
     assert (ran.statuses("runs_read"), ran.statuses("health")) == ([404], [404])
 
 
-def test_a_model_s_calls_tell_nothing(environment: Environment) -> None:
-    """RUN-33: neither what is asked, nor the tool, method, id, version or argument that there is not."""
+def test_tool_calls_leak_nothing(environment: Environment) -> None:
+    """RUN-33: neither arguments nor an unknown tool, method, id, version or argument name."""
     message = environment.message
     asked = {"question": INPUT, "context": INPUT, "max_cost_usd": 0.25}
     file = {"input_files": [f"data:{INPUT};base64,aGVsbG8="], "max_cost_usd": 0.25}
@@ -350,13 +350,13 @@ CYCLE: Step = {"function": "ops_cycle", "event": {"time": INPUT}}
 STOP = "/api/ops/emergency-stop"
 
 
-def test_tickets_tell_ids_types_states_and_who_and_never_what_is_asked_or_why(
+def test_tickets_log_ids_types_states_and_actors_only(
     environment: Environment,
 ) -> None:
-    """TIX-5, TIX-6: parameters and reasons are an operator's words, and stand in rows and answers alone."""
+    """TIX-5, TIX-6: parameters and reasons are an operator's text, and appear only in rows and answers."""
     file, operate = environment.file, environment.operate
     filed = environment.run(
-        file("BUDGET_CREDIT", tenant_id=INPUT, amount_usd="1.0000"),  # nobody of that name: ends FAILED
+        file("BUDGET_CREDIT", tenant_id=INPUT, amount_usd="1.0000"),  # an unknown tenant: ends FAILED
         file("BUDGET_CREDIT", tenant_id=environment.tenant.tenant_id, amount_usd="1.0000"),
         file("EXECUTION_DISABLE", pack_type="eval"),
         file("DLQ_REDRIVE"),
@@ -373,7 +373,7 @@ def test_tickets_tell_ids_types_states_and_who_and_never_what_is_asked_or_why(
     assert '"request_type":"BUDGET_CREDIT"' in filed.output
 
 
-def test_what_the_tickets_api_refuses_tells_nothing(environment: Environment) -> None:
+def test_refusals_of_the_tickets_api_leak_nothing(environment: Environment) -> None:
     """TIX-5."""
     file, operate = environment.file, environment.operate
     ran = environment.run(
@@ -393,8 +393,8 @@ def test_what_the_tickets_api_refuses_tells_nothing(environment: Environment) ->
     assert ran.statuses("tickets_api") == [422, 422, 422, 422, 400, 422, 422, 404, 404, 405, 404, 401]
 
 
-def test_why_the_emergency_stop_is_set_is_told_to_operators_and_to_no_log(environment: Environment) -> None:
-    """TIX-6: the receipt has it, the log of the cycle that was stopped has not."""
+def test_the_reason_of_the_emergency_stop_is_not_logged(environment: Environment) -> None:
+    """TIX-6: the receipt has it, the log of the stopped cycle does not."""
     set_to = {"stopped": True, "reason": INPUT}
     ran = environment.run(
         environment.operate("PUT", STOP, set_to),
@@ -410,8 +410,8 @@ PUBLISHER: Step = {"function": "auth_errors_publish", "event": {"Records": [{"bo
 CONSUMER: Step = {"function": "auth_errors_consume", "events": True}
 
 
-def test_authentication_errors_tell_ids_and_never_what_was_reported(environment: Environment) -> None:
-    """AUTH-1, AUTH-7: what a service says of itself and its users stands in rows and answers alone."""
+def test_authentication_errors_log_ids_only(environment: Environment) -> None:
+    """AUTH-1, AUTH-7: a service's data about itself and its users appears only in rows and answers."""
     ran = environment.run(
         environment.report(),
         environment.report(httpStatus=INPUT),
@@ -442,8 +442,8 @@ def of_workspaces(function: str, body: str) -> Step:
     return {"function": function, "event": {"Records": [record]}}
 
 
-def test_workspaces_tell_ids_and_nothing_of_their_names_and_homes(environment: Environment) -> None:
-    """What a developer calls a workspace, and what is in its home, stands in rows, answers and archives alone."""
+def test_workspaces_log_ids_only(environment: Environment) -> None:
+    """A workspace's name and the content of its home appear only in rows, answers and archives."""
     words = (
         f"import signal; open('{INPUT}', 'w').write('{INPUT}'); print('{INPUT}', flush=True); signal.pause()"
     )
@@ -453,16 +453,16 @@ def test_workspaces_tell_ids_and_nothing_of_their_names_and_homes(environment: E
         "DPP_WORKSPACE_COMMAND": f'{sys.executable} -c "{words}"',
         "DPP_ARCHIVES_BUCKET": "archives-of-a-test",
     }
-    wanted = {"name": INPUT, "desired_state": "RUNNING"}
+    request = {"name": INPUT, "desired_state": "RUNNING"}
     ran = environment.run(
-        environment.own("POST", "/v1/workspaces", wanted),
+        environment.own("POST", "/v1/workspaces", request),
         environment.own("POST", "/v1/workspaces", {"name": f"{INPUT}\0"}),
         environment.own("POST", "/v1/workspaces", {"name": "x", INPUT: INPUT}),
         CONTROL,
         STORAGE,
         CONTROL,
         environment.own("GET", f"/v1/workspaces/{INPUT}"),
-        environment.own("PATCH", f"/v1/workspaces/{INPUT}", wanted),
+        environment.own("PATCH", f"/v1/workspaces/{INPUT}", request),
         environment.own("GET", "/v1/workspaces"),
         {"workspaces": "ARCHIVED"},
         CONTROL,
@@ -487,7 +487,7 @@ FLOW: list[Step] = [
 
 
 def of_the_flow(environment: Environment) -> None:
-    """What the roles read, with canaries for all that opens anything, and a way outside that leads nowhere."""
+    """The roles' settings, with canaries as credentials, and an unreachable lifecycle_outside."""
     environment.variables |= {
         "DPP_LIFECYCLE_TENANT": environment.tenant.tenant_id,
         "DPP_LIFECYCLE_OUTSIDE_FUNCTION": "nobody",
@@ -501,12 +501,15 @@ def of_the_flow(environment: Environment) -> None:
 
 
 def mentioned() -> Step:
-    """A comment that mentions us, now, with canaries wherever words may stand."""
-    told = recorded("github_delivery_issue_comment")
-    told["comment"] |= {"body": f"@{LOGIN} {INPUT}", "updated_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
-    told["comment"]["created_at"] = told["comment"]["updated_at"]
-    told["issue"]["title"] = INPUT
-    body = json.dumps(told)
+    """A new comment that mentions the bot, with canaries in every text field."""
+    payload = recorded("github_delivery_issue_comment")
+    payload["comment"] |= {
+        "body": f"@{LOGIN} {INPUT}",
+        "updated_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+    }
+    payload["comment"]["created_at"] = payload["comment"]["updated_at"]
+    payload["issue"]["title"] = INPUT
+    body = json.dumps(payload)
     mac = hmac.new(INPUT.encode(), body.encode(), "sha256").hexdigest()
     headers = {"X-Hub-Signature-256": [f"sha256={mac}"], "X-GitHub-Event": ["issue_comment"]}
     return webhook(body, headers)
@@ -518,8 +521,8 @@ def webhook(body: str, headers: dict[str, list[str]]) -> Step:
     return {"function": "lifecycle_webhook", "event": event}
 
 
-def test_the_flow_tells_ids_and_figures_and_no_word_of_an_event(environment: Environment) -> None:
-    """LIFE-1 … LIFE-5: what was said stands in rows, prompts, results and messages alone."""
+def test_the_event_flow_logs_ids_and_figures_only(environment: Environment) -> None:
+    """LIFE-1 … LIFE-5: texts of events appear only in rows, prompts, results and messages."""
     of_the_flow(environment)
     outside: Step = {
         "function": "lifecycle_outside",
@@ -539,15 +542,15 @@ def test_the_flow_tells_ids_and_figures_and_no_word_of_an_event(environment: Env
         connection.execute("UPDATE lifecycle_tasks SET next_look_at = now()")
     second = environment.run(*FLOW)
     reports = dict(second.answers)
-    assert reports["lifecycle_general"]["asked"] == 1  # the answer to a mere comment is not reliable enough
+    assert reports["lifecycle_general"]["asked"] == 1  # the answer to a plain comment is not reliable enough
     assert reports["lifecycle_sentinel"]["sources"][0]["outcome"] == "NOT_DUE"
     with database.connection() as connection:
-        told = str(connection.execute("SELECT payload FROM lifecycle_events").fetchall())
-    assert INPUT in told
+        rows = str(connection.execute("SELECT payload FROM lifecycle_events").fetchall())
+    assert INPUT in rows
 
 
-def test_a_pack_that_tells_everything_is_not_heard(environment: Environment) -> None:
-    """D6, D8: its process has no way to the function's log, and what it raises is reported by class."""
+def test_a_leaking_pack_reaches_no_log(environment: Environment) -> None:
+    """D6, D8: its process cannot write to the function's log, and its exception is reported by class."""
     environment.variables["DPP_DECISION_OPENAI_BASE_URL"] = "http://127.0.0.1:1/v1"
     environment.variables["DPP_DECISION_OPENAI_MODEL"] = "any"
     environment.variables["DPP_DECISION_OPENAI_API_KEY"] = ENGINE_KEY
@@ -556,7 +559,7 @@ def test_a_pack_that_tells_everything_is_not_heard(environment: Environment) -> 
     assert ran.events().count("run ended") == len(ends)
 
 
-def test_an_engine_that_fails_tells_no_key(environment: Environment) -> None:
+def test_a_failing_engine_leaks_no_key(environment: Environment) -> None:
     environment.variables["DPP_DECISION_OPENAI_BASE_URL"] = f"http://user:{ENGINE_KEY}@127.0.0.1:1/v1"
     environment.variables["DPP_DECISION_OPENAI_MODEL"] = "any"
     environment.variables["DPP_DECISION_OPENAI_API_KEY"] = ENGINE_KEY
@@ -590,14 +593,14 @@ SABOTAGE = (
 )
 
 
-def test_an_unexpected_error_tells_where_and_not_what(environment: Environment) -> None:
-    """A library's message quotes what it choked on; the log gets the class and the frames, Lambda no more."""
+def test_an_unexpected_error_logs_class_and_frames_only(environment: Environment) -> None:
+    """A library's message may quote its input; the log gets class and frames, Lambda only the class."""
     read = environment.get("/v1/runs/8a7f4e52-7d0c-4b7e-9f57-2f8f2f6f4c11")
     steps: list[Step] = []
     for broken in SABOTAGE:
         steps += [{"sabotage": broken}, environment.submit(), WORKER, read, *TICKS]
-    told = environment.run(*steps).events()
-    assert told.count("unexpected error") + told.count("message returned") >= len(SABOTAGE)
+    events = environment.run(*steps).events()
+    assert events.count("unexpected error") + events.count("message returned") >= len(SABOTAGE)
 
 
 def _lost_database(variables: dict[str, str]) -> None:
@@ -634,7 +637,7 @@ BREAKS = (
 )
 
 
-def test_a_dependency_that_fails_or_is_misspelt_tells_no_password(environment: Environment) -> None:
+def test_a_failing_or_misspelt_dependency_leaks_no_password(environment: Environment) -> None:
     run = environment.world.submit(environment.tenant, inputs=decision()["inputs"]).run
     [message] = environment.world.messages()
     environment.world.ledger.client.flushall()
@@ -656,8 +659,8 @@ def test_a_dependency_that_fails_or_is_misspelt_tells_no_password(environment: E
     assert not {200, 202} & {*ran.statuses("runs_submit"), *ran.statuses("runs_read")}
 
 
-def test_aws_that_fails_tells_nothing(environment: Environment) -> None:
-    """The envelope can't be put, the message can't be sent: neither shows in an error."""
+def test_a_failure_of_aws_leaks_nothing(environment: Environment) -> None:
+    """An envelope that cannot be stored and a message that cannot be sent are not quoted in an error."""
     environment.world.submit(environment.tenant, inputs=decision()["inputs"])
     [message] = environment.world.messages()
     environment.variables |= {
@@ -680,8 +683,8 @@ def test_aws_that_fails_tells_nothing(environment: Environment) -> None:
     assert "message returned" in ran.events()
 
 
-def test_the_check_itself_can_fail(environment: Environment) -> None:
-    """Whatever way a canary takes, it is seen."""
+def test_a_leak_is_detected(environment: Environment) -> None:
+    """A canary in any channel is detected."""
     for form in (
         INPUT,
         b64encode(INPUT.encode()).decode(),

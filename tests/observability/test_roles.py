@@ -1,4 +1,4 @@
-"""What the roles measure that carry an event to its answer (LIFE-1 … LIFE-7)."""
+"""The metrics of the lifecycle roles (LIFE-1 … LIFE-7)."""
 
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -25,7 +25,7 @@ from tests.lifecycle.poll_environment import (
 )
 from tests.lifecycle.signing import SECRETS, headers_of
 from tests.observability.emf import totals
-from tests.observability.firing import fire
+from tests.observability.invoke import invoke
 from tests.support.api import gateway_event
 from tests.support.memory_s3 import MemoryS3
 from tests.support.world import World
@@ -34,7 +34,7 @@ type Output = pytest.CaptureFixture[str]
 
 
 class Roles:
-    """The functions in their containers: real Postgres, and everything outside of it played."""
+    """The roles' functions with a real Postgres and stand-ins for everything else."""
 
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         self._world, self._monkeypatch = world, monkeypatch
@@ -45,7 +45,7 @@ class Roles:
         self.task_runs = CannedTaskRuns()
 
     def mention(self) -> None:
-        """Somebody mentions us on GitHub, now: an old one would not be taken in."""
+        """Create a mention on GitHub with the current time: an old one would be ignored."""
         now = datetime.now(UTC)
         self.outside.answers = {
             f"{PAGE}1": reply([notification(1, at=now)]),
@@ -53,36 +53,36 @@ class Roles:
         }
 
     def sentinel(self) -> None:
-        """One firing; a source is due again at once."""
+        """Run one tick of the sentinel (poller); a source is due again at once."""
         with self._world.database.connection() as connection:
             connection.execute("UPDATE lifecycle_sources SET next_poll_at = now()")
         effects = PollerEffects(self._world.database, self.outside, self._wake, LOGIN, None, 28)
-        fire("lifecycle_sentinel", self._monkeypatch, effects)
+        invoke("lifecycle_sentinel", self._monkeypatch, effects)
 
     def delivered(self, body: bytes = b'{"zen": "Design for failure."}', signed: bytes | None = None) -> int:
-        """One delivery of GitHub's; its status."""
+        """Send a delivery of GitHub and return the status."""
         given = headers_of("github", body if signed is None else signed, kind="ping")
         headers = {name: [value] for name, value in given.items()}
         event = gateway_event("POST", "/v1/webhooks/github", headers, body)
         effects = WebhookEffects(self._world.database, self._wake, Renewable(SECRETS), LOGIN, 28)
-        status: int = fire("lifecycle_webhook", self._monkeypatch, effects, event)["statusCode"]
+        status: int = invoke("lifecycle_webhook", self._monkeypatch, effects, event)["statusCode"]
         return status
 
     def king(self) -> None:
-        """One firing."""
-        fire("lifecycle_king", self._monkeypatch, DispatcherEffects(self._world.database, self._wake))
+        """Run one tick."""
+        invoke("lifecycle_king", self._monkeypatch, DispatcherEffects(self._world.database, self._wake))
 
     def general(self) -> None:
-        """One firing; a task is due again at once."""
+        """Run one tick of the general (runner); a task is due again at once."""
         with self._world.database.connection() as connection:
             connection.execute("UPDATE lifecycle_tasks SET next_look_at = now() WHERE status = 'IN_PROGRESS'")
         effects = RunnerEffects(self._world.database, self.task_runs, self._bucket, self._wake, 3)
-        fire("lifecycle_general", self._monkeypatch, effects)
+        invoke("lifecycle_general", self._monkeypatch, effects)
 
     def envoy(self) -> None:
-        """One firing."""
+        """Run one tick."""
         effects = NotifierEffects(self._world.database, cast(Outside, self.slack), "C0HOME")
-        fire("lifecycle_envoy", self._monkeypatch, effects)
+        invoke("lifecycle_envoy", self._monkeypatch, effects)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def roles(world: World, monkeypatch: pytest.MonkeyPatch) -> Roles:
     return Roles(world, monkeypatch)
 
 
-def test_an_event_is_counted_by_its_source_and_what_became_of_it(roles: Roles, capsys: Output) -> None:
+def test_an_event_is_counted_by_source_and_outcome(roles: Roles, capsys: Output) -> None:
     roles.mention()
     roles.sentinel()
     first = totals(capsys.readouterr().out, "EventsTakenIn")
@@ -106,20 +106,20 @@ def test_an_event_is_counted_by_its_source_and_what_became_of_it(roles: Roles, c
     assert totals(out, "Refusals") == {("SIGNATURE_INVALID",): 1}
 
 
-def test_polls_that_fail_in_a_row_are_shown_until_one_goes_well(roles: Roles, capsys: Output) -> None:
-    """LIFE-7: also by a firing that leaves the source alone, so that no pause hides it."""
-    shown: list[float] = []
+def test_consecutive_failed_polls_are_reported_until_one_succeeds(roles: Roles, capsys: Output) -> None:
+    """LIFE-7: also by a tick that skips the source, so that a pause does not hide it."""
+    failures: list[float] = []
     roles.outside.answers = {f"{PAGE}1": reply(status=500)}
     for _ in range(2):
         roles.sentinel()
-        shown.append(totals(capsys.readouterr().out, "SourceFailures")[("GITHUB",)])
+        failures.append(totals(capsys.readouterr().out, "SourceFailures")[("GITHUB",)])
     roles.mention()
     roles.sentinel()
-    shown.append(totals(capsys.readouterr().out, "SourceFailures")[("GITHUB",)])
-    assert shown == [1, 2, 0]
+    failures.append(totals(capsys.readouterr().out, "SourceFailures")[("GITHUB",)])
+    assert failures == [1, 2, 0]
 
 
-def test_the_way_from_an_event_to_its_end_is_counted(roles: Roles, capsys: Output) -> None:
+def test_each_step_from_an_event_to_its_end_is_counted(roles: Roles, capsys: Output) -> None:
     """LIFE-1, LIFE-2, LIFE-5."""
     roles.mention()
     roles.sentinel()
@@ -145,7 +145,7 @@ def test_the_way_from_an_event_to_its_end_is_counted(roles: Roles, capsys: Outpu
     assert totals(out, "FlowAge") == {("EVENT",): 0, ("TASK",): 0, ("MESSAGE",): 0}
 
 
-def test_a_task_that_gets_no_soldier_ages_and_one_that_waits_for_a_person_does_not(
+def test_a_task_without_a_run_ages_and_one_that_waits_for_an_answer_does_not(
     roles: Roles, world: World, capsys: Output
 ) -> None:
     roles.mention()
@@ -158,7 +158,7 @@ def test_a_task_that_gets_no_soldier_ages_and_one_that_waits_for_a_person_does_n
     capsys.readouterr()
     roles.king()
     assert totals(capsys.readouterr().out, "FlowAge")[("TASK",)] == pytest.approx(7_200, abs=60)
-    roles.task_runs.plans[""] = [ASKS]  # of every task
+    roles.task_runs.plans[""] = [ASKS]  # of all tasks
     for _ in range(2):
         roles.general()
     assert totals(capsys.readouterr().out, "TaskLooks")[("ASKED",)] == 1
@@ -168,8 +168,8 @@ def test_a_task_that_gets_no_soldier_ages_and_one_that_waits_for_a_person_does_n
     assert totals(out, "FlowWaiting")[("TASK",)] == 0
 
 
-def test_a_message_that_slack_refuses_is_counted_as_failed(roles: Roles, capsys: Output) -> None:
-    def away(_told: dict[str, Any]) -> OutsideReply:
+def test_a_message_refused_by_slack_is_counted_as_failed(roles: Roles, capsys: Output) -> None:
+    def away(_request: dict[str, Any]) -> OutsideReply:
         raise OutsideUnavailable("ConnectError")
 
     roles.mention()

@@ -1,4 +1,4 @@
-"""docs/runbook.md: an entry for every alarm, each complete, and no link or command in it that leads nowhere."""
+"""docs/runbook.md: a complete entry for every alarm, without broken links or commands."""
 
 import re
 from typing import Any
@@ -27,19 +27,19 @@ SQL = [block or inline for block, inline in _SQL.findall(RUNBOOK)]
 
 
 @pytest.mark.parametrize("anchor", ANCHORS)
-def test_every_alarm_has_an_entry_that_says_all_four_things(anchor: str) -> None:
-    """What it means, how to look, what to do, how to know that it is over."""
+def test_every_alarm_has_a_complete_entry(anchor: str) -> None:
+    """Its meaning, how to look, what to do, and how to know that it is over."""
     for part in ("Means", "Look", "Do", "Over"):
         assert re.search(rf"\*\*(?:\w+, )?{part}\b", ENTRIES[anchor]), part
 
 
-def test_every_entry_that_says_what_an_alarm_means_has_its_alarm() -> None:
-    """An entry for an alarm that is gone sends nobody anywhere, and one that was misspelled neither."""
+def test_every_entry_has_its_alarm() -> None:
+    """No entry is obsolete or misspelled."""
     entries = {name for name, text in ENTRIES.items() if re.search(r"\*\*(?:\w+, )?Means\b", text)}
     assert entries == set(ANCHORS)
 
 
-def test_every_alarm_of_a_metric_is_one_that_there_is() -> None:
+def test_every_alarm_of_a_metric_exists() -> None:
     """docs/metrics.md links them."""
     assert {alarm for metric in METRICS for alarm in metric.alarms} <= set(ANCHORS)
 
@@ -52,8 +52,8 @@ def test_every_command_of_the_runbook_exists(command: str) -> None:
 
 
 @pytest.mark.parametrize("sql", SQL)
-def test_every_query_of_the_runbook_fits_the_schema(database_url: str, sql: str) -> None:
-    """Nobody corrects a column's name at three in the morning."""
+def test_every_query_of_the_runbook_matches_the_schema(database_url: str, sql: str) -> None:
+    """An operator should not have to correct column names during an incident."""
     with psycopg.connect(database_url) as connection:
         connection.execute(sql.encode())
 

@@ -1,4 +1,4 @@
-"""The table of metrics: what it promises of itself, and that the page is written from it."""
+"""The table of metrics, and the page generated from it."""
 
 import re
 from typing import Any
@@ -18,19 +18,19 @@ from tests.observability.emf import measured, totals
 from tests.support.api import lambda_context
 
 
-def test_the_page_is_written_from_the_table() -> None:
-    """docs/metrics.md; write it anew with `python -m dpp_cli.docs.metrics_page`."""
+def test_the_metrics_page_is_up_to_date() -> None:
+    """docs/metrics.md; generate it with `python -m dpp_cli.docs.metrics_page`."""
     assert metrics_page.PATH.read_text(encoding="utf-8") == metrics_page.render()
 
 
-def test_the_table_holds_every_metric_there_is_once() -> None:
+def test_the_table_has_every_metric_once() -> None:
     defined = [value for value in vars(metrics).values() if isinstance(value, Metric)]
     assert sorted(METRICS, key=lambda m: m.name) == sorted(defined, key=lambda m: m.name)
     assert len({metric.name for metric in METRICS}) == len(METRICS)
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
-def test_a_metric_says_its_unit_in_its_name_where_cloudwatch_has_none(metric: Metric) -> None:
+def test_a_metric_without_a_unit_in_cloudwatch_has_it_in_its_name(metric: Metric) -> None:
     assert re.fullmatch(r"[A-Z][A-Za-z]+", metric.name)
     assert metric.name.endswith("UsdMicros") == (metric.unit.value == "None")
     assert metric.meaning
@@ -43,17 +43,17 @@ def test_every_dimension_is_used_and_none_is_a_tenant_or_a_run() -> None:
 
 
 @pytest.mark.parametrize("code", [*PackReason, *Reason])
-def test_every_reason_of_an_end_has_a_class(code: str) -> None:
-    """A new reason code is classed by hand, not by default."""
+def test_every_reason_code_has_a_class(code: str) -> None:
+    """A new reason code is classified by hand, not by default."""
     assert code in endings._CLASSES
 
 
-def test_a_reason_that_nobody_classed_is_ours_to_look_at() -> None:
+def test_an_unclassified_reason_counts_as_the_platforms() -> None:
     assert endings.reason_class("NEW_REASON") == endings.ReasonClass.PLATFORM
     assert endings.reason_class(None) == endings.ReasonClass.NONE
 
 
-def test_what_is_measured_goes_out_when_the_handler_ends_however_it_ends(
+def test_metrics_are_emitted_however_the_handler_ends(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     meter = Meter()
@@ -76,8 +76,8 @@ def test_a_container_has_one_cold_start(capsys: pytest.CaptureFixture[str]) -> N
     assert totals(capsys.readouterr().out, "ColdStarts") == {(): 1}
 
 
-def test_no_value_is_lost_where_there_are_more_than_a_line_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    """EMF takes 100 values a metric and line."""
+def test_no_value_is_lost_beyond_the_limit_of_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """EMF allows 100 values per metric and line."""
     meter = Meter()
     for value in range(250):
         meter.add(metrics.SETTLED_USD_MICROS, value)
@@ -88,7 +88,7 @@ def test_no_value_is_lost_where_there_are_more_than_a_line_takes(capsys: pytest.
     assert totals(out, "RunsEnded") == {("COMPLETED", "NONE"): 250}
 
 
-def test_the_environment_adds_no_dimension_and_no_namespace(
+def test_the_environment_changes_neither_dimensions_nor_namespace(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "other")
@@ -98,7 +98,7 @@ def test_the_environment_adds_no_dimension_and_no_namespace(
     assert one.dimensions == {FUNCTION: "test"}
 
 
-def test_a_dimension_that_the_table_does_not_have_is_refused() -> None:
+def test_unknown_dimensions_are_refused() -> None:
     wrong: list[dict[str, str]] = [{}, {"Outcome": "ENDED", "Tenant": "t_1"}, {"Scan": "orphans"}]
     for dimensions in wrong:
         with pytest.raises(ValueError, match="has the dimensions"):

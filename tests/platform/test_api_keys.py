@@ -20,7 +20,7 @@ _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 @pytest.fixture
 def connection(database_url: str) -> Iterator[Connection]:
-    """As a container has it, with a tenant."""
+    """A container's connection, with a tenant."""
     with psycopg.connect(database_url, autocommit=True) as opened:
         create_tenant(opened, "t_acme", "Acme", 77)
         yield opened
@@ -46,13 +46,13 @@ def _row_version(connection: Connection) -> str:
     return str(row[0])
 
 
-def test_a_key_is_its_tenants(connection: Connection, key: MintedKey) -> None:
+def test_a_key_belongs_to_its_tenant_and_has_its_rate_limit(connection: Connection, key: MintedKey) -> None:
     """RUN-2: with the tenant's rate limit, read in the same query."""
     assert api_keys.verify(connection, key.token) == Caller("t_acme", key.key_id, 77)
 
 
 def test_only_the_hash_of_the_secret_is_stored(connection: Connection, key: MintedKey) -> None:
-    """RUN-29: nothing that could be used as a key stands in the table."""
+    """RUN-29: the table has nothing that can be used as a key."""
     secret = key.token.rsplit("_", 1)[1]
     row = connection.execute("SELECT api_keys::text, key_hash FROM api_keys").fetchone()
     assert row is not None
@@ -68,8 +68,8 @@ def test_two_keys_have_nothing_in_common() -> None:
     assert len(bytes.fromhex(one.token.rsplit("_", 1)[1])) == 32
 
 
-def test_a_token_stands_in_no_text_but_its_own(connection: Connection, key: MintedKey) -> None:
-    """RUN-31: neither in the key's repr nor in the error of a key stored twice."""
+def test_a_token_appears_only_in_its_own_field(connection: Connection, key: MintedKey) -> None:
+    """RUN-31: neither in the key's repr nor in the error of storing a key twice."""
     secret = key.token.rsplit("_", 1)[1]
     assert secret not in repr(key)
     with pytest.raises(psycopg.errors.UniqueViolation) as refused:
@@ -77,8 +77,8 @@ def test_a_token_stands_in_no_text_but_its_own(connection: Connection, key: Mint
     assert secret not in str(refused.value)
 
 
-def test_any_other_token_is_nobodys(connection: Connection, key: MintedKey) -> None:
-    """RUN-2: wrong secret, unknown id, malformed in any way: None, and no trace of use."""
+def test_any_other_token_is_refused(connection: Connection, key: MintedKey) -> None:
+    """RUN-2: wrong secret, unknown id or malformed: None, and no use is recorded."""
     token = key.token
     head, secret = token.rsplit("_", 1)
     wrong_last = token[:-1] + ("0" if token[-1] != "0" else "1")
@@ -95,10 +95,10 @@ def test_any_other_token_is_nobodys(connection: Connection, key: MintedKey) -> N
 @pytest.mark.parametrize(
     "statement", ["UPDATE api_keys SET status = 'REVOKED'", "UPDATE tenants SET status = 'SUSPENDED'"]
 )
-def test_a_revoked_key_or_a_suspended_tenant_is_nobodys(
+def test_a_revoked_key_or_a_suspended_tenant_is_refused(
     connection: Connection, key: MintedKey, statement: str
 ) -> None:
-    """RUN-2: at once, with the right secret even, and its use is not noted."""
+    """RUN-2: at once, even with the right secret, and no use is recorded."""
     connection.execute(statement.encode())
     assert api_keys.verify(connection, key.token) is None
     assert _last_used(connection) is None
@@ -108,7 +108,7 @@ def test_a_revoked_key_or_a_suspended_tenant_is_nobodys(
 def test_every_token_costs_one_comparison_in_constant_time(
     connection: Connection, key: MintedKey, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RUN-2: by hmac.compare_digest over two hashes of one length, whether or not there is a row."""
+    """RUN-2: by hmac.compare_digest of two hashes of equal length, whether or not there is a row."""
     compared: list[tuple[str, str]] = []
     real = hmac.compare_digest
 
@@ -128,16 +128,14 @@ def test_every_token_costs_one_comparison_in_constant_time(
     assert [(len(one), len(other)) for one, other in compared] == [(64, 64)]
 
 
-def test_the_last_use_is_written_every_ten_minutes_and_not_at_every_call(
-    connection: Connection, key: MintedKey
-) -> None:
-    """Issue 3: a read stays a read; time is passed, not slept (D1)."""
+def test_the_last_use_is_written_every_ten_minutes_only(connection: Connection, key: MintedKey) -> None:
+    """Issue 3: other reads write nothing. The test passes the time (D1)."""
     api_keys.verify(connection, key.token, _NOON)
     assert _last_used(connection) == _NOON
     version = _row_version(connection)
     for minutes in (0, 1, 9, 10):
         with connection.transaction():
-            connection.execute("SET TRANSACTION READ ONLY")  # not even a statement that would change nothing
+            connection.execute("SET TRANSACTION READ ONLY")  # not even a statement without effect
             assert api_keys.verify(connection, key.token, _NOON + timedelta(minutes=minutes)) is not None
     assert (_last_used(connection), _row_version(connection)) == (_NOON, version)
     later = _NOON + timedelta(minutes=10, seconds=1)
@@ -145,7 +143,7 @@ def test_the_last_use_is_written_every_ten_minutes_and_not_at_every_call(
     assert _last_used(connection) == later
 
 
-def test_a_clock_that_went_back_writes_nothing_and_refuses_nobody(
+def test_a_clock_that_went_back_writes_nothing_and_refuses_no_key(
     connection: Connection, key: MintedKey
 ) -> None:
     """D1: the last use stays the latest."""

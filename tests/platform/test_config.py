@@ -25,7 +25,7 @@ _GOOD = {
 
 
 class _All(PostgresSettings, RedisSettings, QueueSettings, StorageSettings, DecisionEngineSettings):
-    """Composed like a function's."""
+    """Composed like a function's settings."""
 
 
 class _Numbers(Settings):
@@ -34,7 +34,7 @@ class _Numbers(Settings):
 
 
 def test_a_composed_model_is_read_by_the_names_of_the_variables() -> None:
-    """Each field's alias, and nothing else of the environment."""
+    """It reads each field's alias, and nothing else of the environment."""
     loaded = _All.load(_GOOD | {"PATH": "/bin", "database_url": "x"})
     assert loaded.database_url == _GOOD["DATABASE_URL"]
     assert (loaded.redis_cluster, loaded.results_bucket) == (False, "results")
@@ -42,7 +42,7 @@ def test_a_composed_model_is_read_by_the_names_of_the_variables() -> None:
 
 
 def test_every_missing_variable_is_named_at_once() -> None:
-    """A deploy is corrected in one go."""
+    """So a deployment can be corrected in one step."""
     with pytest.raises(ConfigurationError) as refused:
         _All.load({})
     for name in _GOOD:
@@ -50,8 +50,8 @@ def test_every_missing_variable_is_named_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", _GOOD)
-def test_a_wrong_value_is_named_and_never_shown(name: str) -> None:
-    """RUN-31: it may hold a password; neither the message nor its cause shows it."""
+def test_a_wrong_variable_is_named_without_its_value(name: str) -> None:
+    """RUN-31: it may contain a password; neither the message nor its cause quotes it."""
     wrong = f"ftp:{_SECRET}" if name != "DPP_RESULTS_BUCKET" else _SECRET * 20
     with pytest.raises(ConfigurationError) as refused:
         _All.load(_GOOD | {name: wrong})
@@ -64,16 +64,16 @@ def test_a_wrong_value_is_named_and_never_shown(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("DPP_LIMIT", "0"), ("DPP_LIMIT", "hunter2"), ("DPP_FLAG", "hunter2")]
 )
-def test_a_value_of_the_wrong_kind_is_never_shown(name: str, value: str) -> None:
-    """RUN-31: whatever the kind of the field."""
+def test_a_value_of_the_wrong_type_is_never_quoted(name: str, value: str) -> None:
+    """RUN-31: for every type of field."""
     with pytest.raises(ConfigurationError) as refused:
         _Numbers.load({"DPP_LIMIT": "5"} | {name: value})
     assert name in str(refused.value)
     assert _SECRET not in str(refused.value)
 
 
-def test_an_empty_value_is_an_unset_one() -> None:
-    """CloudFormation writes empty strings for what isn't given."""
+def test_an_empty_value_counts_as_unset() -> None:
+    """CloudFormation sets missing values to empty strings."""
     with pytest.raises(
         ConfigurationError, match="DATABASE_URL or DATABASE_HOST with DATABASE_SECRET_ARN: required"
     ):
@@ -89,8 +89,8 @@ _BY_SECRET = {
 }
 
 
-def test_a_host_and_a_secret_stand_in_for_a_url() -> None:
-    """PLAT-2: on AWS no password is in the environment; TLS is verified unless said otherwise."""
+def test_a_host_and_a_secret_replace_a_url() -> None:
+    """PLAT-2: on AWS no password is in the environment; TLS is verified by default."""
     rest = {name: value for name, value in _GOOD.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
     loaded = _All.load(rest | _BY_SECRET)
     database, cache = _BY_SECRET["DATABASE_SECRET_ARN"], _BY_SECRET["REDIS_SECRET_ARN"]
@@ -100,35 +100,35 @@ def test_a_host_and_a_secret_stand_in_for_a_url() -> None:
 
 
 def test_a_url_wins_over_a_host_and_a_secret() -> None:
-    """The local stack and the tests give it."""
+    """The local stack and the tests use it."""
     loaded = _All.load(_GOOD | _BY_SECRET)
     assert (loaded.database, loaded.redis) == (_GOOD["DATABASE_URL"], _GOOD["REDIS_URL"])
 
 
 @pytest.mark.parametrize("half", _BY_SECRET)
-def test_half_an_address_is_none(half: str) -> None:
-    """A host without its secret is found at start, by name."""
+def test_an_incomplete_address_is_refused(half: str) -> None:
+    """A host without its secret is reported by name at start."""
     rest = {name: value for name, value in _GOOD.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
     by_secret = {name: value for name, value in _BY_SECRET.items() if name != half}
     with pytest.raises(ConfigurationError, match=half):
         _All.load(rest | by_secret)
 
 
-def test_no_secret_stands_in_a_models_text() -> None:
-    """RUN-31: a model may land in a log."""
+def test_the_text_of_a_model_has_no_secret() -> None:
+    """RUN-31: a model may be logged."""
     loaded = _All.load(_GOOD | {"DPP_DECISION_OPENAI_API_KEY": _SECRET})
     assert _SECRET not in repr(loaded)
     assert _SECRET not in str(loaded)
 
 
 def test_a_model_is_frozen() -> None:
-    """Read once, then the same for the container's life."""
+    """It stays the same for the container's life."""
     with pytest.raises(ValidationError):
         _All.load(_GOOD).results_bucket = "other"  # type: ignore[misc]
 
 
-def test_a_model_says_which_variables_it_reads() -> None:
-    """The CDK app asks, so that no name is typed twice."""
+def test_a_model_lists_the_variables_that_it_reads() -> None:
+    """The CDK app uses the list, so that no name is typed twice."""
     assert _All.variables(required_only=True) == ("DPP_RESULTS_BUCKET", "DPP_RUN_QUEUE_URL")
     assert _All.missing({}) == [
         "DPP_RESULTS_BUCKET",
@@ -142,6 +142,6 @@ def test_a_model_says_which_variables_it_reads() -> None:
 
 
 def test_an_endpoint_without_its_model_fails_at_start_by_name() -> None:
-    """RUN-25: a decision engine that could never answer is found in the wiring, not in a client's run."""
+    """RUN-25: an unusable decision engine is detected in the wiring, not in a client's run."""
     with pytest.raises(ConfigurationError, match="DPP_DECISION_OPENAI_MODEL: needed with"):
         DecisionEngineSettings.load({"DPP_DECISION_OPENAI_BASE_URL": "https://models.example"})

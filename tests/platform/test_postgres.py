@@ -11,7 +11,7 @@ from dpp_cli.local.servers import HOST, free_port
 
 
 class _Clock:
-    """A wall clock that stands until it is moved."""
+    """A wall clock that the test moves."""
 
     def __init__(self) -> None:
         self.seconds = 1_000_000.0
@@ -22,7 +22,7 @@ class _Clock:
 
 @pytest.fixture
 def clock() -> _Clock:
-    """Passed to the database, so that no test sleeps."""
+    """The database's clock, so that no test sleeps."""
     return _Clock()
 
 
@@ -36,7 +36,7 @@ def database(database_url: str, clock: _Clock) -> Iterator[Database]:
 
 @pytest.fixture
 def other(database_url: str) -> Iterator[Connection]:
-    """Somebody else's connection, for what happens on the other side."""
+    """A second connection, to act on the server."""
     with psycopg.connect(database_url, autocommit=True) as opened:
         opened.execute("CREATE TABLE marks (mark text)")
         yield opened
@@ -48,7 +48,7 @@ def _pid(database: Database) -> int:
 
 
 def _kill(other: Connection, pid: int) -> None:
-    """End a backend, and wait until it is gone."""
+    """Terminate a backend, and wait until it has ended."""
     assert other.execute("SELECT pg_terminate_backend(%s, 10000)", (pid,)).fetchone() == (True,)
 
 
@@ -64,14 +64,16 @@ def test_one_connection_serves_a_container(database: Database, clock: _Clock) ->
 
 
 def test_nothing_is_opened_before_the_first_use(other: Connection, database: Database) -> None:
-    """A cold start pays for what it uses."""
+    """A cold start does not pay for an unused connection."""
     count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     assert other.execute(count).fetchone() == (1,)
     _pid(database)
     assert other.execute(count).fetchone() == (2,)
 
 
-def test_each_statement_stands_alone_and_nothing_is_prepared(database: Database, other: Connection) -> None:
+def test_each_statement_is_its_own_transaction_and_not_prepared(
+    database: Database, other: Connection
+) -> None:
     """PLAT-2: RDS Proxy pins a session that prepares or sets anything."""
     with database.connection() as connection:
         for number in range(10):
@@ -81,10 +83,10 @@ def test_each_statement_stands_alone_and_nothing_is_prepared(database: Database,
 
 
 @pytest.mark.parametrize("moved", [5.0, 3_600.0, -3_600.0])
-def test_a_connection_that_the_server_dropped_while_idle_is_replaced_unseen(
+def test_a_connection_dropped_while_idle_is_replaced_transparently(
     database: Database, other: Connection, clock: _Clock, moved: float
 ) -> None:
-    """Issue 3: after 5 s of idling it is asked first, whichever way the clock went meanwhile."""
+    """Issue 3: after 5 s of idling it is pinged first, whichever way the clock moved."""
     first = _pid(database)
     _kill(other, first)
     clock.seconds += moved
@@ -94,7 +96,7 @@ def test_a_connection_that_the_server_dropped_while_idle_is_replaced_unseen(
 def test_a_connection_dropped_within_five_seconds_costs_one_typed_error(
     database: Database, other: Connection, clock: _Clock
 ) -> None:
-    """Issue 3: what was sent may have taken effect, so it is said and not repeated; the next use is well."""
+    """Issue 3: the statement may have taken effect, so it is not repeated; the next use works."""
     first = _pid(database)
     _kill(other, first)
     clock.seconds += 4.9
@@ -107,7 +109,7 @@ def test_a_connection_dropped_within_five_seconds_costs_one_typed_error(
 def test_a_connection_that_dies_inside_the_block_is_unavailable_and_no_statement_runs_again(
     database: Database, other: Connection
 ) -> None:
-    """Issue 3: one mark, not two."""
+    """Issue 3: the mark is written once."""
 
     def mark_and_die() -> None:
         with database.connection() as connection:
@@ -123,8 +125,8 @@ def test_a_connection_that_dies_inside_the_block_is_unavailable_and_no_statement
     assert _marks(other) == ["once", "then"]
 
 
-def test_a_transaction_that_was_cut_leaves_nothing(database: Database, other: Connection) -> None:
-    """D2: all of it or none."""
+def test_an_interrupted_transaction_leaves_nothing(database: Database, other: Connection) -> None:
+    """D2: all or nothing."""
 
     def mark_and_die() -> None:
         with database.connection() as connection, connection.transaction():
@@ -136,10 +138,10 @@ def test_a_transaction_that_was_cut_leaves_nothing(database: Database, other: Co
     assert _marks(other) == []
 
 
-def test_a_primary_that_became_a_replica_is_left(
+def test_a_connection_to_a_former_primary_is_dropped(
     database: Database, database_url: str, other: Connection
 ) -> None:
-    """PLAT-2: after a failover the old one answers pings and refuses writes; staying on it would fail for ever."""
+    """PLAT-2: after a failover it answers pings but refuses writes; keeping it would fail forever."""
     name = psycopg.conninfo.conninfo_to_dict(database_url)["dbname"]
     demote = psycopg.sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = {}")
     target = psycopg.sql.Identifier(str(name))
@@ -152,7 +154,7 @@ def test_a_primary_that_became_a_replica_is_left(
     assert _marks(other) == ["taken"]
 
 
-def test_nothing_that_listens_is_not_reached_and_the_password_is_not_told() -> None:
+def test_a_closed_port_is_not_reached_and_the_password_is_not_quoted() -> None:
     """Issue 3: nothing was sent, so nothing took effect; RUN-31."""
     database = Database(f"postgresql://dpp:hunter2@{HOST}:{free_port()}/dpp")
     with pytest.raises(PostgresNotReached) as refused, database.connection():
@@ -161,17 +163,17 @@ def test_nothing_that_listens_is_not_reached_and_the_password_is_not_told() -> N
     database.close()
 
 
-def test_a_database_that_is_not_there_is_not_reached(database_url: str) -> None:
-    """Issue 3: refused by the server itself, before any statement."""
+def test_a_missing_database_is_not_reached(database_url: str) -> None:
+    """Issue 3: the server refuses the connection before any statement."""
     database = Database(f"{database_url}x")
     with pytest.raises(PostgresNotReached), database.connection():
         pytest.fail("there is no connection to work on")
 
 
-def test_an_error_of_the_statement_passes_as_it_is_and_keeps_the_connection(
+def test_an_error_of_a_statement_passes_through_and_keeps_the_connection(
     database: Database, other: Connection
 ) -> None:
-    """Errors: only the loss of the connection is turned into another."""
+    """Errors: only the loss of the connection is converted."""
     first = _pid(database)
     with pytest.raises(psycopg.errors.UndefinedTable), database.connection() as connection:
         connection.execute("SELECT * FROM nowhere")
@@ -181,7 +183,7 @@ def test_an_error_of_the_statement_passes_as_it_is_and_keeps_the_connection(
 
 
 def test_a_failed_transaction_leaves_a_usable_connection(database: Database, other: Connection) -> None:
-    """D2: the caller's exception rolls back, and the next use begins afresh."""
+    """D2: the caller's exception rolls back, and the next use starts a new transaction."""
 
     def mark_and_fail() -> None:
         with database.connection() as connection, connection.transaction():
@@ -195,8 +197,8 @@ def test_a_failed_transaction_leaves_a_usable_connection(database: Database, oth
     assert _marks(other) == ["kept"]
 
 
-def test_a_server_that_falls_silent_is_given_up(database_url: str, other: Connection) -> None:
-    """Issue 3: a statement that takes too long is as good as lost; one that waits in line for a lock, here."""
+def test_a_silent_server_is_given_up(database_url: str, other: Connection) -> None:
+    """Issue 3: a statement that takes too long counts as lost; here, one that waits for a lock."""
     database = Database(database_url, reply_timeout_seconds=0.2)
     with other.transaction():
         other.execute("LOCK TABLE marks")
@@ -205,8 +207,8 @@ def test_a_server_that_falls_silent_is_given_up(database_url: str, other: Connec
     database.close()
 
 
-def test_closing_twice_or_unopened_is_nothing(database: Database) -> None:
-    """And what was closed opens again."""
+def test_closing_twice_or_before_opening_has_no_effect(database: Database) -> None:
+    """A closed database opens again."""
     database.close()
     first = _pid(database)
     database.close()

@@ -24,7 +24,7 @@ _BODY = '{"답": "42"}'.encode()
 
 
 def test_an_object_is_read_as_it_was_written(world: World) -> None:
-    """RUN-18: byte for byte, as UTF-8 JSON, and the second write stands."""
+    """RUN-18: byte for byte, as UTF-8 JSON, and the second write wins."""
     world.storage.put_json("a/b.json", b"{}")
     world.storage.put_json("a/b.json", _BODY)
     assert world.storage.get("a/b.json") == _BODY
@@ -33,13 +33,13 @@ def test_an_object_is_read_as_it_was_written(world: World) -> None:
     assert stored["ResponseMetadata"]["HTTPHeaders"]["x-amz-checksum-sha256"]
 
 
-def test_an_object_that_is_not_there_is_none(world: World) -> None:
-    """RUN-22: reconcile asks, and absence is an answer."""
+def test_a_missing_object_is_none(world: World) -> None:
+    """RUN-22: reconcile relies on it."""
     assert world.storage.get("a/b.json") is None
 
 
-def test_a_signed_url_reads_one_object_for_ten_minutes_and_says_so_honestly(world: World) -> None:
-    """RUN-10: version 4, no credentials in it but the signature, and expires_at never later than what holds."""
+def test_a_signed_url_reads_one_object_until_its_stated_expiry(world: World) -> None:
+    """RUN-10: version 4, no credentials except the signature, and expires_at is never after the real expiry."""
     before = datetime.now(UTC)
     signed = ObjectStore(world.bucket, s3_client).presign_get("a/b c.json", 600)
     query = parse_qs(urlsplit(signed.url).query)
@@ -52,8 +52,8 @@ def test_a_signed_url_reads_one_object_for_ten_minutes_and_says_so_honestly(worl
     assert signed.expires_at <= began + timedelta(seconds=600)
 
 
-def test_a_bucket_that_is_not_there_is_a_typed_error(world: World) -> None:
-    """Issue 3: never mistaken for an object that isn't there."""
+def test_a_missing_bucket_is_a_typed_error(world: World) -> None:
+    """Issue 3: it is not mistaken for a missing object."""
     store = ObjectStore("no-such-bucket", lambda: world.s3)
     asks: list[Callable[[], object]] = [
         lambda: store.get("k"),
@@ -66,16 +66,16 @@ def test_a_bucket_that_is_not_there_is_a_typed_error(world: World) -> None:
     world.storage.ping()
 
 
-def test_a_message_is_sent_as_it_is(world: World) -> None:
-    """RUN-15: the body, and nothing else."""
+def test_a_message_is_sent_unchanged(world: World) -> None:
+    """RUN-15: only the body is sent."""
     world.queue.send('{"run_id": "한"}')
     [message] = world.sqs.receive_message(QueueUrl=world.queue_url)["Messages"]
     assert message["Body"] == '{"run_id": "한"}'
     assert message["MD5OfBody"] == hashlib.md5(message["Body"].encode(), usedforsecurity=False).hexdigest()
 
 
-def test_a_message_that_is_worked_on_is_kept_invisible(world: World) -> None:
-    """RUN-16: 0 s shows it at once, 120 s hides it."""
+def test_a_message_in_progress_is_kept_invisible(world: World) -> None:
+    """RUN-16: 0 s makes it visible at once, 120 s hides it."""
     world.queue.send("m")
     [message] = world.sqs.receive_message(QueueUrl=world.queue_url)["Messages"]
     world.queue.extend_visibility(message["ReceiptHandle"], 120)
@@ -84,8 +84,8 @@ def test_a_message_that_is_worked_on_is_kept_invisible(world: World) -> None:
     assert "Messages" in world.sqs.receive_message(QueueUrl=world.queue_url)
 
 
-def test_received_messages_are_the_receivers_until_released_or_deleted(world: World) -> None:
-    """RUN-15: what an operator looks at is nobody else's meanwhile, and everybody's again at once."""
+def test_received_messages_are_invisible_to_others_until_released_or_deleted(world: World) -> None:
+    """RUN-15: messages that an operator inspects are hidden meanwhile, and visible again at once."""
     before = datetime.now(UTC) - timedelta(seconds=1)
     for number in range(12):
         world.queue.send(f"m{number}")
@@ -105,8 +105,8 @@ def test_received_messages_are_the_receivers_until_released_or_deleted(world: Wo
     world.queue.release([])
 
 
-def test_a_message_that_is_gone_does_not_keep_others_from_being_released(world: World) -> None:
-    """RUN-15: as when another deleted it meanwhile."""
+def test_a_deleted_message_does_not_prevent_the_release_of_others(world: World) -> None:
+    """RUN-15: for example one deleted meanwhile by another consumer."""
     world.queue.send("gone")
     world.queue.send("there")
     held = world.queue.receive(at_most=10, invisible_seconds=60)
@@ -117,8 +117,8 @@ def test_a_message_that_is_gone_does_not_keep_others_from_being_released(world: 
     assert left.body == "there"
 
 
-def test_a_queue_that_is_not_there_is_a_typed_error(world: World) -> None:
-    """RUN-8: whatever SQS says, it did not take the message."""
+def test_a_missing_queue_is_a_typed_error(world: World) -> None:
+    """RUN-8: whatever SQS answers, it did not accept the message."""
     queue = Queue(f"{world.queue_url}-gone", lambda: world.sqs)
     asks: list[Callable[[], object]] = [
         lambda: queue.send("m"),
@@ -137,7 +137,7 @@ def test_a_queue_that_is_not_there_is_a_typed_error(world: World) -> None:
 def test_an_endpoint_that_does_not_answer_is_a_typed_error(
     aws: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 3: refused at the door, for both; the error names no endpoint."""
+    """Issue 3: a refused connection, for both; the error names no endpoint."""
     nowhere = f"http://{HOST}:{free_port()}"
     sqs = boto3.client("sqs", endpoint_url=nowhere, config=_FAST)
     s3 = boto3.client("s3", endpoint_url=nowhere, config=_FAST)
@@ -149,8 +149,8 @@ def test_an_endpoint_that_does_not_answer_is_a_typed_error(
     assert str(lost_store.value) == "s3 is unavailable: EndpointConnectionError"
 
 
-def test_a_client_is_made_at_the_first_call_and_once() -> None:
-    """PLAT-1: a container that never sends pays for no client."""
+def test_a_client_is_created_once_at_the_first_call() -> None:
+    """PLAT-1: a container that never sends creates no client."""
     made: list[int] = []
 
     def factory() -> object:
@@ -162,18 +162,16 @@ def test_a_client_is_made_at_the_first_call_and_once() -> None:
     assert made == []
 
 
-def test_every_call_to_aws_is_bounded_in_time(aws: None) -> None:
-    """Issue 3: connect, read and attempts; nothing is left to the defaults of 60 s."""
+def test_every_aws_call_has_timeouts(aws: None) -> None:
+    """Issue 3: connect and read timeouts and attempts are set; the defaults are 60 s."""
     for client in (sqs_client(), s3_client()):
         config = client.meta.config
         assert (config.connect_timeout, config.read_timeout) == (1, 3)  # type: ignore[attr-defined]
         assert config.retries["total_max_attempts"] == 2  # type: ignore[attr-defined]
 
 
-def test_a_call_to_who_never_answers_ends_within_its_bound(
-    aws: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Issue 10: SQS takes the connection and falls silent. Its caller must be told while it can still answer."""
+def test_a_call_to_a_silent_server_ends_within_its_bound(aws: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 10: SQS accepts the connection and falls silent. The caller must get an error in time to answer."""
     monkeypatch.setattr("dpp.platform.aws.clients._READ_TIMEOUT_SECONDS", 0.2)
     with socket.create_server((HOST, 0)) as silent:
         endpoint = f"http://{HOST}:{silent.getsockname()[1]}"
@@ -189,4 +187,4 @@ def test_a_call_to_who_never_answers_ends_within_its_bound(
                 silent.accept()[0].close()
                 tried += 1
     assert tried == 2
-    assert took < 9  # without the limit it would be minutes
+    assert took < 9  # minutes without the limit

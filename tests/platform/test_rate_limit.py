@@ -1,4 +1,4 @@
-"""The token bucket (RUN-14): integers, by Redis's clock; time is moved by moving the bucket's own stamp."""
+"""The token bucket (RUN-14): integers, by Redis's clock; the tests pass time by changing the bucket's timestamp."""
 
 import math
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class _Bucket:
         return _Taken(allowed == "1", int(remaining), int(reset))
 
     def take_at_once(self, limit: int) -> _Taken:
-        """As if no time had passed since the last one: a stamp in the future gives nothing back."""
+        """Take a token as if no time had passed: a timestamp in the future refills nothing."""
         if self.client.exists(self.key):
             self.pass_ms(-3_600_000)
         return self.take(limit)
@@ -49,7 +49,7 @@ class _Bucket:
         return int(seconds) * 1000 + int(micros) // 1000
 
     def pass_ms(self, elapsed_ms: int) -> None:
-        """Make the last request lie `elapsed_ms` behind."""
+        """Move the last request `elapsed_ms` into the past."""
         self.client.hset(self.key, "at_ms", self.now_ms() - elapsed_ms)
 
     def stored(self) -> tuple[int, int]:
@@ -59,7 +59,7 @@ class _Bucket:
 
 @pytest.fixture
 def bucket(valkey_server: ValkeyServer) -> Iterator[_Bucket]:
-    """A bucket that nobody has taken from."""
+    """An unused bucket."""
     client = connect(valkey_server.url)
     yield _Bucket(client)
     client.close()
@@ -67,7 +67,7 @@ def bucket(valkey_server: ValkeyServer) -> Iterator[_Bucket]:
 
 @pytest.mark.parametrize("limit", [1, 2, 60])
 def test_a_burst_of_the_whole_minute_is_allowed_and_not_one_more(bucket: _Bucket, limit: int) -> None:
-    """RUN-14: 60 requests a minute by default, at once if need be; a refused one costs nothing."""
+    """RUN-14: 60 requests a minute by default, also at once; a refused one takes no token."""
     taken = [bucket.take_at_once(limit) for _ in range(limit + 3)]
     assert [one.allowed for one in taken] == [True] * limit + [False] * 3
     assert [one.remaining for one in taken] == [*range(limit - 1, -1, -1), 0, 0, 0]
@@ -75,11 +75,13 @@ def test_a_burst_of_the_whole_minute_is_allowed_and_not_one_more(bucket: _Bucket
 
 
 @pytest.mark.parametrize(("limit", "waits_ms"), [(60, 1_000), (1, 60_000), (1_000_000, 1), (7, 8_572)])
-def test_a_token_is_back_after_its_time_and_not_before(bucket: _Bucket, limit: int, waits_ms: int) -> None:
-    """RUN-14: `limit` tokens a minute; no rounding loses or makes one."""
+def test_a_token_is_refilled_after_its_time_and_not_before(
+    bucket: _Bucket, limit: int, waits_ms: int
+) -> None:
+    """RUN-14: `limit` tokens a minute; rounding neither loses nor adds one."""
     bucket.client.hset(bucket.key, mapping={"parts": 0, "at_ms": 0})
     bucket.pass_ms(0)
-    if waits_ms > 1_000:  # so far from its time that the test's own milliseconds don't matter
+    if waits_ms > 1_000:  # far enough from the refill that the test's own milliseconds don't matter
         bucket.pass_ms(waits_ms // 2)
         assert not bucket.take(limit).allowed
         bucket.client.hset(bucket.key, "parts", 0)
@@ -88,14 +90,14 @@ def test_a_token_is_back_after_its_time_and_not_before(bucket: _Bucket, limit: i
 
 
 def test_a_bucket_is_never_above_its_capacity(bucket: _Bucket) -> None:
-    """RUN-14: a night's rest is worth one minute."""
+    """RUN-14: a night without requests gives no more than one minute."""
     bucket.take(60)
     bucket.pass_ms(12 * 3_600_000)
     assert bucket.take(60) == _Taken(allowed=True, remaining=59, reset_seconds=1)
 
 
-def test_a_clock_that_went_back_gives_nothing_and_locks_nobody_out(bucket: _Bucket) -> None:
-    """D1: a failover to a node whose clock is behind; from then on its clock counts."""
+def test_a_clock_that_went_back_refills_nothing_and_blocks_nobody(bucket: _Bucket) -> None:
+    """D1: after a failover to a node whose clock is behind, that clock counts."""
     for _ in range(3):
         bucket.take_at_once(3)
     bucket.pass_ms(-3_600_000)
@@ -106,14 +108,14 @@ def test_a_clock_that_went_back_gives_nothing_and_locks_nobody_out(bucket: _Buck
     assert bucket.take(3).allowed
 
 
-def test_a_lowered_limit_holds_at_once(bucket: _Bucket) -> None:
-    """RUN-14: what an operator set is not what was stored under the old limit."""
+def test_a_lowered_limit_applies_at_once(bucket: _Bucket) -> None:
+    """RUN-14: tokens stored under the old limit are cut to the new one."""
     bucket.take(1_000)
     assert bucket.take_at_once(5) == _Taken(allowed=True, remaining=4, reset_seconds=12)
 
 
-def test_a_bucket_that_would_be_full_is_no_longer_stored(bucket: _Bucket) -> None:
-    """RUN-14: two minutes, when it has been full for one."""
+def test_a_full_bucket_is_no_longer_stored(bucket: _Bucket) -> None:
+    """RUN-14: it expires after two minutes, when it has been full for one."""
     bucket.take(60)
     assert 110_000 < bucket.client.pttl(bucket.key) <= 120_000
 
@@ -127,7 +129,7 @@ def test_a_bucket_that_would_be_full_is_no_longer_stored(bucket: _Bucket) -> Non
 def test_the_bucket_is_exact_integer_arithmetic(
     valkey_server: ValkeyServer, limit: int, share: int, elapsed_ms: int
 ) -> None:
-    """RUN-14, RUN-23: to the part, against the same sum in Python, over every limit that the schema takes."""
+    """RUN-14, RUN-23: equal to the same calculation in Python, for every limit that the schema allows."""
     client = connect(valkey_server.url)
     bucket = _Bucket(client)
     capacity = limit * _PARTS_A_TOKEN
@@ -145,8 +147,8 @@ def test_the_bucket_is_exact_integer_arithmetic(
     client.close()
 
 
-def test_the_headers_say_the_state_of_the_bucket() -> None:
-    """RUN-14: the locked names, and the IETF draft's beside them."""
+def test_the_headers_have_the_state_of_the_bucket() -> None:
+    """RUN-14: the specified names, and those of the IETF draft."""
     assert RateState(60, 12, 48).headers() == {
         "X-RateLimit-Limit": "60",
         "X-RateLimit-Remaining": "12",

@@ -18,7 +18,7 @@ _OBSERVE = Script(("dpp.platform.db.lua", "rate_limit.lua"), ("dpp.runs.lua", "o
 
 @pytest.fixture
 def client(valkey_server: ValkeyServer) -> Iterator[Any]:
-    """A client as a container has it."""
+    """A container's client."""
     opened = connect(valkey_server.url)
     yield opened
     opened.close()
@@ -26,25 +26,25 @@ def client(valkey_server: ValkeyServer) -> Iterator[Any]:
 
 @pytest.fixture
 def keys() -> list[str]:
-    """Keys of this test's own, for the script."""
+    """Keys for this test's script."""
     name = uuid4().hex
     return [f"rate:{name}", f"budget:{name}"]
 
 
-def test_a_script_is_its_files_in_order() -> None:
-    """Functions first, the body last; called by the digest of what is sent."""
+def test_a_script_is_composed_of_its_files_in_order() -> None:
+    """Functions first, the body last; it is called by the digest of the whole."""
     parts = [files("dpp.platform.db.lua") / "rate_limit.lua", files("dpp.runs.lua") / "observe.lua"]
     assert _OBSERVE.source == "\n".join(part.read_text() for part in parts)
     assert len(_OBSERVE.sha1) == 40
 
 
-def test_a_script_answers_strings(client: Any, keys: list[str]) -> None:
-    """Whatever Lua returned, a reply is text."""
+def test_a_script_returns_strings(client: Any, keys: list[str]) -> None:
+    """Every value of a reply is text."""
     reply = _OBSERVE.run(client, keys, (60,))
     assert reply == ["59", "1", "1", "0"]
 
 
-def test_a_script_that_redis_forgot_is_sent_once_and_then_called_by_digest_again(
+def test_a_script_that_redis_lost_is_sent_once_and_then_called_by_digest(
     client: Any, keys: list[str]
 ) -> None:
     """RUN-6: NOSCRIPT after a restart or a failover."""
@@ -54,10 +54,10 @@ def test_a_script_that_redis_forgot_is_sent_once_and_then_called_by_digest_again
     assert client.script_exists(_OBSERVE.sha1) == [True]
 
 
-def test_a_script_that_answers_no_list_is_an_error(
+def test_a_script_that_returns_no_list_is_an_error(
     client: Any, keys: list[str], valkey_server: ValkeyServer
 ) -> None:
-    """Whatever stands behind the digest then, it is not ours."""
+    """The digest then belongs to a foreign script."""
     empty = Script(("dpp.platform.db.lua", "rate_limit.lua"))
     with pytest.raises(RedisUnavailable):
         empty.run(client, keys, (60,))
@@ -69,7 +69,7 @@ def test_a_script_that_answers_no_list_is_an_error(
     ids=lambda error: type(error).__name__,
 )
 def test_every_failure_of_redis_is_one_typed_error(error: Exception) -> None:
-    """Issue 3, RUN-9: a cluster's own exceptions too, which are no RedisError; nothing of the text is passed on."""
+    """Issue 3, RUN-9: also a cluster's exceptions, which are not RedisErrors; their text is not passed on."""
     with pytest.raises(RedisUnavailable) as found, unavailable_as_typed():
         raise error
     assert isinstance(found.value, DependencyUnavailable)
@@ -77,14 +77,14 @@ def test_every_failure_of_redis_is_one_typed_error(error: Exception) -> None:
     assert str(found.value) == f"redis is unavailable: {type(error).__name__}"
 
 
-def test_an_error_of_the_caller_passes_as_it_is() -> None:
-    """Only Redis's failures are Redis's."""
+def test_an_error_of_the_caller_passes_through() -> None:
+    """Only failures of Redis are converted."""
     with pytest.raises(KeyError), unavailable_as_typed():
         raise KeyError("the caller's own")
 
 
-def test_a_server_that_is_not_there_is_a_typed_error(keys: list[str]) -> None:
-    """Issue 3: refused at the first command."""
+def test_a_missing_server_is_a_typed_error(keys: list[str]) -> None:
+    """Issue 3: the first command is refused."""
     nowhere = connect(f"redis://:hunter2@{HOST}:{free_port()}/0")
     with pytest.raises(RedisUnavailable) as refused:
         _OBSERVE.run(nowhere, keys, (60,))
@@ -92,10 +92,10 @@ def test_a_server_that_is_not_there_is_a_typed_error(keys: list[str]) -> None:
     nowhere.close()
 
 
-def test_a_connection_that_the_server_dropped_is_replaced_unseen(
+def test_a_dropped_connection_is_replaced_transparently(
     client: Any, valkey_server: ValkeyServer, keys: list[str]
 ) -> None:
-    """Issue 3: one lost call is sent again, since every script is repeatable."""
+    """Issue 3: a lost call is sent again once, since every script is repeatable."""
     other: Any = connect(valkey_server.url)
     assert client.client_setname(keys[0])
     [mine] = [one["id"] for one in other.client_list() if one["name"] == keys[0]]

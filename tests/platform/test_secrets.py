@@ -29,20 +29,20 @@ from dpp_cli.local.servers import HOST, PostgresServer, ValkeyServer, free_port
 
 @dataclass
 class Stored:
-    """A secret in Secrets Manager, and a count of how often it was asked for."""
+    """A secret in Secrets Manager with a count of its fetches."""
 
     arn: str
     client: Any
     asked: list[str] = field(default_factory=list)
 
     def put(self, **fields: str) -> None:
-        """Rotate it: the new value is the present one from now on."""
+        """Rotate it: the new value is the current one from now on."""
         self.client.put_secret_value(SecretId=self.arn, SecretString=json.dumps(fields))
 
 
 @pytest.fixture
 def stored(aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stored]:
-    """A secret of this test's own."""
+    """This test's secret."""
     client = boto3.client("secretsmanager")
     made = client.create_secret(Name=f"test/{uuid4().hex}", SecretString="{}")
     secret = Stored(made["ARN"], client)
@@ -53,7 +53,7 @@ def stored(aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stored]:
         return genuine()
 
     monkeypatch.setattr(secrets, "secrets_client", counted)
-    # A rotation and the connection that it breaks are days apart; here they meet within a second.
+    # A rotation and the broken connection are usually days apart; in this test less than a second.
     monkeypatch.setattr(secrets, "_MIN_AGE_SECONDS", 0.0)
     yield secret
     secrets.shared.cache_clear()
@@ -61,7 +61,7 @@ def stored(aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stored]:
 
 @pytest.fixture
 def unreachable(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Secrets Manager doesn't answer any more, once `setattr` was called with this."""
+    """Arguments for `setattr` that make Secrets Manager unreachable."""
 
     def nobody() -> Any:
         raise EndpointConnectionError(endpoint_url="https://secretsmanager")
@@ -73,7 +73,7 @@ def unreachable(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> Iterator[pyt
 
 @pytest.fixture(scope="module")
 def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """A Postgres that asks every role but its owner for a password."""
+    """A Postgres that requires a password from every role except its owner."""
     server = PostgresServer.start(tmp_path_factory.mktemp("guarded") / "data", outlives_starter=False)
     try:
         hba = server.data_dir / "pg_hba.conf"
@@ -88,35 +88,35 @@ def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgre
 
 @dataclass
 class Guarded:
-    """That server, and what RDS does when it rotates: both change, the database first."""
+    """That server with RDS's rotation: database and secret change, the database first."""
 
     server: PostgresServer
     stored: Stored
 
     @property
     def address(self) -> DatabaseBySecret:
-        """As a function's settings give it; this server speaks no TLS, so it is not asked for."""
+        """The address from a function's settings, without TLS, which this server does not have."""
         return DatabaseBySecret(HOST, self.server.port, "postgres", "prefer", self.stored.arn)
 
     def change_password(self, password: str) -> None:
-        """In the database alone."""
+        """Change the password in the database only."""
         with psycopg.connect(self.server.url(), autocommit=True) as owner:
             owner.execute(sql.SQL("ALTER ROLE dpp_app PASSWORD {}").format(sql.Literal(password)))
 
     def rotate(self, password: str) -> None:
-        """In both."""
+        """Change the password in the database and the secret."""
         self.change_password(password)
         self.stored.put(username="dpp_app", password=password)
 
     def kill(self, pid: int) -> None:
-        """End a backend, as a failover does."""
+        """Terminate a backend, as a failover does."""
         with psycopg.connect(self.server.url(), autocommit=True) as owner:
             assert owner.execute("SELECT pg_terminate_backend(%s, 10000)", (pid,)).fetchone() == (True,)
 
 
 @pytest.fixture
 def guarded(guarded_server: PostgresServer, stored: Stored) -> Guarded:
-    """With a first password set."""
+    """The server with a first password."""
     made = Guarded(guarded_server, stored)
     made.rotate("first's pass=word \\ with @:/ signs")
     return made
@@ -136,10 +136,8 @@ def _pid(database: Database) -> int:
 
 
 class TestPostgres:
-    def test_a_warm_container_outlives_a_rotation_and_connects_with_the_new_password_when_cut(
-        self, guarded: Guarded
-    ) -> None:
-        """Issue 4: the connection at hand goes on; once it died, the next use fetches anew and succeeds."""
+    def test_a_warm_container_reconnects_with_the_rotated_password(self, guarded: Guarded) -> None:
+        """Issue 4: the open connection keeps working; after its loss, the next use fetches the new password."""
         clock = _Clock()
         database = Database(guarded.address, wall_clock=clock)
         first = _pid(database)
@@ -152,16 +150,16 @@ class TestPostgres:
         assert len(guarded.stored.asked) == 2
         database.close()
 
-    def test_connections_of_one_container_ask_once(self, guarded: Guarded) -> None:
-        """A cold start pays for one call."""
+    def test_connections_of_one_container_fetch_the_secret_once(self, guarded: Guarded) -> None:
+        """A cold start makes one call."""
         several = [Database(guarded.address) for _ in range(3)]
         for database in several:
             _pid(database)
             database.close()
         assert len(guarded.stored.asked) == 1
 
-    def test_between_the_two_steps_of_a_rotation_nothing_is_sent(self, guarded: Guarded) -> None:
-        """The database has the new password, Secrets Manager not yet: not reached, so that it is tried again."""
+    def test_between_the_two_steps_of_a_rotation_postgres_is_not_reached(self, guarded: Guarded) -> None:
+        """The database already has the new password, Secrets Manager not yet; the caller retries."""
         database = Database(guarded.address)
         guarded.change_password("third")
         with pytest.raises(PostgresNotReached) as refused:
@@ -171,8 +169,8 @@ class TestPostgres:
         assert _pid(database)
         database.close()
 
-    def test_a_server_that_is_down_is_no_reason_to_ask_for_another_password(self, stored: Stored) -> None:
-        """An outage of Postgres must not become load on Secrets Manager."""
+    def test_an_unreachable_server_causes_no_fetch_of_the_password(self, stored: Stored) -> None:
+        """An outage of Postgres must not cause load on Secrets Manager."""
         stored.put(username="dpp_app", password="any")
         database = Database(DatabaseBySecret(HOST, free_port(), "postgres", "prefer", stored.arn))
         for _ in range(3):
@@ -180,14 +178,14 @@ class TestPostgres:
                 _pid(database)
         assert len(stored.asked) == 1
 
-    def test_without_secrets_manager_nothing_is_reached(self, guarded: Guarded, unreachable: object) -> None:
-        """Typed, so that a submit answers 503 and a job leaves the run to its next firing."""
+    def test_without_secrets_manager_postgres_is_not_reached(
+        self, guarded: Guarded, unreachable: object
+    ) -> None:
+        """A typed error: a submit answers 503, and a job leaves the run to its next tick."""
         with pytest.raises(PostgresNotReached, match="SecretUnavailable"):
             _pid(Database(guarded.address))
 
-    def test_a_certificate_that_no_authority_signed_is_refused_before_the_password_is_sent(
-        self, guarded: Guarded
-    ) -> None:
+    def test_an_unverified_certificate_is_refused_before_the_password_is_sent(self, guarded: Guarded) -> None:
         """PLAT-2: `verify-full` is the default; this server has no certificate at all."""
         address = DatabaseBySecret(HOST, guarded.server.port, "postgres", "verify-full", guarded.stored.arn)
         with pytest.raises(PostgresNotReached):
@@ -195,13 +193,13 @@ class TestPostgres:
 
 
 class TestRedis:
-    def test_a_new_connection_is_made_with_the_present_token(
+    def test_a_new_connection_uses_the_current_token(
         self, valkey_server: ValkeyServer, stored: Stored, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Issue 4: the token is rotated and the connections cut; the next command succeeds."""
+        """Issue 4: after a rotation and a loss of all connections the next command succeeds."""
         user = f"guarded-{uuid4().hex}"
         admin: Any = Redis.from_url(valkey_server.url)
-        monkeypatch.setattr("dpp.platform.db.redis._SCHEME", "redis")  # this server speaks no TLS
+        monkeypatch.setattr("dpp.platform.db.redis._SCHEME", "redis")  # this server has no TLS
 
         def rotate(token: str) -> None:
             admin.execute_command("ACL", "SETUSER", user, "resetpass", f">{token}", "on", "~*", "+@all")
@@ -219,7 +217,7 @@ class TestRedis:
         admin.execute_command("ACL", "DELUSER", user)
         admin.close()
 
-    def test_a_token_goes_over_tls_to_a_server_whose_name_was_checked(self, stored: Stored) -> None:
+    def test_a_token_is_sent_only_over_tls_to_a_verified_host(self, stored: Stored) -> None:
         """PLAT-2."""
         client: Any = connect(RedisBySecret("cache.test", 6379, stored.arn))
         made = client.connection_pool.make_connection()
@@ -227,23 +225,23 @@ class TestRedis:
         assert (made.cert_reqs, made.check_hostname) == (ssl.CERT_REQUIRED, True)
         assert stored.asked == []
 
-    def test_a_secret_without_a_user_is_a_token_alone(self, stored: Stored) -> None:
-        """ElastiCache's AUTH names no user."""
+    def test_a_secret_without_a_user_gives_only_a_token(self, stored: Stored) -> None:
+        """ElastiCache's AUTH has no user."""
         stored.put(auth_token="token")
         assert _Token(stored.arn).get_credentials() == ("token",)
 
     def test_without_secrets_manager_redis_is_unavailable(self, stored: Stored, unreachable: object) -> None:
-        """Typed like every failure of Redis."""
+        """A typed error, as for every failure of Redis."""
         ledger = Ledger.connect(RedisBySecret(HOST, free_port(), stored.arn))
         with pytest.raises(RedisUnavailable):
             ledger.reserve("t_1", "run", 1_000, 0)
 
 
 class TestSecret:
-    def test_the_last_known_value_serves_while_secrets_manager_is_away(
+    def test_the_last_known_value_is_used_while_secrets_manager_is_down(
         self, stored: Stored, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """An outage of Secrets Manager stops no container that has a password."""
+        """An outage of Secrets Manager does not affect containers that have the password."""
         stored.put(password="known")
         secret = Secret(stored.arn)
         assert secret.current() == {"password": "known"}
@@ -254,10 +252,10 @@ class TestSecret:
         assert secret.current() == {"password": "known"}
         assert secret.renewed() == {"password": "new"}
 
-    def test_a_refusal_in_a_loop_asks_once_a_second(
+    def test_refusals_in_a_loop_fetch_at_most_once_a_second(
         self, stored: Stored, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A database that refuses everybody must not become a loop on Secrets Manager."""
+        """A database that refuses every connection must not cause a loop of fetches."""
         monkeypatch.setattr(secrets, "_MIN_AGE_SECONDS", 1.0)
         clock = _Clock()
         secret = Secret(stored.arn, wall_clock=clock)
@@ -275,21 +273,21 @@ class TestSecret:
         assert "nowhere" not in str(unknown.value)
 
     @pytest.mark.parametrize("text", ["hunter2", '"hunter2"', '["hunter2"]'])
-    def test_a_secret_of_another_shape_is_told_without_its_value(self, stored: Stored, text: str) -> None:
-        """RUN-31: found at the first use, by what is wrong."""
+    def test_a_malformed_secret_is_reported_without_its_value(self, stored: Stored, text: str) -> None:
+        """RUN-31: the error at the first use says what is wrong."""
         stored.client.put_secret_value(SecretId=stored.arn, SecretString=text)
         with pytest.raises(ConfigurationError) as wrong:
             Secret(stored.arn).current()
         assert "hunter2" not in str(wrong.value)
 
     def test_a_missing_field_is_named(self, stored: Stored) -> None:
-        """And no other field's value is shown."""
+        """No other field's value is quoted."""
         with pytest.raises(ConfigurationError, match="no field password") as lacking:
             secrets.field({"username": "hunter2"}, "password")
         assert "hunter2" not in str(lacking.value)
 
-    def test_a_given_url_costs_no_boto3(self, database_url: str) -> None:
-        """Design, Dependencies: 185 ms that the local stack and the tests need not pay."""
+    def test_a_url_needs_no_boto3(self, database_url: str) -> None:
+        """Design, Dependencies: this saves the local stack and the tests 185 ms."""
         program = (
             "import sys; from dpp.platform.db.postgres import Database; from dpp.platform.db.redis import connect\n"
             f"with Database({database_url!r}).connection() as c: c.execute('SELECT 1')\n"

@@ -1,4 +1,4 @@
-"""Presigned URLs that hold as long as they say (RUN-10): STS and S3 by moto, the clock passed."""
+"""Presigned URLs are valid until their stated expiry (RUN-10): STS and S3 by moto, with the test's clock."""
 
 import os
 from collections.abc import Callable
@@ -24,7 +24,7 @@ NOON = datetime(2026, 3, 1, 12, 0, 0, 700_000, tzinfo=UTC)
 
 
 class Source:
-    """Sessions of a given length, counted; the clock is the test's."""
+    """A source of sessions of a given length by the test's clock; it counts them."""
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds
@@ -54,10 +54,10 @@ def query_of(url: str) -> dict[str, str]:
     ("session_seconds", "holds_seconds"),
     [(None, TTL), (3_600, TTL), (TTL, TTL), (TTL - 1, TTL - 1), (45.9, 45), (1, 1)],
 )
-def test_a_url_ends_with_its_credentials_if_they_end_first(
+def test_a_url_expires_with_its_credentials_if_they_expire_first(
     aws: None, session_seconds: float | None, holds_seconds: int
 ) -> None:
-    """RUN-10: in what is said and in what is signed, whichever is earlier; a second is never rounded up."""
+    """RUN-10: stated and signed expiry are the earlier of the two; a second is never rounded up."""
     source = Source(session_seconds)
     signed = source.signer().presign_get("bucket", "k", TTL)
     assert signed.expires_at == (NOON + timedelta(seconds=holds_seconds)).replace(microsecond=0)
@@ -68,14 +68,14 @@ def test_a_url_ends_with_its_credentials_if_they_end_first(
 
 
 @pytest.mark.parametrize("session_seconds", [0.9, 0, -1])
-def test_credentials_that_are_over_sign_nothing(aws: None, session_seconds: float) -> None:
-    """RUN-10: no URL is better than one that opens nothing."""
+def test_expired_credentials_sign_nothing(aws: None, session_seconds: float) -> None:
+    """RUN-10: no URL is better than an invalid one."""
     with pytest.raises(CredentialsUnavailable, match="expired"):
         Source(session_seconds).signer().presign_get("bucket", "k", TTL)
 
 
-def test_a_session_is_kept_until_a_url_and_the_margin_no_longer_fit(aws: None) -> None:
-    """RUN-10: one STS call an hour; renewed while the old one would still do, so that clocks may differ."""
+def test_a_session_is_renewed_when_a_url_and_the_margin_no_longer_fit(aws: None) -> None:
+    """RUN-10: one STS call an hour; the renewal is early, so that clocks may differ."""
     source = Source(SESSION_SECONDS)
     signer = source.signer()
     for _ in range(3):
@@ -90,8 +90,8 @@ def test_a_session_is_kept_until_a_url_and_the_margin_no_longer_fit(aws: None) -
     assert query_of(signed.url)["X-Amz-Expires"] == str(TTL)
 
 
-def test_credentials_that_ran_out_in_a_warm_container_are_renewed_first(aws: None) -> None:
-    """RUN-10: a container that slept for hours."""
+def test_expired_credentials_of_a_warm_container_are_renewed_first(aws: None) -> None:
+    """RUN-10: the container was frozen for hours."""
     source = Source(SESSION_SECONDS)
     signer = source.signer()
     signer.presign_get("bucket", "k", TTL)
@@ -101,8 +101,8 @@ def test_credentials_that_ran_out_in_a_warm_container_are_renewed_first(aws: Non
     assert signed.expires_at == (source.now + timedelta(seconds=TTL)).replace(microsecond=0)
 
 
-def test_without_sts_nothing_is_signed_that_might_die_early(aws: None) -> None:
-    """RUN-10: a typed error, which is a 503; once STS is back, so is the URL."""
+def test_without_sts_nothing_is_signed_with_expiring_credentials(aws: None) -> None:
+    """RUN-10: a typed error, which is a 503, until STS is back."""
     source = Source(SESSION_SECONDS)
     signer = source.signer()
     signer.presign_get("bucket", "k", TTL)
@@ -117,8 +117,8 @@ def test_without_sts_nothing_is_signed_that_might_die_early(aws: None) -> None:
 class TestAssumedRole:
     """STS by moto."""
 
-    def test_the_session_is_the_roles_for_an_hour(self, aws: None) -> None:
-        """RUN-10: named, so that the audit trail tells what it was for."""
+    def test_the_session_belongs_to_the_role_for_an_hour(self, aws: None) -> None:
+        """RUN-10: its name shows its purpose in the audit trail."""
         asked: list[dict[str, Any]] = []
 
         class Noting:
@@ -136,8 +136,8 @@ class TestAssumedRole:
         assert "secret" not in repr(keys)
         assert keys.secret_access_key not in repr(keys)
 
-    def test_its_url_opens_the_object(self, aws: None) -> None:
-        """RUN-10: signed by the session and by nothing else."""
+    def test_the_url_reads_the_object(self, aws: None) -> None:
+        """RUN-10: only the session signs."""
         bucket = "signed-by-a-role"
         boto3.client("s3").create_bucket(Bucket=bucket)
         signed = Signer(assumed_role(ROLE)).presign_get(bucket, "a b", TTL)
@@ -146,8 +146,8 @@ class TestAssumedRole:
         assert not query["X-Amz-Credential"].startswith("testing/")
         assert query["X-Amz-Security-Token"]
 
-    def test_an_sts_that_refuses_or_does_not_answer_is_a_typed_error(self, aws: None) -> None:
-        """RUN-10: and it names neither the role nor the endpoint."""
+    def test_a_failure_of_sts_is_a_typed_error(self, aws: None) -> None:
+        """RUN-10: the error names neither the role nor the endpoint."""
         nowhere = boto3.client(
             "sts",
             endpoint_url=f"http://{HOST}:{free_port()}",
@@ -162,7 +162,7 @@ class TestAssumedRole:
 
 
 class TestOwnKeys:
-    """Without a role: the process's own credentials, as far as their end is known."""
+    """Without a role: the process's own credentials, if their expiry is known."""
 
     @pytest.fixture
     def given(self, monkeypatch: pytest.MonkeyPatch) -> Callable[[Credentials | None], None]:
@@ -172,15 +172,15 @@ class TestOwnKeys:
         return give
 
     def test_static_ones_never_expire(self, aws: None) -> None:
-        """RUN-10: a key without a token is nobody's session."""
+        """RUN-10: a key without a token is not a session."""
         keys = own_keys()
         assert (keys.access_key_id, keys.session_token) == (os.environ["AWS_ACCESS_KEY_ID"], None)
         assert keys.expires_at is None
 
-    def test_an_end_that_is_known_is_honoured(
+    def test_a_known_expiry_is_respected(
         self, aws: None, monkeypatch: pytest.MonkeyPatch, given: Callable[[Credentials | None], None]
     ) -> None:
-        """RUN-10: as a container's or a profile's credentials have it; renewed before they are used."""
+        """RUN-10: like a container's or a profile's credentials; they are renewed before use."""
         monkeypatch.setattr(RefreshableCredentials, "_advisory_refresh_timeout", 0)
         monkeypatch.setattr(RefreshableCredentials, "_mandatory_refresh_timeout", 0)
         ends = datetime.now(UTC) + timedelta(seconds=90)
@@ -195,20 +195,20 @@ class TestOwnKeys:
         assert signed.expires_at <= ends
         assert 80 <= int(query_of(signed.url)["X-Amz-Expires"]) <= 90
 
-    def test_ones_that_are_renewed_into_the_past_are_refused(
+    def test_credentials_renewed_with_a_past_expiry_are_refused(
         self, aws: None, given: Callable[[Credentials | None], None]
     ) -> None:
-        """RUN-10: botocore's own error for it is no AWS error."""
+        """RUN-10: botocore's error for it is not an AWS error."""
         over = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
         metadata = {"access_key": "A", "secret_key": "s", "token": "t", "expiry_time": over}
         given(RefreshableCredentials.create_from_metadata(metadata, lambda: metadata, "test"))
         with pytest.raises(CredentialsUnavailable, match="expired"):
             own_keys()
 
-    def test_temporary_ones_that_hide_their_end_are_refused(
+    def test_temporary_credentials_without_an_expiry_are_refused(
         self, aws: None, given: Callable[[Credentials | None], None]
     ) -> None:
-        """RUN-10: as in a Lambda function's environment; the message says what to set."""
+        """RUN-10: as in a Lambda function's environment; the message names the variable to set."""
         given(Credentials("A", "s", "t"))
         with pytest.raises(CredentialsUnavailable, match="DPP_SIGNING_ROLE_ARN"):
             own_keys()
@@ -223,8 +223,8 @@ class TestOwnKeys:
             own_keys()
 
 
-def test_a_renewal_that_brings_the_same_keys_makes_no_new_client(aws: None) -> None:
-    """RUN-10: keys near their end are asked for again at each URL; a client costs 50 ms."""
+def test_a_renewal_with_the_same_keys_creates_no_client(aws: None) -> None:
+    """RUN-10: keys near their expiry are fetched again for each URL; a client costs 50 ms."""
     made: list[AwsKeys] = []
     ends = NOON + timedelta(seconds=100)
     keys = AwsKeys("ASIA1", "secret", "token", ends)

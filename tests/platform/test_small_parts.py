@@ -1,4 +1,4 @@
-"""Named queries, identifiers, readiness, patience and logs."""
+"""Named queries, identifiers, readiness, retries and logs."""
 
 import json
 import logging
@@ -21,7 +21,7 @@ from tests.support.crashable import all_queries
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]:
-    """A package of this test's own, to put query files in."""
+    """An empty package for query files."""
     name = f"queries_{uuid4().hex}"
     folder = tmp_path / name
     folder.mkdir()
@@ -38,7 +38,7 @@ def test_every_query_has_a_comment_and_named_parameters(queries: Queries) -> Non
 
 
 def test_a_query_is_found_by_its_name(package: tuple[str, Path]) -> None:
-    """In the order of the file; an unknown name is an error."""
+    """Queries have the file's order; an unknown name is an error."""
     package[1].write_text(
         "-- about the file\n\n-- name: one\n-- First.\nSELECT 1\n\n-- name: two\n-- Second.\nSELECT 2\n"
     )
@@ -71,8 +71,8 @@ def test_a_list_of_columns_replaces_its_name_in_all_files(package: tuple[str, Pa
         "-- name: one\nSELECT {run.*} FROM runs\n",
     ],
 )
-def test_a_file_whose_heads_are_wrong_is_refused(package: tuple[str, Path], text: str) -> None:
-    """A head that names nothing would hide its block inside the one before it; columns stand in their own file."""
+def test_a_file_with_malformed_heads_is_refused(package: tuple[str, Path], text: str) -> None:
+    """A head without a name would append its block to the previous one; columns are in their own file."""
     package[1].write_text(text)
     with pytest.raises(ValueError, match=r"q\.sql"):
         Queries(package[0], "q.sql")
@@ -80,14 +80,14 @@ def test_a_file_whose_heads_are_wrong_is_refused(package: tuple[str, Path], text
 
 @given(st.uuids())
 def test_a_canonical_uuid_is_parsed(value: UUID) -> None:
-    """D13: in lower or upper case."""
+    """D13: lower or upper case."""
     assert parse_uuid(str(value)) == value
     assert parse_uuid(str(value).upper()) == value
 
 
 @pytest.mark.parametrize("form", ["{%s}", "urn:uuid:%s", "%s\n", " %s", "%s0", "%s%%00"])
 def test_no_other_form_of_a_uuid_is_parsed(form: str) -> None:
-    """D13: and none raises."""
+    """D13: and none raises an error."""
     text = str(uuid4())
     assert parse_uuid(form % text) is None
     assert parse_uuid(text.replace("-", "")) is None
@@ -102,27 +102,27 @@ def test_any_text_is_a_uuid_or_none(text: str) -> None:
 
 
 def test_a_new_id_is_random() -> None:
-    """RUN-11: version 4, so that none can be guessed from another."""
+    """RUN-11: version 4, so that ids cannot be guessed."""
     assert {new_id().version for _ in range(100)} == {4}
     assert len({new_id() for _ in range(100)}) == 100
 
 
 @pytest.mark.parametrize("header", ["t_1", "a" * 64, "00-4bf92f-01", "A.b:c_d-e"])
-def test_a_fit_trace_id_is_taken(header: str) -> None:
-    """RUN-3: the client's own, so that it finds its request again."""
+def test_a_valid_trace_id_is_used(header: str) -> None:
+    """RUN-3: so that the client can find its request."""
     assert trace_id_from(header) == header
 
 
 @pytest.mark.parametrize("header", [None, "", "a" * 65, "a b", "a\n", "a\r\nX: y", "é", "a\x00", '"a"', "１"])
-def test_an_unfit_trace_id_is_replaced(header: str | None) -> None:
-    """RUN-31: nothing that would break a log line or a header."""
+def test_an_invalid_trace_id_is_replaced(header: str | None) -> None:
+    """RUN-31: it could break a log line or a header."""
     made = trace_id_from(header)
     assert made != header
     assert trace_id_from(made) == made
 
 
-def test_readiness_asks_every_dependency_whatever_the_first_says(caplog: pytest.LogCaptureFixture) -> None:
-    """RUN-32: and says which didn't answer."""
+def test_readiness_probes_every_dependency(caplog: pytest.LogCaptureFixture) -> None:
+    """RUN-32: and reports which did not answer."""
     asked = []
 
     def probe(name: str, error: DependencyUnavailable | None = None) -> None:
@@ -139,11 +139,11 @@ def test_readiness_asks_every_dependency_whatever_the_first_says(caplog: pytest.
             }
         )
     assert answers == {"redis": False, "postgres": True, "sqs": False}
-    assert sorted(asked) == ["postgres", "redis", "sqs"]  # all at once, in no order
+    assert sorted(asked) == ["postgres", "redis", "sqs"]  # concurrently, in any order
 
 
-def test_a_defect_of_a_probe_is_not_taken_for_a_dependency() -> None:
-    """Errors: only what is expected is caught."""
+def test_a_defect_of_a_probe_is_raised() -> None:
+    """Errors: only expected exceptions are caught."""
 
     def defect() -> None:
         raise ZeroDivisionError
@@ -153,8 +153,8 @@ def test_a_defect_of_a_probe_is_not_taken_for_a_dependency() -> None:
 
 
 @pytest.mark.parametrize(("failures", "slept"), [(0, []), (1, [0.2]), (3, [0.2, 1.0, 3.0])])
-def test_a_step_is_tried_again_after_each_pause(failures: int, slept: list[float]) -> None:
-    """D3: until it is answered."""
+def test_a_step_is_retried_after_each_pause(failures: int, slept: list[float]) -> None:
+    """D3: until it succeeds."""
     pauses: list[float] = []
     left = iter([RedisUnavailable()] * failures)
 
@@ -167,8 +167,8 @@ def test_a_step_is_tried_again_after_each_pause(failures: int, slept: list[float
     assert pauses == slept
 
 
-def test_patience_ends_with_the_last_error_and_defects_get_none() -> None:
-    """D3: what stays undone is reconcile's."""
+def test_retries_end_with_the_last_error_and_defects_are_not_retried() -> None:
+    """D3: reconcile does the rest."""
     pauses: list[float] = []
 
     def down() -> None:
@@ -198,8 +198,8 @@ logging.getLogger("elsewhere").info("not ours")
 """
 
 
-def test_a_domain_modules_line_is_one_json_object_with_the_locked_fields() -> None:
-    """RUN-31: module loggers reach the function's logger, and amounts stay whole."""
+def test_a_domain_modules_line_is_one_json_object_with_the_specified_fields() -> None:
+    """RUN-31: module loggers use the function's handler, and amounts stay integers."""
     done = subprocess.run([sys.executable, "-c", _LOGGING], capture_output=True, text=True, check=True)
     [line] = done.stdout.splitlines()
     logged = json.loads(line)

@@ -1,4 +1,4 @@
-"""JSON from outside, read strictly (D12; RFC 8259, RFC 7493)."""
+"""The strict parser for JSON from clients (D12; RFC 8259, RFC 7493)."""
 
 import json
 import math
@@ -42,23 +42,23 @@ _VALUES = st.recursive(
         ('"한국어"', "한국어"),
     ],
 )
-def test_plain_json_is_its_value(text: str, value: Any) -> None:
-    """D12: as text and as UTF-8; a name may come again in another object."""
+def test_valid_json_is_parsed(text: str, value: Any) -> None:
+    """D12: as text and as UTF-8; another object may have the same names."""
     assert parse(text) == value
     assert parse(text.encode()) == value
 
 
 @given(_VALUES, st.booleans(), st.sampled_from([None, 2]))
-def test_whatever_is_within_bounds_comes_back_equal(value: Any, ascii_only: bool, indent: int | None) -> None:
-    """D12: strictness costs no value that can be stored."""
+def test_values_within_bounds_are_parsed_unchanged(value: Any, ascii_only: bool, indent: int | None) -> None:
+    """D12: every value that can be stored is accepted."""
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, allow_nan=False)
     assert parse(text) == value
     assert parse(text.encode()) == value
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_a_value_or_refused(body: bytes) -> None:
-    """D12: no other exception, and what is taken can be written as JSON again."""
+def test_any_bytes_are_parsed_or_refused(body: bytes) -> None:
+    """D12: there is no other exception, and an accepted value can be written as JSON again."""
     try:
         value = parse(body)
     except JsonRefused:
@@ -67,8 +67,8 @@ def test_any_bytes_are_a_value_or_refused(body: bytes) -> None:
 
 
 @given(st.text('{}[]":,\\u0aAdDeE+-.19ntf', max_size=30))
-def test_near_json_is_a_value_or_refused(text: str) -> None:
-    """D12: the alphabet of JSON itself, more densely."""
+def test_near_json_is_parsed_or_refused(text: str) -> None:
+    """D12: texts of JSON's own characters."""
     try:
         value = parse(text)
     except JsonRefused:
@@ -86,15 +86,15 @@ def test_near_json_is_a_value_or_refused(text: str) -> None:
         '{"": 1, "": 2}',
     ],
 )
-def test_a_name_twice_is_refused(text: str) -> None:
-    """D12: which of the two is meant, nobody can say; however the second is spelled."""
+def test_a_duplicate_name_is_refused(text: str) -> None:
+    """D12: the intended value is unknown; also if one of the names is escaped."""
     with pytest.raises(JsonRefused, match="twice"):
         parse(text)
 
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")])
-def test_64_levels_are_taken_and_65_are_not(opening: str, closing: str) -> None:
-    """D12: objects and arrays count alike; a scalar inside the innermost is no level."""
+def test_64_levels_are_accepted_and_65_are_not(opening: str, closing: str) -> None:
+    """D12: objects and arrays count; a scalar inside the innermost one does not."""
     levels = opening.count("[") + opening.count("{")
     fits, one_more = MAX_DEPTH // levels, MAX_DEPTH // levels + 1
     parse(opening * fits + "1" + closing * fits)
@@ -105,8 +105,8 @@ def test_64_levels_are_taken_and_65_are_not(opening: str, closing: str) -> None:
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, "[" * 100_000 + "]" * 100_000, '{"a":' * 100_000, "[[" * 500_000]
 )
-def test_a_bomb_of_brackets_is_refused(text: str) -> None:
-    """D12: and the process lives on."""
+def test_extreme_nesting_is_refused(text: str) -> None:
+    """D12: and the process survives."""
     with pytest.raises(JsonRefused):
         parse(text)
     assert parse("[]") == []
@@ -116,8 +116,8 @@ def test_a_bomb_of_brackets_is_refused(text: str) -> None:
     "text",
     ['"\\u0000"', '["a\\u0000b"]', '{"\\u0000": 1}', '{"a": {"b\\u0000": 1}}', '"\x00"', "\x00", "[1]\x00"],
 )
-def test_nul_is_refused_wherever_it_stands(text: str) -> None:
-    """D12: Postgres text has none; in values, in names, escaped and raw."""
+def test_nul_is_refused_everywhere(text: str) -> None:
+    """D12: Postgres text cannot have it; in values and names, escaped and raw."""
     with pytest.raises(JsonRefused):
         parse(text)
 
@@ -135,7 +135,7 @@ def test_nul_is_refused_wherever_it_stands(text: str) -> None:
     ],
 )
 def test_a_lone_surrogate_is_refused(text: str) -> None:
-    """D12: it has no UTF-8."""
+    """D12: UTF-8 cannot encode it."""
     with pytest.raises(JsonRefused):
         parse(text)
 
@@ -154,8 +154,8 @@ def test_a_lone_surrogate_is_refused(text: str) -> None:
         "1" + "0" * 400 + ".0",
     ],
 )
-def test_what_is_no_finite_number_is_refused(text: str) -> None:
-    """D12: neither by name nor by overflow."""
+def test_nonfinite_numbers_are_refused(text: str) -> None:
+    """D12: by name or by overflow."""
     with pytest.raises(JsonRefused):
         parse(text)
 
@@ -165,7 +165,7 @@ def test_what_is_no_finite_number_is_refused(text: str) -> None:
     ["9007199254740992", "-9007199254740992", "1" + "0" * 5000, "-" + "9" * 5000, "[[123456789012345678]]"],
 )
 def test_an_integer_beyond_2_to_the_53_is_refused(text: str) -> None:
-    """D12, RFC 7493: also one so long that Python itself would not convert it."""
+    """D12, RFC 7493: also one too long for Python to convert."""
     with pytest.raises(JsonRefused, match="2\\^53"):
         parse(text)
 
@@ -201,14 +201,14 @@ def test_an_integer_beyond_2_to_the_53_is_refused(text: str) -> None:
         b"\xc2\xa01",
     ],
 )
-def test_what_is_no_json_in_utf_8_is_refused(body: bytes) -> None:
+def test_input_that_is_not_json_in_utf_8_is_refused(body: bytes) -> None:
     """D12: BOM, other encodings, overlong forms, surrogates in UTF-8, comments, trailing commas, second values."""
     with pytest.raises(JsonRefused):
         parse(body)
 
 
 def test_the_message_quotes_nothing_of_the_body() -> None:
-    """D8: a client's input is in no exception."""
+    """D8: an exception has no client data."""
     for body in (b'{"secret": nope}', b'{"secret": 1, "secret": 2}', b'["secret\\u0000"]', b'"secret'):
         with pytest.raises(JsonRefused) as refused:
             parse(body)
@@ -216,8 +216,8 @@ def test_the_message_quotes_nothing_of_the_body() -> None:
         assert refused.value.__cause__ is None
 
 
-def test_a_float_stays_the_float_it_was() -> None:
-    """D12: shortest form out, the same number in."""
+def test_a_float_is_parsed_exactly() -> None:
+    """D12: the shortest form of a float gives the same float."""
     for number in (0.1, 1e-320, math.pi, 1e300):
         assert parse(json.dumps(number)) == number
 
@@ -237,8 +237,8 @@ def test_a_float_stays_the_float_it_was() -> None:
         ('{"a": [0.10, 1]}', {"a": [Decimal("0.1"), 1]}),
     ],
 )
-def test_an_exact_number_is_what_its_digits_say(text: str, value: Any) -> None:
-    """RUN-23: no float is on the way."""
+def test_an_exact_number_has_its_digits(text: str, value: Any) -> None:
+    """RUN-23: without an intermediate float."""
     found = parse_exact(text)
     assert found == value
     assert "float" not in repr(found)
@@ -246,7 +246,7 @@ def test_an_exact_number_is_what_its_digits_say(text: str, value: Any) -> None:
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**9), max_value=10**9))
-def test_whatever_has_a_fraction_comes_back_exact(number: Decimal) -> None:
+def test_a_fraction_is_parsed_exactly(number: Decimal) -> None:
     """RUN-23."""
     assert parse_exact(f"[{number:f}]") == [number]
 
@@ -254,6 +254,6 @@ def test_whatever_has_a_fraction_comes_back_exact(number: Decimal) -> None:
 @pytest.mark.parametrize(
     "text", ["1e400", "1e-99999999999999999999", "9007199254740992", "NaN", "[1, 1e999]"]
 )
-def test_what_is_out_of_range_is_refused_exactly_as_ever(text: str) -> None:
+def test_exact_parsing_refuses_the_same_numbers(text: str) -> None:
     with pytest.raises(JsonRefused):
         parse_exact(text)

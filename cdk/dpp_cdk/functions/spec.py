@@ -122,7 +122,7 @@ class FunctionSpec:
 
     @property
     def async_retries(self) -> int | None:
-        """How often Lambda retries an asynchronous call; None for its default.
+        """The number of Lambda's retries of an asynchronous call; None for its default.
 
         0 for scheduled functions (the next tick does the work), for migrations (CloudFormation has its answer already,
         or has timed out), and for operator commands (the operator decides whether to repeat one).

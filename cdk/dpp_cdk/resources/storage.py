@@ -22,15 +22,15 @@ REPORT_DAYS = 400
 """A year and the time of an audit: evidence outlives the results that it is about."""
 
 ARCHIVE_RECOVERY_DAYS = 7
-"""How long an operator can restore a deleted archive; only then is a deleted workspace gone for good."""
+"""For this time an operator can restore a deleted archive; afterwards a deleted workspace is gone for good."""
 
 _ACCESS_LOG_DAYS = 90
 
 
 @dataclass(frozen=True)
 class BucketLife:
-    """What happens to a bucket with its stack. `empties_itself`: where the stack may be torn down, the CDK's own
-    function deletes the objects first."""
+    """A bucket's behaviour when its stack is deleted. `empties_itself`: the CDK's own function deletes the objects
+    first, where the stack may be torn down."""
 
     keeps_data: bool
     empties_itself: bool

@@ -194,7 +194,7 @@ class RedisSettings(Settings):
     redis_cluster: bool = Field(
         default=False,
         alias="DPP_REDIS_CLUSTER",
-        description="Whether Redis is a cluster: then every key of a tenant has the hash tag `{tenant}`.",
+        description="`1` for a Redis cluster: then every key of a tenant has the hash tag `{tenant}`.",
     )
 
     @property

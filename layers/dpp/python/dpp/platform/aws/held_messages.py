@@ -11,7 +11,7 @@ from dpp.platform.errors import QueueUnavailable
 
 _LOG = logging.getLogger("dpp.platform.aws.held_messages")
 HOLD_SECONDS = 120
-"""How long a message stays invisible to others during inspection; the command releases it as soon as it is done."""
+"""A message stays invisible to others for this time during inspection; the command releases it when it is done."""
 
 
 class DeadLetter(Protocol):

@@ -1,4 +1,4 @@
-"""One invocation of a function, in a container of its own."""
+"""One invocation of a function with given parts."""
 
 import importlib
 from typing import Any
@@ -8,8 +8,8 @@ import pytest
 from tests.support.api import lambda_context
 
 
-def fire(name: str, monkeypatch: pytest.MonkeyPatch, parts: Any, event: Any = None) -> Any:
-    """One invocation of a function with these parts; what it answers."""
+def invoke(name: str, monkeypatch: pytest.MonkeyPatch, parts: Any, event: Any = None) -> Any:
+    """Invoke a function whose wiring is `parts`, and return its answer."""
     module = importlib.import_module(f"{name}.handler")
     monkeypatch.setattr(module, "wiring", lambda: parts)
     return module.handler(event or {}, lambda_context())
