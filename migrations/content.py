@@ -1,4 +1,4 @@
-"""What a set of migrations is known by: one hash over the files, the same where they are shipped and where they run."""
+"""The identity of a set of migrations: one hash over the files, the same where they are shipped and where they run."""
 
 import hashlib
 from pathlib import Path

@@ -23,7 +23,7 @@ _CONNECT_SECONDS = 10
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait, in seconds; 0 is for ever. `lock` counts for the other migration, and for each table."""
+    """Maximum waits in seconds; 0 means forever. `lock` counts for the other migration, and for each table."""
 
     lock_seconds: int = 0
     statement_seconds: int = 0

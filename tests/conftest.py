@@ -65,7 +65,7 @@ def patient_connections() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where Postgres has its files: in memory, where there is enough of it.
+    """The folder of Postgres's files: in memory, where there is enough of it.
 
     A database a test is some three hundred files made and deleted again, which a disk takes three times as long for.
     """

@@ -1,4 +1,4 @@
-"""What the continuous check of the ledger found, and every rebuild of a balance (D2)."""
+"""The findings of the continuous ledger check, and every rebuild of a balance (D2)."""
 
 from migrations.plain_sql import run_file
 

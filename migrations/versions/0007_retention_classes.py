@@ -1,4 +1,4 @@
-"""What the chamberlain may delete of each context; charges of deleted runs carried; events by week (LIFE-8, D2)."""
+"""The chamberlain's rights to delete in each context; charges of deleted runs carried; events by week (LIFE-8, D2)."""
 
 from migrations.plain_sql import run_file
 

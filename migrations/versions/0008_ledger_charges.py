@@ -1,4 +1,4 @@
-"""What each tenant was charged, added up as runs end, so that an audit costs the same at any number of runs (D2)."""
+"""The sum of each tenant's charges, updated as runs end, so that an audit costs the same at any number of runs (D2)."""
 
 from migrations.plain_sql import run_file
 

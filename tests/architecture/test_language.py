@@ -47,7 +47,7 @@ PHRASES = {
     r"\breckon(s|ed|ing)?\b": "compute",
     r"\bpatiently\b": "with retries",
     r"\bpurses?\b": "balance",
-    r"\bsoldiers?\b(?!-id)": "task run",
+    r"\bsoldiers?\b(?!-id| of 002| \()": "task run",
     r"\b(is|are|was|were) told\b": "gets, is notified",
     r"\btells? of\b": "reports",
     r"\bhas a word\b": "must not be empty",

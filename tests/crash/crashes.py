@@ -70,7 +70,7 @@ class RunCrashes(CrashSuite):
         self._news.close()
 
     def set_up(self, act: str) -> None:
-        """What is there before the act."""
+        """Create the state before the act."""
         ACTS[act].before(self.env)
 
     def state(self) -> State:

@@ -1,4 +1,4 @@
-"""What an act runs on: real servers, a clock that is moved, clients that repeat requests, and the crashed process."""
+"""The environment of an act: real servers, a movable clock, clients that repeat requests, the crashed process."""
 
 import time
 from collections import Counter, defaultdict
@@ -165,7 +165,7 @@ class Container:
 
 @dataclass(slots=True)
 class Environment:
-    """What is there at one moment of an act."""
+    """The state at one moment of an act."""
 
     world: World
     clock: Clock
@@ -179,7 +179,7 @@ class Environment:
     container_sqs: Any = None
     """The client that the container has instead of SQS's."""
     redis_lost_writes: bool = False
-    """Whether Redis forgets something in this act; charges may then be beyond proof."""
+    """True if Redis loses data in this act; charges may then be beyond proof."""
     receipt_handle: str = ""
     _moves: int = 0
 
@@ -223,7 +223,7 @@ class Environment:
     def with_one_heartbeat(self, container: Container) -> None:
         """Send one heartbeat while the next pack runs, on this thread."""
 
-        def beat(run_id: str) -> None:
+        def heartbeat(run_id: str) -> None:
             self.packs.during = None
             [client] = self.clients
             with self.world.database.connection() as connection:
@@ -232,7 +232,7 @@ class Environment:
             effects = LeaseEffects(container.new_database(), container.ledger, container.queue)
             Heartbeat(effects, leased, self.receipt_handle).extend()
 
-        self.packs.during = beat
+        self.packs.during = heartbeat
 
     def deliver(self, effects: WorkEffects) -> None:
         """Hand each message to a worker, as Lambda's poller does; a failed one becomes visible again at the end."""
@@ -254,11 +254,11 @@ class Environment:
         self._show_again(failed)
 
     def messages(self, *, dead: bool = False) -> int:
-        """How many messages are left, hidden ones too; or how many dead letters."""
+        """Return how many messages are left, hidden ones too; or how many dead letters."""
         return len(self.world.sqs.of(self.dead_letters_url if dead else self.world.queue_url))
 
     def moves(self) -> int:
-        """How often a balance was moved since `count_moves`, without credits and rebuilds."""
+        """Return how often a balance was moved since `count_moves`, without credits and rebuilds."""
         self._moves += self._new_moves()
         return self._moves
 

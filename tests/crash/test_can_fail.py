@@ -43,7 +43,7 @@ def test_without_a_look_at_orphans_a_reservation_stays(
 
 
 def test_a_settle_without_its_receipt_is_found(crashes: RunCrashes) -> None:
-    """D2: the receipt is dropped with the reply; the audit mends the balance, and still it is told."""
+    """D2: the receipt is dropped with the reply; the audit repairs the balance and still reports the drift."""
     env = crashes.crash_at("work", "settle", FaultKind.KILLED_AFTER)
     [client] = env.clients
     run = client.accepted[0].run
@@ -63,7 +63,7 @@ def test_a_micro_too_much_or_too_little_is_found(crashes: RunCrashes, wrong: int
 
 
 def test_an_object_that_nobody_points_at_is_found(crashes: RunCrashes) -> None:
-    """RUN-19: whoever wrote it had lost the claim."""
+    """RUN-19: the writer had lost the claim."""
     env = crashes.crash_at("work", "put_object", FaultKind.REFUSED)
     [client] = env.clients
     recover(env)

@@ -56,7 +56,7 @@ class During(ScriptedPacks):
 
 @pytest.fixture
 def redis_proxy(world: World) -> Iterator[Proxy]:
-    """What stands between the ledger under test and Redis."""
+    """A proxy between the ledger under test and Redis."""
     with Proxy(world.redis_url) as proxy:
         yield proxy
 
@@ -66,7 +66,7 @@ def redis_proxy(world: World) -> Iterator[Proxy]:
 def test_d2_a_move_whose_reply_was_lost_is_asked_again_and_moves_money_once(
     world: World, redis_proxy: Proxy, move: str, times: int
 ) -> None:
-    """D2: the script ran, its answer got lost, and it is asked for again, by the driver or by whoever called."""
+    """D2: the script ran, its answer got lost, and the driver or the caller repeats it."""
     tenant = world.tenant()
     run = world.leased(tenant)
     client: Any = redis.connect(redis_proxy.url)
@@ -115,7 +115,7 @@ def test_d2_a_reservation_whose_hour_passes_while_its_worker_works_is_settled_as
 
 
 def test_run_6_of_100_parallel_submits_of_60_percent_of_a_balance_one_is_accepted(world: World) -> None:
-    """RUN-6, RUN-9: over the whole path, with 20 containers at once; the other 99 are told that the budget is short."""
+    """RUN-6, RUN-9: over the whole path, with 20 containers at once; the other 99 get BUDGET_DRAINED."""
     tenant = world.tenant(1_000_000)
     start, local = threading.Barrier(20), threading.local()
 

@@ -55,7 +55,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """How a task ends: its outcome, its attempts, and how often a person is asked."""
+    """The planned end of a task: its outcome, its attempts, and how often a person is asked."""
 
     outcome: str
     attempts: int
@@ -64,7 +64,7 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What a process does, what is there before, how each event's task ends, and the calls that it must make."""
+    """The act of a process, the state before it, how each event's task ends, and the calls that it must make."""
 
     perform: Callable[[Process], None]
     before: Callable[[Environment], object]
@@ -82,7 +82,7 @@ class FlowCrashes(CrashSuite):
         self._wrong: list[str] = []
 
     def set_up(self, act: str) -> None:
-        """What is there before the act."""
+        """Create the state before the act."""
         self.acts[act].before(self.env)
 
     def state(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which messages the notifier sends, in which order, and what happens to refused ones (LIFE-5, LIFE-10)."""
+"""The notifier's messages, their order, and what happens to refused ones (LIFE-5, LIFE-10)."""
 
 import json
 from typing import Any
@@ -94,7 +94,7 @@ def test_a_report_has_no_task_and_goes_to_the_channel(env: Environment) -> None:
 def test_refused_message_stays_pending_and_is_retried(
     env: Environment, reply: OutsideReply | Exception, why: str, pause_seconds: float
 ) -> None:
-    def replies(_told: dict[str, Any]) -> OutsideReply:
+    def replies(_sent: dict[str, Any]) -> OutsideReply:
         if isinstance(reply, Exception):
             raise reply
         return reply
@@ -104,7 +104,7 @@ def test_refused_message_stays_pending_and_is_retried(
     env.slack.replies = replies
     assert env.notify().failed == 1
     assert _left(env) == ("PENDING", 1, pause_seconds, why)
-    env.slack.replies = lambda _told: None
+    env.slack.replies = lambda _sent: None
     env.pass_time(pause_seconds - 1)
     assert env.notify().sent == 0
     env.pass_time(1)
@@ -115,7 +115,7 @@ def test_refused_message_stays_pending_and_is_retried(
 def test_the_pause_grows_up_to_an_hour(env: Environment) -> None:
     env.emit("a task")
     env.dispatch()
-    env.slack.replies = lambda _told: OutsideReply(status=503)
+    env.slack.replies = lambda _sent: OutsideReply(status=503)
     pauses = []
     for _ in range(10):
         env.notify()
@@ -145,10 +145,10 @@ def test_tick_stops_early_while_slack_is_down(env: Environment) -> None:
     for number in range(9):
         env.emit(f"task {number}")
     env.dispatch()
-    env.slack.replies = lambda _told: OutsideReply(status=503)
+    env.slack.replies = lambda _sent: OutsideReply(status=503)
     report = env.notify()
     assert (report.failed, report.stopped_early) == (3, True)
-    env.slack.replies = lambda _told: OutsideReply(status=429)
+    env.slack.replies = lambda _sent: OutsideReply(status=429)
     report = env.notify()
     assert (report.failed, report.stopped_early) == (1, True)
 
@@ -159,7 +159,7 @@ def test_leased_message_is_not_sent_by_another_notifier(env: Environment) -> Non
     other = type(env.database)(env.url)
     seen: list[int] = []
 
-    def replies(_told: dict[str, Any]) -> None:
+    def replies(_sent: dict[str, Any]) -> None:
         if not seen:
             seen.append(env.notify(other).sent)
 
@@ -178,7 +178,7 @@ def test_thread_of_the_first_commit_is_kept_after_a_double_send(env: Environment
     other = type(env.database)(env.url)
     seen: list[int] = []
 
-    def replies(_told: dict[str, Any]) -> None:
+    def replies(_sent: dict[str, Any]) -> None:
         if not seen:
             env.pass_time(61)
             seen.append(0)

@@ -100,9 +100,9 @@ def test_life_6_whichever_effect_is_the_last_everything_is_taken_in_once(
     assert before is None or set(ALL[:2]) <= set(post.ids())  # an ETag is stored last
     post.poll(LATER)
     assert sorted(post.ids()) == sorted(ALL)
-    standing = post.poll_state()
-    assert standing is not None
-    assert standing[0] == '"one"'
+    poll_state = post.poll_state()
+    assert poll_state is not None
+    assert poll_state[0] == '"one"'
 
 
 def test_life_11_heartbeat_is_recorded_even_if_nothing_is_due(post: PollEnvironment) -> None:

@@ -46,7 +46,7 @@ def announce(connection: Connection, cleanup: Cleanup, now: datetime | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What a process does, the classes, what is there before, the rows that stay, and the calls that it must make.
+    """The act of a process, the classes, the state before it, the rows that stay, and the calls that it must make.
 
     `may_stop`: an operator stops the cleanup, before or after the crash, and rows that were due may stay.
     """
@@ -85,7 +85,7 @@ class CleanerCrashes(CrashSuite):
         self._objects_before, self._objects_reported = len(self.env.bucket.objects), 0
 
     def set_up(self, act: str) -> None:
-        """What is there before the act."""
+        """Create the state before the act."""
         self.acts[act].before(self)
 
     def state(self) -> dict[str, Any]:

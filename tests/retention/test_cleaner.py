@@ -1,4 +1,4 @@
-"""Which rows the cleaner deletes and keeps, once and within its limits (LIFE-1 … LIFE-8)."""
+"""The rows that the cleaner deletes and keeps, once and within its limits (LIFE-1 … LIFE-8)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

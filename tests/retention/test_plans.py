@@ -28,7 +28,7 @@ _BATCH = 500
 _FEW = 2_000
 """Tables with at most this many rows may be scanned: open items, switches, a page."""
 _SOME = 5
-"""How many rows of a table a statement may fetch per deleted row: to find it, to delete it, to check blockers."""
+"""Maximum rows of a table that a statement may fetch per deleted row: to find it, to delete it, to check blockers."""
 _NOW = datetime.now(UTC)
 _OLDEST = _NOW - timedelta(minutes=10 * ROWS)
 _HALF = _NOW - timedelta(minutes=5 * ROWS)

@@ -41,7 +41,7 @@ def _submit_and_execute(world: World, tenant: Tenant) -> None:
 
 
 def _prepared(world: World) -> dict[str, int]:
-    """How often each prepared statement was executed, by the beginning of its text."""
+    """Return how often each prepared statement was executed, by the beginning of its text."""
     with world.database.connection() as connection:
         rows = connection.execute(
             "SELECT statement, generic_plans + custom_plans FROM pg_prepared_statements"

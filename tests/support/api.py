@@ -25,7 +25,7 @@ COST_HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: dict[str, str]
@@ -111,7 +111,7 @@ def gateway_event(
     body: str | bytes | None,
     query: Mapping[str, list[str]] | None = None,
 ) -> dict[str, Any]:
-    """What API Gateway (REST, version 1) hands to a function."""
+    """Return the event that API Gateway (REST, version 1) passes to a function."""
     run_id = path.removeprefix("/v1/runs/") if path.startswith("/v1/runs/") else None
     return {
         "resource": path,
@@ -134,7 +134,7 @@ def gateway_event(
 
 
 def lambda_context() -> Any:
-    """What Lambda passes beside the event."""
+    """Return the context that Lambda passes beside the event."""
     return SimpleNamespace(
         function_name="test",
         memory_limit_in_mb=512,

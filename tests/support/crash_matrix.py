@@ -17,7 +17,7 @@ class CrashSuite(ABC):
     """The acts of one context; an act is what one process does. Each is set up once and restored for every crash."""
 
     expected: tuple[type[Exception], ...] = (DependencyUnavailable,)
-    """What may end an act besides a kill."""
+    """Exceptions that may end an act besides a kill."""
 
     def __init__(self, tables: SavedTables) -> None:
         self.tables = tables

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NoReturn
 
 CRASH_ALL = os.environ.get("DPP_CRASHES") == "all"
-"""Whether every kind of fault is tried at every call (`make crash`)."""
+"""Return whether every kind of fault is tried at every call (`make crash`)."""
 
 
 class Killed(BaseException):
@@ -16,7 +16,7 @@ class Killed(BaseException):
 
 
 class FaultKind(StrEnum):
-    """How a call goes wrong."""
+    """Kinds of faults of a call."""
 
     KILLED_BEFORE = "killed before"
     """The process is killed before the call."""

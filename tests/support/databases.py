@@ -62,7 +62,7 @@ class ReusedDatabase:
         return self._url
 
     def _empty(self) -> bool:
-        """Whether the database is as it was when it was created."""
+        """Return whether the database is as it was when it was created."""
         with psycopg.connect(self._url, autocommit=True) as admin:
             admin.execute(_END_OTHERS)
             if admin.execute("SELECT FROM test_support.ddl LIMIT 1").fetchone() is not None:

@@ -53,7 +53,7 @@ def pages(plan: dict[str, Any]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a statement read with all that it set off, in rows of each table: all of a table, and one by one."""
+    """Return what a statement and its triggers read, in rows of each table: all of a table, and one by one."""
 
     scanned: Mapping[str, int]
     fetched: Mapping[str, int]
@@ -62,7 +62,7 @@ class Cost:
 def cost(
     connection: psycopg.Connection[Any], query: str, params: Mapping[str, Any], *, role: str | None = None
 ) -> Cost:
-    """Carry a statement out, under a role where one is named, and undo it. Unlike its plan, what it cost tells of its
+    """Carry a statement out, under a role where one is named, and undo it. Unlike its plan, what it cost reports its
     triggers, foreign keys and functions, too."""
     with connection.transaction(force_rollback=True):
         if role is not None:
@@ -74,7 +74,7 @@ def cost(
 
 
 def _read(connection: psycopg.Connection[Any]) -> tuple[dict[str, int], dict[str, int]]:
-    """What this session has read of tables, since the server last took it in."""
+    """Return what this session has read of tables since the server last took it in."""
     rows = connection.execute(
         "SELECT relname, seq_tup_read, coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables"
     ).fetchall()

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 
 class Fault(Enum):
-    """What happens to the chunk that matches, and to everything after it."""
+    """The treatment of the matching chunk and of everything after it."""
 
     CUT = auto()
     """The connection is reset; the server never sees the chunk."""
@@ -59,7 +59,7 @@ class Proxy:
         self._refusing = False
         self._closed = False
         self.bytes_sent = 0
-        """What clients have sent, over all connections."""
+        """The data that clients have sent, over all connections."""
         self.tripped = threading.Event()
         """Set when the armed fault has happened."""
 
@@ -77,7 +77,7 @@ class Proxy:
         self.tripped.clear()
 
     def refuse(self) -> None:
-        """Be down: cut what is open, reset whoever comes."""
+        """Go down: cut open connections, reset new ones."""
         self._refusing = True
         self.drop()
 

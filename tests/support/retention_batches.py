@@ -43,14 +43,14 @@ def batches(
 
 
 def deleted(connection: Connection, kept: RetentionClass, before: datetime, *, limit: int = 100) -> int:
-    """How many went."""
+    """Return how many rows were deleted."""
     return sum(batch.deleted for batch in batches(connection, kept, before, limit=limit))
 
 
 def refusal(
     connection: psycopg.Connection[Any], statement: str, *, role: str | None = None, **params: Any
 ) -> str | None:
-    """What refuses the statement: a constraint or trigger by name, else the SQLSTATE; None: it is let, and undone."""
+    """Return the constraint or trigger that rejects the statement, else the SQLSTATE; None if it is allowed."""
     with connection.transaction(force_rollback=True):
         if role is not None:
             connection.execute(f"SET LOCAL ROLE {role}".encode())

@@ -1,4 +1,4 @@
-"""One test's platform: real Postgres and Valkey, S3 and SQS by moto, a pack that answers what it is told."""
+"""One test's platform: real Postgres and Valkey, S3 and SQS by moto, a pack with prepared answers."""
 
 import threading
 from collections.abc import Iterable, Iterator
@@ -108,7 +108,7 @@ class World:
             made.ledger.client.close()
 
     def environ(self) -> dict[str, str]:
-        """What a function's environment holds."""
+        """A function's environment variables."""
         return {
             "DATABASE_URL": self.database_url,
             "REDIS_URL": self.redis_url,
@@ -146,19 +146,19 @@ class World:
         return Tenant(tenant_id, minted.token, Caller(tenant_id, minted.key_id, rate_limit_per_minute))
 
     def submit_effects(self) -> SubmitEffects:
-        """What a submit touches."""
+        """The effects of a submit."""
         return SubmitEffects(self.database, self.ledger, self.queue)
 
     def finalize_effects(self) -> FinalizeEffects:
-        """What ending a run touches."""
+        """The effects of finalize."""
         return FinalizeEffects(self.database, self.ledger, self.storage)
 
     def reconcile_effects(self) -> ReconcileEffects:
-        """What reconcile touches."""
+        """The effects of reconcile."""
         return ReconcileEffects(self.database, self.ledger, self.storage, self.queue)
 
     def work_effects(self, packs: Any = None) -> WorkEffects:
-        """What the worker touches."""
+        """The effects of the worker."""
         return WorkEffects(
             self.database, self.new_database, self.ledger, self.queue, self.storage, packs or ScriptedPacks()
         )

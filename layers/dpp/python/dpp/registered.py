@@ -1,4 +1,4 @@
-"""What all contexts keep for a period and then delete (LIFE-8): the one place that names them all.
+"""The retention classes of all contexts (LIFE-8): the one place that names them all.
 
 Above the contexts, which know nothing of each other, and below the functions: the chamberlain's and the operator's
 command take the same list.

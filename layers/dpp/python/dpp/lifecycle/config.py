@@ -81,7 +81,7 @@ class WakesEnvoy(WakeSettings):
 
 
 class SourcesSettings(Settings):
-    """What to poll. A source without a login or a filter is not polled.
+    """The sources to poll. A source without a login or a filter is not polled.
 
     `github_login`: the account whose notifications are read. Events are its mentions, assignments and review requests.
     `jira_jql`: a filter such as `assignee = currentUser()`; a condition on the update time is added to it.

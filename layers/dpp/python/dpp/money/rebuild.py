@@ -21,7 +21,7 @@ _TRIES = 50
 
 
 class RebuildReason(StrEnum):
-    """Why a balance was rewritten."""
+    """The reason for rewriting a balance."""
 
     CREDIT = "CREDIT"
     """A credit found no balance: it is the tenant's first, or Redis had lost the balance."""

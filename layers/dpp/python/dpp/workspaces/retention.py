@@ -17,7 +17,7 @@ from dpp.platform.db.sql import Queries
 
 QUERIES = Queries("dpp.workspaces", "retention.sql")
 WEEKS_AHEAD = 4
-"""How many weeks `prepare` may fail to run before events go to the default partition, where rows are deleted singly."""
+"""Weeks that `prepare` may miss before events go to the default partition, where rows are deleted singly."""
 
 
 class WeeklyPartitions(TableClass):

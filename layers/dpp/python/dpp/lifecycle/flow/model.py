@@ -19,14 +19,14 @@ class Source(StrEnum):
 
 
 class Arrival(StrEnum):
-    """How an event arrived: polled by the sentinel (poller), or delivered by a webhook."""
+    """The way an event arrived: polled by the sentinel (poller), or delivered by a webhook."""
 
     POLL = "POLL"
     WEBHOOK = "WEBHOOK"
 
 
 class EventKind(StrEnum):
-    """Why an event was accepted. UPDATED: a Jira issue that matches the filter has changed."""
+    """The reason for accepting an event. UPDATED: a Jira issue that matches the filter has changed."""
 
     MENTIONED = "MENTIONED"
     ASSIGNED = "ASSIGNED"

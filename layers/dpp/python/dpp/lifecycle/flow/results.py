@@ -30,7 +30,7 @@ MAX_FAILURE = 500
 
 @dataclass(frozen=True, slots=True)
 class TaskEnd:
-    """How a task ended. `report` is None if no run could be submitted, or if the run no longer exists."""
+    """The end of a task. `report` is None if no run could be submitted, or if the run no longer exists."""
 
     outcome: TaskOutcome
     summary: str
@@ -122,7 +122,7 @@ def summary_of(raw: Mapping[str, Any] | None) -> str:
 
 
 def failure_of(report: TaskRunReport) -> str:
-    """Why a run failed, in one line."""
+    """Return the reason of a run's failure in one line."""
     text = ": ".join(part for part in (report.reason_code, report.detail) if part)
     return bounded(text, MAX_FAILURE) or "the run failed"
 

@@ -1,4 +1,4 @@
-"""When the cleanup of a day is due (LIFE-8). Pure.
+"""Due times of daily cleanups (LIFE-8). Pure.
 
 A day is a calendar day of the zone, and its cleanup is due from 03:00 on. If a clock change skips 03:00, it is due at
 the end of the gap; if 03:00 occurs twice, at the first. Each day has one cleanup.

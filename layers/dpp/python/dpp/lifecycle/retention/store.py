@@ -89,7 +89,7 @@ def latest(connection: Connection, limit: int) -> list[Cleanup]:
 
 
 def history(connection: Connection, name: str, limit: int) -> list[int]:
-    """How many rows of a class the last daily cleanups deleted, the newest first."""
+    """Return how many rows of a class the last daily cleanups deleted, the newest first."""
     rows = connection.execute(QUERIES["history"], {"class": name, "limit": limit})
     return [int(row[0]) for row in rows]
 

@@ -8,7 +8,7 @@ from dpp.lifecycle.flow.model import Arrival, NewEvent
 from dpp.platform.db.postgres import Connection
 
 AHEAD_HOURS = 24
-"""How far a source's clock may be ahead. At most the day by which `seen_days` exceeds `horizon_days`."""
+"""Allowed lead of a source's clock. At most the day by which `seen_days` exceeds `horizon_days`."""
 
 
 class IntakeOutcome(StrEnum):

@@ -47,7 +47,7 @@ class PollerEffects:
 
 
 class PollOutcome(StrEnum):
-    """How the poll of a source ended."""
+    """The result of polling a source."""
 
     NOT_DUE = "NOT_DUE"
     NOT_MODIFIED = "NOT_MODIFIED"

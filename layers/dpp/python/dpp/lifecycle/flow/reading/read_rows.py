@@ -84,7 +84,7 @@ def find_event(connection: Connection, event_id: str) -> Event | None:
 
 
 def seen_at(connection: Connection, event_id: str) -> datetime | None:
-    """When an event arrived, None if its id is not known."""
+    """Return the arrival time of an event, None if its id is not known."""
     row = connection.execute(QUERIES["seen_at"], {"event_id": event_id}).fetchone()
     return None if row is None else row[0]
 
